@@ -1,0 +1,166 @@
+//! The six points of the original's behaviour, against the SDK's test kit.
+
+use operetta_sdk::k8s_openapi::api::apps::v1::DeploymentStatus;
+use operetta_sdk::testing::{Cluster, RecordedEvent, Verb, Write};
+use operetta_sdk::{ApiErrorKind, GroupVersionKind, Patch, owner_reference};
+
+use super::*;
+
+const KEY: (&str, &str) = ("default", "example-foo");
+
+fn foo() -> Foo {
+    Foo {
+        metadata: ObjectMeta {
+            name: Some("example-foo".to_owned()),
+            namespace: Some("default".to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: FooSpec { deployment_name: "example-foo".to_owned(), replicas: Some(2) },
+        status: None,
+    }
+}
+
+fn reconcile(cluster: &Cluster) -> Result<Action, Error> {
+    cluster.reconcile(&plugin(), "foo", KEY)
+}
+
+fn deployment(cluster: &Cluster) -> Deployment {
+    cluster.get(KEY).expect("a Deployment")
+}
+
+fn written(cluster: &Cluster) -> Vec<String> {
+    cluster.writes().iter().map(Write::to_string).collect()
+}
+
+fn reasons(events: &[RecordedEvent]) -> Vec<(EventType, &str, &str)> {
+    events.iter().map(|event| (event.kind, &*event.reason, &*event.note)).collect()
+}
+
+const SYNCED: (EventType, &str, &str) = (EventType::Normal, "Synced", "Foo synced successfully");
+
+#[test]
+fn a_foo_gets_the_deployment_it_asks_for() {
+    let cluster = Cluster::new().with(foo());
+    assert_eq!(reconcile(&cluster).expect("syncs"), Action::done());
+
+    let deployment = deployment(&cluster);
+    let foo: Foo = cluster.get(KEY).expect("a Foo");
+    assert_eq!(deployment.metadata.owner_references, Some(vec![owner_reference(&foo)]));
+    let labels = BTreeMap::from([("app", "nginx"), ("controller", "example-foo")].map(|(k, v)| (k.into(), v.into())));
+    let spec = deployment.spec.expect("a spec");
+    assert_eq!(spec.replicas, Some(2));
+    assert_eq!(spec.selector.match_labels.as_ref(), Some(&labels));
+    assert_eq!(spec.template.metadata.and_then(|metadata| metadata.labels), Some(labels));
+    let container = &spec.template.spec.expect("a pod").containers[0];
+    assert_eq!((&*container.name, container.image.as_deref()), ("nginx", Some("nginx:latest")));
+
+    assert_eq!(foo.status, Some(FooStatus { available_replicas: 0 }));
+    assert_eq!(written(&cluster), ["Create Deployment default/example-foo", "UpdateStatus Foo default/example-foo"]);
+    assert_eq!(reasons(&cluster.events()), [SYNCED]);
+}
+
+#[test]
+fn a_sync_that_finds_nothing_to_change_writes_nothing_but_says_synced() {
+    let cluster = Cluster::new().with(foo());
+    reconcile(&cluster).expect("syncs");
+    written(&cluster);
+    cluster.events();
+    reconcile(&cluster).expect("syncs");
+    assert_eq!(written(&cluster), [""; 0]);
+    assert_eq!(reasons(&cluster.events()), [SYNCED]);
+}
+
+#[test]
+fn a_foo_that_is_gone_needs_nothing_more() {
+    let cluster = Cluster::new();
+    assert_eq!(reconcile(&cluster).expect("is done"), Action::done());
+    assert_eq!(written(&cluster), [""; 0]);
+}
+
+#[test]
+fn an_empty_deployment_name_is_reported_and_not_retried() {
+    let mut foo = foo();
+    foo.spec.deployment_name.clear();
+    let cluster = Cluster::new().with(foo);
+    let error = reconcile(&cluster).expect_err("reported");
+    assert!(error.is_terminal());
+    assert_eq!(error.to_string(), "default/example-foo: deployment name must be specified");
+}
+
+#[test]
+fn a_deployment_of_somebody_else_is_left_alone_with_a_warning() {
+    let theirs = Deployment { metadata: foo().metadata, ..Deployment::default() };
+    let cluster = Cluster::new().with(foo()).with(theirs);
+    let error = reconcile(&cluster).expect_err("not ours");
+    assert!(!error.is_terminal(), "it may become free");
+    let message = "Resource \"example-foo\" already exists and is not managed by Foo";
+    assert_eq!(error.to_string(), message);
+    assert_eq!(reasons(&cluster.events()), [(EventType::Warning, "ErrResourceExists", message)]);
+    assert_eq!(written(&cluster), [""; 0]);
+}
+
+#[test]
+fn a_deployment_of_another_size_is_put_right() {
+    let cluster = Cluster::new().with(foo());
+    reconcile(&cluster).expect("syncs");
+    for (kind, replicas, wanted) in
+        [(GroupVersionKind::of::<Deployment>(), 5, 2), (GroupVersionKind::of::<Foo>(), 3, 3)]
+    {
+        let patch = BTreeMap::from([("spec", BTreeMap::from([("replicas", replicas)]))]);
+        cluster.context().dynamic(&kind).patch(KEY, Patch::merge(&patch)).expect("patches");
+        reconcile(&cluster).expect("syncs");
+        assert_eq!(replicas_of(&deployment(&cluster)), Some(wanted), "{kind} set to {replicas}");
+    }
+}
+
+#[test]
+fn a_size_that_the_foo_does_not_say_is_left_alone() {
+    let mut foo = foo();
+    foo.spec.replicas = None;
+    let cluster = Cluster::new().with(foo);
+    reconcile(&cluster).expect("syncs");
+    let mut scaled = deployment(&cluster);
+    scaled.spec.get_or_insert_default().replicas = Some(7);
+    cluster.context().update(&scaled).expect("scales");
+    reconcile(&cluster).expect("syncs");
+    assert_eq!(replicas_of(&deployment(&cluster)), Some(7));
+}
+
+#[test]
+fn the_status_follows_the_deployment() {
+    let cluster = Cluster::new().with(foo());
+    reconcile(&cluster).expect("syncs");
+    let mut ready = deployment(&cluster);
+    ready.status = Some(DeploymentStatus { available_replicas: Some(2), ..DeploymentStatus::default() });
+    cluster.context().update_status(&ready).expect("is ready");
+    reconcile(&cluster).expect("syncs");
+    let foo: Foo = cluster.get(KEY).expect("a Foo");
+    assert_eq!(foo.status, Some(FooStatus { available_replicas: 2 }));
+    assert_eq!(foo.metadata.generation, Some(1), "the spec was not touched");
+}
+
+#[test]
+fn a_deleted_deployment_comes_back() {
+    let cluster = Cluster::new().with(foo());
+    reconcile(&cluster).expect("syncs");
+    cluster.context().delete(&deployment(&cluster)).expect("deletes");
+    reconcile(&cluster).expect("syncs");
+    assert_eq!(replicas_of(&deployment(&cluster)), Some(2));
+}
+
+#[test]
+fn a_failing_api_server_is_a_reason_to_retry() {
+    let cluster = Cluster::new().with(foo());
+    cluster.fail_next(Verb::Create, ApiError::new(ApiErrorKind::Unavailable, "etcd is down"));
+    let error = reconcile(&cluster).expect_err("down");
+    assert!(!error.is_terminal());
+    assert_eq!(error.api().map(ApiError::kind), Some(ApiErrorKind::Unavailable));
+    assert!(cluster.events().is_empty());
+}
+
+#[test]
+fn deployments_enqueue_their_foo_unless_nothing_changed() {
+    let manifest = plugin().manifest();
+    let owns = r#""owns":[{"apiVersion":"apps/v1","kind":"Deployment","namespaces":"Own","predicates":["ResourceVersionChanged"]}]"#;
+    assert!(manifest.contains(owns), "{manifest}");
+}

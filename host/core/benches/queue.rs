@@ -1,0 +1,63 @@
+//! What the workqueue costs: `make bench-queue`.
+//!
+//! `queue.per_key` is add + get + forget + done of one key, single thread, [`KEYS`] keys at once in the queue: the key's
+//! copy for the queue is included, as informers make one. `queue.add_after` is one call with a delay that does not end,
+//! the others of the batch waiting already. Both are microseconds; a round's value is the median of its passes over all
+//! keys, so that being preempted now and then does not count.
+//!
+//! tokio's clock is slower here than in the host, because the tests' feature `test-util` is on in benches too.
+
+#[path = "../../testkit/src/bench.rs"]
+mod bench;
+
+use std::time::{Duration, Instant};
+
+use bench::{Report, Row, Samples};
+use operetta_core::{object::ObjectKey, queue::WorkQueue};
+
+const KEYS: usize = 10_000;
+const PASSES: usize = 20;
+const ROUNDS: usize = 15;
+
+fn main() -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let keys: Vec<ObjectKey> =
+        (0..KEYS).map(|at| ObjectKey::namespaced(format!("team-{}", at % 100), format!("web-{at:05}"))).collect();
+    let mut report = Report::new("queue");
+    // One queue throughout: growing its tables is not what is measured.
+    let queue = WorkQueue::new();
+    let per_key = Samples::of(ROUNDS, || passes(|| runtime.block_on(per_key(&queue, &keys))));
+    report.row(Row::new("queue.per_key", "us", per_key).target(0.6));
+    let add_after = Samples::of(ROUNDS, || passes(|| runtime.block_on(add_after(&keys))));
+    report.row(Row::new("queue.add_after", "us", add_after));
+    println!("{}", report.finish()?.display());
+    Ok(())
+}
+
+fn passes(mut pass: impl FnMut() -> Duration) -> f64 {
+    Samples::of(PASSES, || pass().as_secs_f64() * 1e6 / KEYS as f64).median()
+}
+
+async fn per_key(queue: &WorkQueue<ObjectKey>, keys: &[ObjectKey]) -> Duration {
+    let start = Instant::now();
+    for key in keys {
+        queue.add(key.clone());
+    }
+    for _ in keys {
+        let Some(key) = queue.get().await else { break };
+        queue.forget(&key);
+        queue.done(&key);
+    }
+    start.elapsed()
+}
+
+async fn add_after(keys: &[ObjectKey]) -> Duration {
+    let queue = WorkQueue::new();
+    let start = Instant::now();
+    for (at, key) in keys.iter().enumerate() {
+        // Spread over a thousand seconds without order.
+        let millis = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
+        queue.add_after(key.clone(), Duration::from_millis(10_000 + millis));
+    }
+    start.elapsed()
+}

@@ -1,0 +1,396 @@
+//! The gate: the one chain that every call of a guest passes.
+//!
+//! A [`Gate`] belongs to a plugin, a [`Session`] to one reconcile. The sandbox holds a session and nothing else, so
+//! what is not on this page a plugin cannot do. The chain, in order:
+//!
+//! 1. [`Session::admit`] — count the call, refuse it when it is over a limit of this reconcile;
+//! 2. the call itself, under its own deadline;
+//! 3. [`Session::settle`] — meter the outcome.
+//!
+//! Grants, fencing, recording and shadow runs join this chain; nothing goes round it.
+
+use std::{
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    operation::{Operation, Reply, Verb},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    raw::{RawRequest, RawResponse, Target},
+    request::ReconcileRequest,
+    status::{ApiError, ErrorKind},
+};
+
+/// What one reconcile may use of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateLimits {
+    /// How long one call may take.
+    pub call_timeout: Duration,
+    /// Calls per reconcile, of all imports together.
+    pub calls: u32,
+    /// Bytes of one object or patch that the guest hands over. The API server's own limit is about 3 MiB.
+    pub payload_bytes: usize,
+    /// Bytes of log per reconcile; what is over is dropped after one line that says so.
+    pub log_bytes: usize,
+}
+
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self {
+            call_timeout: Duration::from_secs(10),
+            calls: 10_000,
+            payload_bytes: 3 * 1024 * 1024,
+            log_bytes: 256 * 1024,
+        }
+    }
+}
+
+/// Counts of what a plugin did, since it was loaded.
+#[derive(Debug, Default)]
+pub struct Meter {
+    calls: [AtomicU64; Verb::Config as usize + 1],
+    /// Calls that failed, refused ones included.
+    pub errors: AtomicU64,
+    /// Calls that the gate refused.
+    pub refused: AtomicU64,
+    /// Time spent in calls on objects, in microseconds.
+    pub call_micros: AtomicU64,
+}
+
+impl Meter {
+    /// How many calls of this verb there were.
+    pub fn calls(&self, verb: Verb) -> u64 {
+        self.calls[verb as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// One plugin's way to the host.
+pub struct Gate {
+    api: Arc<dyn ObjectApi>,
+    events: Arc<dyn EventSink>,
+    logs: Arc<dyn LogSink>,
+    /// The plugin's configuration as JSON text; replaced as a whole.
+    config: RwLock<Arc<str>>,
+    limits: GateLimits,
+    meter: Arc<Meter>,
+}
+
+impl Gate {
+    /// A gate over these ports. `config` is JSON text.
+    pub fn new(
+        api: Arc<dyn ObjectApi>,
+        events: Arc<dyn EventSink>,
+        logs: Arc<dyn LogSink>,
+        config: Arc<str>,
+        limits: GateLimits,
+    ) -> Arc<Self> {
+        Arc::new(Self { api, events, logs, config: RwLock::new(config), limits, meter: Arc::default() })
+    }
+
+    /// A gate for `describe`: the log works, the API server is out of reach, events go nowhere.
+    pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
+        Self::new(Arc::new(OutOfReach), Arc::new(OutOfReach), logs, "{}".into(), GateLimits::default())
+    }
+
+    /// Replaces the configuration: reconciles that begin from now on see the new one.
+    pub fn set_config(&self, config: Arc<str>) {
+        *self.config.write().unwrap_or_else(std::sync::PoisonError::into_inner) = config;
+    }
+
+    /// The plugin's counts.
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    /// Bounds one call by its deadline.
+    async fn within<T>(&self, what: String, call: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+        let limit = self.limits.call_timeout;
+        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+            let message = format!("{what} took longer than {} s", limit.as_secs_f32());
+            Err(ApiError::new(ErrorKind::TimedOut, message))
+        })
+    }
+
+    /// Opens the gate for one reconcile; None while the manifest is asked for.
+    pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
+        let config = self.config.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0 }
+    }
+}
+
+/// What a guest can do during one reconcile.
+pub struct Session {
+    gate: Arc<Gate>,
+    reconcile: Option<ReconcileRequest>,
+    config: Arc<str>,
+    /// Calls so far; never more than one over the limit.
+    calls: u32,
+    /// Log bytes kept so far.
+    log_bytes: usize,
+}
+
+impl Session {
+    /// Carries out one operation on objects.
+    ///
+    /// # Errors
+    /// What the API server said; `Forbidden` when a limit of this reconcile is reached, `TimedOut` when the call took
+    /// longer than [`GateLimits::call_timeout`].
+    pub async fn object(&mut self, operation: Operation) -> Result<Reply, ApiError> {
+        let (verb, bytes) = (operation.verb(), operation.payload_bytes());
+        self.pass(verb, bytes, async |gate| {
+            let what = format_call(&operation);
+            gate.within(what, gate.api.call(operation)).await
+        })
+        .await
+    }
+
+    /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
+    pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
+        let (verb, bytes) = (request.verb(), request.payload_bytes());
+        let sent = self.pass(verb, bytes, async |gate| {
+            let target = request.target()?;
+            gate.within(request.to_string(), gate.api.raw(request, target)).await
+        });
+        sent.await.unwrap_or_else(|error| RawResponse::of_error(&error))
+    }
+
+    /// The chain around one call.
+    async fn pass<T>(
+        &mut self,
+        verb: Verb,
+        bytes: usize,
+        call: impl AsyncFnOnce(&Gate) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let started = Instant::now();
+        let result = match self.admit(verb, bytes) {
+            Ok(()) => call(&self.gate).await,
+            Err(refusal) => Err(refusal),
+        };
+        self.settle(started.elapsed(), result.is_err());
+        result
+    }
+
+    /// Hands an Event to the recorder; over the limit it is dropped.
+    pub fn event(&mut self, note: EventNote) {
+        match self.admit(Verb::Event, note.note.len()) {
+            Ok(()) => self.gate.events.emit(note),
+            Err(_) => self.settle(Duration::ZERO, true),
+        }
+    }
+
+    /// Whether a log line of this level would be kept. Not counted: it exists to save work.
+    pub fn log_enabled(&self, level: LogLevel) -> bool {
+        self.gate.logs.enabled(level)
+    }
+
+    /// Keeps one log line; over the limit it is dropped, and the first one dropped leaves a line that says so.
+    pub fn log(&mut self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
+        if !self.gate.logs.enabled(level) {
+            return;
+        }
+        let bytes = message.len() + fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        if self.admit(Verb::Log, 0).is_err() {
+            return self.settle(Duration::ZERO, true);
+        }
+        let limit = self.gate.limits.log_bytes;
+        let (before, after) = (self.log_bytes, self.log_bytes.saturating_add(bytes));
+        self.log_bytes = after;
+        if after <= limit {
+            self.write(level, message, fields);
+        } else if before <= limit {
+            self.write(
+                LogLevel::Warn,
+                format!("log limit of {limit} bytes per reconcile reached, rest dropped"),
+                vec![],
+            );
+        }
+    }
+
+    /// The plugin's configuration, the same for the whole reconcile.
+    pub fn config(&mut self) -> Arc<str> {
+        // A refused call still gets the text: it costs the host nothing and the contract has no error for it.
+        let _counted = self.admit(Verb::Config, 0);
+        self.config.clone()
+    }
+
+    fn write(&self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
+        self.gate.logs.write(LogRecord { level, message, fields, reconcile: self.reconcile.clone() });
+    }
+
+    fn admit(&mut self, verb: Verb, bytes: usize) -> Result<(), ApiError> {
+        let Gate { limits, meter, .. } = self.gate.as_ref();
+        meter.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
+        let refusal = if self.calls >= limits.calls {
+            format!("this reconcile made more than {} calls to the host (limits.hostCalls)", limits.calls)
+        } else if bytes > limits.payload_bytes {
+            format!("{verb} of {bytes} bytes is over the limit of {} bytes", limits.payload_bytes)
+        } else {
+            self.calls += 1;
+            return Ok(());
+        };
+        meter.refused.fetch_add(1, Ordering::Relaxed);
+        Err(ApiError::new(ErrorKind::Forbidden, refusal))
+    }
+
+    fn settle(&self, took: Duration, failed: bool) {
+        let meter = &self.gate.meter;
+        meter.call_micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        meter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
+    }
+}
+
+fn format_call(operation: &Operation) -> String {
+    format!("{} {}", operation.verb(), operation.kind)
+}
+
+/// What `describe` finds where the API server would be.
+struct OutOfReach;
+
+#[async_trait]
+impl ObjectApi for OutOfReach {
+    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
+        Err(out_of_reach(&format_call(&operation)))
+    }
+
+    async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+        Err(out_of_reach(&request.to_string()))
+    }
+}
+
+fn out_of_reach(what: &str) -> ApiError {
+    ApiError::new(ErrorKind::Forbidden, format!("{what} is not possible while the manifest is asked for"))
+}
+
+impl EventSink for OutOfReach {
+    fn emit(&self, _: EventNote) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        kind::GroupVersionKind,
+        object::ObjectKey,
+        operation::{OperationAction, Read},
+    };
+    use std::sync::Mutex;
+
+    /// Answers after a pause; keeps what it was given.
+    #[derive(Default)]
+    struct Fake {
+        pause: Duration,
+        events: Mutex<Vec<EventNote>>,
+        lines: Mutex<Vec<String>>,
+    }
+
+    #[async_trait]
+    impl ObjectApi for Fake {
+        async fn call(&self, _: Operation) -> Result<Reply, ApiError> {
+            tokio::time::sleep(self.pause).await;
+            Ok(Reply::Done)
+        }
+
+        async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+            tokio::time::sleep(self.pause).await;
+            Ok(RawResponse { status: 200, content_type: String::new(), retry_after_seconds: None, body: request.path })
+        }
+    }
+
+    impl EventSink for Fake {
+        fn emit(&self, note: EventNote) {
+            self.events.lock().expect("lock").push(note);
+        }
+    }
+
+    impl LogSink for Fake {
+        fn enabled(&self, level: LogLevel) -> bool {
+            level <= LogLevel::Info
+        }
+        fn write(&self, record: LogRecord) {
+            self.lines.lock().expect("lock").push(record.message);
+        }
+    }
+
+    fn gate(fake: &Arc<Fake>, limits: GateLimits) -> Arc<Gate> {
+        Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), limits)
+    }
+
+    fn get() -> Operation {
+        let action = OperationAction::Get { key: ObjectKey::cluster("a"), read: Read::Live };
+        Operation { kind: GroupVersionKind::new("v1", "Node"), action }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_takes_too_long_ends_as_timed_out_and_names_the_call() {
+        let fake = Arc::new(Fake { pause: Duration::from_secs(11), ..Fake::default() });
+        let error = gate(&fake, GateLimits::default()).session(None).object(get()).await.expect_err("too slow");
+        assert_eq!(error.kind, ErrorKind::TimedOut);
+        assert!(error.status.message.contains("get Node.v1 took longer than 10 s"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_host_call_flood_is_refused_after_the_limit_and_counted() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { calls: 2, ..GateLimits::default() });
+        let mut session = gate.session(None);
+        assert!(session.object(get()).await.is_ok());
+        assert!(session.object(get()).await.is_ok());
+        let error = session.object(get()).await.expect_err("over the limit");
+        assert_eq!(error.kind, ErrorKind::Forbidden);
+        assert!(error.status.message.contains("limits.hostCalls"), "{error}");
+        assert_eq!(gate.meter().calls(Verb::Get), 3);
+        assert_eq!(gate.meter().refused.load(Ordering::Relaxed), 1);
+        assert!(gate.session(None).object(get()).await.is_ok(), "the next reconcile starts anew");
+    }
+
+    #[tokio::test]
+    async fn a_payload_over_the_limit_never_reaches_the_api_server() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { payload_bytes: 8, ..GateLimits::default() });
+        let action =
+            OperationAction::Create { namespace: None, object: "123456789".into(), options: Default::default() };
+        let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action };
+        let error = gate.session(None).object(operation).await.expect_err("too large");
+        assert!(error.status.message.contains("create of 9 bytes is over the limit of 8 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_log_flood_is_cut_with_one_line_that_says_so() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { log_bytes: 10, ..GateLimits::default() });
+        let mut session = gate.session(None);
+        for _ in 0..5 {
+            session.log(LogLevel::Info, "123456".into(), vec![]);
+        }
+        session.log(LogLevel::Debug, "not enabled".into(), vec![]);
+        let lines = fake.lines.lock().expect("lock").clone();
+        assert_eq!(lines, ["123456", "log limit of 10 bytes per reconcile reached, rest dropped"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_raw_request_passes_the_same_gate_and_fails_as_the_api_server_would() {
+        let fake = Arc::new(Fake { pause: Duration::from_secs(60), ..Fake::default() });
+        let slow = gate(&fake, GateLimits { calls: 3, ..GateLimits::default() });
+        let mut session = slow.session(None);
+        let get = |path: &str| RawRequest { method: "GET".into(), path: path.into(), ..RawRequest::default() };
+        assert_eq!(session.raw(get("/api/v1/pods")).await.status, 504, "over the deadline of one call");
+        assert_eq!(session.raw(get("/api/v1/../x")).await.status, 400, "no path of the API");
+        assert_eq!(session.raw(get("/api/v1/watch/pods")).await.status, 405);
+        let over = session.raw(get("/api/v1/pods")).await;
+        assert!(over.status == 403 && over.body.contains("limits.hostCalls"), "{over:?}");
+        assert_eq!((slow.meter().calls(Verb::Get), slow.meter().errors.load(Ordering::Relaxed)), (4, 4));
+    }
+
+    #[tokio::test]
+    async fn describe_has_no_api_access() {
+        let fake = Arc::new(Fake::default());
+        let error = Gate::describing(fake).session(None).object(get()).await.expect_err("out of reach");
+        assert_eq!(error.kind, ErrorKind::Forbidden);
+    }
+}

@@ -1,0 +1,159 @@
+//! Which keys an event enqueues: controller-runtime's For, Owns and Watches.
+
+use crate::{
+    event::Event,
+    kind::GroupVersionKind,
+    manifest::{Mapping, PredicateName},
+    object::{Object, ObjectKey},
+    predicate,
+};
+
+/// From an event of a watched kind to the keys it enqueues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventHandler {
+    /// What must be true of an event.
+    pub predicates: Vec<PredicateName>,
+    /// Only objects of this namespace; None takes all.
+    pub namespace: Option<String>,
+    /// How an object names keys.
+    pub target: Target,
+}
+
+/// How an object names the keys its events enqueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Its own key: For.
+    Itself,
+    /// Keys of `kind`, by a mapping: Owns and Watches.
+    Mapped {
+        /// The controller's `for` kind.
+        kind: GroupVersionKind,
+        /// Whether `kind` is cluster-scoped: its keys then have no namespace.
+        cluster_scoped: bool,
+        /// How.
+        mapping: Mapping,
+    },
+}
+
+impl EventHandler {
+    /// The keys an event enqueues, without repeats. When an object changes hands, both the old and the new owner are
+    /// told, as in controller-runtime's EnqueueRequestForOwner.
+    pub fn keys(&self, event: &Event) -> Vec<ObjectKey> {
+        let object = event.object();
+        if self.namespace.is_some() && self.namespace != object.header.key.namespace {
+            return Vec::new();
+        }
+        if !predicate::passes(&self.predicates, event) {
+            return Vec::new();
+        }
+        let mut keys = self.target.keys(object);
+        for key in event.old().into_iter().flat_map(|old| self.target.keys(old)) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+}
+
+impl Target {
+    fn keys(&self, object: &Object) -> Vec<ObjectKey> {
+        let own = &object.header.key;
+        let Self::Mapped { kind, cluster_scoped, mapping } = self else { return vec![own.clone()] };
+        let key = |namespace: Option<String>, name: String| ObjectKey {
+            namespace: if *cluster_scoped { None } else { namespace },
+            name,
+        };
+        match mapping {
+            Mapping::SameName {} => vec![key(own.namespace.clone(), own.name.clone())],
+            Mapping::FieldPath { path, namespace_path } => {
+                let namespace = match namespace_path {
+                    Some(path) => object.scalar_at(path),
+                    None => own.namespace.clone(),
+                };
+                let name = object.scalar_at(path).filter(|name| !name.is_empty());
+                name.map(|name| key(namespace, name)).into_iter().collect()
+            }
+            Mapping::Owner { all_owners } => {
+                let mut keys = Vec::new();
+                for owner in &object.header.owners {
+                    // The version may differ: the owner was written by a client of another version of the same group.
+                    let owner_kind = GroupVersionKind::new(&owner.api_version, &owner.kind);
+                    let same = owner_kind.group() == kind.group() && owner.kind == kind.kind;
+                    let key = key(own.namespace.clone(), owner.name.clone());
+                    if same && (*all_owners || owner.controller) && !keys.contains(&key) {
+                        keys.push(key);
+                    }
+                }
+                keys
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::object::ManagedFields;
+
+    fn object(text: &str) -> Arc<Object> {
+        let kind = GroupVersionKind::new("apps/v1", "Deployment");
+        Arc::new(Object::from_json(text, &kind, ManagedFields::Drop).expect("object"))
+    }
+
+    fn owned_by(owner: &str, controller: bool) -> Arc<Object> {
+        object(&format!(
+            r#"{{"metadata":{{"name":"d","namespace":"n","ownerReferences":[
+                {{"apiVersion":"v1","kind":"Foo","name":"wrong-group","uid":"1","controller":true}},
+                {{"apiVersion":"g/v2","kind":"Foo","name":"{owner}","uid":"2","controller":{controller}}}]}},
+                "spec":{{"ref":"r","refns":"elsewhere"}}}}"#
+        ))
+    }
+
+    fn handler(mapping: Mapping, cluster_scoped: bool) -> EventHandler {
+        let target = Target::Mapped { kind: GroupVersionKind::new("g/v1", "Foo"), cluster_scoped, mapping };
+        EventHandler { predicates: vec![], namespace: None, target }
+    }
+
+    #[test]
+    fn an_owned_object_maps_to_its_controlling_owner_of_the_group_and_kind() {
+        let handler = handler(Mapping::Owner { all_owners: false }, false);
+        let event = Event::Added { object: owned_by("a", true), initial: false };
+        assert_eq!(handler.keys(&event), [ObjectKey::namespaced("n", "a")]);
+        let event = Event::Added { object: owned_by("a", false), initial: false };
+        assert_eq!(handler.keys(&event), []);
+    }
+
+    #[test]
+    fn an_object_that_changes_hands_tells_both_owners() {
+        let handler = handler(Mapping::Owner { all_owners: false }, false);
+        let event = Event::Modified { old: owned_by("a", true), object: owned_by("b", true) };
+        assert_eq!(handler.keys(&event), [ObjectKey::namespaced("n", "b"), ObjectKey::namespaced("n", "a")]);
+    }
+
+    #[test]
+    fn mappings_reach_other_names_and_namespaces_and_cluster_scoped_kinds() {
+        let field = |namespace_path: Option<&str>| Mapping::FieldPath {
+            path: ".spec.ref".into(),
+            namespace_path: namespace_path.map(Into::into),
+        };
+        let event = Event::Deleted { object: owned_by("a", false) };
+        assert_eq!(handler(field(None), false).keys(&event), [ObjectKey::namespaced("n", "r")]);
+        assert_eq!(handler(field(Some(".spec.refns")), false).keys(&event), [ObjectKey::namespaced("elsewhere", "r")]);
+        assert_eq!(handler(field(None), true).keys(&event), [ObjectKey::cluster("r")]);
+        assert_eq!(handler(Mapping::SameName {}, false).keys(&event), [ObjectKey::namespaced("n", "d")]);
+        let all = handler(Mapping::Owner { all_owners: true }, false);
+        assert_eq!(all.keys(&event), [ObjectKey::namespaced("n", "a")]);
+    }
+
+    #[test]
+    fn objects_of_other_namespaces_are_not_told() {
+        let mut handler = EventHandler { predicates: vec![], namespace: Some("n".into()), target: Target::Itself };
+        let event = Event::Added { object: owned_by("a", true), initial: true };
+        assert_eq!(handler.keys(&event).len(), 1);
+        handler.namespace = Some("m".into());
+        assert_eq!(handler.keys(&event), []);
+    }
+}

@@ -1,0 +1,22 @@
+//! What a controller host is, without Kubernetes clients, sandboxes or sockets.
+//!
+//! Kinds, objects and keys; events, predicates and the handlers that turn them into keys; the workqueue; the gate that
+//! every guest call passes; the traits at which `operetta-kube` and `operetta-wasm` plug in. Nothing here does I/O, so
+//! everything here is tested with paused time.
+
+pub mod controller;
+pub mod event;
+pub mod gate;
+pub mod handler;
+pub mod kind;
+pub mod manifest;
+pub mod object;
+pub mod operation;
+pub mod ports;
+pub mod predicate;
+pub mod projection;
+pub mod queue;
+pub mod raw;
+pub mod request;
+pub mod selector;
+pub mod status;

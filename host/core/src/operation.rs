@@ -1,0 +1,272 @@
+//! What a reconciler can ask of the API server, as one typed value: the gate, the cache and the client all take it.
+//!
+//! Every import of `objects` becomes one [`Operation`], so that metering, quotas, recording and replay are written
+//! once, around one function.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    kind::GroupVersionKind,
+    object::{Object, ObjectKey},
+};
+
+/// Where a read is served from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The shared informer, overlaid by the host's own writes.
+    Cached,
+    /// The API server.
+    Live,
+}
+
+/// Which objects of a kind a list returns, before selectors apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of them.
+    All,
+    /// Those with `value` in the declared index `name`.
+    ByIndex {
+        /// The index's name in the manifest.
+        name: String,
+        /// The value looked up.
+        value: String,
+    },
+    /// Those whose controlling ownerReference has this uid.
+    ByOwner(String),
+}
+
+/// What a list returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListOptions {
+    /// None lists all namespaces.
+    pub namespace: Option<String>,
+    /// A label selector in the API server's syntax.
+    pub labels: Option<String>,
+    /// A field selector in the API server's syntax.
+    pub fields: Option<String>,
+    /// Which objects.
+    pub selection: Selection,
+    /// At most this many items.
+    pub limit: Option<u32>,
+    /// The token of the page before.
+    pub continue_token: Option<String>,
+    /// Where from.
+    pub read: Read,
+    /// Field paths to keep; empty keeps the whole object.
+    pub projection: Vec<String>,
+}
+
+/// Options of create, update and patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Validate and admit, but store nothing.
+    pub dry_run: bool,
+    /// Who owns the fields written; None means the plugin's own manager.
+    pub field_manager: Option<String>,
+    /// Reject unknown and duplicate fields.
+    pub strict: bool,
+}
+
+/// A patch and its content type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchBody {
+    /// RFC 7386.
+    Merge(String),
+    /// RFC 6902.
+    Json(String),
+    /// Server-side apply.
+    Apply(String),
+}
+
+/// metav1.DeletionPropagation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// The object first, dependents later.
+    Background,
+    /// Dependents first.
+    Foreground,
+    /// Dependents are kept.
+    Orphan,
+}
+
+/// metav1.DeleteOptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// Precondition: metadata.uid.
+    pub uid: Option<String>,
+    /// Precondition: metadata.resourceVersion.
+    pub resource_version: Option<String>,
+    /// In seconds.
+    pub grace_period_seconds: Option<u32>,
+    /// None leaves it to the kind's default.
+    pub propagation: Option<Propagation>,
+    /// Validate and admit, but delete nothing.
+    pub dry_run: bool,
+}
+
+/// One call at the API server or its cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The kind concerned.
+    pub kind: GroupVersionKind,
+    /// What to do with it.
+    pub action: OperationAction,
+}
+
+/// What an [`Operation`] does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OperationAction {
+    /// Read one object.
+    Get {
+        /// Which.
+        key: ObjectKey,
+        /// Where from.
+        read: Read,
+    },
+    /// Read many.
+    List(ListOptions),
+    /// Create one.
+    Create {
+        /// None for cluster-scoped kinds.
+        namespace: Option<String>,
+        /// The object as JSON.
+        object: String,
+        /// How.
+        options: WriteOptions,
+    },
+    /// Replace one, or only its status.
+    Update {
+        /// Which.
+        key: ObjectKey,
+        /// Through the status subresource.
+        status: bool,
+        /// The object as JSON.
+        object: String,
+        /// How.
+        options: WriteOptions,
+    },
+    /// Patch one, or a subresource of it.
+    Patch {
+        /// Which.
+        key: ObjectKey,
+        /// E.g. `status` or `scale`.
+        subresource: Option<String>,
+        /// The patch.
+        body: PatchBody,
+        /// Take over fields from other managers (apply only).
+        force: bool,
+        /// How.
+        options: WriteOptions,
+    },
+    /// Delete one.
+    Delete {
+        /// Which.
+        key: ObjectKey,
+        /// How.
+        options: DeleteOptions,
+    },
+}
+
+/// The Kubernetes verb of a call, as RBAC names it, plus those the host adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
+pub enum Verb {
+    Get,
+    List,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    Event,
+    Log,
+    Config,
+}
+
+impl Verb {
+    /// The verb in RBAC's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::Event => "event",
+            Self::Log => "log",
+            Self::Config => "config",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Operation {
+    /// The verb RBAC would check.
+    pub fn verb(&self) -> Verb {
+        match &self.action {
+            OperationAction::Get { .. } => Verb::Get,
+            OperationAction::List(_) => Verb::List,
+            OperationAction::Create { .. } => Verb::Create,
+            OperationAction::Update { .. } => Verb::Update,
+            OperationAction::Patch { .. } => Verb::Patch,
+            OperationAction::Delete { .. } => Verb::Delete,
+        }
+    }
+
+    /// Bytes the guest handed over.
+    pub fn payload_bytes(&self) -> usize {
+        match &self.action {
+            OperationAction::Create { object, .. } | OperationAction::Update { object, .. } => object.len(),
+            OperationAction::Patch { body, .. } => match body {
+                PatchBody::Merge(text) | PatchBody::Json(text) | PatchBody::Apply(text) => text.len(),
+            },
+            OperationAction::Get { .. } | OperationAction::List(_) | OperationAction::Delete { .. } => 0,
+        }
+    }
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Each object's JSON, whole or projected.
+    pub items: Vec<Item>,
+    /// The collection's resourceVersion.
+    pub resource_version: String,
+    /// None on the last page.
+    pub continue_token: Option<String>,
+}
+
+/// One object of a page: shared with the cache when whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// The whole object.
+    Whole(Arc<Object>),
+    /// Only the fields asked for, as JSON.
+    Projected(Box<str>),
+}
+
+impl Item {
+    /// The JSON text.
+    pub fn json(&self) -> &str {
+        match self {
+            Self::Whole(object) => object.json(),
+            Self::Projected(json) => json,
+        }
+    }
+}
+
+/// What an [`Operation`] returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Of get, create, update and patch.
+    Object(Arc<Object>),
+    /// Of list.
+    Page(Page),
+    /// Of delete.
+    Done,
+}

@@ -1,0 +1,109 @@
+//! The traits at which the core meets the rest: the API server on one side, the sandbox on the other.
+//!
+//! `operetta-kube` implements [`ObjectApi`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`], the binary
+//! implements [`LogSink`]; none of them knows the others.
+
+use async_trait::async_trait;
+
+use crate::{
+    kind::GroupVersionKind,
+    object::ObjectKey,
+    operation::{Operation, Reply},
+    raw::{RawRequest, RawResponse, Target},
+    request::{Action, Failure, ReconcileRequest},
+    status::ApiError,
+};
+
+/// Reads and writes of objects under one identity.
+#[async_trait]
+pub trait ObjectApi: Send + Sync {
+    /// Carries out one operation. Never retries: the caller decides.
+    async fn call(&self, operation: Operation) -> Result<Reply, ApiError>;
+
+    /// Carries out one request that [`RawRequest::target`] has taken. An answer of the API server is no error here,
+    /// whatever its status. Never retries.
+    async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError>;
+}
+
+/// Records Events in the background.
+pub trait EventSink: Send + Sync {
+    /// Takes the note and returns at once; an overfull sink drops it and counts the drop.
+    fn emit(&self, note: EventNote);
+}
+
+/// Keeps a plugin's log lines.
+pub trait LogSink: Send + Sync {
+    /// Whether a line of this level would be kept.
+    fn enabled(&self, level: LogLevel) -> bool;
+    /// Keeps one line.
+    fn write(&self, record: LogRecord);
+}
+
+/// Brings one key to its desired state.
+#[async_trait]
+pub trait Reconciler: Send + Sync {
+    /// Runs one reconcile to its end, within the limits of the sandbox.
+    async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure>;
+}
+
+/// The type of an Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// Information only.
+    Normal,
+    /// Something needs attention.
+    Warning,
+}
+
+impl EventType {
+    /// As in the Event object.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// An Event before it is aggregated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventNote {
+    /// The kind of the object it is about.
+    pub regarding: GroupVersionKind,
+    /// The object.
+    pub key: ObjectKey,
+    /// The object's uid, if known.
+    pub uid: Option<String>,
+    /// Normal or Warning.
+    pub event_type: EventType,
+    /// Why, in CamelCase.
+    pub reason: String,
+    /// What was done, in CamelCase; may be empty.
+    pub action: String,
+    /// For people.
+    pub note: String,
+}
+
+/// From the most to the least important.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the levels every logger has")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// One log line of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRecord {
+    /// How important.
+    pub level: LogLevel,
+    /// The text.
+    pub message: String,
+    /// Names and values, in order.
+    pub fields: Vec<(String, String)>,
+    /// The reconcile that wrote it; None while the manifest is asked for.
+    pub reconcile: Option<ReconcileRequest>,
+}

@@ -1,0 +1,62 @@
+//! Which fields of an object a list returns: a JSON text cut down to some paths, without a tree.
+
+use crate::object::{Frame, push_field};
+
+/// Kept whatever is asked for: what tells one object and one version of it from another.
+const ALWAYS: [&str; 6] =
+    [".apiVersion", ".kind", ".metadata.name", ".metadata.namespace", ".metadata.uid", ".metadata.resourceVersion"];
+
+/// The object with only the fields at `paths`, and its identity. Missing fields are left out. Paths are steps through
+/// object fields, like `.spec.replicas`; a list is kept whole.
+pub fn project(json: &str, paths: &[String]) -> Box<str> {
+    let paths: Vec<&str> =
+        ALWAYS.into_iter().chain(paths.iter().map(String::as_str)).map(|path| path.trim_start_matches('.')).collect();
+    cut(json, &paths).unwrap_or_else(|| json.to_owned()).into_boxed_str()
+}
+
+/// None when `json` is not an object: then it is kept whole.
+fn cut(json: &str, paths: &[&str]) -> Option<String> {
+    let frame: Frame<'_> = serde_json::from_str(json).ok()?;
+    let mut kept = String::from("{");
+    for (field, value) in &frame.0 {
+        let mut deeper = Vec::new();
+        let mut whole = false;
+        for path in paths {
+            match path.strip_prefix(field.as_ref()) {
+                Some("") => whole = true,
+                Some(rest) => deeper.extend(rest.strip_prefix('.')),
+                None => {}
+            }
+        }
+        if whole {
+            push_field(&mut kept, field, value.get());
+        } else if !deeper.is_empty()
+            && let Some(part) = cut(value.get(), &deeper)
+        {
+            push_field(&mut kept, field, &part);
+        }
+    }
+    kept.push('}');
+    Some(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_asked_for_fields_and_the_identity_stay() {
+        let json = r#"{"kind":"Pod","metadata":{"name":"a","labels":{"x":"1","y":"2"},"uid":"u"},"spec":{"a":{"b":[1],"c":2},"aa":3},"status":{}}"#;
+        let paths = [".spec.a.b".to_owned(), ".metadata.labels.x".to_owned(), ".spec.none".to_owned()];
+        assert_eq!(
+            &*project(json, &paths),
+            r#"{"kind":"Pod","metadata":{"name":"a","labels":{"x":"1"},"uid":"u"},"spec":{"a":{"b":[1]}}}"#
+        );
+    }
+
+    #[test]
+    fn a_path_through_a_scalar_keeps_nothing_of_it() {
+        let json = r#"{"metadata":{"name":"a"},"spec":1}"#;
+        assert_eq!(&*project(json, &[".spec.a".to_owned()]), r#"{"metadata":{"name":"a"}}"#);
+    }
+}

@@ -1,0 +1,233 @@
+//! How long a failed key waits: client-go's rate limiters, with the time passed in.
+//!
+//! | here | client-go `util/workqueue` | delay |
+//! |---|---|---|
+//! | [`ItemExponentialFailureRateLimiter`] | the same | `base * 2^failures` of this key, at most `max` |
+//! | [`BucketRateLimiter`] | the same, over `x/time/rate` | until the shared bucket has a token |
+//! | [`MaxOfRateLimiter`] | the same | the longest of its parts |
+//!
+//! [`MaxOfRateLimiter::default`] is client-go's `DefaultTypedControllerRateLimiter`.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    time::{Duration, Instant},
+};
+
+use crate::manifest;
+
+/// Decides how long a key waits before it is tried again (client-go's `TypedRateLimiter`).
+pub trait RateLimiter<K>: Send {
+    /// Counts one failure of the key and returns how long it waits.
+    fn when(&mut self, key: &K, now: Instant) -> Duration;
+    /// Stops tracking the key, whether it worked or is given up.
+    fn forget(&mut self, key: &K);
+    /// Failures of the key since it was last forgotten.
+    fn num_requeues(&self, key: &K) -> u32;
+}
+
+/// Doubles the delay with each failure of a key.
+#[derive(Debug)]
+pub struct ItemExponentialFailureRateLimiter<K> {
+    /// Holds exactly the keys that failed since they were last forgotten; every count is at least 1.
+    failures: HashMap<K, u32>,
+    base: Duration,
+    max: Duration,
+}
+
+impl<K> ItemExponentialFailureRateLimiter<K> {
+    /// The first failure waits `base`, none waits longer than `max`.
+    pub fn new(base: Duration, max: Duration) -> Self {
+        Self { failures: HashMap::new(), base, max }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
+    fn when(&mut self, key: &K, _: Instant) -> Duration {
+        let before = match self.failures.get_mut(key) {
+            Some(failures) => {
+                *failures = failures.saturating_add(1);
+                *failures - 1
+            }
+            None => {
+                self.failures.insert(key.clone(), 1);
+                0
+            }
+        };
+        // No factor: too large for a u32, hence over any maximum but a base of zero, which stays zero.
+        let delay = 2_u32.checked_pow(before).and_then(|factor| self.base.checked_mul(factor));
+        delay.unwrap_or(if self.base.is_zero() { self.base } else { self.max }).min(self.max)
+    }
+
+    fn forget(&mut self, key: &K) {
+        // Most keys never fail: no need to hash them.
+        if !self.failures.is_empty() {
+            self.failures.remove(key);
+        }
+    }
+
+    fn num_requeues(&self, key: &K) -> u32 {
+        if self.failures.is_empty() { 0 } else { self.failures.get(key).copied().unwrap_or(0) }
+    }
+}
+
+/// A token bucket that all keys share: `burst` tokens at first, `qps` new ones per second.
+#[derive(Debug)]
+pub struct BucketRateLimiter {
+    /// Time in which one token grows.
+    interval: Duration,
+    /// Time in which an empty bucket fills up.
+    fill: Duration,
+    /// When the bucket is, or would have been, full again; None while it has never been used.
+    full_at: Option<Instant>,
+}
+
+impl BucketRateLimiter {
+    /// A full bucket. Zeroes count as 1: a bucket that never fills would lose keys.
+    pub fn new(qps: u32, burst: u32) -> Self {
+        let interval = Duration::from_secs(1) / qps.max(1);
+        Self { interval, fill: interval.saturating_mul(burst.max(1)), full_at: None }
+    }
+}
+
+impl<K> RateLimiter<K> for BucketRateLimiter {
+    /// Takes a token, on credit if there is none: the delay is until it has grown. Failures are not counted here.
+    fn when(&mut self, _: &K, now: Instant) -> Duration {
+        let full_at = self.full_at.map_or(now, |at| at.max(now));
+        let full_at = full_at.checked_add(self.interval).unwrap_or(full_at);
+        self.full_at = Some(full_at);
+        full_at.duration_since(now).saturating_sub(self.fill)
+    }
+
+    fn forget(&mut self, _: &K) {}
+
+    fn num_requeues(&self, _: &K) -> u32 {
+        0
+    }
+}
+
+/// Asks every limiter and takes the longest delay.
+pub struct MaxOfRateLimiter<K> {
+    limiters: Vec<Box<dyn RateLimiter<K>>>,
+}
+
+impl<K> MaxOfRateLimiter<K> {
+    /// Over these limiters; with none of them nothing is delayed.
+    pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
+        Self { limiters }
+    }
+}
+
+impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
+    fn when(&mut self, key: &K, now: Instant) -> Duration {
+        self.limiters.iter_mut().map(|limiter| limiter.when(key, now)).max().unwrap_or_default()
+    }
+
+    fn forget(&mut self, key: &K) {
+        for limiter in &mut self.limiters {
+            limiter.forget(key);
+        }
+    }
+
+    fn num_requeues(&self, key: &K) -> u32 {
+        self.limiters.iter().map(|limiter| limiter.num_requeues(key)).max().unwrap_or(0)
+    }
+}
+
+/// Per-key backoff and shared bucket with the numbers of a manifest.
+impl<K: Clone + Eq + Hash + Send + 'static> From<manifest::RateLimiter> for MaxOfRateLimiter<K> {
+    fn from(numbers: manifest::RateLimiter) -> Self {
+        let millis = |count: u32| Duration::from_millis(count.into());
+        let (base, max) = (millis(numbers.base_delay_ms), millis(numbers.max_delay_ms));
+        Self::new(vec![
+            Box::new(ItemExponentialFailureRateLimiter::new(base, max)),
+            Box::new(BucketRateLimiter::new(numbers.qps, numbers.burst)),
+        ])
+    }
+}
+
+/// 5 ms doubled up to 1,000 s per key, 10 per second with bursts of 100 for all keys together.
+impl<K: Clone + Eq + Hash + Send + 'static> Default for MaxOfRateLimiter<K> {
+    fn default() -> Self {
+        manifest::RateLimiter::default().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn each_failure_of_a_key_doubles_its_delay_up_to_the_maximum() {
+        let now = Instant::now();
+        let mut limiter = ItemExponentialFailureRateLimiter::new(MS, 1000 * MS);
+        for millis in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000] {
+            assert_eq!(limiter.when(&"one", now), millis * MS);
+        }
+        assert_eq!(limiter.when(&"two", now), MS, "keys are counted apart");
+        assert_eq!((limiter.num_requeues(&"one"), limiter.num_requeues(&"two")), (12, 1));
+        limiter.forget(&"one");
+        assert_eq!((limiter.num_requeues(&"one"), limiter.when(&"one", now)), (0, MS));
+    }
+
+    #[test]
+    fn no_number_of_failures_overflows_the_delay() {
+        let now = Instant::now();
+        let max = Duration::from_secs(3 * 24 * 3600);
+        let mut limiter = ItemExponentialFailureRateLimiter::new(MS, max);
+        let delays: Vec<_> = (0..10_000).map(|_| limiter.when(&"key", now)).collect();
+        assert!(delays.is_sorted());
+        assert_eq!(delays.last(), Some(&max));
+        let mut limiter = ItemExponentialFailureRateLimiter::new(Duration::ZERO, max);
+        assert!((0..100).all(|_| limiter.when(&"key", now).is_zero()));
+        let mut limiter = ItemExponentialFailureRateLimiter::new(Duration::MAX, Duration::MAX);
+        assert!((0..100).all(|_| limiter.when(&"key", now) == Duration::MAX));
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_pass_and_then_spaces_the_rest() {
+        let start = Instant::now();
+        let mut bucket = BucketRateLimiter::new(10, 3);
+        let mut when = |at: Duration| RateLimiter::<&str>::when(&mut bucket, &"key", start + at);
+        let delays: Vec<_> = (0..5).map(|_| when(Duration::ZERO).as_millis()).collect();
+        assert_eq!(delays, [0, 0, 0, 100, 200]);
+        assert_eq!(when(250 * MS).as_millis(), 50, "the debt is paid while time passes");
+        let later: Vec<_> = (0..4).map(|_| when(Duration::from_secs(3600)).as_millis()).collect();
+        assert_eq!(later, [0, 0, 0, 100], "a bucket never holds more than its burst");
+    }
+
+    #[test]
+    fn the_default_is_client_go_s_default_controller_rate_limiter() {
+        let now = Instant::now();
+        let mut limiter = MaxOfRateLimiter::default();
+        assert_eq!(limiter.when(&0, now), 5 * MS);
+        assert_eq!(limiter.when(&0, now), 10 * MS);
+        for key in 1..99 {
+            assert_eq!(limiter.when(&key, now), 5 * MS, "{key} is within the burst");
+        }
+        assert_eq!(limiter.when(&99, now), 100 * MS, "the bucket is the slower one now");
+        assert_eq!((limiter.num_requeues(&0), limiter.num_requeues(&99)), (2, 1));
+        limiter.forget(&0);
+        assert_eq!(limiter.num_requeues(&0), 0);
+    }
+
+    #[test]
+    fn a_manifest_s_numbers_are_used() {
+        let now = Instant::now();
+        let numbers = manifest::RateLimiter { base_delay_ms: 1000, max_delay_ms: 3000, qps: 1, burst: 4 };
+        let mut limiter = MaxOfRateLimiter::from(numbers);
+        let delays: Vec<_> = (0..6).map(|_| limiter.when(&"key", now).as_secs()).collect();
+        assert_eq!(delays, [1, 2, 3, 3, 3, 3]);
+        assert_eq!(limiter.when(&"other", now).as_secs(), 3, "the seventh waits for the bucket");
+    }
+
+    #[test]
+    fn a_bucket_of_zeroes_delays_but_never_divides_by_them() {
+        let mut bucket = BucketRateLimiter::new(0, 0);
+        let now = Instant::now();
+        let delays: Vec<_> = (0..3).map(|_| bucket.when(&"key", now).as_secs()).collect();
+        assert_eq!(delays, [0, 1, 2]);
+    }
+}

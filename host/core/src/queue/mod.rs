@@ -1,0 +1,319 @@
+//! The workqueue: client-go's `util/workqueue` contract, with two priorities.
+//!
+//! A [`WorkQueue`] promises to be
+//!
+//! - **fair**: keys of one priority are handed out in the order in which they were added;
+//! - **stingy**: a key is never handed out twice at the same time, and a key added several times before it is handed
+//!   out is handed out once. A key added while it is processed is handed out once more after [`WorkQueue::done`];
+//! - open to **many producers and consumers**, on any thread;
+//! - **patient**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay, and of two the earlier
+//!   one counts. As in client-go a plain add does not end a running delay: the key is added once more when it is over;
+//! - **forbearing**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls count as failures,
+//!   not the events that add a key meanwhile. [`WorkQueue::forget`] ends the count; it does not replace `done`;
+//! - **without starvation**: a [`Priority::Low`] key has its turn after at most four normal ones, and is raised when it
+//!   is added with [`Priority::Normal`]. Delayed keys are normal when they become due.
+//!
+//! Its limits: it holds keys in memory only, each once, without bound; nothing is ordered between two keys of different
+//! priority; and nothing is ordered by time more exactly than tokio's timers are, which is a millisecond.
+//!
+//! There is no task behind it: whoever waits in [`WorkQueue::get`] sleeps until the earliest delay, and every operation
+//! first adds the keys that have become due. So a dropped queue leaves nothing running, and with paused time every
+//! test is exact.
+//!
+//! ```
+//! use operetta_core::queue::WorkQueue;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let queue = WorkQueue::new();
+//! queue.add("default/web");
+//! queue.add("default/web");
+//! while let Some(key) = queue.get().await {
+//!     match reconcile(key) {
+//!         Ok(()) => queue.forget(&key),
+//!         Err(()) => queue.add_rate_limited(key),
+//!     }
+//!     queue.done(&key);
+//!     queue.shut_down();
+//! }
+//! # }
+//! # fn reconcile(_: &str) -> Result<(), ()> { Ok(()) }
+//! ```
+
+mod limiter;
+#[cfg(test)]
+mod model;
+mod ready;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    hash::Hash,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
+
+pub use limiter::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter};
+use state::{State, Wake};
+
+/// How urgent a key is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Nothing new is known of the object: it is part of an initial list, of a resync or of a full requeue.
+    Low,
+    /// Something happened.
+    #[default]
+    Normal,
+}
+
+/// A queue's numbers at one time, with the meaning of controller-runtime's `workqueue_*` metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// `workqueue_depth`: keys that have to be processed, those included that are being processed and were added again.
+    pub depth: usize,
+    /// Keys whose delay runs.
+    pub waiting: usize,
+    /// Keys handed out and not done.
+    pub processing: usize,
+    /// `workqueue_adds_total`: how often a key came to need processing; adding it once more before that counts nothing.
+    pub adds_total: u64,
+    /// `workqueue_retries_total`: calls of [`WorkQueue::add_after`] and [`WorkQueue::add_rate_limited`].
+    pub retries_total: u64,
+    /// `workqueue_unfinished_work_seconds`: how long the keys in `processing` have been there, summed up.
+    pub unfinished_work: Duration,
+    /// `workqueue_longest_running_processor_seconds`.
+    pub longest_running: Duration,
+}
+
+/// A handle of a queue; clones are handles of the same queue.
+pub struct WorkQueue<K> {
+    inner: Arc<Inner<K>>,
+}
+
+struct Inner<K> {
+    /// Never held across an await.
+    shared: Mutex<Shared<K>>,
+    /// One permit per key that becomes ready; everybody when a new earliest delay comes or the queue shuts down.
+    ready: Notify,
+    /// Everybody when a queue that shuts down is drained, or shall not be waited for any more.
+    drained: Notify,
+}
+
+struct Shared<K> {
+    state: State<K>,
+    limiter: Box<dyn RateLimiter<K>>,
+    /// Whether [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`] ends it.
+    drain: bool,
+}
+
+/// What a consumer does next.
+enum Next<K> {
+    Process(K),
+    ShutDown,
+    Wait(Option<Instant>),
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
+    /// An empty queue with client-go's default rate limiter.
+    pub fn new() -> Self {
+        Self::with_rate_limiter(MaxOfRateLimiter::default())
+    }
+
+    /// An empty queue with this rate limiter.
+    pub fn with_rate_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
+        let shared = Shared { state: State::default(), limiter: Box::new(limiter), drain: false };
+        let inner = Inner { shared: Mutex::new(shared), ready: Notify::new(), drained: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Replaces the rate limiter; failures counted so far are forgotten, running delays go on.
+    pub fn set_rate_limiter(&self, limiter: impl RateLimiter<K> + 'static) {
+        self.lock().limiter = Box::new(limiter);
+    }
+
+    /// Adds a key with normal priority. Ignored once the queue shuts down.
+    pub fn add(&self, key: K) {
+        self.add_with_priority(key, Priority::Normal);
+    }
+
+    /// Adds a key, or raises it to this priority if it is there with a lower one. Ignored once the queue shuts down.
+    pub fn add_with_priority(&self, key: K, priority: Priority) {
+        let wake = self.lock().state.add(key, priority);
+        self.wake(wake);
+    }
+
+    /// Adds a key when the delay is over, at once when it is zero. Ignored once the queue shuts down, and forgotten
+    /// when it shuts down meanwhile.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        let wake = self.lock().state.add_after(key, delay, now());
+        self.wake(wake);
+    }
+
+    /// Counts a failure of the key and adds it after the delay that the rate limiter gives it.
+    pub fn add_rate_limited(&self, key: K) {
+        let mut shared = self.lock();
+        let now = now();
+        let delay = shared.limiter.when(&key, now);
+        let wake = shared.state.add_after(key, delay, now);
+        drop(shared);
+        self.wake(wake);
+    }
+
+    /// Ends the count of the key's failures: it worked, or it is given up. [`Self::done`] is still due.
+    pub fn forget(&self, key: &K) {
+        self.lock().limiter.forget(key);
+    }
+
+    /// Failures of the key since it was last forgotten.
+    pub fn num_requeues(&self, key: &K) -> u32 {
+        self.lock().limiter.num_requeues(key)
+    }
+
+    /// Waits for a key to process, for which [`Self::done`] has to be called afterwards. None once the queue shuts down
+    /// and no key is left. Cancel safe: a dropped call has taken no key.
+    pub async fn get(&self) -> Option<K> {
+        match self.next() {
+            Next::Process(key) => return Some(key),
+            Next::ShutDown => return None,
+            Next::Wait(_) => {}
+        }
+        let mut woken = pin!(self.inner.ready.notified());
+        loop {
+            // In the line first, then a second look: a key added in between finds someone to wake.
+            woken.as_mut().enable();
+            match self.next() {
+                Next::Process(key) => return Some(key),
+                Next::ShutDown => return None,
+                Next::Wait(Some(due)) => drop(timeout_at(due, woken.as_mut()).await),
+                Next::Wait(None) => woken.as_mut().await,
+            }
+            woken.set(self.inner.ready.notified());
+        }
+    }
+
+    /// Marks a key as processed. If it was added meanwhile it goes to the end of the queue. Ignored for a key that is
+    /// not being processed.
+    pub fn done(&self, key: &K) {
+        let mut shared = self.lock();
+        let wake = shared.state.done(key);
+        let drained = shared.state.is_shutting_down() && shared.state.is_drained();
+        drop(shared);
+        self.wake(wake);
+        if drained {
+            self.inner.drained.notify_waiters();
+        }
+    }
+
+    /// Keys that wait to be handed out: for information, it may have changed when the caller reads it.
+    pub fn len(&self) -> usize {
+        self.lock().state.len()
+    }
+
+    /// Whether no key waits to be handed out.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The queue's numbers. Takes time by the number of keys being processed.
+    pub fn stats(&self) -> Stats {
+        self.lock().state.stats(now())
+    }
+
+    /// From now on adds are ignored; running delays are forgotten. Consumers get the keys that are left, then None.
+    /// Ends the waiting of [`Self::shut_down_with_drain`].
+    pub fn shut_down(&self) {
+        self.begin_shut_down(false);
+        self.inner.drained.notify_waiters();
+    }
+
+    /// As [`Self::shut_down`], then waits until every key that is left has been processed: client-go's documentation
+    /// promises that, while its code waits only for the keys being processed at the moment. A key that was added while
+    /// being processed, before the call, is processed once more; later adds are ignored.
+    ///
+    /// Waits forever when nobody calls [`Self::get`] and [`Self::done`]; [`Self::shut_down`] ends it.
+    pub async fn shut_down_with_drain(&self) {
+        self.begin_shut_down(true);
+        let mut woken = pin!(self.inner.drained.notified());
+        loop {
+            woken.as_mut().enable();
+            {
+                let shared = self.lock();
+                if shared.state.is_drained() || !shared.drain {
+                    return;
+                }
+            }
+            woken.as_mut().await;
+            woken.set(self.inner.drained.notified());
+        }
+    }
+
+    /// Whether the queue shuts down, or has.
+    pub fn shutting_down(&self) -> bool {
+        self.lock().state.is_shutting_down()
+    }
+
+    fn begin_shut_down(&self, drain: bool) {
+        let mut shared = self.lock();
+        shared.state.shut_down();
+        shared.drain = drain;
+        drop(shared);
+        self.inner.ready.notify_waiters();
+    }
+
+    fn next(&self) -> Next<K> {
+        let mut shared = self.lock();
+        match shared.state.get(now()) {
+            Some(key) => Next::Process(key),
+            None if shared.state.is_shutting_down() => Next::ShutDown,
+            None => Next::Wait(shared.state.next_due().map(Instant::from_std)),
+        }
+    }
+
+    /// The state with all keys added that are due by now; the clock is read only when some are waiting.
+    fn lock(&self) -> MutexGuard<'_, Shared<K>> {
+        let mut shared = self.inner.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if shared.state.next_due().is_some() {
+            shared.state.advance(now());
+        }
+        shared
+    }
+
+    fn wake(&self, wake: Wake) {
+        match wake {
+            Wake::Nobody => {}
+            Wake::One => self.inner.ready.notify_one(),
+            Wake::All => self.inner.ready.notify_waiters(),
+        }
+    }
+}
+
+/// tokio's clock, which tests pause.
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
+impl<K> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> Default for WorkQueue<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> fmt::Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WorkQueue").field(&self.stats()).finish()
+    }
+}

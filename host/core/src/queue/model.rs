@@ -1,0 +1,187 @@
+//! The pure state against a naive model of the contract, on random operations.
+//!
+//! The model keeps plain lists and scans them. After every operation these must hold:
+//!
+//! - both hand out the same key: first in first out within a priority, a low key's turn after [`NORMAL_PER_LOW`];
+//! - no key is handed out that is being processed;
+//! - of two delays of a key the earliest counts, and the next due time is the same;
+//! - ready keys, depth, processing keys and waiting keys are as many;
+//! - whoever must be woken is woken: one for each key that becomes ready, all for a new earliest delay.
+//!
+//! At the end everything is done and every delay runs out: no key is lost and none is left.
+//!
+//! A failing run prints its seed; `OPERETTA_SEED` repeats it.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::{
+    Priority,
+    ready::NORMAL_PER_LOW,
+    state::{State, Wake},
+};
+
+type Key = u8;
+
+#[derive(Default)]
+struct Model {
+    /// Ready keys of both priorities, oldest first.
+    ready: Vec<(Key, Priority)>,
+    /// Keys added while processing.
+    again: BTreeMap<Key, Priority>,
+    processing: Vec<Key>,
+    /// Due time and order of arrival.
+    waiting: BTreeMap<Key, (Instant, usize)>,
+    arrivals: usize,
+    passed_over: u32,
+    adds: u64,
+}
+
+impl Model {
+    fn add(&mut self, key: Key, priority: Priority) -> Wake {
+        if self.processing.contains(&key) {
+            match self.again.get_mut(&key) {
+                Some(before) => *before = (*before).max(priority),
+                None => {
+                    self.again.insert(key, priority);
+                    self.adds += 1;
+                }
+            }
+        } else if let Some(at) = self.ready.iter().position(|(ready, _)| *ready == key) {
+            if self.ready[at].1 < priority {
+                self.ready.remove(at);
+                self.ready.push((key, priority));
+            }
+        } else {
+            self.ready.push((key, priority));
+            self.adds += 1;
+            return Wake::One;
+        }
+        Wake::Nobody
+    }
+
+    fn add_after(&mut self, key: Key, due: Instant) -> Wake {
+        if self.waiting.get(&key).is_some_and(|(before, _)| *before <= due) {
+            return Wake::Nobody;
+        }
+        self.waiting.insert(key, (due, self.arrivals));
+        self.arrivals += 1;
+        if self.next_due() == Some(due) { Wake::All } else { Wake::Nobody }
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let mut due: Vec<_> = self.waiting.iter().filter(|(_, at)| at.0 <= now).map(|(key, at)| (*at, *key)).collect();
+        due.sort();
+        for (_, key) in due {
+            self.waiting.remove(&key);
+            let _wake = self.add(key, Priority::Normal);
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.waiting.values().map(|(due, _)| *due).min()
+    }
+
+    fn get(&mut self) -> Option<Key> {
+        let first = |priority| self.ready.iter().position(|(_, of)| *of == priority);
+        let at = match (first(Priority::Normal), first(Priority::Low)) {
+            (Some(normal), None) => {
+                self.passed_over = 0;
+                normal
+            }
+            (Some(normal), Some(_)) if self.passed_over < NORMAL_PER_LOW => {
+                self.passed_over += 1;
+                normal
+            }
+            (_, Some(low)) => {
+                self.passed_over = 0;
+                low
+            }
+            (None, None) => {
+                self.passed_over = 0;
+                return None;
+            }
+        };
+        let (key, _) = self.ready.remove(at);
+        assert!(!self.processing.contains(&key), "{key} twice at once");
+        self.processing.push(key);
+        Some(key)
+    }
+
+    fn done(&mut self, key: Key) -> Wake {
+        let Some(at) = self.processing.iter().position(|of| *of == key) else { return Wake::Nobody };
+        self.processing.remove(at);
+        match self.again.remove(&key) {
+            Some(priority) => {
+                self.ready.push((key, priority));
+                Wake::One
+            }
+            None => Wake::Nobody,
+        }
+    }
+}
+
+fn compare(state: &State<Key>, model: &Model, now: Instant) {
+    let stats = state.stats(now);
+    let counts = (state.len(), stats.depth, stats.processing, stats.waiting, stats.adds_total);
+    let ready = model.ready.len();
+    let expected = (ready, ready + model.again.len(), model.processing.len(), model.waiting.len(), model.adds);
+    assert_eq!(counts, expected);
+    assert_eq!(state.next_due(), model.next_due());
+    assert_eq!(state.is_drained(), model.ready.is_empty() && model.processing.is_empty());
+}
+
+fn run(seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let keys = random.random_range(1..40);
+    let (mut state, mut model) = (State::default(), Model::default());
+    let mut now = Instant::now();
+    for _ in 0..random.random_range(1..800) {
+        let key: Key = random.random_range(0..keys);
+        match random.random_range(0..100) {
+            0..20 => assert_eq!(state.add(key, Priority::Normal), model.add(key, Priority::Normal)),
+            20..40 => assert_eq!(state.add(key, Priority::Low), model.add(key, Priority::Low)),
+            40..55 => {
+                let delay = Duration::from_millis(random.random_range(1..30));
+                assert_eq!(state.add_after(key, delay, now), model.add_after(key, now + delay));
+            }
+            55..60 => {
+                assert_eq!(state.add_after(key, Duration::ZERO, now), model.add(key, Priority::Normal));
+            }
+            60..70 => {
+                now += Duration::from_millis(random.random_range(0..10));
+                state.advance(now);
+                model.advance(now);
+            }
+            70..90 => assert_eq!(state.get(now), model.get()),
+            _ => assert_eq!(state.done(&key), model.done(key)),
+        }
+        compare(&state, &model, now);
+    }
+    now += Duration::from_secs(1);
+    state.advance(now);
+    model.advance(now);
+    loop {
+        let key = state.get(now);
+        assert_eq!(key, model.get());
+        let Some(key) = key.or_else(|| model.processing.first().copied()) else { break };
+        assert_eq!(state.done(&key), model.done(key));
+        compare(&state, &model, now);
+    }
+    assert!(state.is_drained() && state.stats(now).depth == 0 && state.next_due().is_none());
+    assert_eq!(state.entries(), 0, "nothing is kept of a key that is done");
+}
+
+#[test]
+fn random_operations_end_as_in_the_naive_model() {
+    let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
+    let (first, runs) = seed.map_or_else(|| (rand::random::<u32>().into(), 400), |seed| (seed, 1));
+    for seed in first..first + runs {
+        println!("OPERETTA_SEED={seed}");
+        run(seed);
+    }
+}

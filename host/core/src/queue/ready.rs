@@ -1,0 +1,138 @@
+//! Keys that wait for a worker: first in first out within a priority, and no priority waits forever.
+//!
+//! A normal key goes before a low one, except that after [`NORMAL_PER_LOW`] normal keys in a row one low key has its
+//! turn. So with a constant stream of normal keys the low ones still get a fifth of the workers' time, and a normal
+//! key never has more than one low key put before it. Age is counted in turns, not in seconds: when every worker is
+//! slow, seconds say nothing about who has been passed over.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Priority;
+
+/// Normal keys handed out in a row while a low one waits, before the low one has its turn.
+pub const NORMAL_PER_LOW: u32 = 4;
+
+/// Where a key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Among the normal ones.
+    Normal,
+    /// Among the low ones, with this ticket.
+    Low(u64),
+}
+
+/// Two lines of keys. Whoever pushes sees to it that no key stands in them twice.
+#[derive(Debug)]
+pub struct Ready<K> {
+    /// Oldest first.
+    normal: VecDeque<K>,
+    /// By ticket, hence oldest first; a map because raised keys leave from the middle.
+    low: BTreeMap<u64, K>,
+    /// The next low key's ticket, above all in `low`.
+    ticket: u64,
+    /// Normal keys handed out in a row while `low` was not empty; at most [`NORMAL_PER_LOW`].
+    passed_over: u32,
+}
+
+impl<K> Default for Ready<K> {
+    fn default() -> Self {
+        Self { normal: VecDeque::new(), low: BTreeMap::new(), ticket: 0, passed_over: 0 }
+    }
+}
+
+impl<K> Ready<K> {
+    /// Puts a key at the end of its line.
+    pub fn push(&mut self, key: K, priority: Priority) -> Place {
+        match priority {
+            Priority::Normal => {
+                self.normal.push_back(key);
+                Place::Normal
+            }
+            Priority::Low => {
+                let ticket = self.ticket;
+                self.ticket += 1;
+                self.low.insert(ticket, key);
+                Place::Low(ticket)
+            }
+        }
+    }
+
+    /// Moves a low key to the end of the normal line.
+    pub fn raise(&mut self, ticket: u64) -> Place {
+        self.normal.extend(self.low.remove(&ticket));
+        Place::Normal
+    }
+
+    /// Takes the key whose turn it is.
+    pub fn pop(&mut self) -> Option<K> {
+        if self.low.is_empty() {
+            self.passed_over = 0;
+            return self.normal.pop_front();
+        }
+        if self.passed_over < NORMAL_PER_LOW
+            && let Some(key) = self.normal.pop_front()
+        {
+            self.passed_over += 1;
+            return Some(key);
+        }
+        self.passed_over = 0;
+        self.low.pop_first().map(|(_, key)| key)
+    }
+
+    /// Keys in both lines.
+    pub fn len(&self) -> usize {
+        self.normal.len() + self.low.len()
+    }
+
+    /// Whether both lines are empty.
+    pub fn is_empty(&self) -> bool {
+        self.normal.is_empty() && self.low.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest<K>(ready: &mut Ready<K>) -> Vec<K> {
+        std::iter::from_fn(|| ready.pop()).collect()
+    }
+
+    #[test]
+    fn a_low_key_has_its_turn_after_four_normal_ones() {
+        let mut ready = Ready::default();
+        for key in ["l1", "l2", "l3"] {
+            ready.push(key, Priority::Low);
+        }
+        for key in ["n1", "n2", "n3", "n4", "n5", "n6"] {
+            ready.push(key, Priority::Normal);
+        }
+        assert_eq!(rest(&mut ready), ["n1", "n2", "n3", "n4", "l1", "n5", "n6", "l2", "l3"]);
+    }
+
+    #[test]
+    fn an_endless_stream_of_normal_keys_starves_no_low_one() {
+        let mut ready = Ready::default();
+        for key in 0..100 {
+            ready.push(key, Priority::Low);
+        }
+        let mut low = Vec::new();
+        for turn in 0..100 * (NORMAL_PER_LOW + 1) {
+            ready.push(1000 + turn, Priority::Normal);
+            low.extend(ready.pop().filter(|&key| key < 1000));
+        }
+        assert!(low.iter().copied().eq(0..100), "{low:?}");
+    }
+
+    #[test]
+    fn a_raised_key_joins_the_end_of_the_normal_line() {
+        let mut ready = Ready::default();
+        ready.push("l1", Priority::Low);
+        let place = ready.push("l2", Priority::Low);
+        ready.push("n1", Priority::Normal);
+        assert_eq!(place, Place::Low(1));
+        assert_eq!(ready.raise(1), Place::Normal);
+        ready.push("n2", Priority::Normal);
+        assert_eq!(rest(&mut ready), ["n1", "l2", "n2", "l1"]);
+    }
+}

@@ -1,0 +1,72 @@
+//! A reconcile from the outside: what is asked for, and how it may end.
+
+use crate::object::ObjectKey;
+
+/// A key that is to be brought to its desired state: never an event, always a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReconcileRequest {
+    /// The controller's name in the manifest.
+    pub controller: String,
+    /// The object's key; its kind is the one of the controller's `for`.
+    pub key: ObjectKey,
+    /// Failures of this key in a row (client-go's NumRequeues).
+    pub retries: u32,
+    /// Unique for each reconcile.
+    pub reconcile_id: String,
+}
+
+/// What happens to the key after a reconcile that worked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing more.
+    Done,
+    /// Again, after the rate limiter's delay.
+    Requeue,
+    /// Again after this delay.
+    RequeueAfter(std::time::Duration),
+}
+
+/// Why a reconcile did not work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The reconciler asks to be retried with backoff.
+    #[error("{0}")]
+    Retry(String),
+    /// The reconciler asks not to be retried until the object changes.
+    #[error("{0}")]
+    Terminal(String),
+    /// The sandbox ended the call. The worker retries with backoff: the next input may be a better one.
+    #[error("{0}")]
+    Fault(Fault),
+}
+
+/// How a sandbox ends a call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The guest trapped: unreachable, an out-of-bounds access, a stack overflow, a panic.
+    #[error("the plugin trapped: {0}")]
+    Trap(String),
+    /// The guest ran or waited longer than `limits.timeoutSeconds`.
+    #[error("the reconcile did not end within {} s (limits.timeoutSeconds)", .limit.as_secs_f32())]
+    DeadlineExceeded {
+        /// The limit.
+        limit: std::time::Duration,
+    },
+    /// The guest asked for more memory than `limits.memory`.
+    #[error("the plugin asked for more memory than its limit of {} MiB (limits.memory)", .limit_bytes / (1024 * 1024))]
+    MemoryExceeded {
+        /// The limit, in bytes.
+        limit_bytes: usize,
+    },
+}
+
+impl Fault {
+    /// A CamelCase word for conditions, Events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Trap(_) => "ReconcileTrapped",
+            Self::DeadlineExceeded { .. } => "DeadlineExceeded",
+            Self::MemoryExceeded { .. } => "MemoryExceeded",
+        }
+    }
+}

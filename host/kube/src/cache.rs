@@ -1,0 +1,263 @@
+//! How a store is read: its objects, covered by the host's own writes, cut down to what a list asks for.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use operetta_core::{
+    object::{Object, ObjectKey},
+    operation::{Item, Page},
+    projection::project,
+    selector::{LabelSelector, MetadataFieldSelector},
+    status::{ApiError, ErrorKind},
+};
+
+use crate::{
+    overlay::{Overlay, Written},
+    store::{Lookup, Store},
+};
+
+/// A store and the writes that its watch has not brought yet.
+pub struct Cache {
+    /// What the watch brought.
+    pub store: Arc<Store>,
+    /// What was written since.
+    pub overlay: Overlay,
+    /// What the informer selects by: an own write that does not match is not in its view.
+    pub selects: LabelSelector,
+    /// Whether the informer also selects by fields, which only the API server can judge.
+    pub field_selected: bool,
+}
+
+/// What a cached list returns, parsed.
+pub struct Query<'a> {
+    /// Which objects.
+    pub lookup: Lookup,
+    /// One namespace, or all.
+    pub namespace: Option<&'a str>,
+    /// A label selector.
+    pub labels: LabelSelector,
+    /// A selector by name and namespace.
+    pub fields: MetadataFieldSelector,
+    /// At most this many.
+    pub limit: Option<usize>,
+    /// Where the page before ended.
+    pub after: Option<ObjectKey>,
+    /// Field paths to keep.
+    pub projection: &'a [String],
+}
+
+impl Cache {
+    /// One object, as the watch or a later write of the host left it.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        // The overlay first: see there.
+        let written = self.overlay.get(key);
+        let stored = self.store.get(key);
+        self.newer(written, stored)
+    }
+
+    /// One page, in the order of keys.
+    pub fn list(&self, query: &Query<'_>) -> Page {
+        let written = self.overlay.snapshot();
+        let stored = self.store.list(&query.lookup, query.namespace, query.after.as_ref());
+        let mut objects: BTreeMap<ObjectKey, Arc<Object>> = BTreeMap::new();
+        let plain = written.is_empty();
+        let objects: Vec<Arc<Object>> = if plain {
+            stored
+        } else {
+            objects.extend(stored.into_iter().map(|object| (object.header.key.clone(), object)));
+            for (key, written) in written {
+                let in_range = query.after.as_ref().is_none_or(|after| key > *after)
+                    && (query.namespace.is_none() || key.namespace.as_deref() == query.namespace);
+                let now = self.newer(Some(written), self.store.get(&key));
+                match now.filter(|object| in_range && found_by(&query.lookup, object)) {
+                    Some(object) => drop(objects.insert(key, object)),
+                    None => drop(objects.remove(&key)),
+                }
+            }
+            objects.into_values().collect()
+        };
+        let mut selected = objects
+            .into_iter()
+            .filter(|object| query.labels.matches(&object.header) && query.fields.matches(&object.header));
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let page: Vec<Arc<Object>> = selected.by_ref().take(limit).collect();
+        let more = selected.next().is_some();
+        Page {
+            continue_token: page.last().filter(|_| more).map(|object| token_of(&object.header.key)),
+            resource_version: self.store.revision().to_string(),
+            items: page.into_iter().map(|object| item(object, query.projection)).collect(),
+        }
+    }
+
+    /// Keeps the answer to a write, as far as it is in this informer's view.
+    pub fn wrote(&self, object: &Arc<Object>) {
+        let known = self.store.get(&object.header.key).is_some();
+        if known || (self.selects.matches(&object.header) && !self.field_selected) {
+            self.overlay.wrote(object.clone(), &self.store);
+        }
+    }
+
+    fn newer(&self, written: Option<Written>, stored: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        match (written, stored) {
+            (None, stored) => stored,
+            (Some(Written::Gone { uid }), stored) => stored.filter(|object| object.header.uid != uid),
+            (Some(Written::Present(object)), Some(stored)) if stored.header.revision() >= object.header.revision() => {
+                Some(stored)
+            }
+            (Some(Written::Present(object)), _) => self.selects.matches(&object.header).then_some(object),
+        }
+    }
+}
+
+fn found_by(lookup: &Lookup, object: &Object) -> bool {
+    match lookup {
+        Lookup::All => true,
+        Lookup::Owner(uid) => object.header.controller().is_some_and(|owner| owner.uid == *uid),
+        Lookup::Index { key, value } => key.value(object).as_ref() == Some(value),
+    }
+}
+
+fn item(object: Arc<Object>, projection: &[String]) -> Item {
+    if projection.is_empty() { Item::Whole(object) } else { Item::Projected(project(object.json(), projection)) }
+}
+
+/// A continue token of a cached list is the last key of the page: `namespace/name`, or the name alone.
+fn token_of(key: &ObjectKey) -> String {
+    key.to_string()
+}
+
+/// Reads a continue token back.
+///
+/// # Errors
+/// `BadRequest` for what no cached list has given out.
+pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
+    let key = match token.split_once('/') {
+        Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+        None => ObjectKey::cluster(token),
+    };
+    crate::wire::check_key(&key).map_err(|_| {
+        ApiError::new(ErrorKind::BadRequest, format!("{token:?} is not a continue token of a cached list"))
+    })?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Writer, tests::object};
+
+    fn cache(selects: &str) -> (Cache, Writer) {
+        let (store, writer) = Store::new();
+        let selects = LabelSelector::parse(selects).expect("selector");
+        (Cache { store, overlay: Overlay::default(), selects, field_selected: false }, writer)
+    }
+
+    fn names(cache: &Cache, lookup: Lookup) -> Vec<String> {
+        let page = cache.list(&query(lookup, None, None));
+        page.items
+            .iter()
+            .map(|item| {
+                serde_json::from_str::<serde_json::Value>(item.json()).expect("json")["metadata"]["name"]
+                    .as_str()
+                    .expect("name")
+                    .to_owned()
+            })
+            .collect()
+    }
+
+    fn query<'a>(lookup: Lookup, limit: Option<usize>, after: Option<ObjectKey>) -> Query<'a> {
+        let (labels, fields) = (LabelSelector::default(), MetadataFieldSelector::default());
+        Query { lookup, namespace: Some("n"), labels, fields, limit, after, projection: &[] }
+    }
+
+    fn watch(cache: &Cache, writer: &mut Writer, object: &Arc<Object>) {
+        writer.apply(object.clone());
+        let header = &object.header;
+        cache.overlay.watched(&header.key, &header.uid, header.revision().expect("revision"), false);
+    }
+
+    #[test]
+    fn a_read_after_a_create_sees_it_before_the_watch_does_and_once_after() {
+        let (cache, mut writer) = cache("");
+        let made = object("n", "a", 10, "o", "x");
+        cache.wrote(&made);
+        assert_eq!(cache.get(&made.header.key), Some(made.clone()));
+        assert_eq!(names(&cache, Lookup::Owner("o".into())), ["a"], "by owner, too: or a second child would be made");
+        watch(&cache, &mut writer, &made);
+        assert_eq!(names(&cache, Lookup::All), ["a"]);
+        assert!(cache.overlay.snapshot().is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_the_watch_has_overtaken_leaves_no_ghost() {
+        let (cache, mut writer) = cache("");
+        let made = object("n", "a", 10, "o", "x");
+        watch(&cache, &mut writer, &made);
+        let last = object("n", "a", 11, "o", "x");
+        writer.remove(&last);
+        cache.wrote(&made);
+        assert_eq!(cache.get(&made.header.key), None);
+    }
+
+    #[test]
+    fn the_newer_of_watch_and_answer_wins() {
+        let (cache, mut writer) = cache("");
+        watch(&cache, &mut writer, &object("n", "a", 5, "o", "old"));
+        cache.wrote(&object("n", "a", 9, "o", "mine"));
+        cache.wrote(&object("n", "a", 7, "o", "mine, earlier"));
+        let node = |cache: &Cache| {
+            cache.get(&ObjectKey::namespaced("n", "a")).and_then(|found| found.scalar_at(".spec.nodeName"))
+        };
+        assert_eq!(node(&cache).as_deref(), Some("mine"));
+        watch(&cache, &mut writer, &object("n", "b", 8, "o", "x"));
+        assert_eq!(node(&cache).as_deref(), Some("mine"), "an event of another key that is older keeps it");
+        watch(&cache, &mut writer, &object("n", "a", 12, "o", "theirs"));
+        assert_eq!(node(&cache).as_deref(), Some("theirs"));
+    }
+
+    #[test]
+    fn a_deleted_object_is_gone_at_once_and_its_successor_is_seen() {
+        let (cache, mut writer) = cache("");
+        let old = object("n", "a", 5, "o", "x");
+        watch(&cache, &mut writer, &old);
+        cache.overlay.deleted(&old.header.key, "uid-a", &cache.store);
+        assert_eq!(cache.get(&old.header.key), None);
+        assert!(names(&cache, Lookup::All).is_empty());
+        cache.overlay.deleted(&old.header.key, "uid-of-another", &cache.store);
+        let text = old.json().replace("uid-a", "uid-2").replace("\"5\"", "\"9\"");
+        let kind = operetta_core::kind::GroupVersionKind::new("v1", "Pod");
+        let next =
+            Arc::new(Object::from_json(&text, &kind, operetta_core::object::ManagedFields::Drop).expect("object"));
+        cache.wrote(&next);
+        assert_eq!(cache.get(&old.header.key), Some(next));
+    }
+
+    #[test]
+    fn a_write_that_leaves_the_selector_leaves_the_view() {
+        let (cache, mut writer) = cache("app=x");
+        watch(&cache, &mut writer, &object("n", "a", 5, "o", "x"));
+        cache.wrote(&object("n", "a", 6, "o", "y"));
+        cache.wrote(&object("n", "b", 7, "o", "y"));
+        assert!(names(&cache, Lookup::All).is_empty());
+    }
+
+    #[test]
+    fn pages_join_without_gap_or_repeat_also_over_own_writes() {
+        let (cache, mut writer) = cache("");
+        for name in ["a", "c", "e"] {
+            watch(&cache, &mut writer, &object("n", name, 5, "o", "x"));
+        }
+        cache.wrote(&object("n", "b", 7, "o", "x"));
+        let (mut after, mut seen) = (None, Vec::new());
+        loop {
+            let page = cache.list(&query(Lookup::All, Some(1), after.take()));
+            seen.extend(page.items.iter().map(|item| match item {
+                Item::Whole(object) => object.header.key.name.clone(),
+                Item::Projected(_) => String::new(),
+            }));
+            let Some(token) = page.continue_token else { break };
+            after = Some(key_of_token(&token).expect("token"));
+        }
+        assert_eq!(seen, ["a", "b", "c", "e"]);
+        assert_eq!(key_of_token("../x/y").expect_err("refused").kind, ErrorKind::BadRequest);
+    }
+}

@@ -1,0 +1,62 @@
+//! Who watches what: one informer for each kind and selector, shared by all who ask for it, gone with the last of them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use operetta_core::{kind::GroupVersionKind, object::Object};
+
+use crate::{
+    discovery::ApiResource,
+    informer::{Informer, Scope},
+    wire::Wire,
+};
+
+/// The informers of a host.
+pub struct InformerRegistry {
+    wire: Wire,
+    /// Looked up and filled under one lock: two who ask at once get one informer.
+    informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
+}
+
+impl InformerRegistry {
+    /// Informers watch under the given identity.
+    pub fn new(wire: Wire) -> Arc<Self> {
+        Arc::new(Self { wire, informers: Mutex::default() })
+    }
+
+    /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.
+    pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
+        let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = informers.entry((resource.kind.clone(), scope.clone())).or_default();
+        // A kind that was deleted and installed anew may be served elsewhere.
+        if let Some(running) = place.upgrade().filter(|informer| informer.resource == *resource) {
+            return running;
+        }
+        let informer = Informer::start(&self.wire, resource.clone(), scope);
+        *place = Arc::downgrade(&informer);
+        informers.retain(|_, informer| informer.strong_count() > 0);
+        informer
+    }
+
+    /// The running informers.
+    pub fn running(&self) -> Vec<Arc<Informer>> {
+        let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        informers.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Lets the cached reads of a kind see the answer to a write.
+    pub fn wrote(&self, kind: &GroupVersionKind, object: &Arc<Object>) {
+        for informer in self.of_kind(kind) {
+            informer.cache.wrote(object);
+        }
+    }
+
+    /// The running informers of a kind.
+    pub fn of_kind(&self, kind: &GroupVersionKind) -> Vec<Arc<Informer>> {
+        let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = informers.iter().filter(|((of, _), _)| of == kind);
+        of_kind.filter_map(|(_, informer)| informer.upgrade()).collect()
+    }
+}

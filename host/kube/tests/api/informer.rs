@@ -1,0 +1,213 @@
+//! What an informer tells, and what it costs on the wire.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use operetta_core::{event::Event, kind::GroupVersionKind, operation::DeleteOptions, status::ErrorKind};
+use operetta_kube::informer::{Handler, Informer, Scope};
+use operetta_testkit::{eventually, kinds};
+use serde_json::json;
+
+use crate::{Stage, config_map};
+
+/// Writes down what it is told: `+a`, `~a`, `-a`, with `(initial)` for what was there before.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    /// A handler of the informer that also checks that the store knows already what it is told.
+    fn handler(&self, informer: &Arc<Informer>) -> Handler {
+        let (notes, informer) = (self.clone(), Arc::downgrade(informer));
+        Arc::new(move |event| {
+            let header = &event.object().header;
+            let name = &header.key.name;
+            let line = match event {
+                Event::Added { initial: true, .. } => format!("+{name} (initial)"),
+                Event::Added { .. } => format!("+{name}"),
+                Event::Modified { .. } => format!("~{name}"),
+                Event::Deleted { .. } => format!("-{name}"),
+            };
+            let informer = informer.upgrade().expect("it calls");
+            let stored = informer.cache.store.get(&header.key);
+            let known = match event {
+                Event::Deleted { .. } => stored.is_none(),
+                _ => stored.is_some_and(|stored| stored.header.revision() >= header.revision()),
+            };
+            let line = if known { line } else { format!("{line} before the store has it") };
+            notes.0.lock().expect("lock").push(line);
+        })
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().expect("lock").clone()
+    }
+
+    async fn until(&self, wanted: &[&str]) {
+        eventually("what the handler is told", async || {
+            let now = self.all();
+            if now == wanted { Ok(()) } else { Err(format!("{now:?}")) }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn additions_changes_and_deletions_are_told_in_order_and_a_late_handler_gets_the_store_first() {
+    let stage = Stage::new("told").await;
+    stage.create(config_map("a")).await.expect("created");
+    let informer = stage.config_maps("").await;
+    let early = Notes::default();
+    let _early = informer.subscribe(early.handler(&informer), None);
+    informer.synced().await;
+    early.until(&["+a (initial)"]).await;
+
+    stage.create(config_map("b")).await.expect("created");
+    for n in ["1", "2"] {
+        stage.namespace.patch(kinds::CONFIG_MAP, "b", json!({"data": {"n": n}})).await;
+    }
+    stage.delete("a", DeleteOptions::default()).await.expect("deleted");
+    early.until(&["+a (initial)", "+b", "~b", "~b", "-a"]).await;
+
+    let late = Notes::default();
+    let late_subscription = informer.subscribe(late.handler(&informer), None);
+    assert_eq!(late.all(), ["+b (initial)"], "told before subscribe() returns");
+    stage.delete("b", DeleteOptions::default()).await.expect("deleted");
+    late.until(&["+b (initial)", "-b"]).await;
+
+    drop(late_subscription);
+    stage.create(config_map("c")).await.expect("created");
+    early.until(&["+a (initial)", "+b", "~b", "~b", "-a", "-b", "+c"]).await;
+    assert_eq!(late.all().len(), 2, "a dropped subscription is told nothing more");
+}
+
+#[tokio::test]
+async fn an_object_that_leaves_the_selector_is_told_as_deleted() {
+    let stage = Stage::new("leaves").await;
+    let informer = stage.config_maps("app=x").await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let labelled = |name: &str, app: &str| {
+        let mut made = config_map(name);
+        made["metadata"]["labels"] = json!({"app": app});
+        made
+    };
+    stage.create(labelled("other", "y")).await.expect("created");
+    stage.create(labelled("a", "x")).await.expect("created");
+    eventually("a is seen", async || if notes.all().is_empty() { Err("nothing".to_owned()) } else { Ok(()) }).await;
+    stage.namespace.patch(kinds::CONFIG_MAP, "a", json!({"metadata": {"labels": {"app": "y"}}})).await;
+    eventually("a is told as deleted", async || {
+        let now = notes.all();
+        if now.last().is_some_and(|last| last == "-a") { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    assert!(informer.cache.store.is_empty());
+}
+
+#[tokio::test]
+async fn a_resync_tells_every_object_again() {
+    let stage = Stage::new("resync").await;
+    stage.create(config_map("a")).await.expect("created");
+    let informer = stage.config_maps("").await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), Some(Duration::from_millis(50)));
+    eventually("a is told again", async || {
+        let now = notes.all();
+        if now.iter().filter(|line| *line == "~a").count() >= 2 { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn metadata_only_keeps_no_data() {
+    let stage = Stage::new("metadata").await;
+    let mut made = config_map("a");
+    made["data"] = json!({"secret": "x".repeat(1000)});
+    stage.create(made).await.expect("created");
+    let namespace = Some(stage.namespace.name().to_owned());
+    let scope = Scope { namespace, metadata_only: true, ..Scope::everything() };
+    let informer = stage.registry.informer(&stage.resource("v1", "ConfigMap").await, scope);
+    informer.synced().await;
+    let kept = informer.cache.store.get(&stage.key("a")).expect("kept");
+    assert!(!kept.json().contains("secret") && kept.json().contains(&kept.header.uid), "{}", kept.json());
+}
+
+#[tokio::test]
+async fn two_users_share_one_watch_and_the_last_to_go_ends_it() {
+    let stage = Stage::new("shared").await;
+    let open = || {
+        let audit = stage.namespace.control_plane().audit();
+        let here = |event: &&&operetta_testkit::AuditEvent| event.object_ref.namespace == stage.namespace.name();
+        audit.open_watches("configmaps").iter().filter(here).count()
+    };
+    let (one, two) = (stage.config_maps("").await, stage.config_maps("").await);
+    assert!(Arc::ptr_eq(&one, &two));
+    one.synced().await;
+    eventually("the watch is open", async || if open() == 1 { Ok(()) } else { Err(open().to_string()) }).await;
+    let subscription = two.subscribe(Notes::default().handler(&two), None);
+    drop((one, two));
+    // The subscription alone keeps it.
+    stage.create(config_map("a")).await.expect("created");
+    eventually("it is seen", async || {
+        if subscription.informer().cache.store.is_empty() { Err("nothing".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    assert_eq!(open(), 1);
+    drop(subscription);
+    eventually("the watch has ended", async || if open() == 0 { Ok(()) } else { Err(open().to_string()) }).await;
+    assert!(stage.registry.running().is_empty());
+}
+
+#[tokio::test]
+async fn a_kind_is_found_once_its_crd_is_installed() {
+    let stage = Stage::new("discovery").await;
+    let kind = GroupVersionKind::new("test.operetta.dev/v1", "Sprocket");
+    let error = stage.discovery.resolve(&kind).await.expect_err("not served yet");
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert!(error.status.message.contains("Sprocket"), "{}", error.status.message);
+    let waiting = tokio::spawn({
+        let (discovery, kind) = (stage.discovery.clone(), kind.clone());
+        async move { discovery.wait_for(&kind).await }
+    });
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({
+        "name": "v1", "served": true, "storage": true,
+        "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema},
+    });
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sprocketry.test.operetta.dev"},
+        "spec": {
+            "group": "test.operetta.dev",
+            "scope": "Cluster",
+            "names": {"kind": "Sprocket", "plural": "sprocketry", "singular": "sprocket"},
+            "versions": [version],
+        },
+    });
+    stage.namespace.control_plane().apply(&crd.to_string());
+    let found = waiting.await.expect("found");
+    assert_eq!((found.plural.as_str(), found.namespaced, found.watchable), ("sprocketry", false, true));
+    assert_eq!(found.subresources, ["status"]);
+
+    // Gone again: what was known is forgotten when a change is told.
+    stage.namespace.control_plane().kubectl(&["delete", "crd", "sprocketry.test.operetta.dev"]);
+    eventually("the kind is gone", async || {
+        stage.discovery.invalidate();
+        stage.discovery.resolve(&kind).await.map_or(Ok(()), |_| Err("still served".to_owned()))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn built_in_kinds_have_their_plural_scope_and_subresources() {
+    let stage = Stage::new("built-in").await;
+    let deployment = stage.resource("apps/v1", "Deployment").await;
+    assert_eq!((deployment.plural.as_str(), deployment.namespaced), ("deployments", true));
+    assert!(["scale", "status"].iter().all(|name| deployment.subresources.iter().any(|one| one == name)));
+    assert!(!stage.resource("v1", "Namespace").await.namespaced);
+    let review = stage.resource("authorization.k8s.io/v1", "SubjectAccessReview").await;
+    assert!(!review.watchable);
+}

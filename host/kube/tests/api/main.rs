@@ -1,0 +1,148 @@
+//! This crate against a real API server: what it reads, writes, watches and refuses.
+//!
+//! Each test has a namespace and, of this crate, everything of its own: a host's part of it in miniature.
+
+mod informer;
+mod own_writes;
+mod raw;
+mod reads;
+mod writes;
+
+use std::sync::Arc;
+
+use operetta_core::{
+    kind::GroupVersionKind,
+    object::{Object, ObjectKey},
+    operation::{
+        DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Read, Reply, Selection, WriteOptions,
+    },
+    ports::ObjectApi,
+    status::ApiError,
+};
+use operetta_kube::{
+    discovery::{ApiResource, Discovery},
+    informer::{Informer, Scope},
+    object_api::PluginApi,
+    registry::InformerRegistry,
+    wire::{Identity, Wire},
+};
+use operetta_testkit::{ControlPlane, TestNamespace};
+use serde_json::{Value, json};
+
+/// A test's namespace, and a plugin's API over it.
+struct Stage {
+    namespace: TestNamespace<'static>,
+    client: kube::Client,
+    discovery: Arc<Discovery>,
+    registry: Arc<InformerRegistry>,
+    api: Arc<PluginApi>,
+}
+
+impl Stage {
+    async fn new(prefix: &str) -> Self {
+        let namespace = ControlPlane::shared().await.namespace(prefix).await;
+        let client = namespace.control_plane().client().await;
+        let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
+        let (discovery, registry) = (Discovery::new(wire.clone()), InformerRegistry::new(wire.clone()));
+        let api = PluginApi::new(wire, discovery.clone(), registry.clone(), "test".to_owned());
+        Self { namespace, client, discovery, registry, api }
+    }
+
+    /// The API as a ServiceAccount of the namespace sees it.
+    fn api_as(&self, service_account: &str) -> Arc<PluginApi> {
+        let (namespace, name) = (self.namespace.name().to_owned(), service_account.to_owned());
+        let wire = Wire::new(self.client.clone(), &Identity::ServiceAccount { namespace, name }).expect("a wire");
+        PluginApi::new(wire, self.discovery.clone(), self.registry.clone(), "test".to_owned())
+    }
+
+    async fn resource(&self, api_version: &str, kind: &str) -> Arc<ApiResource> {
+        self.discovery.resolve(&GroupVersionKind::new(api_version, kind)).await.expect("served")
+    }
+
+    /// An informer of the namespace's ConfigMaps.
+    async fn config_maps(&self, labels: &str) -> Arc<Informer> {
+        let namespace = Some(self.namespace.name().to_owned());
+        let scope = Scope { namespace, labels: labels.to_owned(), ..Scope::everything() };
+        self.registry.informer(&self.resource("v1", "ConfigMap").await, scope)
+    }
+
+    fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::namespaced(self.namespace.name(), name)
+    }
+
+    /// A list of everything in the namespace.
+    fn all(&self, read: Read) -> ListOptions {
+        ListOptions {
+            namespace: Some(self.namespace.name().to_owned()),
+            labels: None,
+            fields: None,
+            selection: Selection::All,
+            limit: None,
+            continue_token: None,
+            read,
+            projection: vec![],
+        }
+    }
+
+    async fn get(&self, name: &str, read: Read) -> Result<Arc<Object>, ApiError> {
+        object(call(&self.api, OperationAction::Get { key: self.key(name), read }).await)
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<Page, ApiError> {
+        match call(&self.api, OperationAction::List(options)).await? {
+            Reply::Page(page) => Ok(page),
+            other => panic!("a list answered {other:?}"),
+        }
+    }
+
+    async fn create(&self, config_map: Value) -> Result<Arc<Object>, ApiError> {
+        let (namespace, options) = (Some(self.namespace.name().to_owned()), WriteOptions::default());
+        let action = OperationAction::Create { namespace, object: config_map.to_string(), options };
+        object(call(&self.api, action).await)
+    }
+
+    async fn update(&self, name: &str, config_map: &Value) -> Result<Arc<Object>, ApiError> {
+        let options = WriteOptions::default();
+        let action =
+            OperationAction::Update { key: self.key(name), status: false, object: config_map.to_string(), options };
+        object(call(&self.api, action).await)
+    }
+
+    async fn patch(&self, name: &str, body: PatchBody) -> Result<Arc<Object>, ApiError> {
+        let options = WriteOptions::default();
+        let action = OperationAction::Patch { key: self.key(name), subresource: None, body, force: false, options };
+        object(call(&self.api, action).await)
+    }
+
+    async fn delete(&self, name: &str, options: DeleteOptions) -> Result<(), ApiError> {
+        call(&self.api, OperationAction::Delete { key: self.key(name), options }).await.map(drop)
+    }
+}
+
+/// A ConfigMap to be.
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+/// A call about ConfigMaps.
+async fn call(api: &PluginApi, action: OperationAction) -> Result<Reply, ApiError> {
+    api.call(Operation { kind: GroupVersionKind::new("v1", "ConfigMap"), action }).await
+}
+
+fn object(reply: Result<Reply, ApiError>) -> Result<Arc<Object>, ApiError> {
+    match reply? {
+        Reply::Object(object) => Ok(object),
+        other => panic!("the answer is {other:?}"),
+    }
+}
+
+fn value(object: &Object) -> Value {
+    serde_json::from_str(object.json()).expect("JSON")
+}
+
+/// The names of a page's objects.
+fn names(page: &Page) -> Vec<String> {
+    let value = |json: &str| serde_json::from_str::<Value>(json).expect("JSON");
+    let name = |object: Value| object["metadata"]["name"].as_str().expect("a name").to_owned();
+    page.items.iter().map(|item| name(value(item.json()))).collect()
+}

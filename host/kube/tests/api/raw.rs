@@ -1,0 +1,98 @@
+//! Raw requests: the same identity, cache and own writes as the typed calls.
+
+use operetta_core::{
+    kind::GroupVersionKind,
+    object::ObjectKey,
+    operation::{Operation, OperationAction, Read},
+    ports::ObjectApi,
+    raw::{RawRequest, RawResponse},
+    status::ErrorKind,
+};
+use operetta_kube::object_api::PluginApi;
+use serde_json::{Value, json};
+
+use crate::{Stage, config_map};
+
+async fn send(api: &PluginApi, request: RawRequest) -> (u16, Value) {
+    let target = request.target().expect("a target");
+    let answer = match api.raw(request, target).await {
+        Ok(answer) => answer,
+        Err(error) => RawResponse::of_error(&error),
+    };
+    (answer.status, serde_json::from_str(&answer.body).unwrap_or(Value::String(answer.body)))
+}
+
+fn request(method: &str, path: String, body: Option<Value>) -> RawRequest {
+    let body = body.map(|body| body.to_string());
+    RawRequest { method: method.into(), path, body, cached: true, ..RawRequest::default() }
+}
+
+#[tokio::test]
+async fn a_cached_get_sees_what_a_raw_write_wrote() {
+    let stage = Stage::new("raw-cached").await;
+    let collection = format!("/api/v1/namespaces/{}/configmaps", stage.namespace.name());
+    let one = format!("{collection}/a");
+    assert_eq!(send(&stage.api, request("GET", one.clone(), None)).await.0, 404);
+
+    let mut made = config_map("a");
+    made["data"] = json!({"n": "1"});
+    let (code, created) = send(&stage.api, request("POST", collection.clone(), Some(made))).await;
+    assert_eq!((code, &created["metadata"]["managedFields"][0]["manager"]), (201, &json!("test")));
+    let (code, read) = send(&stage.api, request("GET", one.clone(), None)).await;
+    assert_eq!((code, &read["data"]["n"]), (200, &json!("1")));
+    assert_eq!(read["metadata"]["managedFields"], Value::Null, "from the cache");
+
+    let patch = RawRequest {
+        content_type: Some("application/merge-patch+json".into()),
+        ..request("PATCH", one.clone(), Some(json!({"data": {"n": "2"}})))
+    };
+    assert_eq!(send(&stage.api, patch).await.0, 200);
+    let (code, list) = send(&stage.api, request("GET", collection.clone(), None)).await;
+    let named = list["items"].as_array().expect("items").iter().find(|item| item["metadata"]["name"] == "a");
+    assert_eq!(
+        (code, &list["kind"], &named.expect("listed")["data"]["n"]),
+        (200, &json!("ConfigMapList"), &json!("2"))
+    );
+
+    assert_eq!(send(&stage.api, request("DELETE", one.clone(), None)).await.0, 200);
+    assert_eq!(send(&stage.api, request("GET", one, None)).await.0, 404);
+}
+
+#[tokio::test]
+async fn what_the_cache_cannot_answer_the_api_server_does() {
+    let stage = Stage::new("raw-live").await;
+    let mut made = config_map("a");
+    made["data"] = json!({"n": "1"});
+    stage.create(made).await.expect("created");
+    let collection = format!("/api/v1/namespaces/{}/configmaps", stage.namespace.name());
+    let table = RawRequest {
+        accept: Some("application/json;as=Table;v=v1;g=meta.k8s.io".into()),
+        ..request("GET", collection.clone(), None)
+    };
+    assert_eq!(send(&stage.api, table).await.1["kind"], "Table");
+    let versioned = RawRequest { query: "resourceVersion=0".into(), ..request("GET", collection.clone(), None) };
+    assert_eq!(send(&stage.api, versioned).await.0, 200);
+    let live = RawRequest { cached: false, ..request("GET", format!("{collection}/a"), None) };
+    assert_ne!(send(&stage.api, live).await.1["metadata"]["managedFields"], Value::Null);
+    let fields = RawRequest { query: "fieldSelector=type%3Dx".into(), ..request("GET", "/api/v1/events".into(), None) };
+    assert_eq!(send(&stage.api, fields).await.0, 200);
+    assert_eq!(send(&stage.api, request("GET", "/apis/apps/v1".into(), None)).await.1["kind"], "APIResourceList");
+    let (code, status) = send(&stage.api, request("GET", "/apis/nobody.example.com/v1/things".into(), None)).await;
+    assert_eq!((code, status.is_string() || status["kind"] == "Status"), (404, true), "{status}");
+}
+
+#[tokio::test]
+async fn raw_requests_go_out_as_the_plugin_s_service_account() {
+    let stage = Stage::new("raw-as").await;
+    let api = stage.api_as("nobody");
+    let collection = format!("/api/v1/namespaces/{}/configmaps", stage.namespace.name());
+    let (code, status) = send(&api, request("POST", collection.clone(), Some(config_map("a")))).await;
+    assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+    assert!(status["message"].as_str().is_some_and(|text| text.contains(":nobody\"")), "{status}");
+    let live = RawRequest { cached: false, ..request("GET", format!("{collection}/a"), None) };
+    assert_eq!(send(&api, live).await.0, 403);
+    // Nothing was written.
+    let action = OperationAction::Get { key: ObjectKey::namespaced(stage.namespace.name(), "a"), read: Read::Live };
+    let operation = Operation { kind: GroupVersionKind::new("v1", "ConfigMap"), action };
+    assert_eq!(stage.api.call(operation).await.expect_err("none").kind, ErrorKind::NotFound);
+}

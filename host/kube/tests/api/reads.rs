@@ -1,0 +1,162 @@
+//! Reads, from the cache and live: the same objects, the same errors.
+
+use operetta_core::{
+    kind::GroupVersionKind,
+    manifest::Index,
+    operation::{ListOptions, Operation, OperationAction, Read, Selection},
+    ports::ObjectApi,
+    status::ErrorKind,
+};
+use operetta_kube::{informer::Scope, object_api::Watched};
+use serde_json::{Value, json};
+
+use crate::{Stage, config_map, names, value};
+
+/// Five ConfigMaps `a` to `e`: the first three with the label app=x and an owner, each with `.data.colour`.
+async fn five(prefix: &str) -> Stage {
+    let stage = Stage::new(prefix).await;
+    for (name, colour) in [("a", "red"), ("b", "blue"), ("c", "red"), ("d", "blue"), ("e", "red")] {
+        let mut made = config_map(name);
+        made["data"] = json!({"colour": colour});
+        if name < "d" {
+            made["metadata"]["labels"] = json!({"app": "x"});
+            let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "uid-o", "controller": true});
+            made["metadata"]["ownerReferences"] = json!([owner]);
+        }
+        stage.create(made).await.expect("created");
+    }
+    stage
+}
+
+#[tokio::test]
+async fn a_get_finds_the_same_object_cached_and_live() {
+    let stage = five("get").await;
+    let live = stage.get("a", Read::Live).await.expect("live");
+    let cached = stage.get("a", Read::Cached).await.expect("cached");
+    let (mut live, cached) = (value(&live), value(&cached));
+    assert!(live["metadata"]["managedFields"].is_array());
+    live["metadata"].as_object_mut().expect("an object").remove("managedFields");
+    assert_eq!(live, cached);
+    let errors = [stage.get("nobody", Read::Live).await, stage.get("nobody", Read::Cached).await];
+    for error in errors.map(|read| read.expect_err("not there")) {
+        assert_eq!(
+            (error.kind, error.status.message.as_str()),
+            (ErrorKind::NotFound, "configmaps \"nobody\" not found")
+        );
+    }
+}
+
+#[tokio::test]
+async fn lists_select_by_labels_and_names_alike_cached_and_live() {
+    let stage = five("select").await;
+    for read in [Read::Cached, Read::Live] {
+        let with = |labels: Option<&str>, fields: Option<&str>| ListOptions {
+            labels: labels.map(Into::into),
+            fields: fields.map(Into::into),
+            ..stage.all(read)
+        };
+        assert_eq!(names(&stage.list(with(None, None)).await.expect("all")), ["a", "b", "c", "d", "e"]);
+        assert_eq!(names(&stage.list(with(Some("app in (x,y)"), None)).await.expect("labels")), ["a", "b", "c"]);
+        assert_eq!(names(&stage.list(with(Some("!app"), None)).await.expect("labels")), ["d", "e"]);
+        assert_eq!(names(&stage.list(with(None, Some("metadata.name=d"))).await.expect("fields")), ["d"]);
+        let error = stage.list(with(Some("app in x"), None)).await.expect_err("no selector");
+        assert_eq!(error.kind, ErrorKind::BadRequest, "{read:?}");
+    }
+}
+
+#[tokio::test]
+async fn pages_join_to_the_whole_list_cached_and_live() {
+    let stage = five("pages").await;
+    for read in [Read::Cached, Read::Live] {
+        let (mut token, mut pages) = (None, Vec::new());
+        loop {
+            let options = ListOptions { limit: Some(2), continue_token: token.take(), ..stage.all(read) };
+            let page = stage.list(options).await.expect("a page");
+            assert!(page.resource_version.parse::<u64>().is_ok(), "{page:?}");
+            pages.push(names(&page).join(""));
+            token = page.continue_token;
+            if token.is_none() {
+                break;
+            }
+        }
+        assert_eq!(pages, ["ab", "cd", "e"], "{read:?}");
+        let options = ListOptions { continue_token: Some("../../made up".to_owned()), ..stage.all(read) };
+        assert_eq!(stage.list(options).await.expect_err("no token").kind, ErrorKind::BadRequest, "{read:?}");
+    }
+}
+
+#[tokio::test]
+async fn lists_by_owner_and_by_declared_index_come_from_the_cache() {
+    let stage = five("index").await;
+    let informer = stage.registry.informer(&stage.resource("v1", "ConfigMap").await, Scope::everything());
+    let index = Index {
+        name: "colour".to_owned(),
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        path: Some(".data.colour".to_owned()),
+        controller: None,
+    };
+    stage.api.watch(Watched { informers: vec![informer], indexes: vec![index] });
+    let by = |selection: Selection| ListOptions { selection, ..stage.all(Read::Cached) };
+    let by_index = |name: &str, value: &str| by(Selection::ByIndex { name: name.to_owned(), value: value.to_owned() });
+    let owned = by(Selection::ByOwner("uid-o".to_owned()));
+    assert_eq!(names(&stage.list(owned.clone()).await.expect("by owner")), ["a", "b", "c"]);
+    assert_eq!(names(&stage.list(by_index("colour", "red")).await.expect("by index")), ["a", "c", "e"]);
+    let both = ListOptions { labels: Some("app=x".to_owned()), ..by_index("colour", "red") };
+    assert_eq!(names(&stage.list(both).await.expect("both")), ["a", "c"]);
+
+    let error = stage.list(by_index("size", "red")).await.expect_err("not declared");
+    assert!(error.kind == ErrorKind::BadRequest && error.status.message.contains("\"size\""), "{error:?}");
+    let error = stage.list(ListOptions { read: Read::Live, ..owned }).await.expect_err("not live");
+    assert_eq!(error.kind, ErrorKind::BadRequest);
+}
+
+#[tokio::test]
+async fn a_projection_keeps_the_named_fields_and_who_it_is() {
+    let stage = five("projection").await;
+    for read in [Read::Cached, Read::Live] {
+        let projection = vec![".metadata.labels".to_owned()];
+        let options = ListOptions { projection, limit: Some(1), ..stage.all(read) };
+        let page = stage.list(options).await.expect("a page");
+        let item: Value = serde_json::from_str(page.items[0].json()).expect("JSON");
+        assert_eq!((&item["kind"], &item["metadata"]["name"]), (&json!("ConfigMap"), &json!("a")), "{read:?}");
+        assert_eq!(item["metadata"]["labels"], json!({"app": "x"}));
+        assert!(item["metadata"]["uid"].is_string() && item["metadata"]["resourceVersion"].is_string());
+        assert_eq!((&item["data"], &item["metadata"]["ownerReferences"]), (&Value::Null, &Value::Null));
+    }
+}
+
+#[tokio::test]
+async fn a_selector_of_the_informer_never_makes_an_object_look_missing() {
+    let stage = five("selected").await;
+    let informer = stage.config_maps("app=x").await;
+    informer.synced().await;
+    stage.api.watch(Watched { informers: vec![informer], indexes: vec![] });
+    stage.get("a", Read::Cached).await.expect("in view");
+    stage.get("e", Read::Cached).await.expect("out of view, but there");
+    let all = stage.list(stage.all(Read::Cached)).await.expect("a list");
+    assert_eq!(names(&all), ["a", "b", "c", "d", "e"]);
+    let same = ListOptions { labels: Some("app=x".to_owned()), ..stage.all(Read::Cached) };
+    assert_eq!(names(&stage.list(same).await.expect("a list")), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_forbidden() {
+    let stage = five("forbidden").await;
+    let api = stage.api_as("nobody");
+    let action = OperationAction::Get { key: stage.key("a"), read: Read::Live };
+    let error = crate::call(&api, action).await.expect_err("no right");
+    assert_eq!((error.kind, error.status.code), (ErrorKind::Forbidden, 403));
+    let user = format!("system:serviceaccount:{}:nobody", stage.namespace.name());
+    assert!(error.status.message.contains(&user), "{}", error.status.message);
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_is_not_found() {
+    let stage = Stage::new("no-kind").await;
+    let kind = GroupVersionKind::new("nobody.example/v1", "Nothing");
+    let action = OperationAction::Get { key: stage.key("a"), read: Read::Cached };
+    let error = stage.api.call(Operation { kind, action }).await.expect_err("no kind");
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert!(error.status.message.contains("Nothing"), "{}", error.status.message);
+}

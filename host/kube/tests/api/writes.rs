@@ -1,0 +1,204 @@
+//! Writes, and how the API server's refusals come back: typed, with their causes.
+
+use operetta_core::{
+    kind::GroupVersionKind,
+    object::ObjectKey,
+    operation::{DeleteOptions, Operation, OperationAction, PatchBody, Read, WriteOptions},
+    ports::ObjectApi,
+    status::{ApiError, ErrorKind},
+};
+use serde_json::{Value, json};
+
+use crate::{Stage, call, config_map, object, value};
+
+async fn refused<T: std::fmt::Debug>(reply: impl Future<Output = Result<T, ApiError>>) -> ErrorKind {
+    reply.await.expect_err("refused").kind
+}
+
+#[tokio::test]
+async fn a_create_returns_what_is_stored_and_works_once() {
+    let stage = Stage::new("create").await;
+    let mut first = config_map("a");
+    first["data"] = json!({"n": "1"});
+    let made = stage.create(first).await.expect("created");
+    assert!(!made.header.uid.is_empty() && made.header.revision().is_some());
+    let managers = &value(&made)["metadata"]["managedFields"];
+    assert_eq!(managers[0]["manager"], "test", "the plugin's own field manager");
+    assert_eq!(refused(stage.create(config_map("a"))).await, ErrorKind::AlreadyExists);
+    let mut nameless = config_map("");
+    nameless["metadata"] = json!({"generateName": "made-"});
+    let made = stage.create(nameless).await.expect("created");
+    assert!(made.header.key.name.starts_with("made-"), "{}", made.header.key);
+}
+
+#[tokio::test]
+async fn an_update_with_a_stale_resource_version_is_a_conflict() {
+    let stage = Stage::new("update").await;
+    let mut first = value(&stage.create(config_map("a")).await.expect("created"));
+    first["data"] = json!({"n": "1"});
+    let second = stage.update("a", &first).await.expect("updated");
+    assert_eq!(second.scalar_at(".data.n").as_deref(), Some("1"));
+    first["data"] = json!({"n": "2"});
+    let error = stage.update("a", &first).await.expect_err("stale");
+    assert_eq!((error.kind, error.status.code, error.status.reason.as_str()), (ErrorKind::Conflict, 409, "Conflict"));
+    assert_eq!(refused(stage.update("b", &config_map("b"))).await, ErrorKind::NotFound);
+    assert_eq!(refused(stage.update("b", &config_map("a"))).await, ErrorKind::BadRequest, "another name in the body");
+}
+
+#[tokio::test]
+async fn merge_and_json_patches_change_what_they_name() {
+    let stage = Stage::new("patch").await;
+    let mut made = config_map("a");
+    made["data"] = json!({"x": "1", "y": "2"});
+    stage.create(made).await.expect("created");
+    let merged = stage.patch("a", PatchBody::Merge(json!({"data": {"x": null, "z": "3"}}).to_string())).await;
+    assert_eq!(value(&merged.expect("merged"))["data"], json!({"y": "2", "z": "3"}));
+    let operations = json!([{"op": "test", "path": "/data/y", "value": "2"}, {"op": "remove", "path": "/data/y"}]);
+    let patched = stage.patch("a", PatchBody::Json(operations.to_string())).await;
+    assert_eq!(value(&patched.expect("patched"))["data"], json!({"z": "3"}));
+    assert_eq!(refused(stage.patch("a", PatchBody::Json(operations.to_string()))).await, ErrorKind::Invalid);
+    assert_eq!(refused(stage.patch("a", PatchBody::Merge("hello".into()))).await, ErrorKind::BadRequest);
+    assert_eq!(refused(stage.patch("b", PatchBody::Merge("{}".into()))).await, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn an_apply_over_another_manager_s_field_is_a_conflict_unless_forced() {
+    let stage = Stage::new("apply").await;
+    let apply = async |manager: &str, colour: &str, force: bool| {
+        let mut applied = config_map("a");
+        applied["data"] = json!({"colour": colour});
+        let action = OperationAction::Patch {
+            key: stage.key("a"),
+            subresource: None,
+            body: PatchBody::Apply(applied.to_string()),
+            force,
+            options: WriteOptions { field_manager: Some(manager.to_owned()), ..WriteOptions::default() },
+        };
+        object(call(&stage.api, action).await)
+    };
+    apply("one", "red", false).await.expect("applied, which creates it");
+    let error = apply("two", "blue", false).await.expect_err("one's field");
+    assert_eq!(error.kind, ErrorKind::Conflict);
+    let cause = &error.status.causes[0];
+    assert_eq!((cause.reason.as_str(), cause.field.as_str()), ("FieldManagerConflict", ".data.colour"));
+    let forced = apply("two", "blue", true).await.expect("forced");
+    assert_eq!(forced.scalar_at(".data.colour").as_deref(), Some("blue"));
+}
+
+#[tokio::test]
+async fn a_delete_holds_to_its_preconditions() {
+    let stage = Stage::new("delete").await;
+    let made = stage.create(config_map("a")).await.expect("created");
+    let with_uid = |uid: &str| DeleteOptions { uid: Some(uid.to_owned()), ..DeleteOptions::default() };
+    assert_eq!(refused(stage.delete("a", with_uid("another"))).await, ErrorKind::Conflict);
+    let stale = DeleteOptions { resource_version: Some("1".to_owned()), ..DeleteOptions::default() };
+    assert_eq!(refused(stage.delete("a", stale)).await, ErrorKind::Conflict);
+    stage.delete("a", DeleteOptions { dry_run: true, ..with_uid(&made.header.uid) }).await.expect("a dry run");
+    stage.get("a", Read::Live).await.expect("still there");
+    stage.delete("a", with_uid(&made.header.uid)).await.expect("deleted");
+    assert_eq!(refused(stage.delete("a", DeleteOptions::default())).await, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_dry_run_stores_nothing_and_shows_in_no_cached_read() {
+    let stage = Stage::new("dry-run").await;
+    let (namespace, object) = (Some(stage.namespace.name().to_owned()), config_map("a").to_string());
+    let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
+    call(&stage.api, OperationAction::Create { namespace, object, options }).await.expect("a dry run");
+    for read in [Read::Cached, Read::Live] {
+        assert_eq!(refused(stage.get("a", read)).await, ErrorKind::NotFound);
+    }
+}
+
+async fn create_deployment(stage: &Stage, spec: Value, strict: bool) -> Result<(), ApiError> {
+    let deployment =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}).to_string();
+    let action = OperationAction::Create {
+        namespace: Some(stage.namespace.name().to_owned()),
+        object: deployment,
+        options: WriteOptions { strict, ..WriteOptions::default() },
+    };
+    stage.api.call(Operation { kind: GroupVersionKind::new("apps/v1", "Deployment"), action }).await.map(drop)
+}
+
+fn deployment_spec() -> Value {
+    let labels = json!({"app": "d"});
+    let containers = json!([{"name": "c", "image": "i"}]);
+    json!({"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}})
+}
+
+#[tokio::test]
+async fn an_object_the_api_server_rejects_is_invalid_with_its_causes() {
+    let stage = Stage::new("invalid").await;
+    let mut spec = deployment_spec();
+    spec["replicas"] = json!(-1);
+    spec["template"]["spec"]["containers"][0]["image"] = json!("");
+    let error = create_deployment(&stage, spec, false).await.expect_err("invalid");
+    assert_eq!((error.kind, error.status.code), (ErrorKind::Invalid, 422));
+    let fields: Vec<_> = error.status.causes.iter().map(|cause| cause.field.as_str()).collect();
+    assert_eq!(fields, ["spec.replicas", "spec.template.spec.containers[0].image"]);
+    assert_eq!(error.status.causes[0].reason, "FieldValueInvalid");
+}
+
+#[tokio::test]
+async fn strict_writes_refuse_unknown_fields_and_others_drop_them() {
+    let stage = Stage::new("strict").await;
+    let mut spec = deployment_spec();
+    spec["replicaz"] = json!(1);
+    let error = create_deployment(&stage, spec.clone(), true).await.expect_err("strict");
+    assert_eq!(error.kind, ErrorKind::BadRequest);
+    assert!(error.status.message.contains("unknown field \"spec.replicaz\""), "{}", error.status.message);
+    create_deployment(&stage, spec, false).await.expect("lenient");
+}
+
+#[tokio::test]
+async fn the_status_is_written_only_through_its_subresource() {
+    let stage = Stage::new("status").await;
+    create_deployment(&stage, deployment_spec(), false).await.expect("created");
+    let kind = GroupVersionKind::new("apps/v1", "Deployment");
+    let write = async |status: bool| {
+        let live = OperationAction::Get { key: stage.key("d"), read: Read::Live };
+        let now = object(stage.api.call(Operation { kind: kind.clone(), action: live }).await).expect("there");
+        let mut now = value(&now);
+        now["status"] = json!({"replicas": 7});
+        let options = WriteOptions::default();
+        let action = OperationAction::Update { key: stage.key("d"), status, object: now.to_string(), options };
+        let stored = object(stage.api.call(Operation { kind: kind.clone(), action }).await).expect("written");
+        value(&stored)["status"]["replicas"].clone()
+    };
+    assert_eq!(write(false).await, Value::Null);
+    assert_eq!(write(true).await, json!(7));
+    let action = OperationAction::Update {
+        key: stage.key("x"),
+        status: true,
+        object: config_map("x").to_string(),
+        options: WriteOptions::default(),
+    };
+    assert_eq!(refused(call(&stage.api, action)).await, ErrorKind::NotFound, "ConfigMaps have no status");
+}
+
+#[tokio::test]
+async fn a_name_that_escapes_the_path_is_refused_before_anything_is_sent() {
+    let stage = Stage::new("escape").await;
+    let namespace = stage.namespace.name();
+    let secrets = |verb: &str| stage.namespace.control_plane().audit().done(verb, "secrets").count();
+    let before = secrets("get") + secrets("delete");
+    for name in ["../secrets/x", "..", "a/b", "a?dryRun=All", "a%2f..%2fsecrets%2fx", ""] {
+        for key in [ObjectKey::namespaced(namespace, name), ObjectKey::namespaced(name, "a"), ObjectKey::cluster(name)]
+        {
+            // An empty namespace means none, which ConfigMaps do not have.
+            let options = DeleteOptions::default();
+            let delete = OperationAction::Delete { key: key.clone(), options };
+            for action in [OperationAction::Get { key, read: Read::Live }, delete] {
+                assert_eq!(refused(call(&stage.api, action)).await, ErrorKind::BadRequest, "{name:?}");
+            }
+        }
+        let (options, body) = (WriteOptions::default(), PatchBody::Merge("{}".into()));
+        // An empty subresource is none.
+        let subresource = Some(name).filter(|name| !name.is_empty()).unwrap_or("..").to_owned();
+        let action =
+            OperationAction::Patch { key: stage.key("a"), subresource: Some(subresource), body, force: false, options };
+        assert_eq!(refused(call(&stage.api, action)).await, ErrorKind::BadRequest, "{name:?}");
+    }
+    assert_eq!(secrets("get") + secrets("delete"), before);
+}

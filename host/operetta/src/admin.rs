@@ -1,0 +1,133 @@
+//! The host's own HTTP: /healthz, /readyz, /metrics, and the plugins' logs under /logs/NAMESPACE/PLUGIN.
+
+use std::{convert::Infallible, sync::Arc, sync::atomic::Ordering};
+
+use anyhow::{Context, Result};
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Path, Query, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use futures::{StreamExt, stream};
+use operetta_core::object::ObjectKey;
+use serde::Deserialize;
+use tokio::{
+    net::TcpListener,
+    sync::broadcast::{Receiver, error::RecvError},
+};
+
+use crate::{host::Host, log_store::LogLine, metrics::gauge};
+
+/// Binds the address in the configuration and returns it with the port it got.
+pub async fn bind(host: &Host) -> Result<(TcpListener, String)> {
+    let wanted = host.config.admin_address;
+    let listener =
+        TcpListener::bind(wanted).await.with_context(|| format!("cannot listen on {wanted} (adminAddress)"))?;
+    let address = listener.local_addr()?.to_string();
+    Ok((listener, address))
+}
+
+/// Serves until the process ends.
+pub async fn serve(host: Arc<Host>, listener: TcpListener) -> Result<()> {
+    let routes = Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/logs/{namespace}/{plugin}", get(logs))
+        .with_state(host);
+    axum::serve(listener, routes).await.context("the admin server stopped")
+}
+
+async fn ready(State(host): State<Arc<Host>>) -> Response {
+    if host.is_ready() {
+        "ok".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "waiting for the first list of Plugins and ConfigMaps").into_response()
+    }
+}
+
+async fn metrics(State(host): State<Arc<Host>>) -> Response {
+    let mut depths = Vec::new();
+    for (key, slot) in host.slots() {
+        // A plugin that is being set up right now is left out this time.
+        let Ok(state) = slot.state.try_lock() else { continue };
+        let (namespace, plugin) = (key.namespace.unwrap_or_default(), key.name);
+        for controller in state.running.iter().flat_map(|running| running.controllers()) {
+            let labels = format!("name={:?},plugin={plugin:?},namespace={namespace:?}", controller.name());
+            depths.push((labels, controller.queue().len() as u64));
+        }
+    }
+    let informers = host.registry.running();
+    let of_informers = |value: &dyn Fn(&operetta_kube::informer::Informer) -> u64| {
+        let labels = |informer: &operetta_kube::informer::Informer| {
+            let scope = &informer.scope;
+            format!(
+                "kind=\"{}\",namespace={:?},labels={:?},fields={:?}",
+                informer.resource.kind,
+                scope.namespace.as_deref().unwrap_or_default(),
+                scope.labels,
+                scope.fields
+            )
+        };
+        informers.iter().map(|informer| (labels(informer), value(informer))).collect::<Vec<_>>()
+    };
+    let objects = of_informers(&|informer| informer.cache.store.len() as u64);
+    let bytes = of_informers(&|informer| informer.cache.store.bytes() as u64);
+    let dropped = host.recorder.dropped.load(Ordering::Relaxed);
+    let text = host.metrics.text(|text| {
+        gauge(text, "workqueue_depth", "Keys waiting", &depths)?;
+        gauge(text, "operetta_informer_objects", "Objects cached", &objects)?;
+        gauge(text, "operetta_informer_bytes", "Bytes of cached objects", &bytes)?;
+        gauge(text, "operetta_events_dropped", "Own Events that found the queue full", &[(String::new(), dropped)])
+    });
+    match text {
+        Ok(text) => ([("content-type", "text/plain; version=0.0.4")], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+struct LogQuery {
+    #[serde(default)]
+    follow: bool,
+    tail: Option<usize>,
+}
+
+/// One JSON object a line; with `follow` the response goes on as long as the reader stays.
+async fn logs(
+    State(host): State<Arc<Host>>,
+    Path((namespace, plugin)): Path<(String, String)>,
+    Query(query): Query<LogQuery>,
+) -> Response {
+    let key = ObjectKey::namespaced(namespace, plugin);
+    let Some(log) = host.logs.get(&key) else {
+        return (StatusCode::NOT_FOUND, format!("this host runs no plugin {key}")).into_response();
+    };
+    let (lines, tail) = log.follow(query.tail.unwrap_or(usize::MAX));
+    let kept = stream::iter(lines).map(|line| Ok::<_, Infallible>(bytes(&line)));
+    let body = if query.follow { Body::from_stream(kept.chain(rest(tail))) } else { Body::from_stream(kept) };
+    ([("content-type", "application/x-ndjson")], body).into_response()
+}
+
+/// The lines to come; they end when the host drops the plugin's log.
+fn rest(tail: Receiver<Arc<LogLine>>) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(tail, |mut tail| async move {
+        loop {
+            match tail.recv().await {
+                Ok(line) => return Some((Ok(bytes(&line)), tail)),
+                // A reader too slow loses lines, not the rest.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    })
+}
+
+fn bytes(line: &LogLine) -> Bytes {
+    let mut text = serde_json::to_vec(line).unwrap_or_default();
+    text.push(b'\n');
+    text.into()
+}

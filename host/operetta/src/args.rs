@@ -1,0 +1,240 @@
+//! The command line. Flags that kubectl has mean what they mean there.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Light operators on one stage: runs WebAssembly plugins as Kubernetes controllers.
+#[derive(Debug, Parser)]
+#[command(name = "operetta", version, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the host: informers, queues and the plugins of a cluster
+    Run(RunArgs),
+    /// Start a plugin: a project that builds, with a CRD, rights, a sample object and a test
+    New(NewArgs),
+    /// Compile a project in any of the languages to a component
+    Build(BuildArgs),
+    /// Write what follows from the code: the CRD from its types, or the rights from what it declares
+    Generate(GenerateArgs),
+    /// Say what a component is, imports, exports and declares; exit 1 if the host would refuse it
+    Check(CheckArgs),
+    /// Print the ConfigMap that makes a component a plugin when it is applied
+    Bundle(BundleArgs),
+    /// Print the log of a plugin
+    Logs(LogsArgs),
+    /// Print the shell's completion script
+    Completion(CompletionArgs),
+    /// Compile the component on stdin to stdout: the host starts this for large plugins
+    #[command(hide = true)]
+    CompileWorker(CompileWorkerArgs),
+}
+
+/// How to reach the API server.
+#[derive(Args, Debug)]
+pub struct ClusterArgs {
+    /// The kubeconfig file
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The host's configuration, YAML
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where /healthz, /readyz, /metrics and logs are served; overrides the configuration
+    #[arg(long, value_name = "IP:PORT")]
+    pub admin_address: Option<SocketAddr>,
+    /// End when the process that started this one has ended: tests and demos leave no host behind
+    #[arg(long, hide = true)]
+    pub exit_with_parent: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(disable_version_flag = true)]
+pub struct NewArgs {
+    /// The plugin's name, and its folder's: lower case letters, digits and '-'
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The language
+    #[arg(long, value_enum)]
+    pub lang: Language,
+    /// The API group of the plugin's kind
+    #[arg(long, default_value = "example.com")]
+    pub group: String,
+    /// Its version
+    #[arg(long, default_value = "v1alpha1")]
+    pub version: String,
+    /// Its name, in CamelCase; made from NAME if left out
+    #[arg(long)]
+    pub kind: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct BuildArgs {
+    /// The project's folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Where the component goes; DIR/build/NAME.wasm if left out
+    #[arg(short, long, value_name = "FILE.wasm")]
+    pub output: Option<PathBuf>,
+    /// Compile fast and keep the functions' names instead of making it small
+    #[arg(long)]
+    pub debug: bool,
+    /// Go: initialise the runtime in each reconcile, not once at build time
+    #[arg(long)]
+    pub no_snapshot: bool,
+    /// Handed to the language's compiler as they are
+    #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
+    pub compiler_args: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct GenerateArgs {
+    #[command(subcommand)]
+    pub what: Option<GenerateWhat>,
+    /// The project's folder; its crd.yaml gets the schema of its types
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum GenerateWhat {
+    /// Print the ServiceAccount, Role and RoleBinding for what a component declares
+    Rbac(RbacArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct RbacArgs {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    pub file: PathBuf,
+    /// The name of the plugin, its ServiceAccount and its Role; the file's name if left out
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The plugin's namespace; the one of kubectl if left out
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The resource of a kind whose plural is irregular
+    #[arg(long = "resource", value_name = "KIND=PLURAL")]
+    pub resources: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct CompletionArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// The languages that have an SDK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Rust,
+    Go,
+    /// TypeScript or JavaScript
+    #[value(name = "ts", aliases = ["typescript", "js", "javascript"])]
+    TypeScript,
+    Python,
+    C,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    pub file: PathBuf,
+    /// How to print it
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct BundleArgs {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    pub file: PathBuf,
+    /// The ConfigMap's name, and so the Plugin's; the file's name if left out
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The ConfigMap's namespace; the one of kubectl if left out
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The ServiceAccount as which the plugin acts
+    #[arg(long, value_name = "NAME")]
+    pub service_account: Option<String>,
+    /// The plugin's configuration: a JSON or YAML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Do not compress the component
+    #[arg(long)]
+    pub raw: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct LogsArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The Plugin
+    #[arg(value_name = "PLUGIN")]
+    pub plugin: String,
+    /// The Plugin's namespace
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Go on as lines come
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only the last lines
+    #[arg(long, value_name = "N")]
+    pub tail: Option<usize>,
+    /// Where the host answers; the Plugin's status.host if left out
+    #[arg(long, value_name = "IP:PORT")]
+    pub host: Option<String>,
+    /// How to print it
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+}
+
+/// What a host gives the process that compiles for it.
+#[derive(Args, Debug)]
+pub struct CompileWorkerArgs {
+    /// Memory it may take
+    #[arg(long)]
+    pub memory_bytes: u64,
+    /// Processor time it may take
+    #[arg(long)]
+    pub cpu_seconds: u64,
+    /// The hash of what the code has to agree with
+    #[arg(long)]
+    pub compatibility: String,
+}
+
+/// Formats for machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    Json,
+    Yaml,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,216 @@
+//! From a core module to a component of the contract's world `plugin`.
+//!
+//! A module that imports WASI's preview 1 gets the adapter to preview 2. A Go module would run its runtime's
+//! initialisation in each reconcile: it is run once here instead, and the component holds the memory after it.
+
+use std::borrow::Cow;
+
+use anyhow::{Context, Result};
+use operetta_wasm::{Allocation, Engine, EngineConfig, SnapshotError};
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
+};
+use wasm_encoder::{ExportKind, ExportSection, Module, RawSection};
+use wasmparser::{ExternalKind, Parser, Payload};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+use super::{Job, steps::Steps, steps::size};
+use crate::{args::Language, commands::check::Stderr};
+
+const CONTRACT: &str = include_str!("../../../../../wit/controller.wit");
+
+/// The world, and one export more: what has to run before all else.
+const INITIALIZED: &str = "package operetta:build; \
+    world plugin { include operetta:controller/plugin@0.1.0; export initialize: func(); }";
+
+/// The initialisation function as compilers export it, and as [`INITIALIZED`] calls it.
+const RENAMED: (&str, &str) = ("_initialize", "initialize");
+
+/// Bytes of the largest module of which a snapshot is taken: controller-runtime fills its memory in more places than a
+/// module may have data segments, and it takes half a minute to find that out.
+const SNAPSHOT_MAX: usize = 16 << 20;
+
+/// Makes the component.
+pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Result<Vec<u8>> {
+    let small = module.len() <= SNAPSHOT_MAX;
+    let snapshot = job.project.language == Language::Go && small && !job.args.no_snapshot;
+    let component = steps.run("componentize", |note| {
+        let component = if snapshot { encode(&rename(module)?, true) } else { encode(module, false) }?;
+        *note = size(component.len());
+        Ok(component)
+    })?;
+    if !snapshot {
+        return Ok(component);
+    }
+    let running = steps.begin("snapshot");
+    let engine = EngineConfig { allocation: Allocation::OnDemand, optimize: false, ..EngineConfig::default() };
+    let engine = Engine::new(&engine)?;
+    let snapshot =
+        operetta_wasm::snapshot(&engine, &component, RENAMED.1, std::sync::Arc::new(Stderr("snapshot"))).await;
+    match snapshot {
+        Ok(snapshot) => {
+            steps.end(running, &format!("{} -> {}", size(component.len()), size(snapshot.len())));
+            Ok(snapshot)
+        }
+        // Such a program is whole without one, and only slower.
+        Err(SnapshotError::Unsupported(why)) => {
+            steps.end(running, &format!("left out, each reconcile starts the runtime anew: {why}"));
+            encode(module, false)
+        }
+        Err(error) => {
+            Err(error).context("the runtime does not initialise at build time; --no-snapshot does it in each reconcile")
+        }
+    }
+}
+
+fn encode(module: &[u8], initialize: bool) -> Result<Vec<u8>> {
+    let mut module = Cow::Borrowed(module);
+    if !has_world(&module)? {
+        let mut resolve = Resolve::default();
+        let mut package = resolve.push_str("controller.wit", CONTRACT).context("the contract does not parse")?;
+        if initialize {
+            package = resolve.push_str("build.wit", INITIALIZED).context("the world of the build does not parse")?;
+        }
+        let world = resolve.select_world(&[package], Some("plugin")).context("the contract has no world `plugin`")?;
+        embed_component_metadata(module.to_mut(), &resolve, world, StringEncoding::UTF8)
+            .context("cannot embed the world")?;
+    }
+    let encoder =
+        ComponentEncoder::default().module(&module).and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER));
+    let encoder = encoder.context("the module does not read as one of the contract's world")?;
+    { encoder.validate(true) }
+        .encode()
+        .context("the module is no plugin: its imports or exports are not the contract's")
+}
+
+/// Whether the toolchain has embedded a world itself, as wit-bindgen's C does.
+fn has_world(module: &[u8]) -> Result<bool> {
+    for payload in Parser::new(0).parse_all(module) {
+        if let Payload::CustomSection(section) = payload.context("the compiler's module is malformed")?
+            && section.name().starts_with("component-type")
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Renames the initialisation function, so that instantiating the component does not call it.
+fn rename(module: &[u8]) -> Result<Vec<u8>> {
+    let mut renamed = Module::new();
+    let mut found = false;
+    for payload in Parser::new(0).parse_all(module) {
+        let payload = payload.context("the compiler's module is malformed")?;
+        if let Payload::ExportSection(section) = payload {
+            let mut exports = ExportSection::new();
+            for export in section {
+                let export = export?;
+                let is_init = export.name == RENAMED.0;
+                found |= is_init;
+                exports.export(if is_init { RENAMED.1 } else { export.name }, kind(export.kind), export.index);
+            }
+            renamed.section(&exports);
+        } else if let Some((id, range)) = payload.as_section() {
+            renamed.section(&RawSection { id, data: &module[range] });
+        }
+    }
+    anyhow::ensure!(found, "the module exports no {}: is it built with -buildmode=c-shared?", RENAMED.0);
+    Ok(renamed.finish())
+}
+
+fn kind(kind: ExternalKind) -> ExportKind {
+    match kind {
+        ExternalKind::Func | ExternalKind::FuncExact => ExportKind::Func,
+        ExternalKind::Table => ExportKind::Table,
+        ExternalKind::Memory => ExportKind::Memory,
+        ExternalKind::Global => ExportKind::Global,
+        ExternalKind::Tag => ExportKind::Tag,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A module of the world, without code.
+    const MODULE: &str = r#"(module
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 64)
+        (func (export "operetta:controller/reconciler@0.1.0#describe") (result i32) i32.const 8)
+        (func (export "operetta:controller/reconciler@0.1.0#reconcile")
+            (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) i32.const 16)
+        (func (export "_initialize") i32.const 1024 i32.const 7 i32.store))"#;
+
+    fn module() -> Vec<u8> {
+        wat::parse_str(MODULE).expect("a module")
+    }
+
+    #[test]
+    fn a_module_of_the_world_becomes_a_component() {
+        let component = encode(&module(), false).expect("a component");
+        let inspection = operetta_wasm::inspect(&component);
+        assert_eq!(inspection.exports, ["operetta:controller/reconciler@0.1.0"]);
+        assert_eq!(inspection.error, None);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_holds_what_the_initialisation_wrote() {
+        let component = encode(&rename(&module()).expect("renamed"), true).expect("a component");
+        let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("engine");
+        let logs = std::sync::Arc::new(Stderr("snapshot"));
+        let made = operetta_wasm::snapshot(&engine, &component, RENAMED.1, logs).await.expect("a snapshot");
+        let data = |component: &[u8]| {
+            Parser::new(0).parse_all(component).any(|payload| matches!(payload, Ok(Payload::DataSection(_))))
+        };
+        assert!(!data(&component) && data(&made));
+        assert_eq!(operetta_wasm::inspect(&made).exports, operetta_wasm::inspect(&component).exports);
+    }
+
+    /// One that writes a line to stdout, in its initialisation and in `describe`.
+    fn talkative() -> Vec<u8> {
+        let manifest = r#"{"apiVersion":"operetta.dev/v1alpha1","kind":"Manifest","controllers":[{"name":"c","for":{"apiVersion":"v1","kind":"Pod"}}]}"#;
+        let text = format!(
+            r#"(module
+                (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+                (memory (export "memory") 8)
+                (global $next (mut i32) (i32.const 65536))
+                (func $say (if (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 24)) (then unreachable)))
+                (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                    (global.set $next (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+                    (global.get $next)
+                    (global.set $next (i32.add (global.get $next) (local.get 3))))
+                (func (export "operetta:controller/reconciler@0.1.0#describe") (result i32) call $say i32.const 8)
+                (func (export "operetta:controller/reconciler@0.1.0#reconcile")
+                    (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) i32.const 32)
+                (func (export "_initialize") call $say)
+                (data (i32.const 8) "\00\04\00\00\{length:02x}\00\00\00")
+                (data (i32.const 16) "\00\02\00\00\03\00\00\00")
+                (data (i32.const 512) "hi\n")
+                (data (i32.const 1024) "{manifest}"))"#,
+            length = manifest.len(),
+            manifest = manifest.replace('"', "\\22"),
+        );
+        wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    /// stdout is a handle that the initialisation had and the next instance has not.
+    #[tokio::test]
+    async fn after_a_snapshot_the_guest_can_still_write() {
+        let component = encode(&rename(&talkative()).expect("renamed"), true).expect("a component");
+        let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("engine");
+        let logs = std::sync::Arc::new(Stderr("snapshot"));
+        let made = operetta_wasm::snapshot(&engine, &component, RENAMED.1, logs).await.expect("a snapshot");
+        crate::commands::check::load(made).await.expect("describes itself");
+    }
+
+    #[test]
+    fn what_is_no_plugin_is_refused_with_what_it_lacks() {
+        let empty = wat::parse_str("(module)").expect("a module");
+        let error = format!("{:#}", encode(&empty, false).expect_err("no exports"));
+        assert!(error.contains("reconciler"), "{error}");
+        let error = rename(&empty).expect_err("nothing to rename").to_string();
+        assert!(error.contains("-buildmode=c-shared"), "{error}");
+        encode(b"hello", false).expect_err("no module");
+    }
+}

@@ -1,0 +1,110 @@
+//! `operetta build [DIR]`: from a project in any of the languages to a component that the host takes.
+//!
+//! The language's own toolchain compiles; what it leaves as a core module becomes a component here. Then every language
+//! goes the same way: strip, check as the host checks, write. The file appears whole or not at all.
+
+mod c;
+mod component;
+mod go;
+mod project;
+mod python;
+mod rust;
+mod steps;
+mod strip;
+mod tools;
+mod typescript;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use operetta_wasm::Format;
+
+pub use project::Project;
+pub use tools::{Tools, missing, output_of};
+
+use self::steps::{Steps, size};
+use super::check;
+use crate::args::{BuildArgs, Language};
+
+/// Builds the project and says what came of it.
+pub async fn build(args: &BuildArgs) -> Result<()> {
+    let project = Project::find(&args.dir)?;
+    let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let job = Job { project: &project, args, scratch: scratch.path() };
+    let mut steps = Steps::new(&project);
+
+    let compiled = match project.language {
+        Language::Rust => rust::compile(&job, &mut steps),
+        Language::Go => go::compile(&job, &mut steps),
+        Language::TypeScript => typescript::compile(&job, &mut steps),
+        Language::Python => python::compile(&job, &mut steps),
+        Language::C => c::compile(&job, &mut steps),
+    }?;
+    let component = match operetta_wasm::inspect(&compiled).format {
+        Format::Component => compiled,
+        Format::CoreModule => component::componentize(&job, &compiled, &mut steps).await?,
+        Format::NotWasm => anyhow::bail!("what the compiler made is no WebAssembly"),
+    };
+    let component = steps.run("strip", |note| {
+        let stripped = strip::strip(&component, args.debug)?;
+        *note = format!("{} -> {}", size(component.len()), size(stripped.len()));
+        Ok(stripped)
+    })?;
+    let check = steps.begin("check");
+    let plugin = check::load(component.clone()).await?;
+    steps.end(check, &check::summary(plugin.manifest()));
+    let output = args.output.clone().unwrap_or_else(|| args.dir.join(format!("build/{}.wasm", project.name)));
+    write(&output, &component)?;
+    // `operetta bundle` takes its time to make it a little smaller still.
+    let packed = zstd::encode_all(component.as_slice(), 9).context("cannot compress the component")?;
+    println!("{}: {}, {} with zstd", output.display(), size(component.len()), size(packed.len()));
+    Ok(())
+}
+
+/// What a language's compiler needs to know.
+struct Job<'a> {
+    project: &'a Project,
+    args: &'a BuildArgs,
+    /// A folder for what nobody keeps.
+    scratch: &'a Path,
+}
+
+impl Job<'_> {
+    /// Reads what a compiler was told to write.
+    fn read(&self, file: &Path) -> Result<Vec<u8>> {
+        std::fs::read(file).with_context(|| format!("the compiler ended well but left no {}", file.display()))
+    }
+
+    fn scratch_file(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+}
+
+/// Replaces the file as a whole.
+fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = || format!("cannot write {}", file.display());
+    std::fs::create_dir_all(folder).with_context(failed)?;
+    let mut temporary = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
+    std::io::Write::write_all(&mut temporary, bytes).with_context(failed)?;
+    let public = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    temporary.as_file().set_permissions(public).with_context(failed)?;
+    temporary.persist(file).with_context(failed)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_its_folder_made() {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("build/x.wasm");
+        for content in [b"one", b"two"] {
+            write(&file, content).expect("written");
+            assert_eq!(std::fs::read(&file).expect("read"), content);
+        }
+        assert_eq!(std::fs::read_dir(folder.path().join("build")).expect("folder").count(), 1);
+    }
+}

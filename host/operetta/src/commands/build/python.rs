@@ -1,0 +1,86 @@
+//! Python: the SDK's own `python -m operetta.build`, which imports the project once and makes a component of the
+//! interpreter as it is then, with componentize-py.
+//!
+//! The SDK is the folder `sdk` of the project, or the one installed beside the interpreter, or else the one that this
+//! program carries.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Result, bail};
+
+use super::{
+    Job, Tools,
+    steps::Steps,
+    tools::{missing, run_quietly},
+};
+use crate::commands::new;
+
+/// Imports the project and makes the component.
+pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
+    let dir = &job.project.dir;
+    let tools = Tools::of(dir);
+    let interpreter = interpreter(&tools, dir)?;
+    // It stands beside the interpreter, or in one of the folders for tools.
+    let componentize =
+        tools.find("componentize-py", "`pip install componentize-py`, in the project's .venv if it has one")?;
+    let module = job.scratch_file("module.wasm");
+    let mut command = Command::new(&interpreter);
+    command.current_dir(dir).args(["-m", "operetta.build"]).arg(dir).arg("-o").arg(&module);
+    command.args(job.args.debug.then_some("--debug")).args(&job.args.compiler_args);
+    command.env("PATH", with("PATH", componentize.parent(), false)?);
+    if let Some(sdk) = sdk(job, &interpreter)? {
+        command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
+    }
+    steps.run("compile", |note| {
+        "python3 -m operetta.build".clone_into(note);
+        // The file that it speaks of is not the last one.
+        run_quietly(&mut command)?;
+        job.read(&module)
+    })
+}
+
+/// The first Python that is new enough.
+fn interpreter(tools: &Tools, dir: &Path) -> Result<PathBuf> {
+    let install = "see https://www.python.org; version 3.11 or later";
+    let all: Vec<PathBuf> = tools.all(&["python3", "python"]).collect();
+    match all.iter().find(|python| imports(python, dir, "tomllib")) {
+        Some(python) => Ok(python.clone()),
+        None if all.is_empty() => Err(missing("python3", install)),
+        None => bail!("{} is older than Python 3.11; to install a newer one: {install}", all[0].display()),
+    }
+}
+
+/// The folder in which the package `operetta` is; none if the interpreter has it.
+fn sdk(job: &Job<'_>, interpreter: &Path) -> Result<Option<PathBuf>> {
+    let own = job.project.dir.join("sdk");
+    if own.join("operetta/build.py").is_file() {
+        return Ok(Some(own));
+    }
+    if imports(interpreter, &job.project.dir, "operetta.build") {
+        return Ok(None);
+    }
+    let ours = job.scratch_file("sdk");
+    new::write_sdk("python", &ours)?;
+    Ok(Some(ours))
+}
+
+fn imports(python: &Path, dir: &Path, module: &str) -> bool {
+    let mut command = Command::new(python);
+    command.current_dir(dir).args(["-c", &format!("import {module}")]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// A search path of the environment with one folder more.
+fn with(variable: &str, folder: Option<&Path>, first: bool) -> Result<OsString> {
+    let there = env::var_os(variable).unwrap_or_default();
+    let mut folders: Vec<PathBuf> = env::split_paths(&there).filter(|folder| !folder.as_os_str().is_empty()).collect();
+    let at = if first { 0 } else { folders.len() };
+    folders.splice(at..at, folder.map(Path::to_owned));
+    Ok(env::join_paths(folders)?)
+}

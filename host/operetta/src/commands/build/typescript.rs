@@ -1,0 +1,50 @@
+//! TypeScript and JavaScript: the SDK's own `operetta-js build`, which bundles the project and puts it into the QuickJS
+//! engine as a component.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{
+    Job, Tools,
+    steps::Steps,
+    tools::{missing, run},
+};
+
+const SDK: &str = "@operetta/sdk";
+
+/// Bundles and compiles the project.
+pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
+    let dir = &job.project.dir;
+    let tools = Tools::of(dir);
+    tools.find("node", "see https://nodejs.org; version 20 or later")?;
+    let operetta_js = tools.look_for("operetta-js").map_or_else(|| Err(not_installed(job)), Ok)?;
+    let module = job.scratch_file("module.wasm");
+    steps.run("compile", |note| {
+        "operetta-js build".clone_into(note);
+        // Its steps are said here; what is wrong it says on stderr.
+        let mut command = Command::new(operetta_js);
+        command.current_dir(dir).arg("build").arg(dir).arg("-o").arg(&module).args(&job.args.compiler_args);
+        run(command.stdout(std::process::Stdio::null()))?;
+        job.read(&module)
+    })
+}
+
+/// Whether the project lacks the SDK, or only its packages.
+fn not_installed(job: &Job<'_>) -> anyhow::Error {
+    let dir = job.project.dir.display();
+    let manifest = std::fs::read_to_string(job.project.dir.join("package.json"))
+        .context("cannot read package.json")
+        .and_then(|text| serde_json::from_str::<Value>(&text).context("package.json is no JSON"));
+    let depends =
+        |manifest: &Value| ["dependencies", "devDependencies"].iter().any(|group| manifest[group].get(SDK).is_some());
+    match manifest {
+        Ok(manifest) if !depends(&manifest) => {
+            anyhow::anyhow!(
+                "{dir}/package.json does not depend on {SDK}, which compiles the plugin: add it to its dependencies"
+            )
+        }
+        _ => missing("operetta-js, of the project's packages,", &format!("`npm install` in {dir}")),
+    }
+}

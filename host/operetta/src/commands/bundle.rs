@@ -1,0 +1,196 @@
+//! `operetta bundle FILE.wasm`: the ConfigMaps that make a component a plugin when they are applied.
+//!
+//! What fits goes into one. What does not is cut into parts: the first ConfigMap has the plugin's name and label, says
+//! how many parts there are and the digest of all their bytes together; the others carry the label
+//! `operetta.dev/part-of` and the same digest, so that a host never joins parts of two builds.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use operetta_wasm::{Format, inspect};
+
+use super::{names::is_dns_label, print};
+use crate::{
+    args::BundleArgs,
+    plugin::{
+        artifact::PLUGIN_LABEL,
+        drop_in::SERVICE_ACCOUNT,
+        parts::{self, DIGEST, PART, PART_OF, PARTS},
+    },
+};
+
+/// What Kubernetes takes in one ConfigMap, keys included.
+const CONFIG_MAP_LIMIT: usize = 1024 * 1024;
+/// zstd's level: components are compressed once and stored for long.
+const LEVEL: i32 = 19;
+/// Bytes of one part: room is left for the configuration and the metadata.
+const PART_BYTES: usize = 900_000;
+
+/// Prints the ConfigMaps as YAML, one document each.
+pub fn bundle(args: &BundleArgs) -> Result<()> {
+    let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
+    let mut made = config_maps(args, bytes)?;
+    // The first one last: when it is applied, nothing is missing.
+    made.rotate_left(1);
+    let documents: Vec<String> = made.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>()?;
+    print(&documents.join("---\n"))
+}
+
+fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
+    if inspect(&bytes).format != Format::Component {
+        bail!("{} is not a component; `operetta check` says what it is", args.file.display());
+    }
+    let name = plugin_name(args)?;
+    let (key, stored) = if args.raw {
+        (format!("{name}.wasm"), bytes)
+    } else {
+        (
+            format!("{name}.wasm.zst"),
+            zstd::encode_all(bytes.as_slice(), LEVEL).context("cannot compress the component")?,
+        )
+    };
+    let config = args.config.as_deref().map(config).transpose()?;
+    let config_size = config.as_ref().map_or(0, |(key, text)| key.len() + text.len());
+    let room = CONFIG_MAP_LIMIT.saturating_sub(key.len() + config_size);
+    let pieces: Vec<&[u8]> = if stored.len() <= room { vec![&stored] } else { stored.chunks(PART_BYTES).collect() };
+    if pieces[0].len() > room {
+        let left = CONFIG_MAP_LIMIT - PART_BYTES;
+        bail!("the configuration has {config_size} bytes, but beside a part of the component there is room for {left}");
+    }
+    let count = pieces.len();
+    let digest = operetta_wasm::digest(&stored);
+    let mut made = Vec::with_capacity(count);
+    for (at, piece) in pieces.into_iter().enumerate() {
+        let mut annotations = BTreeMap::new();
+        let (part_name, label) = if at == 0 {
+            annotations.extend(args.service_account.clone().map(|account| (SERVICE_ACCOUNT.to_owned(), account)));
+            annotations.extend((count > 1).then(|| (PARTS.to_owned(), count.to_string())));
+            (name.clone(), (PLUGIN_LABEL, "true".to_owned()))
+        } else {
+            annotations.insert(PART.to_owned(), (at + 1).to_string());
+            (parts::part_name(&name, at as u32 + 1), (PART_OF, name.clone()))
+        };
+        if count > 1 {
+            annotations.insert(DIGEST.to_owned(), digest.clone());
+        }
+        made.push(ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(part_name),
+                namespace: args.namespace.clone(),
+                labels: Some(BTreeMap::from([(label.0.to_owned(), label.1)])),
+                annotations: Some(annotations).filter(|all| !all.is_empty()),
+                ..ObjectMeta::default()
+            },
+            data: config.clone().filter(|_| at == 0).map(|(key, text)| BTreeMap::from([(key.to_owned(), text)])),
+            binary_data: Some(BTreeMap::from([(key.clone(), ByteString(piece.to_vec()))])),
+            ..ConfigMap::default()
+        });
+    }
+    Ok(made)
+}
+
+/// `--name`, or the file's. Compilers name files with underscores, Kubernetes objects have none.
+fn plugin_name(args: &BundleArgs) -> Result<String> {
+    let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("plugin");
+    let name = args.name.clone().unwrap_or_else(|| stem.replace('_', "-").to_lowercase());
+    if !is_dns_label(&name) {
+        let hint = if args.name.is_some() { "" } else { "; --name chooses another than the file's" };
+        bail!("{name:?} cannot be a plugin's name: lower case letters, digits and '-', at most 63{hint}");
+    }
+    Ok(name)
+}
+
+fn config(path: &Path) -> Result<(&'static str, String)> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mapping = serde_yaml_ng::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
+    mapping.with_context(|| format!("{} is no JSON object or YAML mapping", path.display()))?;
+    let json = path.extension().is_some_and(|extension| extension == "json");
+    Ok((if json { "config.json" } else { "config.yaml" }, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(raw: bool) -> BundleArgs {
+        let file = "target/My_Plugin.wasm".into();
+        BundleArgs { file, name: None, namespace: None, service_account: Some("sa".into()), config: None, raw }
+    }
+
+    /// A component of this many bytes of noise, which nothing compresses, in a custom section.
+    fn large(noise: usize) -> Vec<u8> {
+        let mut component = wat::parse_str("(component)").expect("component");
+        component.push(0);
+        let mut length = noise + 2;
+        while length >= 0x80 {
+            component.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        component.push(length as u8);
+        component.extend([1, b'x']);
+        component.extend((0..noise as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8));
+        component
+    }
+
+    fn annotation<'a>(config_map: &'a ConfigMap, name: &str) -> Option<&'a str> {
+        config_map.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
+    #[test]
+    fn a_bundle_is_what_the_host_takes() {
+        let component = wat::parse_str("(component)").expect("component");
+        for raw in [true, false] {
+            let made = config_maps(&args(raw), component.clone()).expect("made");
+            let [made] = made.as_slice() else { panic!("one ConfigMap") };
+            assert_eq!(made.metadata.name.as_deref(), Some("my-plugin"));
+            let labels = made.metadata.labels.as_ref().expect("labels");
+            assert_eq!(labels.get(PLUGIN_LABEL).map(String::as_str), Some("true"));
+            assert_eq!((annotation(made, PARTS), annotation(made, DIGEST)), (None, None));
+            assert_eq!(crate::plugin::artifact::component(made, None, 1 << 20), Ok(component.clone()));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_into_one_config_map_comes_in_parts_that_join_to_the_file() {
+        let component = large(2_000_000);
+        let made = config_maps(&args(true), component.clone()).expect("made");
+        let names: Vec<_> = made.iter().filter_map(|part| part.metadata.name.as_deref()).collect();
+        assert_eq!(names, ["my-plugin", "my-plugin-part-2", "my-plugin-part-3"]);
+        let digest = inspect(&component).digest;
+        let mut joined = Vec::new();
+        for (at, part) in made.iter().enumerate() {
+            let data = &part.binary_data.as_ref().expect("data")["my-plugin.wasm"].0;
+            assert!(data.len() <= PART_BYTES);
+            joined.extend_from_slice(data);
+            assert_eq!(annotation(part, DIGEST), Some(&*digest));
+            let label = part.metadata.labels.as_ref().expect("labels");
+            if at == 0 {
+                assert_eq!((annotation(part, PARTS), annotation(part, SERVICE_ACCOUNT)), (Some("3"), Some("sa")));
+                assert_eq!(label[PLUGIN_LABEL], "true");
+            } else {
+                assert_eq!(annotation(part, PART), Some(&*(at + 1).to_string()));
+                assert_eq!((label.len(), &*label[PART_OF]), (1, "my-plugin"));
+            }
+        }
+        assert_eq!(joined, component);
+    }
+
+    #[test]
+    fn a_config_map_that_is_just_full_is_not_split() {
+        let full = CONFIG_MAP_LIMIT - "my-plugin.wasm".len();
+        let overhead = large(1_000_000).len() - 1_000_000;
+        assert_eq!(config_maps(&args(true), large(full - overhead)).expect("made").len(), 1);
+        assert_eq!(config_maps(&args(true), large(full - overhead + 1)).expect("made").len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_component_or_has_no_name_is_refused() {
+        let error = config_maps(&args(false), b"hello".to_vec()).expect_err("no wasm").to_string();
+        assert!(error.contains("not a component"), "{error}");
+        let component = wat::parse_str("(component)").expect("component");
+        let error =
+            config_maps(&BundleArgs { name: Some("a b".into()), ..args(false) }, component).expect_err("a name");
+        assert!(error.to_string().contains("\"a b\" cannot be a plugin's name"), "{error}");
+    }
+}

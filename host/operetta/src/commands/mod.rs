@@ -1,0 +1,24 @@
+//! One file or folder per command.
+
+pub mod build;
+pub mod bundle;
+pub mod check;
+pub mod compile_worker;
+pub mod completion;
+pub mod generate;
+pub mod logs;
+pub mod names;
+pub mod new;
+pub mod run;
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::{Context, Result};
+
+/// Writes to stdout. A closed pipe, as `head` leaves, is the reader's wish to stop.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,107 @@
+//! What Kubernetes takes as a name, and the names that follow from one another.
+
+use anyhow::{Result, bail};
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// RFC 1123's label: lower case letters, digits and '-', at most 63 bytes, no '-' at either end.
+pub fn is_dns_label(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// An API group that is not Kubernetes' own: labels joined by dots, at least two.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_group(group: &str) -> Result<()> {
+    if group.len() > 253 || !group.contains('.') || !group.split('.').all(is_dns_label) {
+        bail!("{group:?} cannot be an API group: a domain of yours such as \"example.com\", in lower case");
+    }
+    if ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}"))) {
+        bail!("{group:?} cannot be your API group: *.k8s.io and *.kubernetes.io are Kubernetes' own");
+    }
+    Ok(())
+}
+
+/// `v1`, `v1beta2` and the like.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_version(version: &str) -> Result<()> {
+    let digits = |text: &str| !text.is_empty() && !text.starts_with('0') && text.bytes().all(|c| c.is_ascii_digit());
+    let rest = version.strip_prefix('v').unwrap_or_default();
+    let stable = digits(rest);
+    let early = ["alpha", "beta"]
+        .iter()
+        .any(|stage| rest.split_once(stage).is_some_and(|(major, minor)| digits(major) && digits(minor)));
+    if !stable && !early {
+        bail!("{version:?} cannot be an API version: one such as \"v1\", \"v1beta1\" or \"v1alpha1\"");
+    }
+    Ok(())
+}
+
+/// A kind in CamelCase whose lower case form is a label.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_kind(kind: &str) -> Result<()> {
+    let camel = kind.starts_with(|first: char| first.is_ascii_uppercase())
+        && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    // The plural has to be a label, too, and is at most two letters longer.
+    if !camel || kind.len() > 61 {
+        bail!("{kind:?} cannot be a kind: CamelCase letters and digits such as \"CronTab\", at most 61");
+    }
+    Ok(())
+}
+
+/// `my-plugin` as `MyPlugin`; what is no letter or digit is left out.
+pub fn camel_case(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| word[..1].to_ascii_uppercase() + &word[1..]).collect()
+}
+
+/// The resource of a kind by the rules of English, as kubectl and controller-gen guess it.
+pub fn plural(kind: &str) -> String {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", kind)).plural
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_kubernetes_rules() {
+        for (good, bad) in [("a", ""), ("a-1", "a_1"), ("1a", "-a"), ("web", "Web"), ("a-b", "a-")] {
+            assert!(is_dns_label(good) && !is_dns_label(bad), "{good} {bad}");
+        }
+        assert!(!is_dns_label(&"a".repeat(64)));
+        for group in ["example.com", "a.b.example.com"] {
+            check_group(group).expect(group);
+        }
+        for group in ["example", "Example.com", "a..b", "x.k8s.io", "k8s.io", ""] {
+            check_group(group).expect_err(group);
+        }
+        for version in ["v1", "v2beta10", "v1alpha1"] {
+            check_version(version).expect(version);
+        }
+        for version in ["1", "v", "v0", "v1gamma1", "v1alpha", "valpha1", "V1"] {
+            check_version(version).expect_err(version);
+        }
+        check_kind("CronTab").expect("a kind");
+        for kind in ["cronTab", "Cron-Tab", "", "Über"] {
+            check_kind(kind).expect_err(kind);
+        }
+    }
+
+    #[test]
+    fn names_follow_from_one_another() {
+        assert_eq!(camel_case("my-2nd-plugin"), "My2ndPlugin");
+        for (kind, resource) in
+            [("Foo", "foos"), ("Policy", "policies"), ("Ingress", "ingresses"), ("CronTab", "crontabs")]
+        {
+            assert_eq!(plural(kind), resource);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `operetta run`: the host, until SIGINT or SIGTERM.
+
+use std::{os::unix::process::parent_id, time::Duration};
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{admin, args::RunArgs, config::HostConfig, host::Host, logging};
+
+/// Runs until a signal comes, then lets the reconciles in flight end.
+pub async fn run(args: RunArgs) -> Result<()> {
+    let parent = parent_id();
+    logging::start();
+    let mut config = HostConfig::read(args.config.as_deref())?;
+    if let Some(address) = args.admin_address {
+        config.admin_address = address;
+    }
+    let client =
+        operetta_kube::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+    let host = Host::new(client, config)?;
+    let (listener, address) = admin::bind(&host).await?;
+    tracing::info!(admin = address, pooled = host.engine.is_pooled(), "operetta {} starts", env!("CARGO_PKG_VERSION"));
+    let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let serving = tokio::spawn(admin::serve(host.clone(), listener));
+    let work = async {
+        host.start(address).await?;
+        tracing::info!("looking after Plugins");
+        serving.await.context("the admin server stopped")?
+    };
+    tokio::select! {
+        ended = work => return ended,
+        _ = interrupted.recv() => {}
+        _ = terminated.recv() => {}
+        () = end_of(parent), if args.exit_with_parent => {}
+    }
+    tracing::info!("stopping");
+    host.stop().await;
+    Ok(())
+}
+
+/// Waits until the parent process is another one. Nothing portable tells of that, so it asks.
+async fn end_of(parent: u32) {
+    while parent_id() == parent {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}

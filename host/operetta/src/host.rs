@@ -1,0 +1,347 @@
+//! The host: what all plugins share, and the controllers that look after them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use operetta_core::{
+    controller::{Controller, Observer},
+    event::Event,
+    kind::GroupVersionKind,
+    manifest::PredicateName,
+    object::ObjectKey,
+    operation::{Operation, OperationAction, Read, Reply},
+    ports::{ObjectApi, Reconciler},
+    predicate,
+    queue::{Priority, WorkQueue},
+    request::{Action, Failure, ReconcileRequest},
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    discovery::Discovery,
+    informer::{Handler, Informer, Scope, Subscription},
+    object_api::PluginApi,
+    recorder::EventRecorder,
+    registry::InformerRegistry,
+    store::Lookup,
+    wire::{Identity, Wire},
+};
+use operetta_wasm::Engine;
+
+use crate::{
+    config::HostConfig,
+    log_store::LogStore,
+    metrics::Metrics,
+    plugin::{
+        artifact::PLUGIN_LABEL,
+        crd,
+        drop_in::DropInController,
+        health::Health,
+        parts::PART_OF,
+        reconcile::{PluginController, Slot},
+    },
+};
+
+/// Lets several quick changes of a plugin's health become one look.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// Everything that plugins share.
+pub struct Host {
+    /// As configured.
+    pub config: HostConfig,
+    /// Plugins' requests go out over it, under their own identities.
+    pub client: Client,
+    /// Kinds and resources.
+    pub discovery: Arc<Discovery>,
+    /// Shared watches.
+    pub registry: Arc<InformerRegistry>,
+    /// The sandbox.
+    pub engine: Engine,
+    /// The plugins' logs.
+    pub logs: LogStore,
+    /// For Prometheus.
+    pub metrics: Arc<Metrics>,
+    /// The host's own reads and writes.
+    pub api: Arc<PluginApi>,
+    /// The host's own Events.
+    pub recorder: Arc<EventRecorder>,
+    slots: Mutex<HashMap<ObjectKey, Arc<Slot>>>,
+    /// Set once by [`Host::start`].
+    started: OnceLock<Started>,
+    admin_address: OnceLock<String>,
+}
+
+/// The host's own controllers and what they watch.
+struct Started {
+    plugins: Arc<Informer>,
+    config_maps: Arc<Informer>,
+    parts: Arc<Informer>,
+    plugin_controller: Arc<Controller>,
+    drop_in_controller: Arc<Controller>,
+    /// What puts keys into the two queues; made after the rest, because it asks for it.
+    subscriptions: Mutex<Vec<Subscription>>,
+}
+
+/// Logs the failures of the host's own reconciles.
+struct HostObserver(&'static str);
+
+impl Observer for HostObserver {
+    fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
+        if let Err(error) = result {
+            tracing::warn!(controller = self.0, key = %request.key, %error, retries, ?took, "reconcile failed");
+        }
+    }
+}
+
+impl Host {
+    /// A host that does nothing yet.
+    pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
+        let wire = Wire::new(client.clone(), &Identity::Host)?;
+        let discovery = Discovery::new(wire.clone());
+        let registry = InformerRegistry::new(wire.clone());
+        let api = PluginApi::new(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
+        Ok(Arc::new(Self {
+            engine: Engine::with_code(&config.engine(), config.code()?)?,
+            config,
+            client,
+            discovery,
+            registry,
+            logs: LogStore::default(),
+            metrics: Metrics::new(),
+            api,
+            recorder: EventRecorder::start(wire, "operetta".to_owned()),
+            slots: Mutex::default(),
+            started: OnceLock::new(),
+            admin_address: OnceLock::new(),
+        }))
+    }
+
+    /// Starts to look after Plugins; waits for their CRD, and says so. `admin_address` is where the host answers.
+    pub async fn start(self: &Arc<Self>, admin_address: String) -> Result<()> {
+        let _first = self.admin_address.set(admin_address);
+        let kind = |api_version: &str, kind: &str| GroupVersionKind::new(api_version, kind);
+        let crds = self.served(&kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")).await?;
+        let metadata = |labels: &str| Scope { labels: labels.to_owned(), metadata_only: true, ..Scope::everything() };
+        let discovery = self.discovery.clone();
+        let crds =
+            self.registry.informer(&crds, metadata("")).subscribe(Arc::new(move |_| discovery.invalidate()), None);
+
+        let plugin_kind = kind(crd::API_VERSION, crd::KIND);
+        if self.discovery.resolve(&plugin_kind).await.is_err() {
+            tracing::warn!("waiting for the CRD plugins.operetta.dev: kubectl apply -f deploy/crd/");
+        }
+        let plugins = self.discovery.wait_for(&plugin_kind).await;
+        let plugins = self.registry.informer(&plugins, Scope::everything());
+        let config_maps = self.served(&kind("v1", "ConfigMap")).await?;
+        let parts = self.registry.informer(&config_maps, metadata(PART_OF));
+        let config_maps = self.registry.informer(&config_maps, metadata(&format!("{PLUGIN_LABEL}=true")));
+
+        let new = |name: &'static str, reconciler: Arc<dyn Reconciler>| {
+            Controller::new(name, WorkQueue::new(), reconciler, Arc::new(HostObserver(name)))
+        };
+        let plugin_controller = new("plugin", PluginController::new(self.clone()));
+        let drop_in_controller = new("drop-in", DropInController::new(self.clone()));
+        let started = Started {
+            plugins: plugins.clone(),
+            config_maps: config_maps.clone(),
+            parts: parts.clone(),
+            plugin_controller,
+            drop_in_controller,
+            subscriptions: Mutex::new(vec![crds]),
+        };
+        let started = self.started.get_or_init(|| started);
+        let on_plugin = self.on_plugin(&started.plugin_controller, &started.drop_in_controller);
+        let on_config_map = self.on_config_map(&started.drop_in_controller);
+        let subscriptions = [
+            plugins.subscribe(on_plugin, None),
+            config_maps.subscribe(on_config_map, None),
+            parts.subscribe(self.on_part(), None),
+        ];
+        started.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).extend(subscriptions);
+        // Most of what they do is waiting: for the API server, or for a plugin to be compiled.
+        started.plugin_controller.start(8);
+        started.drop_in_controller.start(1);
+        Ok(())
+    }
+
+    async fn served(&self, kind: &GroupVersionKind) -> Result<Arc<operetta_kube::discovery::ApiResource>> {
+        let what = || format!("the API server does not answer for {kind}");
+        tokio::time::timeout(Duration::from_secs(60), self.discovery.wait_for(kind)).await.with_context(what)
+    }
+
+    /// A Plugin's own status writes are not worth a look; that one is gone, its drop-in ConfigMap may want a new one.
+    fn on_plugin(&self, plugins: &Arc<Controller>, drop_ins: &Arc<Controller>) -> Handler {
+        let (plugins, drop_ins) = (plugins.clone(), drop_ins.clone());
+        Arc::new(move |event| {
+            let key = &event.object().header.key;
+            if predicate::passes(&[PredicateName::GenerationChanged], event) || event.object().header.deleting {
+                plugins.enqueue(key.clone(), Priority::Normal);
+                drop_ins.enqueue(key.clone(), Priority::Normal);
+            }
+        })
+    }
+
+    fn on_config_map(self: &Arc<Self>, drop_ins: &Arc<Controller>) -> Handler {
+        let (host, drop_ins) = (Arc::downgrade(self), drop_ins.clone());
+        Arc::new(move |event: &Event| {
+            let key = &event.object().header.key;
+            drop_ins.enqueue(key.clone(), Priority::Normal);
+            if let Some(host) = host.upgrade() {
+                host.look_at_users(key);
+            }
+        })
+    }
+
+    fn on_part(self: &Arc<Self>) -> Handler {
+        let host = Arc::downgrade(self);
+        Arc::new(move |event: &Event| {
+            let header = &event.object().header;
+            if let (Some(host), Some(first)) = (host.upgrade(), header.label(PART_OF)) {
+                host.look_at_users(&ObjectKey { namespace: header.key.namespace.clone(), name: first.to_owned() });
+            }
+        })
+    }
+
+    /// Looks at every Plugin whose source is this ConfigMap: not only the one of its name may be.
+    fn look_at_users(&self, config_map: &ObjectKey) {
+        let plugins = self.plugins().cache.store.list(&Lookup::All, config_map.namespace.as_deref(), None);
+        for plugin in plugins {
+            if plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name) {
+                self.look_at(&plugin.header.key);
+            }
+        }
+    }
+
+    /// A ConfigMap, whole, from the API server: the informer has its metadata only.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn config_map(&self, key: &ObjectKey) -> Result<ConfigMap, ApiError> {
+        let action = OperationAction::Get { key: key.clone(), read: Read::Live };
+        let kind = GroupVersionKind::new("v1", "ConfigMap");
+        match self.api.call(Operation { kind, action }).await? {
+            Reply::Object(object) => serde_json::from_str(object.json())
+                .map_err(|error| ApiError::new(ErrorKind::Other, format!("ConfigMap {key}: {error}"))),
+            Reply::Page(_) | Reply::Done => Err(ApiError::new(ErrorKind::Other, "the answer to a get is no object")),
+        }
+    }
+
+    /// Puts a Plugin into the queue of those to look at. Several calls within a moment are one look.
+    pub fn look_at(&self, plugin: &ObjectKey) {
+        if let Some(started) = self.started.get() {
+            started.plugin_controller.enqueue(plugin.clone(), Priority::Normal);
+        }
+    }
+
+    /// The same, later.
+    pub fn look_at_after(&self, plugin: &ObjectKey, delay: Duration) {
+        if let Some(started) = self.started.get() {
+            started.plugin_controller.queue().add_after(plugin.clone(), delay);
+        }
+    }
+
+    /// The informer of Plugins.
+    ///
+    /// # Panics
+    /// Before [`Host::start`]: only its controllers ask.
+    pub fn plugins(&self) -> &Arc<Informer> {
+        &self.started.get().expect("only started controllers ask").plugins
+    }
+
+    /// The informer of ConfigMaps that are dropped in: metadata only.
+    ///
+    /// # Panics
+    /// As [`Host::plugins`].
+    pub fn labelled_config_maps(&self) -> &Arc<Informer> {
+        &self.started.get().expect("only started controllers ask").config_maps
+    }
+
+    /// The versions of a ConfigMap's further parts, in one text that changes when any of them does.
+    ///
+    /// # Panics
+    /// As [`Host::plugins`].
+    pub async fn versions_of_parts(&self, first: &ObjectKey) -> String {
+        let parts = &self.started.get().expect("only started controllers ask").parts;
+        parts.synced().await;
+        let found = parts.cache.store.list(&Lookup::All, first.namespace.as_deref(), None);
+        let of_this = found.iter().filter(|part| part.header.label(PART_OF) == Some(&first.name));
+        of_this.map(|part| format!(" {}/{}", part.header.uid, part.header.resource_version)).collect()
+    }
+
+    /// Whether the host looks after Plugins.
+    pub fn is_ready(&self) -> bool {
+        let synced = |started: &Started| {
+            [&started.plugins, &started.config_maps].iter().all(|informer| informer.state().borrow().synced)
+        };
+        self.started.get().is_some_and(synced)
+    }
+
+    /// Where the host answers.
+    pub fn admin_address(&self) -> String {
+        self.admin_address.get().cloned().unwrap_or_default()
+    }
+
+    /// How long reconciles in flight get when their plugin stops.
+    pub fn shutdown_time(&self) -> Duration {
+        Duration::from_secs(self.config.shutdown_seconds)
+    }
+
+    /// What is kept of a Plugin, begun if there is nothing.
+    pub fn slot(self: &Arc<Self>, plugin: &ObjectKey) -> Arc<Slot> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || {
+            let log = self.logs.of(plugin, self.config.plugin_log_level.into());
+            let (host, key) = (Arc::downgrade(self), plugin.clone());
+            let changed = Box::new(move || {
+                let Some(host) = host.upgrade() else { return };
+                if let Some(started) = host.started.get() {
+                    started.plugin_controller.queue().add_after(key.clone(), SETTLE);
+                }
+            });
+            let health = Health::new(plugin.clone(), log.clone(), self.metrics.clone(), changed);
+            Slot::new(log, health)
+        };
+        slots.entry(plugin.clone()).or_insert_with(begin).clone()
+    }
+
+    /// What is kept of all Plugins.
+    pub fn slots(&self) -> Vec<(ObjectKey, Arc<Slot>)> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
+    }
+
+    /// Stops a Plugin that is gone and drops what was kept of it.
+    pub async fn forget(&self, plugin: &ObjectKey) {
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin);
+        if let Some(slot) = slot {
+            if let Some(running) = slot.state.lock().await.running.take() {
+                running.stop(self.shutdown_time());
+            }
+            self.logs.remove(plugin);
+            tracing::info!(%plugin, "stopped");
+        }
+    }
+
+    /// Takes no new keys and waits for the reconciles in flight.
+    pub async fn stop(&self) {
+        if let Some(started) = self.started.get() {
+            let host_controllers = async {
+                tokio::join!(started.plugin_controller.stop(), started.drop_in_controller.stop());
+            };
+            // A plugin that compiles is not waited for.
+            let _in_time = tokio::time::timeout(self.shutdown_time(), host_controllers).await;
+        }
+        let mut stops = tokio::task::JoinSet::new();
+        for (_, slot) in self.slots() {
+            if let Some(running) = slot.state.lock().await.running.take() {
+                stops.spawn(running.stop_and_wait(self.shutdown_time()));
+            }
+        }
+        stops.join_all().await;
+    }
+}

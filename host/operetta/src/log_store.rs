@@ -1,0 +1,188 @@
+//! What plugins log: the last lines of each in memory, for `operetta logs`, and every line in the host's own log.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use k8s_openapi::jiff::Timestamp;
+use operetta_core::{
+    object::ObjectKey,
+    ports::{LogLevel, LogRecord, LogSink},
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+
+/// Lines kept per plugin.
+const KEPT: usize = 1_000;
+/// Bytes of one message that are kept.
+const MESSAGE: usize = 16 * 1024;
+
+/// One line, as `operetta logs -o json` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    /// RFC 3339.
+    pub time: String,
+    /// error, warn, info, debug or trace.
+    pub level: String,
+    /// The controller, during a reconcile.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub controller: String,
+    /// The key, during a reconcile.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// The reconcile.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reconcile_id: String,
+    /// The text.
+    pub message: String,
+    /// Names and values, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<(String, String)>,
+}
+
+/// The logs of all plugins.
+#[derive(Default)]
+pub struct LogStore {
+    plugins: Mutex<HashMap<ObjectKey, Arc<PluginLog>>>,
+}
+
+/// The log of one plugin. It outlives the plugin's code: why a plugin does not load is in it.
+pub struct PluginLog {
+    plugin: String,
+    level: LogLevel,
+    lines: Mutex<VecDeque<Arc<LogLine>>>,
+    tail: broadcast::Sender<Arc<LogLine>>,
+}
+
+impl LogStore {
+    /// The log of a plugin, begun if it has none. `level` counts for a new one.
+    pub fn of(&self, plugin: &ObjectKey, level: LogLevel) -> Arc<PluginLog> {
+        let mut plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || {
+            let (tail, _) = broadcast::channel(256);
+            Arc::new(PluginLog { plugin: plugin.to_string(), level, lines: Mutex::default(), tail })
+        };
+        plugins.entry(plugin.clone()).or_insert_with(begin).clone()
+    }
+
+    /// The log of a plugin, if it has one.
+    pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<PluginLog>> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).get(plugin).cloned()
+    }
+
+    /// Drops the log of a plugin that is gone.
+    pub fn remove(&self, plugin: &ObjectKey) {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin);
+    }
+}
+
+impl PluginLog {
+    /// The kept lines, at most the last `tail`, and those that come from then on: none is missed, none comes twice.
+    pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = lines.len().saturating_sub(tail);
+        (lines.iter().skip(skipped).cloned().collect(), self.tail.subscribe())
+    }
+}
+
+impl LogSink for PluginLog {
+    fn enabled(&self, level: LogLevel) -> bool {
+        level <= self.level
+    }
+
+    fn write(&self, record: LogRecord) {
+        let LogRecord { level, mut message, fields, reconcile } = record;
+        if message.len() > MESSAGE {
+            message.truncate(message.floor_char_boundary(MESSAGE));
+            message.push('…');
+        }
+        let line = match &reconcile {
+            Some(request) => LogLine {
+                time: Timestamp::now().to_string(),
+                level: name(level).to_owned(),
+                controller: request.controller.clone(),
+                key: request.key.to_string(),
+                reconcile_id: request.reconcile_id.clone(),
+                message,
+                fields,
+            },
+            None => LogLine {
+                time: Timestamp::now().to_string(),
+                level: name(level).to_owned(),
+                controller: String::new(),
+                key: String::new(),
+                reconcile_id: String::new(),
+                message,
+                fields,
+            },
+        };
+        trace(&self.plugin, level, &line);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == KEPT {
+            lines.pop_front();
+        }
+        let line = Arc::new(line);
+        lines.push_back(line.clone());
+        // No one follows: that is no error.
+        let _followers = self.tail.send(line);
+    }
+}
+
+/// The level's name in lines.
+pub fn name(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    }
+}
+
+fn trace(plugin: &str, level: LogLevel, line: &LogLine) {
+    let LogLine { controller, key, reconcile_id, message, .. } = line;
+    let fields: String = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+    macro_rules! event {
+        ($level:ident) => {
+            tracing::$level!(target: "plugin", plugin, controller, key, reconcile_id, "{message}{fields}")
+        };
+    }
+    match level {
+        LogLevel::Error => event!(error),
+        LogLevel::Warn => event!(warn),
+        LogLevel::Info => event!(info),
+        LogLevel::Debug => event!(debug),
+        LogLevel::Trace => event!(trace),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(message: &str) -> LogRecord {
+        LogRecord { level: LogLevel::Info, message: message.into(), fields: vec![], reconcile: None }
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_and_followers_miss_none() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        for at in 0..KEPT + 5 {
+            log.write(record(&at.to_string()));
+        }
+        let (lines, mut tail) = log.follow(2);
+        assert_eq!(lines.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["1003", "1004"]);
+        log.write(record("next"));
+        assert_eq!(tail.try_recv().expect("followed").message, "next");
+        assert_eq!(log.follow(usize::MAX).0.len(), KEPT);
+    }
+
+    #[test]
+    fn a_huge_line_is_cut_between_letters() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        log.write(record(&"é".repeat(MESSAGE)));
+        assert!(log.follow(1).0[0].message.len() <= MESSAGE + '…'.len_utf8());
+    }
+}

@@ -1,0 +1,58 @@
+//! `operetta`: the host, and the commands that people type around it.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage.
+
+mod admin;
+mod args;
+mod commands;
+mod config;
+mod host;
+mod log_store;
+mod logging;
+mod metrics;
+mod plugin;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+
+/// Compiling a plugin takes tens of megabytes for a second; glibc's allocator keeps most of them.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Command::CompileWorker(args) = &cli.command {
+        // Before anything else takes memory or starts threads.
+        return commands::compile_worker::compile_worker(args);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: the runtime does not start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = runtime.block_on(async {
+        match cli.command {
+            Command::Run(args) => commands::run::run(args).await,
+            Command::Check(args) => commands::check::check(args).await,
+            Command::Bundle(args) => commands::bundle::bundle(&args),
+            Command::New(args) => commands::new::new(&args),
+            Command::Build(args) => commands::build::build(&args).await,
+            Command::Generate(args) => commands::generate::generate(args).await,
+            Command::Completion(args) => commands::completion::completion(&args),
+            Command::Logs(args) => commands::logs::logs(args).await,
+            Command::CompileWorker(_) => unreachable!("it has returned above"),
+        }
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! From a ConfigMap to the bytes of a component.
+
+use std::io::Read;
+
+use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
+
+/// Marks a ConfigMap as a plugin, with the value `true`.
+pub const PLUGIN_LABEL: &str = "operetta.dev/plugin";
+
+/// Why a ConfigMap gives no component. Its author has to change it; retrying cannot help.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ArtifactError {
+    /// No key of binaryData has the ending of a component.
+    #[error("ConfigMap {name:?} has no key ending in .wasm or .wasm.zst in its binaryData (it has: {found})")]
+    NoWasm {
+        /// The ConfigMap.
+        name: String,
+        /// Its keys.
+        found: String,
+    },
+    /// More than one key has.
+    #[error("ConfigMap {name:?} has several components ({found}): keep one, or name one in spec.source.configMap.key")]
+    SeveralWasm {
+        /// The ConfigMap.
+        name: String,
+        /// Those keys.
+        found: String,
+    },
+    /// The key that the Plugin names is not there.
+    #[error("ConfigMap {name:?} has no key {key:?} in its binaryData (it has: {found})")]
+    NoSuchKey {
+        /// The ConfigMap.
+        name: String,
+        /// The key.
+        key: String,
+        /// Its keys.
+        found: String,
+    },
+    /// The compressed file is damaged or not whole.
+    #[error("{key} of ConfigMap {name:?} does not decompress, is it whole? {message}")]
+    Damaged {
+        /// The ConfigMap.
+        name: String,
+        /// The key.
+        key: String,
+        /// What zstd said.
+        message: String,
+    },
+    /// The component is larger than the host takes.
+    #[error("{key} of ConfigMap {name:?} holds more than the {limit} bytes that this host takes (maxWasmBytes)")]
+    TooLarge {
+        /// The ConfigMap.
+        name: String,
+        /// The key.
+        key: String,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl ArtifactError {
+    /// A CamelCase word for conditions and Events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoWasm { .. } | Self::NoSuchKey { .. } => "NoWasmInConfigMap",
+            Self::SeveralWasm { .. } => "SeveralWasmInConfigMap",
+            Self::Damaged { .. } => "DamagedArchive",
+            Self::TooLarge { .. } => "TooLarge",
+        }
+    }
+}
+
+/// The component in a ConfigMap, decompressed. `key` chooses one; else there must be just one. Never allocates much
+/// more than `limit` bytes, whatever the archive claims.
+///
+/// # Errors
+/// [`ArtifactError`], with the ConfigMap and what was found in it.
+pub fn component(config_map: &ConfigMap, key: Option<&str>, limit: usize) -> Result<Vec<u8>, ArtifactError> {
+    let name = config_map.metadata.name.clone().unwrap_or_default();
+    let (key, data) = choose(config_map, &name, key)?;
+    let too_large = || ArtifactError::TooLarge { name: name.clone(), key: key.to_owned(), limit };
+    if !key.ends_with(".zst") {
+        return if data.len() > limit { Err(too_large()) } else { Ok(data.clone()) };
+    }
+    let damaged = |error: std::io::Error| ArtifactError::Damaged {
+        name: name.clone(),
+        key: key.to_owned(),
+        message: error.to_string(),
+    };
+    let decoder = zstd::stream::Decoder::new(data.as_slice()).map_err(damaged)?;
+    let mut bytes = Vec::new();
+    decoder.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(damaged)?;
+    if bytes.len() > limit { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn choose<'a>(
+    config_map: &'a ConfigMap,
+    name: &str,
+    key: Option<&str>,
+) -> Result<(&'a str, &'a Vec<u8>), ArtifactError> {
+    let data = config_map.binary_data.iter().flatten();
+    let all = || {
+        let mut keys: Vec<&str> = config_map.binary_data.iter().flatten().map(|(key, _)| key.as_str()).collect();
+        // A component in `data` is a common slip: name what is there.
+        keys.extend(config_map.data.iter().flatten().map(|(key, _)| key.as_str()));
+        if keys.is_empty() { "no keys".to_owned() } else { keys.join(", ") }
+    };
+    let is_component = |key: &str| key.ends_with(".wasm") || key.ends_with(".wasm.zst");
+    let found: Vec<(&String, &ByteString)> = match key {
+        Some(wanted) => data.filter(|(key, _)| *key == wanted).collect(),
+        None => data.filter(|(key, _)| is_component(key)).collect(),
+    };
+    match (found.as_slice(), key) {
+        ([(key, bytes)], _) => Ok((key, &bytes.0)),
+        ([], Some(key)) => Err(ArtifactError::NoSuchKey { name: name.to_owned(), key: key.to_owned(), found: all() }),
+        ([], None) => Err(ArtifactError::NoWasm { name: name.to_owned(), found: all() }),
+        (several, _) => {
+            let found = several.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ");
+            Err(ArtifactError::SeveralWasm { name: name.to_owned(), found })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config_map(files: &[(&str, Vec<u8>)]) -> ConfigMap {
+        let mut config_map = ConfigMap::default();
+        config_map.metadata.name = Some("cm".into());
+        let files = files.iter().map(|(key, bytes)| ((*key).to_owned(), ByteString(bytes.clone())));
+        config_map.binary_data = Some(files.collect());
+        config_map
+    }
+
+    fn zst(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 3).expect("compress")
+    }
+
+    #[test]
+    fn the_one_component_is_found_plain_or_compressed() {
+        assert_eq!(component(&config_map(&[("a.wasm", vec![1, 2])]), None, 10), Ok(vec![1, 2]));
+        let mixed = config_map(&[("a.wasm.zst", zst(&[1, 2])), ("README", vec![0])]);
+        assert_eq!(component(&mixed, None, 10), Ok(vec![1, 2]));
+    }
+
+    #[test]
+    fn what_is_not_exactly_one_component_is_refused_by_name() {
+        let several = config_map(&[("a.wasm", vec![1]), ("b.wasm", vec![2])]);
+        let error = component(&several, None, 10).expect_err("two");
+        assert!(error.to_string().contains("a.wasm, b.wasm"), "{error}");
+        assert_eq!(component(&several, Some("b.wasm"), 10), Ok(vec![2]));
+        let error = component(&several, Some("c.wasm"), 10).expect_err("none");
+        assert!(error.to_string().contains("no key \"c.wasm\""), "{error}");
+        let error = component(&config_map(&[("x.txt", vec![1])]), None, 10).expect_err("none");
+        assert!(error.to_string().contains("it has: x.txt"), "{error}");
+    }
+
+    #[test]
+    fn a_truncated_archive_and_one_that_grows_over_the_cap_are_refused() {
+        let mut cut = zst(&vec![7; 10_000]);
+        cut.truncate(cut.len() - 4);
+        let error = component(&config_map(&[("a.wasm.zst", cut)]), None, 100_000).expect_err("damaged");
+        assert_eq!(error.reason(), "DamagedArchive");
+        let bomb = zst(&vec![0; 50_000_000]);
+        assert!(bomb.len() < 10_000);
+        let error = component(&config_map(&[("a.wasm.zst", bomb)]), None, 1_000).expect_err("too large");
+        assert!(error.to_string().contains("more than the 1000 bytes"), "{error}");
+    }
+}

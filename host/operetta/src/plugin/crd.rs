@@ -1,0 +1,263 @@
+//! The Plugin object, as people write it and as the host reports on it. `deploy/crd/plugins.yaml` is generated from here.
+
+use kube::CustomResource;
+use operetta_wasm::WarmLimits;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// The Plugin's apiVersion.
+pub const API_VERSION: &str = "operetta.dev/v1alpha1";
+/// The Plugin's kind.
+pub const KIND: &str = "Plugin";
+
+/// What to run, and within which limits.
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "operetta.dev",
+    version = "v1alpha1",
+    kind = "Plugin",
+    plural = "plugins",
+    shortname = "plg",
+    namespaced,
+    status = "PluginStatus",
+    doc = "A Plugin is a WebAssembly component whose controllers Operetta runs.",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","description":"Whether all of its controllers run"}"#,
+    printcolumn = r#"{"name":"Degraded","type":"string","jsonPath":".status.conditions[?(@.type==\"Degraded\")].status","description":"Whether something is wrong with it"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"Why, in one word"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","description":"Why, in one sentence","priority":1}"#,
+    printcolumn = r#"{"name":"Digest","type":"string","jsonPath":".status.digest","description":"The code that runs","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginSpec {
+    /// Where the component comes from.
+    pub source: Source,
+    /// The ServiceAccount of this namespace as which the plugin writes and reads live; `default` if left out, as for
+    /// Pods. RBAC decides what it may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// What the plugin reads as its configuration; any JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub config: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Stops all of its controllers; its queues start anew when this is taken back.
+    #[serde(default)]
+    pub suspend: bool,
+    /// What one reconcile may use.
+    #[serde(default)]
+    pub limits: Limits,
+    /// How the code is run.
+    #[serde(default, skip_serializing_if = "Runtime::is_default")]
+    pub runtime: Runtime,
+}
+
+/// How the code is run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Runtime {
+    /// Keeps instances between reconciles, for languages that are slow to start, such as Python. What one reconcile
+    /// leaves in memory is then there in the next ones: write no plugin that needs it, and none that minds it. If left
+    /// out, each reconcile has a fresh instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<Warm>,
+}
+
+impl Runtime {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How long an instance is kept. It goes also when a reconcile traps or exceeds a limit, when the code or the Plugin
+/// changes, and when nothing asks for it for five minutes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Warm {
+    /// Reconciles that one instance serves; 1000 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_calls: Option<u32>,
+    /// Linear memory by which it may grow after its start, as a quantity; `64Mi` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
+    pub max_memory_growth: Option<String>,
+}
+
+impl Warm {
+    /// The limits that the sandbox holds.
+    pub fn limits(&self) -> WarmLimits {
+        let fallback = WarmLimits::default();
+        WarmLimits {
+            max_calls: self.max_calls.unwrap_or(fallback.max_calls),
+            max_memory_growth_bytes: self
+                .max_memory_growth
+                .as_deref()
+                .and_then(bytes)
+                .unwrap_or(fallback.max_memory_growth_bytes),
+            ..fallback
+        }
+    }
+}
+
+/// Where a component comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// A ConfigMap of the same namespace.
+    pub config_map: ConfigMapSource,
+}
+
+/// A component in a ConfigMap's binaryData.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigMapSource {
+    /// The ConfigMap's name.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// The key in binaryData, ending in `.wasm` or `.wasm.zst`; the only such key if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// What one reconcile may use; the host's configuration sets what is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Linear memory, as a quantity: `64Mi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
+    pub memory: Option<String>,
+    /// Seconds, waiting included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub timeout_seconds: Option<u32>,
+    /// Calls to the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub host_calls: Option<u32>,
+}
+
+impl Limits {
+    /// The memory limit in bytes. The CRD's pattern lets no other text through; one that comes all the same counts as
+    /// left out.
+    pub fn memory_bytes(&self) -> Option<usize> {
+        bytes(self.memory.as_deref()?)
+    }
+}
+
+/// A quantity in bytes.
+fn bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+/// What the host makes of a Plugin.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PluginStatus {
+    /// The metadata.generation that this status is about.
+    pub observed_generation: Option<i64>,
+    /// sha256 of the component that runs.
+    pub digest: Option<String>,
+    /// Bytes of the component that runs.
+    pub size_bytes: Option<i64>,
+    /// The most important condition's reason.
+    pub reason: Option<String>,
+    /// The most important condition's message.
+    pub message: Option<String>,
+    /// Its controllers, as the manifest declares them.
+    pub controllers: Vec<ControllerStatus>,
+    /// Loaded, Ready and Degraded.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// Where the host that runs it answers `operetta logs`.
+    pub host: Option<String>,
+}
+
+/// One of the plugin's controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ControllerStatus {
+    /// Its name in the manifest.
+    pub name: String,
+    /// The kind it reconciles.
+    #[serde(rename = "for")]
+    pub for_: String,
+    /// Keys whose last reconcile failed.
+    pub failing: i32,
+    /// The last failure, while any key fails.
+    pub last_error: Option<String>,
+}
+
+/// As metav1.Condition.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Loaded, Ready or Degraded.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// True, False or Unknown.
+    pub status: String,
+    /// One CamelCase word.
+    pub reason: String,
+    /// One sentence.
+    pub message: String,
+    /// When `status` last changed; RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub last_transition_time: String,
+    /// The metadata.generation it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "nullable": true})
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+
+    use super::*;
+
+    #[test]
+    fn the_crd_in_the_repository_is_the_one_of_these_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crd/plugins.yaml");
+        let text = "# Generated from host/operetta/src/plugin/crd.rs: run `make generate`.\n".to_owned()
+            + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml");
+        if std::env::var_os("UPDATE_GENERATED").is_some() {
+            std::fs::write(path, &text).expect("write");
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(kept == text, "deploy/crd/plugins.yaml is out of date: run `make generate`");
+    }
+
+    #[test]
+    fn a_warm_instance_has_bounds_also_where_none_are_given() {
+        let limits = |text: &str| serde_json::from_str::<Warm>(text).expect("json").limits();
+        assert_eq!(limits("{}"), WarmLimits::default());
+        let own = limits(r#"{"maxCalls":7,"maxMemoryGrowth":"1Mi"}"#);
+        assert_eq!((own.max_calls, own.max_memory_growth_bytes), (7, 1 << 20));
+    }
+
+    #[test]
+    fn memory_is_a_quantity() {
+        let bytes = |text: &str| Limits { memory: Some(text.into()), ..Limits::default() }.memory_bytes();
+        assert_eq!(bytes("64Mi"), Some(64 << 20));
+        assert_eq!(bytes("1G"), Some(1_000_000_000));
+        assert_eq!(bytes("12"), Some(12));
+        assert_eq!(bytes("64MiB"), None);
+        assert_eq!(bytes("Mi"), None);
+        assert_eq!(bytes("99999999999999999999Gi"), None);
+    }
+}

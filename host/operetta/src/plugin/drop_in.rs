@@ -1,0 +1,198 @@
+//! A ConfigMap that is dropped in: labelled `operetta.dev/plugin: "true"`, it gets a Plugin of its own name, which it
+//! owns. Its annotations and its keys `config.json` or `config.yaml` become that Plugin's spec.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ConfigMap;
+use operetta_core::{
+    kind::GroupVersionKind,
+    object::{Object, ObjectKey},
+    operation::{DeleteOptions, Operation, OperationAction, PatchBody, WriteOptions},
+    ports::{EventSink, EventType, ObjectApi, Reconciler},
+    request::{Action, Failure, ReconcileRequest},
+    status::{ApiError, ErrorKind},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    artifact::PLUGIN_LABEL,
+    crd::{API_VERSION, KIND},
+    reconcile::note,
+};
+use crate::host::Host;
+
+/// Annotation: the ServiceAccount as which the plugin acts.
+pub const SERVICE_ACCOUNT: &str = "operetta.dev/service-account";
+/// Annotation: `true` suspends the plugin.
+pub const SUSPEND: &str = "operetta.dev/suspend";
+/// Annotation: `true` keeps instances between reconciles.
+pub const WARM: &str = "operetta.dev/warm";
+/// The field manager of the Plugins made here.
+const MANAGER: &str = "operetta-drop-in";
+
+/// Core's [`Reconciler`] for labelled ConfigMaps.
+pub struct DropInController {
+    host: Arc<Host>,
+}
+
+impl DropInController {
+    /// Makes Plugins for this host.
+    pub fn new(host: Arc<Host>) -> Arc<Self> {
+        Arc::new(Self { host })
+    }
+
+    /// The ConfigMap is gone, or is no plugin any more: so is the Plugin that it owned. Garbage collection would do
+    /// this as well, later.
+    async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
+        let Some(plugin) = self.host.plugins().cache.get(key).filter(|plugin| made_here(plugin)) else { return Ok(()) };
+        let options = DeleteOptions { uid: Some(plugin.header.uid.clone()), ..DeleteOptions::default() };
+        let action = OperationAction::Delete { key: key.clone(), options };
+        match self.host.api.call(Operation { kind: plugin_kind(), action }).await {
+            // Gone already, or another one by now.
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn make(&self, key: &ObjectKey) -> Result<(), Failure> {
+        let retry = |error: ApiError| Failure::Retry(error.to_string());
+        let config_map = match self.host.config_map(key).await {
+            Ok(config_map) => config_map,
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(retry(error)),
+        };
+        let uid = config_map.metadata.uid.clone().unwrap_or_default();
+        if let Some(plugin) = self.host.plugins().cache.get(key)
+            && plugin.header.controller().is_none_or(|owner| owner.uid != uid)
+        {
+            // An owner that is gone takes its Plugin with it; then this is tried again.
+            if made_here(&plugin) {
+                return Err(Failure::Retry(format!("Plugin {key} belongs to an earlier ConfigMap of its name")));
+            }
+            let text = format!("Plugin {:?} exists and was not made for this ConfigMap: rename one of them", key.name);
+            self.warn(key, uid, "PluginExists", text.clone());
+            return Err(Failure::Terminal(text));
+        }
+        let spec = spec(&config_map).map_err(|text| {
+            self.warn(key, uid.clone(), "InvalidPluginConfig", text.clone());
+            Failure::Terminal(text)
+        })?;
+        let plugin = json!({
+            "apiVersion": API_VERSION, "kind": KIND,
+            "metadata": {
+                "namespace": key.namespace, "name": key.name,
+                "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": key.name, "uid": uid, "controller": true}],
+            },
+            "spec": spec,
+        });
+        let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
+        let body = PatchBody::Apply(plugin.to_string());
+        let action = OperationAction::Patch { key: key.clone(), subresource: None, body, force: true, options };
+        self.host.api.call(Operation { kind: plugin_kind(), action }).await.map(drop).map_err(|error| {
+            if error.kind != ErrorKind::Invalid {
+                return retry(error);
+            }
+            self.warn(key, uid, "InvalidPlugin", error.status.message.clone());
+            Failure::Terminal(error.status.message)
+        })
+    }
+
+    fn warn(&self, key: &ObjectKey, uid: String, reason: &str, text: String) {
+        let regarding = GroupVersionKind::new("v1", "ConfigMap");
+        self.host.recorder.emit(note(regarding, key, Some(uid), EventType::Warning, reason, text));
+    }
+}
+
+fn plugin_kind() -> GroupVersionKind {
+    GroupVersionKind::new(API_VERSION, KIND)
+}
+
+/// Whether a Plugin is owned by the ConfigMap of its name.
+fn made_here(plugin: &Object) -> bool {
+    let owner = plugin.header.controller();
+    owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.header.key.name)
+}
+
+/// The Plugin's spec that a ConfigMap asks for.
+fn spec(config_map: &ConfigMap) -> Result<Value, String> {
+    let none = BTreeMap::new();
+    let annotations = config_map.metadata.annotations.as_ref().unwrap_or(&none);
+    let name = config_map.metadata.name.as_deref().unwrap_or_default();
+    let mut spec = json!({"source": {"configMap": {"name": name}}, "suspend": false});
+    if let Some(account) = annotations.get(SERVICE_ACCOUNT) {
+        spec["serviceAccountName"] = account.as_str().into();
+    }
+    let is_true = |annotation: &str| match annotations.get(annotation).map(String::as_str) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(format!("annotation {annotation} is {other:?}, not \"true\" or \"false\"")),
+    };
+    if is_true(SUSPEND)? {
+        spec["suspend"] = true.into();
+    }
+    if is_true(WARM)? {
+        spec["runtime"] = json!({"warm": {}});
+    }
+    let data = config_map.data.as_ref().unwrap_or(&none);
+    let config: Option<Map<String, Value>> = match (data.get("config.json"), data.get("config.yaml")) {
+        (Some(_), Some(_)) => return Err("it has both config.json and config.yaml: keep one".to_owned()),
+        (Some(text), None) => {
+            Some(serde_json::from_str(text).map_err(|error| format!("config.json is no JSON object: {error}"))?)
+        }
+        (None, Some(text)) => {
+            Some(serde_yaml_ng::from_str(text).map_err(|error| format!("config.yaml is no YAML mapping: {error}"))?)
+        }
+        (None, None) => None,
+    };
+    if let Some(config) = config {
+        spec["config"] = config.into();
+    }
+    Ok(spec)
+}
+
+#[async_trait]
+impl Reconciler for DropInController {
+    async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
+        let key = &request.key;
+        match self.host.labelled_config_maps().cache.get(key) {
+            Some(found) if !found.header.deleting && found.header.label(PLUGIN_LABEL) == Some("true") => {
+                self.make(key).await?;
+            }
+            _ => self.remove(key).await.map_err(|error| Failure::Retry(error.to_string()))?,
+        }
+        Ok(Action::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config_map(text: &str) -> ConfigMap {
+        serde_json::from_str(text).expect("ConfigMap")
+    }
+
+    #[test]
+    fn annotations_and_config_keys_become_the_spec() {
+        let made = spec(&config_map(
+            r#"{"metadata":{"name":"a","annotations":{"operetta.dev/service-account":"sa","operetta.dev/suspend":"true","operetta.dev/warm":"true"}},"data":{"config.yaml":"x: [1]"}}"#,
+        ));
+        let expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","config":{"x":[1]},"runtime":{"warm":{}}});
+        assert_eq!(made, Ok(expected));
+    }
+
+    #[test]
+    fn what_cannot_become_a_spec_is_named() {
+        for (text, part) in [
+            (r#"{"metadata":{"annotations":{"operetta.dev/suspend":"yes"}}}"#, "operetta.dev/suspend is \"yes\""),
+            (r#"{"metadata":{"annotations":{"operetta.dev/warm":"1"}}}"#, "operetta.dev/warm is \"1\""),
+            (r#"{"data":{"config.json":"{}","config.yaml":"{}"}}"#, "both"),
+            (r#"{"data":{"config.json":"[]"}}"#, "config.json is no JSON object"),
+            (r#"{"data":{"config.yaml":"- a"}}"#, "config.yaml is no YAML mapping"),
+        ] {
+            let error = spec(&config_map(text)).expect_err(text);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A plugin at work: its controllers, what they subscribe to, and how new code takes over with nothing lost.
+//!
+//! [`Running::update`] is used for the first start and for every change after it. Queues outlive the change; in-flight
+//! reconciles end on the old code; the new subscriptions are made before the old ones go, so no watch that both need
+//! ends; and because a new subscription is told of the whole store, every key is reconciled by the new code.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use operetta_core::{
+    controller::Controller,
+    event::Event,
+    gate::Gate,
+    handler::{EventHandler, Target},
+    kind::GroupVersionKind,
+    manifest::{self, Mapping, Namespaces, Source},
+    object::ObjectKey,
+    ports::Reconciler,
+    queue::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, WorkQueue},
+    selector::LabelSelector,
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    discovery::ApiResource,
+    informer::{Informer, Scope, Subscription},
+    object_api::{PluginApi, Watched},
+    recorder::EventRecorder,
+    wire::{Identity, Wire},
+};
+use operetta_wasm::{Plugin as Component, PluginReconciler};
+use tokio::task::JoinSet;
+
+use super::{crd::PluginSpec, health::Health, status::Problem};
+use crate::{host::Host, log_store::PluginLog};
+
+/// A plugin's controllers.
+#[derive(Default)]
+pub struct Running {
+    controllers: BTreeMap<String, RunningController>,
+    /// Kept while the identity stays: it remembers which Events were written.
+    recorder: Option<(Identity, Arc<EventRecorder>)>,
+    /// Tell the host when an informer's state changes; they end with this.
+    watchers: JoinSet<()>,
+}
+
+struct RunningController {
+    controller: Arc<Controller>,
+    subscriptions: Vec<Subscription>,
+    limiter: manifest::RateLimiter,
+}
+
+/// What is needed to set a plugin up.
+pub struct Setup<'a> {
+    /// The host.
+    pub host: &'a Arc<Host>,
+    /// The Plugin's key.
+    pub key: &'a ObjectKey,
+    /// The Plugin's spec.
+    pub spec: &'a PluginSpec,
+    /// The code.
+    pub component: &'a Arc<Component>,
+    /// Where it logs.
+    pub log: &'a Arc<PluginLog>,
+    /// Who is told of reconciles.
+    pub health: &'a Arc<Health>,
+}
+
+/// Why a plugin is not set up.
+pub enum SetupError {
+    /// Nothing can be done until the Plugin or its code changes.
+    Refused(Problem),
+    /// The API server does not answer; worth another try.
+    Unavailable(ApiError),
+}
+
+/// What one source of a controller comes down to.
+struct Wiring {
+    informer: Arc<Informer>,
+    handler: EventHandler,
+}
+
+impl Running {
+    /// Makes the controllers what the component's manifest says. Returns the kinds that are not served: their
+    /// controllers do not run yet.
+    pub async fn update(&mut self, setup: &Setup<'_>) -> Result<Vec<GroupVersionKind>, SetupError> {
+        let namespace = setup.key.namespace.clone().unwrap_or_default();
+        let name = setup.spec.service_account_name.clone().unwrap_or_else(|| "default".to_owned());
+        let identity = Identity::ServiceAccount { namespace, name };
+        let wire = Wire::new(setup.host.client.clone(), &identity)
+            .map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
+        let manifest = setup.component.manifest();
+        let mut missing = Vec::new();
+        let mut wired = Vec::new();
+        for declared in &manifest.controllers {
+            let kinds_missing = missing.len();
+            let wiring = wire_up(setup, declared, &mut missing).await?;
+            if missing.len() == kinds_missing {
+                wired.push((declared, wiring));
+            }
+        }
+        missing.sort();
+        missing.dedup();
+
+        let manager = format!("operetta:{}", setup.key);
+        let (discovery, registry) = (setup.host.discovery.clone(), setup.host.registry.clone());
+        let api = PluginApi::new(wire.clone(), discovery, registry, manager);
+        let informers = wired.iter().flat_map(|(_, wiring)| wiring).map(|wiring| wiring.informer.clone()).collect();
+        api.watch(Watched { informers, indexes: manifest.indexes.clone() });
+        let recorder = self.recorder(&identity, wire, setup.key);
+        let (call_limits, gate_limits) = setup.host.config.limits(&setup.spec.limits);
+        let config = setup
+            .spec
+            .config
+            .as_ref()
+            .map_or_else(|| "{}".to_owned(), |config| serde_json::Value::Object(config.clone()).to_string());
+        let gate = Gate::new(api, recorder, setup.log.clone(), config.into(), gate_limits);
+        let mut reconciler = PluginReconciler::new(setup.component.clone(), gate, call_limits);
+        if let Some(warm) = &setup.spec.runtime.warm {
+            reconciler = reconciler.keep_warm(warm.limits());
+        }
+        let reconciler: Arc<dyn Reconciler> = Arc::new(reconciler);
+        self.take_over(setup, wired, &reconciler);
+        Ok(missing)
+    }
+
+    fn take_over(
+        &mut self,
+        setup: &Setup<'_>,
+        wired: Vec<(&manifest::Controller, Vec<Wiring>)>,
+        reconciler: &Arc<dyn Reconciler>,
+    ) {
+        let mut before = std::mem::take(&mut self.controllers);
+        self.watchers = JoinSet::new();
+        for (declared, wiring) in wired {
+            let limiter = declared.rate_limiter.unwrap_or_default();
+            let old = before.remove(&declared.name);
+            let controller = match &old {
+                Some(old) => {
+                    old.controller.swap(reconciler.clone());
+                    if old.limiter != limiter {
+                        old.controller.queue().set_rate_limiter(rate_limiter(&limiter));
+                    }
+                    old.controller.clone()
+                }
+                None => Controller::new(
+                    declared.name.clone(),
+                    WorkQueue::with_rate_limiter(rate_limiter(&limiter)),
+                    reconciler.clone(),
+                    setup.health.clone(),
+                ),
+            };
+            let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
+            let resync = resync.map(|seconds| Duration::from_secs(seconds.into()));
+            let subscriptions = wiring.into_iter().map(|Wiring { informer, handler }| {
+                self.watchers.spawn(tell_changes(informer.state(), setup.host.clone(), setup.key.clone()));
+                informer.subscribe(enqueue_on(&controller, handler), resync)
+            });
+            let subscriptions = subscriptions.collect();
+            controller.set_workers(declared.workers);
+            let running = RunningController { controller, subscriptions, limiter };
+            self.controllers.insert(declared.name.clone(), running);
+            // `old` goes only now: what both watch was never without a user.
+        }
+        before.into_values().for_each(|old| old.stop(setup.host.shutdown_time()));
+    }
+
+    fn recorder(&mut self, identity: &Identity, wire: Wire, key: &ObjectKey) -> Arc<EventRecorder> {
+        match &self.recorder {
+            Some((kept, recorder)) if kept == identity => recorder.clone(),
+            _ => {
+                let recorder = EventRecorder::start(wire, key.name.clone());
+                self.recorder = Some((identity.clone(), recorder.clone()));
+                recorder
+            }
+        }
+    }
+
+    /// Ends everything: no new reconcile begins, watches that nobody else needs end now, and reconciles in flight get
+    /// `grace` to end.
+    pub fn stop(self, grace: Duration) {
+        self.controllers.into_values().for_each(|controller| controller.stop(grace));
+    }
+
+    /// As [`Running::stop`], but waits for the reconciles in flight.
+    pub async fn stop_and_wait(self, grace: Duration) {
+        let mut stops = JoinSet::new();
+        for RunningController { controller, subscriptions, .. } in self.controllers.into_values() {
+            drop(subscriptions);
+            stops.spawn(async move { tokio::time::timeout(grace, controller.stop()).await.is_ok() });
+        }
+        stops.join_all().await;
+    }
+
+    /// The informers of a controller; none when it does not run.
+    pub fn informers(&self, controller: &str) -> impl Iterator<Item = &Arc<Informer>> {
+        let subscriptions = self.controllers.get(controller).map(|running| running.subscriptions.as_slice());
+        subscriptions.unwrap_or_default().iter().map(Subscription::informer)
+    }
+
+    /// The controllers that run.
+    pub fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {
+        self.controllers.values().map(|running| &running.controller)
+    }
+}
+
+impl RunningController {
+    fn stop(self, grace: Duration) {
+        drop(self.subscriptions);
+        tokio::spawn(async move { tokio::time::timeout(grace, self.controller.stop()).await.is_ok() });
+    }
+}
+
+/// Tells the host of each change of an informer's state, without keeping the informer.
+async fn tell_changes(
+    mut state: tokio::sync::watch::Receiver<operetta_kube::informer::InformerState>,
+    host: Arc<Host>,
+    plugin: ObjectKey,
+) {
+    while state.changed().await.is_ok() {
+        host.look_at(&plugin);
+    }
+}
+
+/// What each source of a controller comes down to; kinds that are not served go to `missing`.
+async fn wire_up(
+    setup: &Setup<'_>,
+    declared: &manifest::Controller,
+    missing: &mut Vec<GroupVersionKind>,
+) -> Result<Vec<Wiring>, SetupError> {
+    let for_kind = declared.for_.group_version_kind();
+    let for_resource = resolve(setup, &for_kind, missing).await?;
+    let mapped = |mapping: Mapping| Target::Mapped {
+        kind: for_kind.clone(),
+        cluster_scoped: for_resource.as_ref().is_some_and(|resource| !resource.namespaced),
+        mapping,
+    };
+    let owned = |source| (source, mapped(Mapping::Owner { all_owners: false }));
+    let watched = declared.watches.iter().map(|watch| (&watch.source, mapped(watch.map.clone())));
+    let sources =
+        std::iter::once((&declared.for_, Target::Itself)).chain(declared.owns.iter().map(owned)).chain(watched);
+    let mut wiring = Vec::new();
+    for (source, target) in sources.collect::<Vec<_>>() {
+        let Some(resource) = resolve(setup, &source.group_version_kind(), missing).await? else { continue };
+        let scope = scope(source, &declared.name)?;
+        let own = source.namespaces == Namespaces::Own && resource.namespaced;
+        let handler = EventHandler {
+            predicates: source.predicates.clone(),
+            namespace: setup.key.namespace.clone().filter(|_| own),
+            target,
+        };
+        wiring.push(Wiring { informer: setup.host.registry.informer(&resource, scope), handler });
+    }
+    Ok(wiring)
+}
+
+async fn resolve(
+    setup: &Setup<'_>,
+    kind: &GroupVersionKind,
+    missing: &mut Vec<GroupVersionKind>,
+) -> Result<Option<Arc<ApiResource>>, SetupError> {
+    match setup.host.discovery.resolve(kind).await {
+        Ok(resource) if !resource.watchable => {
+            let message = format!("{kind} cannot be watched: the API server does not offer list and watch for it");
+            Err(SetupError::Refused(Problem::new("KindNotWatchable", message)))
+        }
+        Ok(resource) => Ok(Some(resource)),
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            missing.push(kind.clone());
+            Ok(None)
+        }
+        Err(error) if error.kind == ErrorKind::BadRequest => {
+            Err(SetupError::Refused(Problem::new("InvalidKind", format!("{kind}: {}", error.status.message))))
+        }
+        Err(error) => Err(SetupError::Unavailable(error)),
+    }
+}
+
+fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
+    let labels = source.label_selector.clone().unwrap_or_default();
+    LabelSelector::parse(&labels).map_err(|error| {
+        let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
+        SetupError::Refused(Problem::new("InvalidSelector", message))
+    })?;
+    Ok(Scope { labels, fields: source.field_selector.clone().unwrap_or_default(), ..Scope::everything() })
+}
+
+/// Puts the keys of an event into a controller's queue. What is there already, and what a resync repeats, waits behind
+/// what has just changed.
+fn enqueue_on(controller: &Arc<Controller>, handler: EventHandler) -> operetta_kube::informer::Handler {
+    let controller = controller.clone();
+    Arc::new(move |event| {
+        let priority = match event {
+            Event::Added { initial: true, .. } => Priority::Low,
+            Event::Modified { old, object } if Arc::ptr_eq(old, object) => Priority::Low,
+            _ => Priority::Normal,
+        };
+        for key in handler.keys(event) {
+            controller.enqueue(key, priority);
+        }
+    })
+}
+
+fn rate_limiter(limiter: &manifest::RateLimiter) -> MaxOfRateLimiter<ObjectKey> {
+    let manifest::RateLimiter { base_delay_ms, max_delay_ms, qps, burst } = *limiter;
+    let millis = |millis: u32| Duration::from_millis(millis.into());
+    MaxOfRateLimiter::new(vec![
+        Box::new(ItemExponentialFailureRateLimiter::new(millis(base_delay_ms), millis(max_delay_ms))),
+        Box::new(BucketRateLimiter::new(qps, burst)),
+    ])
+}

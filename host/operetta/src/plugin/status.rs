@@ -1,0 +1,210 @@
+//! What a Plugin's status says, from what the host knows: a pure function, so that it is tested as a table.
+
+use super::{
+    crd::{Condition, ControllerStatus, PluginStatus},
+    health::ControllerHealth,
+};
+
+/// Something is wrong: one word for machines, one sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// CamelCase.
+    pub reason: String,
+    /// One sentence.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem of a reason and a sentence. Line breaks and endless texts have no place in a status.
+    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        let mut message: String = message.into().split_whitespace().collect::<Vec<_>>().join(" ");
+        if message.len() > 1024 {
+            message.truncate(message.floor_char_boundary(1024));
+            message.push('…');
+        }
+        Self { reason: reason.into(), message }
+    }
+}
+
+/// What the host knows about a Plugin.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// metadata.generation.
+    pub generation: i64,
+    /// spec.suspend.
+    pub suspended: bool,
+    /// The code that is loaded: digest and size in bytes.
+    pub loaded: Option<(String, usize)>,
+    /// Why the newest source was not loaded.
+    pub load_problem: Option<Problem>,
+    /// Why its controllers cannot be set up, whatever the kinds.
+    pub setup_problem: Option<Problem>,
+    /// Kinds that are not served.
+    pub missing_kinds: Vec<String>,
+    /// Kinds whose first list is not there yet.
+    pub syncing_kinds: Vec<String>,
+    /// What the API server said against watches, with the kind.
+    pub watch_errors: Vec<String>,
+    /// Its controllers: name, kind, health.
+    pub controllers: Vec<(String, String, ControllerHealth)>,
+    /// Where the host answers.
+    pub host: String,
+}
+
+/// The status; `now` is RFC 3339. A condition that does not change keeps its time.
+pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus {
+    let (loaded, ready, degraded) = (loaded(facts), ready(facts), degraded(facts));
+    let (summary, degraded) = match degraded {
+        Some(problem) => (problem.clone(), (true, problem)),
+        None => (ready.1.clone(), (false, Problem::new("AsExpected", "nothing is wrong"))),
+    };
+    let condition = |type_: &str, (holds, why): (bool, Problem)| {
+        let status = if holds { "True" } else { "False" };
+        let before = previous.conditions.iter().find(|before| before.type_ == type_ && before.status == status);
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: why.reason,
+            message: why.message,
+            last_transition_time: before.map_or_else(|| now.to_owned(), |before| before.last_transition_time.clone()),
+            observed_generation: Some(facts.generation),
+        }
+    };
+    PluginStatus {
+        observed_generation: Some(facts.generation),
+        digest: facts.loaded.as_ref().map(|(digest, _)| digest.clone()),
+        size_bytes: facts.loaded.as_ref().map(|(_, size)| i64::try_from(*size).unwrap_or(i64::MAX)),
+        reason: Some(summary.reason),
+        message: Some(summary.message),
+        controllers: facts.controllers.iter().map(controller).collect(),
+        conditions: vec![condition("Loaded", loaded), condition("Ready", ready), condition("Degraded", degraded)],
+        host: Some(facts.host.clone()),
+    }
+}
+
+fn controller((name, kind, health): &(String, String, ControllerHealth)) -> ControllerStatus {
+    ControllerStatus {
+        name: name.clone(),
+        for_: kind.clone(),
+        failing: i32::try_from(health.failing).unwrap_or(i32::MAX),
+        last_error: health.last_error.as_ref().map(|error| error.message.clone()),
+    }
+}
+
+fn loaded(facts: &Facts) -> (bool, Problem) {
+    match (&facts.loaded, &facts.load_problem) {
+        (Some((digest, _)), _) => (true, Problem::new("Loaded", format!("{digest} is loaded"))),
+        (None, Some(problem)) => (false, problem.clone()),
+        (None, None) => (false, Problem::new("Loading", "the component is being loaded")),
+    }
+}
+
+fn ready(facts: &Facts) -> (bool, Problem) {
+    let no = |reason: &str, message: String| (false, Problem::new(reason, message));
+    if facts.suspended {
+        return no("Suspended", "spec.suspend is true".to_owned());
+    }
+    if facts.loaded.is_none() {
+        return no("NotLoaded", loaded(facts).1.message);
+    }
+    if let Some(problem) = &facts.setup_problem {
+        return (false, problem.clone());
+    }
+    if !facts.missing_kinds.is_empty() {
+        let kinds = facts.missing_kinds.join(", ");
+        return no("KindNotFound", format!("waiting for the API server to serve {kinds} (is the CRD installed?)"));
+    }
+    if !facts.watch_errors.is_empty() {
+        return no("WatchFailing", facts.watch_errors.join("; "));
+    }
+    if !facts.syncing_kinds.is_empty() {
+        return no("Syncing", format!("waiting for the first list of {}", facts.syncing_kinds.join(", ")));
+    }
+    let names: Vec<&str> = facts.controllers.iter().map(|(name, ..)| name.as_str()).collect();
+    (true, Problem::new("Running", format!("controllers: {}", names.join(", "))))
+}
+
+fn degraded(facts: &Facts) -> Option<Problem> {
+    if let Some(problem) = &facts.load_problem {
+        let message = match &facts.loaded {
+            Some((digest, _)) => format!("{}; {digest} goes on", problem.message),
+            None => problem.message.clone(),
+        };
+        return Some(Problem::new(problem.reason.clone(), message));
+    }
+    if facts.suspended {
+        return None;
+    }
+    if let Some(problem) = &facts.setup_problem {
+        return Some(problem.clone());
+    }
+    if !facts.watch_errors.is_empty() {
+        return Some(Problem::new("WatchFailing", facts.watch_errors.join("; ")));
+    }
+    let failing = facts.controllers.iter().find(|(_, _, health)| health.degraded);
+    failing.and_then(|(_, _, health)| health.last_error.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running() -> Facts {
+        Facts {
+            generation: 3,
+            loaded: Some(("sha256:a".into(), 10)),
+            controllers: vec![("c".into(), "Pod.v1".into(), ControllerHealth::default())],
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn each_state_has_its_conditions_and_one_word_why() {
+        let failing = ControllerHealth {
+            failing: 1,
+            last_error: Some(Problem::new("ReconcileTrapped", "it trapped")),
+            degraded: true,
+        };
+        let not_wasm = || Some(Problem::new("NotWasm", "no wasm"));
+        let table: Vec<(Facts, [&str; 3], &str)> = vec![
+            (running(), ["True", "True", "False"], "Running"),
+            (Facts::default(), ["False", "False", "False"], "NotLoaded"),
+            (Facts { load_problem: not_wasm(), ..Facts::default() }, ["False", "False", "True"], "NotWasm"),
+            (Facts { load_problem: not_wasm(), ..running() }, ["True", "True", "True"], "NotWasm"),
+            (Facts { suspended: true, ..running() }, ["True", "False", "False"], "Suspended"),
+            (Facts { missing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "KindNotFound"),
+            (Facts { syncing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "Syncing"),
+            (Facts { watch_errors: vec!["gone".into()], ..running() }, ["True", "False", "True"], "WatchFailing"),
+            (
+                Facts { controllers: vec![("c".into(), "Pod.v1".into(), failing)], ..running() },
+                ["True", "True", "True"],
+                "ReconcileTrapped",
+            ),
+        ];
+        for (facts, conditions, reason) in table {
+            let status = status(&facts, &PluginStatus::default(), "t");
+            let found: Vec<_> = status.conditions.iter().map(|condition| condition.status.as_str()).collect();
+            assert_eq!(
+                (found.as_slice(), status.reason.as_deref()),
+                (conditions.as_slice(), Some(reason)),
+                "{facts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_until_it_changes() {
+        let first = status(&running(), &PluginStatus::default(), "t1");
+        let second = status(&running(), &first, "t2");
+        assert_eq!(first, second);
+        let third = status(&Facts { suspended: true, ..running() }, &second, "t3");
+        let times: Vec<_> = third.conditions.iter().map(|condition| condition.last_transition_time.as_str()).collect();
+        assert_eq!(times, ["t1", "t3", "t1"]);
+    }
+
+    #[test]
+    fn a_problem_is_one_sentence_on_one_line() {
+        assert_eq!(Problem::new("R", "a\n  b\tc").message, "a b c");
+        assert!(Problem::new("R", "é".repeat(2000)).message.len() < 1030);
+    }
+}

@@ -1,0 +1,44 @@
+// Each {{kind}} gets a ConfigMap of its own name with its message, and a status that names it.
+package main
+
+import (
+	"log/slog"
+
+	"operetta.dev/sdk-go"
+)
+
+func init() { operetta.Serve(plugin) }
+
+func main() {}
+
+// plugin watches the {{kind}}s of its own namespace, and the ConfigMaps that they control.
+func plugin() *operetta.Plugin {
+	return operetta.NewPlugin(
+		operetta.For("{{singular}}", reconcile).Owns(operetta.Of[configMap]()).InOwnNamespace(),
+	)
+}
+
+func reconcile(ctx *operetta.Context, object *{{kind}}) (operetta.Result, error) {
+	wanted := &configMap{ObjectMeta: operetta.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
+	// Writes nothing if nothing is to change.
+	result, err := ctx.CreateOrUpdate(wanted, func() error {
+		wanted.Data = map[string]string{"message": object.Spec.Message}
+		return operetta.SetControllerReference(object, wanted)
+	})
+	if err != nil {
+		return operetta.Result{}, err
+	}
+	if result != operetta.Unchanged {
+		slog.Info("ConfigMap written", "result", result)
+		ctx.Event(object, operetta.Normal, "Written", "The message is in the ConfigMap")
+	}
+
+	status := {{kind}}Status{ConfigMap: wanted.Name}
+	if object.Status != status {
+		object.Status = status
+		if err := ctx.UpdateStatus(object); err != nil {
+			return operetta.Result{}, err
+		}
+	}
+	return operetta.Done(), nil
+}

@@ -1,0 +1,41 @@
+"""The reconciler against the SDK's test kit: an API server in memory."""
+
+import unittest
+
+from operetta import is_controlled_by, kinds
+from operetta.testing import Cluster
+
+import plugin
+
+KEY = ("default", "example")
+
+
+class PluginTest(unittest.TestCase):
+    def setUp(self) -> None:
+        example = plugin.{{kind}}.new("example", "default", spec={"message": "Hello"})
+        self.cluster = Cluster(example)
+        self.reconcile()
+
+    def reconcile(self) -> None:
+        self.cluster.reconcile(plugin.plugin, KEY)
+
+    def test_the_message_gets_into_a_config_map_and_is_put_back(self) -> None:
+        obj = self.cluster.get(plugin.{{kind}}, KEY)
+        config_map = self.cluster.get(kinds.ConfigMap, KEY)
+        self.assertEqual(config_map.data.message, "Hello")
+        self.assertTrue(is_controlled_by(config_map, obj))
+        self.assertEqual(obj.status.configMap, "example")
+
+        config_map.data = {}
+        self.cluster.context.update(config_map)
+        self.reconcile()
+        self.assertEqual(self.cluster.get(kinds.ConfigMap, KEY).data.message, "Hello")
+
+    def test_a_second_reconcile_writes_nothing(self) -> None:
+        self.assertEqual(len(self.cluster.writes()), 2)
+        self.reconcile()
+        self.assertEqual(self.cluster.writes(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

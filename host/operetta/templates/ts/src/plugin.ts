@@ -1,0 +1,31 @@
+/** Each {{kind}} gets a ConfigMap of its own name with its message, and a status that names it. */
+import { controller, definePlugin, keyOf, setControllerReference } from "@operetta/sdk";
+import * as kinds from "@operetta/sdk/kinds";
+
+import * as types from "./types.ts";
+
+export default definePlugin({
+  controllers: [
+    controller({
+      name: "{{singular}}",
+      for: types.{{kind}},
+      owns: [kinds.ConfigMap],
+      ownNamespace: true,
+      reconcile(ctx, object) {
+        // Writes nothing if nothing is to change.
+        const { result } = ctx.createOrUpdate(kinds.ConfigMap, { metadata: keyOf(object) }, (map) => {
+          map.data = { message: object.spec.message };
+          setControllerReference(object, map);
+        });
+        if (result !== "unchanged") {
+          console.info("ConfigMap written", { result });
+          ctx.event(object, "Normal", "Written", "The message is in the ConfigMap");
+        }
+
+        if (object.status?.configMap !== object.metadata.name) {
+          ctx.updateStatus({ ...object, status: { configMap: object.metadata.name } });
+        }
+      },
+    }),
+  ],
+});

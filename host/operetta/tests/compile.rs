@@ -1,0 +1,133 @@
+//! Components are compiled by a process of their own: it is this program, and it has limits.
+
+use std::{process::Stdio, sync::Arc, time::Duration};
+
+use operetta_core::ports::{LogLevel, LogRecord, LogSink};
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{
+    Code, CodeCache, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, Worker, WorkerLimits,
+};
+
+struct NoLog;
+
+impl LogSink for NoLog {
+    fn enabled(&self, _: LogLevel) -> bool {
+        false
+    }
+
+    fn write(&self, _: LogRecord) {}
+}
+
+/// An engine whose worker compiles components from this size on, within these limits.
+fn engine(cache: Option<CodeCache>, limits: WorkerLimits, from_bytes: usize) -> Engine {
+    let program = env!("CARGO_BIN_EXE_operetta").into();
+    let worker = Worker { program, arguments: vec!["compile-worker".to_owned()], limits, from_bytes };
+    let config = EngineConfig { concurrent_calls: 4, ..EngineConfig::default() };
+    Engine::with_code(&config, Code::new(cache, Some(worker))).expect("an engine")
+}
+
+async fn load(engine: &Engine, wasm: Vec<u8>) -> Result<Origin, LoadError> {
+    let plugin = Plugin::load(engine, wasm, &LoadLimits::default(), Arc::new(NoLog)).await?;
+    Ok(plugin.provenance().origin)
+}
+
+#[tokio::test]
+async fn what_a_worker_compiles_runs_and_is_kept_for_the_next_host() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = || Some(CodeCache::open(&place.path().join("compiled"), 1 << 30).expect("a cache"));
+    let wasm = Guest::default().build();
+    assert_eq!(load(&engine(cache(), WorkerLimits::default(), 0), wasm.clone()).await.expect("loads"), Origin::Worker);
+    assert_eq!(load(&engine(cache(), WorkerLimits::default(), 0), wasm).await.expect("loads"), Origin::Cache);
+}
+
+#[tokio::test]
+async fn a_worker_needs_no_place_on_disk() {
+    let engine = engine(None, WorkerLimits::default(), 0);
+    assert_eq!(load(&engine, Guest::default().build()).await.expect("loads"), Origin::Worker);
+}
+
+#[tokio::test]
+async fn a_small_component_is_compiled_here_and_does_not_wait_for_a_large_one() {
+    let small = Guest::default().build();
+    let large = Guest::default().with_functions(3000).build();
+    assert!(large.len() > 1 << 20, "{} bytes", large.len());
+    let engine = engine(None, WorkerLimits::default(), large.len());
+    let compiling = async {
+        let origin = load(&engine, large).await.expect("loads");
+        (origin, std::time::Instant::now())
+    };
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let origin = load(&engine, small).await.expect("loads");
+        (origin, std::time::Instant::now())
+    };
+    let ((large, large_at), (small, small_at)) = tokio::join!(compiling, meanwhile);
+    assert_eq!((large, small), (Origin::Worker, Origin::Here));
+    assert!(small_at < large_at, "it waited");
+}
+
+#[tokio::test]
+async fn a_component_that_takes_too_much_memory_is_refused_with_the_figure() {
+    let wasm = Guest::default().with_functions(12_000).build();
+    let size = format!("{:.1} MB", wasm.len() as f64 / 1e6);
+    let limits = WorkerLimits { memory_bytes: 32 << 20, ..WorkerLimits::default() };
+    let error = load(&engine(None, limits, 0), wasm.clone()).await.expect_err("refused");
+    assert_eq!(error.reason(), "CompileMemoryExceeded", "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&size) && text.contains("32 MiB") && text.contains("compileMemoryMiB"), "{text}");
+    assert_eq!(load(&engine(None, WorkerLimits::default(), 0), wasm).await.expect("loads"), Origin::Worker);
+}
+
+#[tokio::test]
+async fn a_component_that_takes_too_long_is_refused_with_the_figure() {
+    let wasm = Guest::default().with_functions(6000).build();
+    let limits = WorkerLimits { cpu_seconds: 1, ..WorkerLimits::default() };
+    let error = load(&engine(None, limits, 0), wasm).await.expect_err("refused");
+    assert_eq!(error.reason(), "CompileTimedOut", "{error}");
+    assert!(error.to_string().contains("1 s of processor time"), "{error}");
+}
+
+#[tokio::test]
+async fn a_component_that_does_not_compile_is_refused_with_the_compiler_s_reason() {
+    // It parses, but one function leaves nothing where its type says a number.
+    let broken = wat::parse_str(
+        r#"(component
+            (core module (func (export "f") (result i32)))
+            (component $inner)
+            (instance $r (instantiate $inner))
+            (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#,
+    );
+    let broken = broken.expect("text");
+    let here = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("an engine");
+    let expected = load(&here, broken.clone()).await.expect_err("refused").to_string();
+    let error = load(&engine(None, WorkerLimits::default(), 0), broken).await.expect_err("refused");
+    assert_eq!((error.reason(), error.to_string()), ("CompileFailed", expected));
+}
+
+#[tokio::test]
+async fn what_no_slot_of_the_pool_has_room_for_is_refused_for_good_wherever_it_was_compiled() {
+    let table = |elements: u32| {
+        let guest = Guest::default().with(&format!("(table $t {elements} funcref)"));
+        guest.describe("(drop (table.size $t)) i32.const 8").build()
+    };
+    for from_bytes in [0, usize::MAX] {
+        let engine = engine(None, WorkerLimits::default(), from_bytes);
+        assert!(engine.is_pooled(), "this machine reserves the pool");
+        load(&engine, table(65_536)).await.expect("Go with controller-runtime needs half of that");
+        let error = load(&engine, table(66_000)).await.expect_err("refused");
+        assert_eq!(error.reason(), "CompileFailed", "{error}");
+        assert!(error.to_string().contains("66000"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_of_another_version_compiles_nothing() {
+    let worker = tokio::process::Command::new(env!("CARGO_BIN_EXE_operetta"))
+        .args(["compile-worker", "--memory-bytes", "1000000000", "--cpu-seconds", "9", "--compatibility", "other"])
+        .stdin(Stdio::null())
+        .output();
+    let output = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends").expect("runs");
+    assert_eq!(output.status.code(), Some(70));
+    assert!(output.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not of the same version"));
+}

@@ -1,0 +1,139 @@
+//! Code that the host refuses: why is in the Plugin's status, in its log and in an Event on the ConfigMap.
+
+use operetta_testkit::{
+    DropIn, Kind, kinds,
+    wat_guest::{Guest, MANIFEST},
+};
+use serde_json::json;
+
+use crate::{MAX_WASM_BYTES, Stage, install, manifest};
+
+/// Drops the ConfigMap `bad` in, and expects that it is refused for this reason, in words that contain these.
+async fn refused(prefix: &str, drop_in: DropIn, reason: &str, words: &[&str]) {
+    let stage = Stage::new(prefix).await;
+    let Stage { host, namespace } = &stage;
+    namespace.drop_in(&drop_in).await;
+    let message = namespace.until_degraded("bad", reason, words).await;
+    for type_ in ["Loaded", "Ready"] {
+        let condition = namespace.plugin_condition("bad", type_).await.expect("a condition");
+        assert_eq!(condition.status, "False", "{type_}");
+    }
+    let event = namespace.until_event(kinds::CONFIG_MAP, "bad", reason).await;
+    assert_eq!(event, message);
+    let lines = host.logs(namespace.name(), "bad");
+    let not_loaded = format!("not loaded: {message}");
+    assert!(lines.iter().any(|line| line.level == "error" && line.message == not_loaded), "{lines:?}");
+    stage.others_go_on().await;
+}
+
+fn bad(wasm: impl Into<Vec<u8>>) -> DropIn {
+    DropIn::new("bad", wasm)
+}
+
+fn wat(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("text")
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_wasm_are_refused() {
+    refused("no-wasm", bad(*b"hello"), "NotWasm", &["68 65 6c 6c"]).await;
+}
+
+#[tokio::test]
+async fn a_core_module_is_told_how_to_become_a_component() {
+    refused("core-module", bad(wat("(module)")), "CoreModule", &["wasm-tools component new"]).await;
+}
+
+#[tokio::test]
+async fn a_component_without_reconcile_is_told_what_is_missing() {
+    let words = ["operetta:controller/reconciler@0.1.0", "exports nothing"];
+    refused("no-reconcile", bad(wat("(component)")), "MissingExport", &words).await;
+}
+
+#[tokio::test]
+async fn an_import_the_host_lacks_is_named_with_what_is_offered() {
+    let guest = Guest::default().reconcile("(call $charge) i32.const 16");
+    let words = ["acme:billing/charge@1.2.3", "offered: operetta:controller@0.1"];
+    refused("unknown-import", bad(guest.build()), "MissingImport", &words).await;
+}
+
+#[tokio::test]
+async fn a_describe_that_traps_is_refused() {
+    let guest = Guest::default().describe("unreachable");
+    refused("describe-traps", bad(guest.build()), "DescribeTrapped", &["unreachable"]).await;
+}
+
+#[tokio::test]
+async fn a_describe_that_hangs_is_ended() {
+    let guest = Guest::default().describe("(call $spin) i32.const 8");
+    refused("describe-hangs", bad(guest.build()), "DescribeTimedOut", &["10 s"]).await;
+}
+
+#[tokio::test]
+async fn a_describe_that_returns_no_json_is_refused() {
+    let guest = Guest::default().manifest("hello");
+    refused("describe-no-json", bad(guest.build()), "InvalidManifest", &["expected value"]).await;
+}
+
+#[tokio::test]
+async fn a_manifest_with_an_unknown_field_is_told_where() {
+    let guest = Guest::default().manifest(&MANIFEST.replace("\"for\"", "\"of\""));
+    let words = ["controllers[0].of", "unknown field"];
+    refused("describe-unknown-field", bad(guest.build()), "InvalidManifest", &words).await;
+}
+
+#[tokio::test]
+async fn a_plugin_larger_than_the_cap_is_refused_plain_or_compressed() {
+    let large = vec![0; MAX_WASM_BYTES + 1];
+    let words = ["900000 bytes", "maxWasmBytes"];
+    refused("too-large", bad(large.clone()), "TooLarge", &words).await;
+    let packed = zstd::encode_all(large.as_slice(), 3).expect("packed");
+    refused("too-large-packed", DropIn::empty("bad").file("bad.wasm.zst", packed), "TooLarge", &words).await;
+}
+
+#[tokio::test]
+async fn a_truncated_archive_is_refused() {
+    let mut packed = zstd::encode_all(Guest::default().build().as_slice(), 3).expect("packed");
+    packed.truncate(packed.len() / 2);
+    let drop_in = DropIn::empty("bad").file("bad.wasm.zst", packed);
+    refused("truncated", drop_in, "DamagedArchive", &["bad.wasm.zst", "is it whole?"]).await;
+}
+
+#[tokio::test]
+async fn two_components_in_one_config_map_are_refused_by_name() {
+    let drop_in = bad(Guest::default().build()).file("other.wasm", Guest::default().build());
+    refused("two-files", drop_in, "SeveralWasmInConfigMap", &["bad.wasm, other.wasm", "keep one"]).await;
+}
+
+#[tokio::test]
+async fn a_config_map_without_a_component_is_refused() {
+    let drop_in = DropIn::empty("bad").file("README", *b"hello");
+    refused("no-file", drop_in, "NoWasmInConfigMap", &["it has: README"]).await;
+}
+
+#[tokio::test]
+async fn a_kind_that_does_not_exist_is_waited_for() {
+    const LATER: Kind = Kind("test.operetta.dev/v1", "Later");
+    let stage = Stage::new("kind-later").await;
+    let guest = Guest::default().manifest(&manifest(LATER)).reconcile("(call $retry (i32.const 64) (i32.const 2))");
+    stage.namespace.drop_in(&DropIn::new("early", guest.build())).await;
+    let message = stage.namespace.until_condition("early", "Ready", "False", "KindNotFound").await;
+    assert!(message.contains("Later") && message.contains("is the CRD installed?"), "{message}");
+    stage.others_go_on().await;
+
+    install(stage.namespace.control_plane(), LATER);
+    stage.namespace.until_condition("early", "Ready", "True", "Running").await;
+    stage.namespace.create_object(LATER, json!({"metadata": {"name": "one"}})).await;
+    stage.namespace.until_degraded("early", "ReconcileFailing", &["one"]).await;
+}
+
+#[tokio::test]
+async fn a_refused_plugin_runs_once_its_config_map_holds_good_code() {
+    let stage = Stage::new("repaired").await;
+    stage.namespace.drop_in(&bad(*b"hello")).await;
+    stage.namespace.until_degraded("bad", "NotWasm", &[]).await;
+    let good = bad(operetta_testkit::guest("fixture-touch-v1")).object();
+    stage.namespace.patch(kinds::CONFIG_MAP, "bad", good).await;
+    stage.namespace.until_condition("bad", "Ready", "True", "Running").await;
+    stage.namespace.until_condition("bad", "Degraded", "False", "AsExpected").await;
+}

@@ -1,0 +1,174 @@
+//! Reconciles that misbehave: each is ended, told in the Plugin's status, and hurts nobody else.
+//!
+//! The guest is `fixture-misbehave`; it does what its Plugin's config says. These Plugins are made by hand, with tight
+//! limits, and not by dropping a ConfigMap in.
+
+use std::time::Duration;
+
+use operetta_testkit::{DropIn, eventually, guest, kinds, throughout, wat_guest::Guest};
+use serde_json::{Value, json};
+
+use crate::{Stage, create_touchable, manifest, until_touched};
+
+impl Stage {
+    /// A namespace where `misbehave` does one thing with the ConfigMap `target`.
+    async fn misbehaving(behaviour: &str) -> Self {
+        let stage = Self::new(&format!("does-{behaviour}")).await;
+        let mut code = DropIn::new("code", guest("fixture-misbehave")).object();
+        code["metadata"] = json!({"name": "code"});
+        stage.namespace.create_object(kinds::CONFIG_MAP, code).await;
+        create_touchable(&stage.namespace, "target").await;
+        let spec = json!({
+            "source": {"configMap": {"name": "code"}},
+            "serviceAccountName": "plugin",
+            "config": {"do": behaviour},
+            "limits": {"memory": "16Mi", "timeoutSeconds": 2, "hostCalls": 100},
+        });
+        let plugin = json!({"metadata": {"name": "bad"}, "spec": spec});
+        stage.namespace.create_object(kinds::PLUGIN, plugin).await;
+        stage
+    }
+
+    /// Expects that the plugin is degraded, then that others go on, and suspends it: enough is enough.
+    async fn is_degraded(&self, reason: &str, words: &[&str]) {
+        let key = format!("{}/target", self.namespace.name());
+        self.namespace.until_degraded("bad", reason, &[&[key.as_str()], words].concat()).await;
+        self.others_go_on().await;
+        let status = self.namespace.get(kinds::PLUGIN, "bad").await.expect("there")["status"].clone();
+        assert_eq!(status["controllers"][0]["failing"], 1, "{status}");
+        self.suspend().await;
+    }
+
+    async fn suspend(&self) {
+        self.namespace.patch(kinds::PLUGIN, "bad", json!({"spec": {"suspend": true}})).await;
+        self.namespace.until_condition("bad", "Ready", "False", "Suspended").await;
+    }
+}
+
+#[tokio::test]
+async fn a_reconcile_that_traps_is_reported_with_what_the_guest_said_last() {
+    Stage::misbehaving("trap").await.is_degraded("ReconcileTrapped", &["a fixture that traps"]).await;
+}
+
+#[tokio::test]
+async fn a_reconcile_that_ends_its_process_ends_only_itself() {
+    Stage::misbehaving("exit").await.is_degraded("ReconcileTrapped", &["exit"]).await;
+}
+
+#[tokio::test]
+async fn a_reconcile_that_loops_for_ever_is_ended_at_its_deadline() {
+    Stage::misbehaving("loop").await.is_degraded("DeadlineExceeded", &["within 2 s", "limits.timeoutSeconds"]).await;
+}
+
+#[tokio::test]
+async fn a_reconcile_that_sleeps_for_an_hour_is_ended_at_its_deadline() {
+    Stage::misbehaving("sleep-host").await.is_degraded("DeadlineExceeded", &["within 2 s"]).await;
+}
+
+#[tokio::test]
+async fn a_reconcile_that_recurses_without_end_traps() {
+    Stage::misbehaving("recurse").await.is_degraded("ReconcileTrapped", &[]).await;
+}
+
+#[tokio::test]
+async fn a_reconcile_that_allocates_without_end_is_ended_at_its_limit() {
+    Stage::misbehaving("allocate").await.is_degraded("MemoryExceeded", &["16 MiB", "limits.memory"]).await;
+}
+
+#[tokio::test]
+async fn a_reconcile_that_floods_the_api_server_is_stopped_at_its_quota() {
+    let stage = Stage::misbehaving("call-flood").await;
+    stage.is_degraded("ReconcileFailing", &["limits.hostCalls"]).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_events_is_thinned_out() {
+    let stage = Stage::misbehaving("event-flood").await;
+    eventually("a few Events", async || match stage.namespace.list(kinds::EVENT).await {
+        events if events.len() >= 10 => Ok(()),
+        events => Err(format!("{events:?}")),
+    })
+    .await;
+    let few = async || match stage.namespace.list(kinds::EVENT).await {
+        events if events.len() <= 40 => Ok(()),
+        events => Err(format!("{} Events", events.len())),
+    };
+    throughout(Duration::from_secs(2), "a burst of Events and no more", few).await;
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn a_flood_of_log_lines_is_cut_off() {
+    let stage = Stage::misbehaving("log-flood").await;
+    eventually("lines in `operetta logs`", async || {
+        let lines = stage.host.logs(stage.namespace.name(), "bad");
+        let own: Vec<_> = lines.iter().filter(|line| line.message.starts_with("xxx")).collect();
+        if own.is_empty() { Err(format!("{lines:?}")) } else { Ok(()) }
+    })
+    .await;
+    stage.others_go_on().await;
+    let lines = stage.host.logs(stage.namespace.name(), "bad");
+    assert!(lines.len() <= 1_000, "{} lines are kept", lines.len());
+    stage.suspend().await;
+}
+
+#[tokio::test]
+async fn an_update_with_a_stale_resource_version_is_a_conflict() {
+    let stage = Stage::misbehaving("conflict").await;
+    stage.is_degraded("ReconcileFailing", &["the object has been modified"]).await;
+}
+
+#[tokio::test]
+async fn an_object_that_the_api_server_rejects_is_invalid_with_its_causes() {
+    let stage = Stage::misbehaving("invalid").await;
+    stage.is_degraded("ReconcileFailing", &["is invalid", "spec.replicas", "spec.selector"]).await;
+}
+
+#[tokio::test]
+async fn a_service_account_without_rights_is_forbidden_and_the_status_says_to_whom() {
+    let stage = Stage::new("no-rights").await;
+    create_touchable(&stage.namespace, "target").await;
+    let drop_in = DropIn::new("bad", guest("fixture-touch-v1")).service_account("nobody");
+    stage.namespace.drop_in(&drop_in).await;
+    let user = format!("system:serviceaccount:{}:nobody", stage.namespace.name());
+    stage.is_degraded_by_rights(&user).await;
+
+    stage.namespace.allow_all("nobody").await;
+    until_touched(&stage.namespace, "target", "v1").await;
+    stage.namespace.until_condition("bad", "Degraded", "False", "AsExpected").await;
+}
+
+impl Stage {
+    async fn is_degraded_by_rights(&self, user: &str) {
+        let words = ["is forbidden", user, "cannot update resource \"configmaps\""];
+        self.namespace.until_degraded("bad", "ReconcileFailing", &words).await;
+        let target = self.namespace.get(kinds::CONFIG_MAP, "target").await.expect("there");
+        assert_eq!(target["data"], Value::Null);
+        self.others_go_on().await;
+    }
+}
+
+#[tokio::test]
+async fn a_config_map_deleted_in_the_middle_of_a_reconcile_stops_its_plugin_and_can_come_back() {
+    let stage = Stage::new("deleted-midway").await;
+    let spinning = Guest::default().manifest(&manifest(kinds::POD)).text("spinning").reconcile(
+        "(call $log (i32.const 2) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))
+         (call $spin) i32.const 16",
+    );
+    stage.namespace.drop_in(&DropIn::new("bad", spinning.build())).await;
+    let spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
+    stage.namespace.create_object(kinds::POD, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    eventually("the reconcile is in flight", async || {
+        let lines = stage.host.logs(stage.namespace.name(), "bad");
+        if lines.iter().any(|line| line.message == "spinning") { Ok(()) } else { Err(format!("{lines:?}")) }
+    })
+    .await;
+
+    stage.namespace.delete(kinds::CONFIG_MAP, "bad").await;
+    stage.namespace.until_gone(kinds::PLUGIN, "bad").await;
+    stage.others_go_on().await;
+
+    stage.namespace.drop_in(&DropIn::new("bad", guest("fixture-touch-v1"))).await;
+    create_touchable(&stage.namespace, "target").await;
+    until_touched(&stage.namespace, "target", "v1").await;
+}

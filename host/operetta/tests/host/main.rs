@@ -1,0 +1,106 @@
+//! The whole host on a real API server: what it makes of plugins, good, bad and changing.
+//!
+//! All tests share one host, and each has its own namespace. So every test is also a test that the bad plugins of all
+//! others hurt nobody; those that are about a bad plugin check it once more at their end, with [`Stage::others_go_on`].
+
+mod bad_code;
+mod bad_reconciles;
+mod drop_in;
+mod parts;
+mod shared_watches;
+mod swap;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest, kinds};
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+/// What the host takes at most, in bytes.
+const MAX_WASM_BYTES: usize = 900_000;
+
+/// The shared host, and a namespace of the test's own where the ServiceAccount `plugin` may do everything.
+struct Stage {
+    host: &'static Host,
+    namespace: TestNamespace<'static>,
+}
+
+/// The host of this test program.
+async fn host() -> &'static Host {
+    static HOST: OnceCell<Host> = OnceCell::const_new();
+    let start = async || {
+        let config = format!("maxWasmBytes: {MAX_WASM_BYTES}");
+        let options = HostOptions { config, ..HostOptions::default() };
+        Host::start(env!("CARGO_BIN_EXE_operetta"), ControlPlane::shared().await, &options).await
+    };
+    HOST.get_or_init(start).await
+}
+
+impl Stage {
+    async fn new(prefix: &str) -> Self {
+        let host = host().await;
+        let namespace = ControlPlane::shared().await.namespace(prefix).await;
+        namespace.allow_all("plugin").await;
+        Self { host, namespace }
+    }
+
+    /// Checks that the host runs, and that a healthy plugin in it still does its work.
+    async fn others_go_on(&self) {
+        static HEALTHY: OnceCell<String> = OnceCell::const_new();
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let control_plane = self.namespace.control_plane();
+        let start = async || {
+            let namespace = control_plane.namespace("healthy").await;
+            namespace.allow_all("plugin").await;
+            namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+            namespace.name().to_owned()
+        };
+        let healthy = control_plane.existing_namespace(HEALTHY.get_or_init(start).await).await;
+        let name = format!("after-{}-{}", self.namespace.name(), COUNT.fetch_add(1, Ordering::Relaxed));
+        create_touchable(&healthy, &name).await;
+        until_touched(&healthy, &name, "v1").await;
+        self.host.assert_sound();
+    }
+}
+
+/// Creates a ConfigMap that the fixtures reconcile.
+async fn create_touchable(namespace: &TestNamespace<'_>, name: &str) {
+    let metadata = json!({"name": name, "labels": {"operetta-fixture": "true"}});
+    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata})).await;
+}
+
+/// Waits until a fixture has written a value into a ConfigMap.
+async fn until_touched(namespace: &TestNamespace<'_>, name: &str, value: &str) {
+    namespace
+        .until(kinds::CONFIG_MAP, name, |found| match found["data"]["touched"].as_str() {
+            Some(now) if now == value => Ok(()),
+            now => Err(format!("touched by {now:?}, not {value}")),
+        })
+        .await;
+}
+
+/// A manifest with one controller, `c`, for a kind.
+fn manifest(kind: Kind) -> String {
+    let source = json!({"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"});
+    let controllers = json!([{"name": "c", "for": source}]);
+    json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers}).to_string()
+}
+
+/// Installs a namespaced kind of the group `test.operetta.dev/v1`.
+fn install(control_plane: &ControlPlane, kind: Kind) {
+    let singular = kind.1.to_lowercase();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{singular}s.test.operetta.dev")},
+        "spec": {
+            "group": "test.operetta.dev",
+            "scope": "Namespaced",
+            "names": {"kind": kind.1, "plural": format!("{singular}s"), "singular": singular},
+            "versions": [version],
+        },
+    });
+    control_plane.apply(&crd.to_string());
+}

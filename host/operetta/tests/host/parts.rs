@@ -1,0 +1,68 @@
+//! A component that is split over several ConfigMaps.
+
+use operetta_testkit::{DropIn, guest, kinds};
+use serde_json::json;
+
+use crate::{Stage, create_touchable, until_touched};
+
+fn split(version: &str) -> Vec<serde_json::Value> {
+    let wasm = guest(&format!("fixture-touch-{version}"));
+    let parts = DropIn::new("split", wasm.clone()).split(wasm.len() / 3 + 1);
+    assert_eq!(parts.len(), 3);
+    parts
+}
+
+#[tokio::test]
+async fn parts_make_a_plugin_in_whatever_order_they_come_and_a_missing_one_is_named() {
+    let stage = Stage::new("parts").await;
+    let parts = split("v1");
+    // The first one alone, before its rest.
+    stage.namespace.create_object(kinds::CONFIG_MAP, parts[2].clone()).await;
+    stage.namespace.create_object(kinds::CONFIG_MAP, parts[1].clone()).await;
+    let words = ["of the 3 parts of ConfigMap \"split\"", "split-part-2 is missing", "apply all of them"];
+    stage.namespace.until_degraded("split", "PartsMissing", &words).await;
+    stage.namespace.until_event(kinds::CONFIG_MAP, "split", "PartsMissing").await;
+    stage.namespace.create_object(kinds::CONFIG_MAP, parts[0].clone()).await;
+    stage.namespace.until_condition("split", "Ready", "True", "Running").await;
+    create_touchable(&stage.namespace, "target").await;
+    until_touched(&stage.namespace, "target", "v1").await;
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn parts_of_two_versions_are_never_joined_and_the_old_code_goes_on() {
+    let stage = Stage::new("parts-swap").await;
+    for part in split("v1") {
+        stage.namespace.create_object(kinds::CONFIG_MAP, part).await;
+    }
+    stage.namespace.until_condition("split", "Ready", "True", "Running").await;
+    let new = split("v2");
+    let replace = async |part: &serde_json::Value| {
+        let name = part["metadata"]["name"].as_str().expect("a name").to_owned();
+        stage.namespace.patch(kinds::CONFIG_MAP, &name, part.clone()).await;
+    };
+    replace(&new[0]).await;
+    stage.namespace.until_degraded("split", "PartsMissing", &["split-part-2 is of another version"]).await;
+    create_touchable(&stage.namespace, "meanwhile").await;
+    until_touched(&stage.namespace, "meanwhile", "v1").await;
+    replace(&new[1]).await;
+    replace(&new[2]).await;
+    create_touchable(&stage.namespace, "after").await;
+    until_touched(&stage.namespace, "after", "v2").await;
+    stage.namespace.until_condition("split", "Degraded", "False", "AsExpected").await;
+}
+
+#[tokio::test]
+async fn damaged_parts_and_annotations_that_make_no_sense_are_refused() {
+    let stage = Stage::new("parts-bad").await;
+    let mut parts = split("v1");
+    parts[0]["binaryData"] = json!({"split.wasm": k8s_openapi::ByteString(vec![0; 10])});
+    for part in &parts {
+        stage.namespace.create_object(kinds::CONFIG_MAP, part.clone()).await;
+    }
+    stage.namespace.until_degraded("split", "WrongDigest", &["bundle it again"]).await;
+    let annotations = json!({"metadata": {"annotations": {"operetta.dev/parts": "many"}}});
+    stage.namespace.patch(kinds::CONFIG_MAP, "split", annotations).await;
+    stage.namespace.until_degraded("split", "InvalidParts", &["\"many\"", "a number from 1 to"]).await;
+    stage.others_go_on().await;
+}

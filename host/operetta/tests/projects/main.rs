@@ -1,0 +1,152 @@
+//! A new project in each language builds, passes its tests and runs, by the very commands in its README.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use operetta_testkit::{ControlPlane, Host, HostOptions, Kind, kinds};
+use tokio::sync::OnceCell;
+
+const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
+
+/// The host of this test program.
+async fn host() -> &'static Host {
+    static HOST: OnceCell<Host> = OnceCell::const_new();
+    let start = async || Host::start(OPERETTA, ControlPlane::shared().await, &HostOptions::default()).await;
+    HOST.get_or_init(start).await
+}
+
+/// Inside the repository, whose rust-toolchain.toml then holds for the project, too.
+fn folder() -> PathBuf {
+    repository().join("target/new-projects")
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// A project that `operetta new` has just made.
+struct Project {
+    dir: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Project {
+    /// Makes it, in place of the one of an earlier run.
+    fn new(lang: &str, name: &str, kind: &str) -> Self {
+        let folder = folder().join(lang);
+        let _not_there = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        let dir = folder.join(name);
+        let project = Self { dir, kubeconfig: folder.join("kubeconfig") };
+        let args = ["new", name, "--lang", lang, "--group", "new.example.com", "--version", "v1", "--kind", kind];
+        succeeded("operetta new", &Command::new(OPERETTA).args(args).current_dir(&folder).output().expect("starts"));
+        if lang == "rust" {
+            // The versions that the repository was tested with.
+            fs::copy(repository().join("Cargo.lock"), project.dir.join("Cargo.lock")).expect("a lock file");
+        }
+        project
+    }
+
+    /// Runs a line of its README.
+    fn run(&self, line: &str) -> String {
+        let program = Path::new(OPERETTA).parent().expect("a folder").to_owned();
+        let kubectl = repository().join("target/controlplane/bin");
+        let there = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths([program, kubectl].into_iter().chain(std::env::split_paths(&there)));
+        let mut command = Command::new("bash");
+        command.args(["-o", "pipefail", "-c", line]).current_dir(&self.dir).env("PATH", path.expect("a path"));
+        command.env("KUBECONFIG", &self.kubeconfig).env("OPERETTA_TOOLS", repository().join("target/tools"));
+        // What one run has compiled, the next one needs not.
+        command.env("CARGO_TARGET_DIR", folder().join("target"));
+        for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "NODE_OPTIONS", "VIRTUAL_ENV", "PYTHONPATH"] {
+            command.env_remove(variable);
+        }
+        succeeded(line, &command.output().expect("bash starts"))
+    }
+
+    fn readme(&self) -> String {
+        fs::read_to_string(self.dir.join("README.md")).expect("README.md")
+    }
+}
+
+/// The lines of a README's console blocks, without prompts and notes.
+fn commands(readme: &str, heading: &str) -> Vec<String> {
+    let section = readme.split("\n## ").find(|section| section.starts_with(heading)).expect("the section");
+    let lines = section.lines().filter_map(|line| line.strip_prefix("$ "));
+    lines.map(|line| line.split("  #").next().unwrap_or_default().trim().to_owned()).collect()
+}
+
+fn succeeded(what: &str, output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(output.status.success(), "{what}: {}\n{out}\n{err}", output.status);
+    out
+}
+
+/// The whole way from `operetta new` to an object that the plugin has reconciled.
+async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
+    let name = format!("new-{lang}");
+    let project = Project::new(lang, &name, kind);
+    for line in commands(&project.readme(), "Build and test") {
+        project.run(&line);
+    }
+    match lang {
+        // What stands in the template is what the types say.
+        "rust" | "ts" => assert_eq!(project.run("operetta generate"), "./crd.yaml is up to date\n"),
+        _ => {
+            let output = Command::new(OPERETTA).arg("generate").arg(&project.dir).output().expect("starts");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.code() == Some(1) && said.contains("is written by hand"), "{said}");
+        }
+    }
+
+    let host = host().await;
+    let control_plane = ControlPlane::shared().await;
+    let namespace = control_plane.namespace(&name).await;
+    fs::copy(control_plane.kubeconfig(), &project.kubeconfig).expect("a kubeconfig");
+    project.run(&format!("kubectl config set-context --current --namespace {}", namespace.name()));
+    // The rights that it declares are the ones that its rbac.yaml gives, and the API server takes them.
+    project.run(&format!("operetta generate rbac build/{name}.wasm | kubectl apply --dry-run=server -f -"));
+    for line in commands(&project.readme(), "Run").iter().filter(|line| !line.ends_with(" -f")) {
+        project.run(line);
+    }
+    let has_message = |map: &serde_json::Value| match map["data"]["message"].as_str() {
+        Some("Hello") => Ok(()),
+        other => Err(format!("the message is {other:?}")),
+    };
+    namespace.until(kinds::CONFIG_MAP, "example", has_message).await;
+    let names_it = |object: &serde_json::Value| match object["status"]["configMap"].as_str() {
+        Some("example") => Ok(()),
+        other => Err(format!("the status names {other:?}")),
+    };
+    namespace.until(Kind("new.example.com/v1", kind), "example", names_it).await;
+    namespace.until_event(Kind("new.example.com/v1", kind), "example", "Written").await;
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn a_new_project_in_rust_builds_tests_and_runs() {
+    builds_tests_and_runs("rust", "RustGreeting").await;
+}
+
+#[tokio::test]
+async fn a_new_project_in_go_builds_tests_and_runs() {
+    builds_tests_and_runs("go", "GoGreeting").await;
+}
+
+#[tokio::test]
+async fn a_new_project_in_typescript_builds_tests_and_runs() {
+    builds_tests_and_runs("ts", "TsGreeting").await;
+}
+
+#[tokio::test]
+async fn a_new_project_in_python_builds_tests_and_runs() {
+    builds_tests_and_runs("python", "PythonGreeting").await;
+}
+
+#[tokio::test]
+async fn a_new_project_in_c_builds_tests_and_runs() {
+    builds_tests_and_runs("c", "CGreeting").await;
+}

@@ -1,0 +1,129 @@
+//! The API server's audit log: what really went over the wire, whoever sent it.
+//!
+//! The API server writes a line before it answers (blocking mode): what a client has an answer to is in the log.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde::Deserialize;
+
+/// One stage of one request (audit.k8s.io/v1 Event); texts that the server left out are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AuditEvent {
+    /// The same for all stages of a request.
+    #[serde(rename = "auditID")]
+    pub audit_id: String,
+    /// `RequestReceived`, `ResponseStarted`, `ResponseComplete` or `Panic`.
+    pub stage: String,
+    /// The RBAC verb.
+    pub verb: String,
+    /// Path and query.
+    #[serde(rename = "requestURI")]
+    pub request_uri: String,
+    /// The program.
+    pub user_agent: String,
+    /// Who sent it.
+    pub user: User,
+    /// As whom.
+    pub impersonated_user: User,
+    /// What it is about.
+    pub object_ref: ObjectRef,
+    /// How it ended.
+    pub response_status: ResponseStatus,
+}
+
+/// A user of an [`AuditEvent`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// The user's name.
+    pub username: String,
+}
+
+/// The object of an [`AuditEvent`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectRef {
+    /// The plural.
+    pub resource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// `status`, `scale` and so on.
+    pub subresource: String,
+}
+
+/// The end of an [`AuditEvent`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ResponseStatus {
+    /// The HTTP status.
+    pub code: u16,
+}
+
+/// The whole log, in the order it was written.
+#[derive(Clone, Debug, Default)]
+pub struct AuditLog(Vec<AuditEvent>);
+
+impl AuditLog {
+    pub(crate) fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        // The last line may be half written.
+        Self(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// Watches of a resource that were answered and have not ended.
+    pub fn open_watches(&self, resource: &str) -> Vec<&AuditEvent> {
+        let mut open = BTreeMap::new();
+        for event in self.0.iter().filter(|event| event.verb == "watch" && event.object_ref.resource == resource) {
+            match event.stage.as_str() {
+                "ResponseStarted" => drop(open.insert(&event.audit_id, event)),
+                "ResponseComplete" | "Panic" => drop(open.remove(&event.audit_id)),
+                _ => {}
+            }
+        }
+        open.into_values().collect()
+    }
+
+    /// Requests of a verb on a resource that are over, in the order they ended.
+    pub fn done<'a>(&'a self, verb: &'a str, resource: &'a str) -> impl Iterator<Item = &'a AuditEvent> {
+        self.0.iter().filter(move |event| {
+            event.stage == "ResponseComplete" && event.verb == verb && event.object_ref.resource == resource
+        })
+    }
+
+    /// Writes as the ServiceAccounts of a namespace that are over, without those of Events.
+    pub fn writes_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a AuditEvent> {
+        self.0.iter().filter(move |event| {
+            let account = event.impersonated_user.username.strip_prefix("system:serviceaccount:");
+            event.stage == "ResponseComplete"
+                && account.and_then(|account| account.split_once(':')).is_some_and(|(of, _)| of == namespace)
+                && ["create", "update", "patch", "delete"].contains(&event.verb.as_str())
+                && event.object_ref.resource != "events"
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_open_between_its_first_and_its_last_stage() {
+        let event = |id: &str, stage: &str| AuditEvent {
+            audit_id: id.into(),
+            stage: stage.into(),
+            verb: "watch".into(),
+            object_ref: ObjectRef { resource: "pods".into(), ..ObjectRef::default() },
+            ..AuditEvent::default()
+        };
+        let received = event("a", "RequestReceived");
+        let stages =
+            [received, event("a", "ResponseStarted"), event("b", "ResponseStarted"), event("a", "ResponseComplete")];
+        let log = AuditLog(stages.to_vec());
+        let open: Vec<_> = log.open_watches("pods").iter().map(|event| event.audit_id.clone()).collect();
+        assert_eq!(open, ["b"]);
+        assert_eq!(log.done("watch", "pods").count(), 1);
+    }
+}

@@ -1,0 +1,234 @@
+//! One form for all benches: a table for people, `target/bench/NAME.json` for programs.
+//!
+//! ```ignore
+//! let mut report = Report::new("queue");
+//! let ours = Samples::of(9, || time_of_one_round());
+//! report.row(Row::new("queue.per_key", "us", ours).target(0.6).peer("client-go", theirs));
+//! report.finish()?;
+//! ```
+//!
+//! The JSON is a list of `{"metric", "unit", "operetta", "peers", "ratio", "spread", "target"}`: `operetta` and each
+//! peer are medians over the rounds, `ratio` is operetta / peer, `spread` is the least and the greatest round, `target`
+//! is null where there is none. Peers are measured in the same run, their rounds between ours: [`Samples::interleaved`].
+//!
+//! Needs only std and serde_json, so that a bench of a crate that has nothing to do with the rest of this one can take
+//! the file alone: `#[path = "../../testkit/src/bench.rs"] mod bench;`.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+/// The values of one metric, one per round; never empty.
+#[derive(Clone, Debug)]
+pub struct Samples(Vec<f64>);
+
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+impl Samples {
+    /// From values measured elsewhere.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn new(mut values: Vec<f64>) -> Self {
+        assert!(!values.is_empty(), "a metric needs at least one round");
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+
+    /// Runs this many rounds after one that is thrown away.
+    pub fn of(rounds: usize, mut round: impl FnMut() -> f64) -> Self {
+        round();
+        Self::new((0..rounds).map(|_| round()).collect())
+    }
+
+    /// Runs the contestants in turn, this many rounds after one that is thrown away.
+    pub fn interleaved(rounds: usize, contestants: &mut [&mut dyn FnMut() -> f64]) -> Vec<Self> {
+        let mut values = vec![Vec::new(); contestants.len()];
+        for number in 0..=rounds {
+            for (contestant, values) in contestants.iter_mut().zip(&mut values) {
+                let value = contestant();
+                if number > 0 {
+                    values.push(value);
+                }
+            }
+        }
+        values.into_iter().map(Self::new).collect()
+    }
+
+    /// The middle one; of an even number the greater of the two.
+    pub fn median(&self) -> f64 {
+        self.0[self.0.len() / 2]
+    }
+
+    fn spread(&self) -> [f64; 2] {
+        [self.0[0], self.0[self.0.len() - 1]]
+    }
+}
+
+/// One metric.
+#[derive(Clone, Debug)]
+pub struct Row {
+    metric: String,
+    unit: String,
+    operetta: Samples,
+    peers: BTreeMap<String, f64>,
+    target: Option<f64>,
+    more_is_better: bool,
+}
+
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+impl Row {
+    /// A metric of which less is better. The names of metrics are stable.
+    pub fn new(metric: impl Into<String>, unit: impl Into<String>, operetta: Samples) -> Self {
+        Self {
+            metric: metric.into(),
+            unit: unit.into(),
+            operetta,
+            peers: BTreeMap::new(),
+            target: None,
+            more_is_better: false,
+        }
+    }
+
+    /// More is better.
+    #[must_use]
+    pub fn more_is_better(mut self) -> Self {
+        self.more_is_better = true;
+        self
+    }
+
+    /// What the median should reach.
+    #[must_use]
+    pub fn target(mut self, target: f64) -> Self {
+        self.target = Some(target);
+        self
+    }
+
+    /// A peer, measured in the same run.
+    #[must_use]
+    pub fn peer(mut self, name: impl Into<String>, samples: &Samples) -> Self {
+        self.peers.insert(name.into(), samples.median());
+        self
+    }
+
+    fn json(&self) -> Value {
+        let operetta = self.operetta.median();
+        let ratio: BTreeMap<_, _> = self.peers.iter().map(|(name, peer)| (name, operetta / peer)).collect();
+        json!({
+            "metric": self.metric, "unit": self.unit, "operetta": operetta, "peers": self.peers, "ratio": ratio,
+            "spread": self.operetta.spread(), "target": self.target,
+        })
+    }
+
+    fn verdict(&self) -> String {
+        let median = self.operetta.median();
+        match self.target {
+            None => String::new(),
+            Some(target) if (median <= target) != self.more_is_better || median == target => {
+                format!("{target} reached")
+            }
+            Some(target) => format!("{target} MISSED"),
+        }
+    }
+}
+
+/// The rows of one bench.
+#[derive(Clone, Debug)]
+pub struct Report {
+    name: String,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// The report of `make bench-NAME`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), rows: Vec::new() }
+    }
+
+    /// Adds a metric.
+    pub fn row(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// Prints the table and writes `target/bench/NAME.json` under the workspace's root.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> io::Result<PathBuf> {
+        println!("{self}");
+        let directory = workspace_root().join("target/bench");
+        fs::create_dir_all(&directory)?;
+        let path = directory.join(format!("{}.json", self.name));
+        let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
+        fs::write(&path, format!("{:#}\n", Value::from(rows)))?;
+        Ok(path)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<32} {:<8} {:>12}   {:<24} target", "metric", "unit", "operetta", "least .. greatest")?;
+        for row in &self.rows {
+            let [least, greatest] = row.operetta.spread();
+            let spread = format!("{} .. {}", short(least), short(greatest));
+            let median = short(row.operetta.median());
+            writeln!(f, "{:<32} {:<8} {median:>12}   {spread:<24} {}", row.metric, row.unit, row.verdict())?;
+            for (name, peer) in &row.peers {
+                let ratio = format!("operetta/{name} = {:.2}", row.operetta.median() / peer);
+                writeln!(f, "{:<32} {:<8} {:>12}   {ratio}", format!("  {name}"), "", short(*peer))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Four significant digits, which is more than any bench here can promise.
+fn short(value: f64) -> String {
+    let digits = if value == 0.0 { 0.0 } else { value.abs().log10().floor() + 1.0 };
+    format!("{value:.*}", (4.0 - digits).clamp(0.0, 6.0) as usize)
+}
+
+/// The nearest directory above the crate being run that holds the lock file.
+fn workspace_root() -> PathBuf {
+    let start = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let root = start.ancestors().find(|directory| directory.join("Cargo.lock").exists());
+    root.map_or_else(|| start.clone(), Path::to_path_buf)
+}
+
+#[cfg(test)]
+#[allow(unused_imports, reason = "a bench that takes this file alone has no test harness")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_s_json_has_the_agreed_fields() {
+        let row = Row::new("queue.per_key", "us", Samples::new(vec![0.5, 0.25, 1.0])).target(0.6);
+        let row = row.peer("client-go", &Samples::new(vec![2.0]));
+        let expected = json!({
+            "metric": "queue.per_key", "unit": "us", "operetta": 0.5, "peers": {"client-go": 2.0},
+            "ratio": {"client-go": 0.25}, "spread": [0.25, 1.0], "target": 0.6,
+        });
+        assert_eq!(row.json(), expected);
+        let without = Row::new("a", "b", Samples::new(vec![1.0])).json();
+        assert!(without["target"].is_null());
+    }
+
+    #[test]
+    fn a_missed_target_is_printed_as_missed() {
+        let row = |target| Row::new("a", "us", Samples::new(vec![1.0])).target(target);
+        assert_eq!([row(1.0), row(2.0), row(0.5)].map(|row| row.verdict()), ["1 reached", "2 reached", "0.5 MISSED"]);
+        assert_eq!(row(2.0).more_is_better().verdict(), "2 MISSED");
+        assert_eq!(row(0.5).more_is_better().verdict(), "0.5 reached");
+    }
+
+    #[test]
+    fn numbers_are_short_and_never_rounded_away() {
+        assert_eq!(
+            [0.0, 0.41234, 12.3456, 123_456.7, 0.000_12].map(short),
+            ["0.0000", "0.4123", "12.35", "123457", "0.000120"]
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! Fixtures for Operetta's own tests (dev-dependency only).
+//!
+//! A whole-host test is a few lines on these:
+//!
+//! ```ignore
+//! let control_plane = ControlPlane::shared().await;
+//! let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await;
+//! let namespace = control_plane.namespace("greeting").await;
+//! namespace.allow_all("plugin").await;
+//! namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+//! namespace.until_condition("touch", "Ready", "True", "Running").await;
+//! ```
+//!
+//! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own corner of it, [`guests`] finds the
+//! built components, [`wat_guest`] makes hostile ones on the spot, [`host`] runs the program, [`wait`] waits and says for
+//! what. A test that kills things has a control plane and a host of its own, in a test file of its own; all others of a
+//! file share one of each.
+
+pub mod audit;
+pub mod bench;
+pub mod controlplane;
+pub mod guests;
+pub mod host;
+pub mod namespace;
+pub mod wait;
+pub mod wat_guest;
+pub mod webhook;
+
+pub use audit::{AuditEvent, AuditLog};
+pub use controlplane::ControlPlane;
+pub use guests::{guest, guest_path, plugin, plugin_path};
+pub use host::{Host, HostOptions, LogLine};
+pub use namespace::{Condition, DropIn, Kind, TestNamespace, kinds};
+pub use wait::{eventually, throughout, within};
+
+use std::path::PathBuf;
+
+/// The repository.
+fn workspace() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Where cargo builds to.
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}

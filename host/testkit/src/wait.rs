@@ -1,0 +1,65 @@
+//! Waiting for something to become so: a poll that ends, and that says what was missing when it ends in vain.
+//!
+//! Limits are generous, for a busy machine: they tell "never" from "later" and measure nothing.
+
+use std::time::{Duration, Instant};
+
+/// How long [`eventually`] waits.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Looks until `look` returns Ok, at most a minute.
+///
+/// # Panics
+/// When the time is over, with `what` and the last Err.
+pub async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    within(LIMIT, what, look).await
+}
+
+/// As [`eventually`], with another limit.
+///
+/// # Panics
+/// As [`eventually`].
+pub async fn within<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let end = Instant::now() + limit;
+    let mut last = "the first look did not end".to_owned();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match tokio::time::timeout(left, look()).await {
+            Ok(Ok(found)) => return found,
+            // A look that never waits is not cut off by the time-out: it is the loop that must end.
+            Ok(Err(reason)) if !left.is_zero() => last = reason,
+            Ok(Err(last)) => panic!("{what}: not within {limit:?}; last seen: {last}"),
+            Err(_elapsed) => panic!("{what}: not within {limit:?}; last seen: {last}"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Looks again and again for a while: what must not happen later either.
+///
+/// # Panics
+/// When `look` returns Err, with `what` and that.
+pub async fn throughout(period: Duration, what: &str, mut look: impl AsyncFnMut() -> Result<(), String>) {
+    let end = Instant::now() + period;
+    while Instant::now() < end {
+        if let Err(reason) = look().await {
+            panic!("{what}: {reason}");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "a miracle: not within 100ms; last seen: still nothing")]
+    async fn a_wait_in_vain_says_what_was_seen_last() {
+        let look = async || Err::<(), _>("still nothing".to_owned());
+        within(Duration::from_millis(100), "a miracle", look).await;
+    }
+}

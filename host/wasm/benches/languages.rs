@@ -1,0 +1,114 @@
+//! What a plugin costs in each language: how large it is, how long it compiles, and what one reconcile takes.
+//!
+//! The guests are plugins/fixtures/bench-LANG, each written as an author of that language would. Metrics of each:
+//!
+//! - `lang.LANG.size`, `.size_zst`: the component's bytes, and as `operetta bundle` stores it;
+//! - `lang.LANG.compile`: from bytes to a plugin that can run, on all cores, once;
+//! - `lang.LANG.fresh_noop`: a reconcile that returns at once, in a fresh instance: the runtime's start;
+//! - `lang.LANG.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the answer; the
+//!   peer does the same natively, its rounds between ours;
+//! - `lang.LANG.warm_full`: the same in an instance that is kept (`spec.runtime.warm`).
+//!
+//! `make bench-languages` builds the guests first; `-- go` measures one.
+
+mod common;
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use common::{AnyError, Ports, deployment, guest, native, reconcile, reconciler, runtime};
+use operetta_core::ports::ObjectApi;
+use operetta_testkit::bench::{Report, Row, Samples};
+use operetta_wasm::{Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler, WarmLimits};
+use tokio::runtime::Runtime;
+
+const LANGUAGES: [&str; 5] = ["rust", "c", "go", "typescript", "python"];
+const ROUNDS: usize = 9;
+/// How long one round takes, whatever one call does.
+const ROUND: Duration = Duration::from_millis(200);
+/// As `operetta bundle` does.
+const ZSTD_LEVEL: i32 = 19;
+
+struct Bench {
+    engine: Engine,
+    runtime: Runtime,
+    ports: Arc<Ports>,
+    report: Report,
+}
+
+fn main() -> Result<(), AnyError> {
+    let engine = Engine::new(&EngineConfig::default())?;
+    println!("instances come from the pool: {}", engine.is_pooled());
+    let ports = Arc::new(Ports(Arc::new(deployment()?)));
+    let mut bench = Bench { engine, runtime: runtime()?, ports, report: Report::new("languages") };
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    for language in LANGUAGES {
+        if !chosen.is_empty() && !chosen.iter().any(|name| name == language) {
+            continue;
+        }
+        match component(language)? {
+            Some(wasm) => bench.language(language, wasm)?,
+            None => {
+                println!("{language}: target/plugins/bench-{language}.wasm is missing: make bench-languages builds it");
+            }
+        }
+    }
+    bench.report.finish()?;
+    Ok(())
+}
+
+/// The guest in a language; none if it is not built.
+fn component(language: &str) -> Result<Option<Vec<u8>>, AnyError> {
+    if language == "rust" {
+        return Ok(Some(std::fs::read(guest()?)?));
+    }
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Ok(std::fs::read(root.join(format!("target/plugins/bench-{language}.wasm"))).ok())
+}
+
+impl Bench {
+    fn language(&mut self, language: &str, wasm: Vec<u8>) -> Result<(), AnyError> {
+        let metric = |name: &str| format!("lang.{language}.{name}");
+        let once = |value: f64| Samples::new(vec![value]);
+        let packed = zstd::encode_all(wasm.as_slice(), ZSTD_LEVEL)?;
+        self.report.row(Row::new(metric("size"), "MB", once(wasm.len() as f64 / 1e6)));
+        self.report.row(Row::new(metric("size_zst"), "MB", once(packed.len() as f64 / 1e6)));
+
+        let started = Instant::now();
+        let limits = LoadLimits::default();
+        let plugin = self.runtime.block_on(Plugin::load(&self.engine, wasm, &limits, self.ports.clone()))?;
+        println!("{language}: loaded in {:.2} s", started.elapsed().as_secs_f64());
+        let compiled = plugin.provenance().took.as_secs_f64();
+        self.report.row(Row::new(metric("compile"), "s", once(compiled)));
+
+        let plugin = Arc::new(plugin);
+        let fresh = reconciler(&plugin, &self.ports);
+        let warm = reconciler(&plugin, &self.ports).keep_warm(WarmLimits::default());
+        let api: Arc<dyn ObjectApi> = self.ports.clone();
+        let calls = self.calls(&fresh);
+        let time = |reconciler: &PluginReconciler, controller: &str| {
+            common::per_call(&self.runtime, calls, || reconcile(reconciler, controller))
+        };
+        let mut samples = Samples::interleaved(
+            ROUNDS,
+            &mut [&mut || time(&fresh, "noop"), &mut || time(&fresh, "full"), &mut || time(&warm, "full"), &mut || {
+                common::per_call(&self.runtime, 2000, || native(&api))
+            }],
+        );
+        let peer = samples.remove(3);
+        for (name, samples) in ["fresh_noop", "fresh_full", "warm_full"].into_iter().zip(samples) {
+            let row = Row::new(metric(name), "us", samples);
+            self.report.row(if name == "fresh_noop" { row } else { row.peer("native", &peer) });
+        }
+        Ok(())
+    }
+
+    /// How many calls make a round.
+    fn calls(&self, reconciler: &PluginReconciler) -> u32 {
+        let one = common::per_call(&self.runtime, 10, || reconcile(reconciler, "full"));
+        (ROUND.as_micros() as f64 / one).clamp(10.0, 2000.0) as u32
+    }
+}

@@ -1,0 +1,360 @@
+//! The directory of compiled code.
+//!
+//! Compiled code runs as it is, so an entry is trusted only if nobody else can have written it: the directory and the
+//! file belong to this process's user, and nobody else may write or read them. An entry's name holds the hash of its
+//! content, so that damage is found before the code runs. Entries appear whole (written beside, then renamed), are never
+//! changed, and the least recently used ones go when all together are larger than the limit.
+
+use std::{
+    fs::{self, DirBuilder, File, Metadata, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use sha2::{Digest, Sha256};
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::hex;
+
+/// How the names of entries end: `KEY.HASH.cwasm`.
+const SUFFIX: &str = ".cwasm";
+
+/// How the names of files that are being written begin.
+const UNFINISHED: &str = ".unfinished-";
+
+/// What is unfinished for so long belongs to a process that has died.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// A directory of compiled code, for this process and others of the same user.
+#[derive(Debug)]
+pub struct CodeCache {
+    directory: PathBuf,
+    max_bytes: u64,
+    /// The user whose files are trusted.
+    user: u32,
+    /// Removes the directory at the end.
+    _temporary: Option<TempDir>,
+    /// Held while entries are removed.
+    evicting: Mutex<()>,
+}
+
+/// Why a directory cannot hold compiled code.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// It cannot be made, read or written.
+    #[error("the cache of compiled code {} cannot be used", .directory.display())]
+    Io {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Others could put code there.
+    #[error(
+        "the cache of compiled code {} is not trusted: {why}; whoever can write there can run code in this host",
+        .directory.display()
+    )]
+    NotTrusted {
+        /// The directory.
+        directory: PathBuf,
+        /// What to change.
+        why: String,
+    },
+}
+
+impl CodeCache {
+    /// Opens a directory, and makes it if there is none. Entries take at most `max_bytes` in all.
+    ///
+    /// # Errors
+    /// [`CacheError`]: the directory is not this user's alone, or cannot be written.
+    pub fn open(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
+        let io = |source| CacheError::Io { directory: directory.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(io)?;
+        let user = rustix::process::geteuid().as_raw();
+        let metadata = fs::symlink_metadata(directory).map_err(io)?;
+        if let Some(why) = distrust(&metadata, user) {
+            return Err(CacheError::NotTrusted { directory: directory.to_owned(), why });
+        }
+        let directory = directory.to_owned();
+        let cache = Self { directory, max_bytes, user, _temporary: None, evicting: Mutex::default() };
+        // Tells whether the directory can be written.
+        cache.temporary_file().map_err(io)?;
+        cache.evict();
+        Ok(cache)
+    }
+
+    /// A directory of this process's own, which ends with it.
+    ///
+    /// # Errors
+    /// [`CacheError::Io`]: there is no place for temporary files.
+    pub fn temporary(max_bytes: u64) -> Result<Self, CacheError> {
+        let io = |source| CacheError::Io { directory: std::env::temp_dir(), source };
+        let temporary = tempfile::Builder::new().prefix("operetta-compiled-").tempdir().map_err(io)?;
+        let cache = Self::open(&temporary.path().join("compiled"), max_bytes)?;
+        Ok(Self { _temporary: Some(temporary), ..cache })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The code that was put under this key, if it is there, whole, and this user's.
+    pub(super) fn get(&self, key: &str) -> Option<File> {
+        for (path, _) in self.entries().ok()? {
+            let Some(hash) = hash_of(&path, key) else { continue };
+            match self.checked(&path, hash) {
+                Ok(file) => {
+                    // The time of its last use, for the eviction.
+                    let _touched = file.set_modified(SystemTime::now());
+                    return Some(file);
+                }
+                Err(why) => {
+                    tracing::warn!(file = %path.display(), %why, "cached code is not trusted: compiling it again");
+                    let _removed = fs::remove_file(&path);
+                }
+            }
+        }
+        None
+    }
+
+    /// Opens an entry, if it can be trusted to hold what this host wrote.
+    fn checked(&self, path: &Path, hash: &str) -> Result<File, String> {
+        let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let opened = OpenOptions::new().read(true).custom_flags(no_link).open(path);
+        let mut file = opened.map_err(|error| error.to_string())?;
+        let metadata = file.metadata().map_err(|error| error.to_string())?;
+        if !metadata.is_file() || metadata.nlink() != 1 {
+            return Err("it is no file of its own".to_owned());
+        }
+        if let Some(why) = distrust(&metadata, self.user) {
+            return Err(why);
+        }
+        let found = hash_file(&mut file).map_err(|error| error.to_string())?;
+        if found == hash { Ok(file) } else { Err("it is damaged".to_owned()) }
+    }
+
+    /// A file to write compiled code into, which disappears unless it is [`CodeCache::put`].
+    pub(super) fn temporary_file(&self) -> io::Result<NamedTempFile> {
+        tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.directory)
+    }
+
+    /// Keeps what was written under this key.
+    pub(super) fn put(&self, key: &str, mut file: NamedTempFile) -> io::Result<()> {
+        let hash = hash_file(file.as_file_mut())?;
+        file.persist(self.directory.join(format!("{key}.{hash}{SUFFIX}")))?;
+        self.evict();
+        Ok(())
+    }
+
+    /// Removes what was put under this key.
+    pub(super) fn remove(&self, key: &str) {
+        for (path, _) in self.entries().unwrap_or_default() {
+            if hash_of(&path, key).is_some() {
+                let _removed = fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// Removes the least recently used entries over the limit, and what was never finished. Code that runs stays
+    /// mapped.
+    fn evict(&self) {
+        let _one_at_a_time = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = SystemTime::now();
+        let age = |metadata: &Metadata| {
+            metadata.modified().ok().and_then(|then| now.duration_since(then).ok()).unwrap_or_default()
+        };
+        let mut entries = Vec::new();
+        for (path, metadata) in self.entries().unwrap_or_default() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(UNFINISHED) && age(&metadata) > ABANDONED {
+                let _removed = fs::remove_file(&path);
+            } else if name.ends_with(SUFFIX) {
+                entries.push((age(&metadata), metadata.len(), path));
+            }
+        }
+        let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
+        entries.sort_by_key(|(age, ..)| std::cmp::Reverse(*age));
+        for (_, size, path) in entries {
+            if total <= self.max_bytes {
+                break;
+            }
+            if fs::remove_file(&path).is_ok() {
+                tracing::info!(file = %path.display(), "removed compiled code that was not used for longest");
+                total -= size;
+            }
+        }
+    }
+
+    fn entries(&self) -> io::Result<Vec<(PathBuf, Metadata)>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            // Another process may have removed it since.
+            if let Ok(metadata) = fs::symlink_metadata(&path) {
+                entries.push((path, metadata));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+/// Why something on disk could be another user's doing.
+fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
+    let mode = metadata.mode() & 0o7777;
+    if metadata.is_symlink() {
+        Some("it is a symbolic link".to_owned())
+    } else if metadata.uid() != user {
+        Some(format!("it belongs to user {}, and this process runs as user {user}", metadata.uid()))
+    } else if mode & 0o077 != 0 {
+        Some(format!("others may enter it (mode {mode:04o}): set mode 0700, or name a folder below it"))
+    } else {
+        None
+    }
+}
+
+/// The hash in an entry's name, if it is one of this key.
+fn hash_of<'a>(path: &'a Path, key: &str) -> Option<&'a str> {
+    path.file_name()?.to_str()?.strip_prefix(key)?.strip_prefix('.')?.strip_suffix(SUFFIX)
+}
+
+fn hash_file(file: &mut File) -> io::Result<String> {
+    use std::io::Seek;
+    file.rewind()?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    fn cache(max_bytes: u64) -> CodeCache {
+        CodeCache::temporary(max_bytes).expect("a cache")
+    }
+
+    fn put(cache: &CodeCache, key: &str, content: &[u8]) -> PathBuf {
+        let mut file = cache.temporary_file().expect("a file");
+        file.write_all(content).expect("written");
+        cache.put(key, file).expect("put");
+        let entries = cache.entries().expect("entries");
+        entries.into_iter().map(|(path, _)| path).find(|path| hash_of(path, key).is_some()).unwrap_or_default()
+    }
+
+    fn read(cache: &CodeCache, key: &str) -> Option<Vec<u8>> {
+        use std::io::Seek;
+        let mut file = cache.get(key)?;
+        let mut content = Vec::new();
+        file.rewind().expect("rewinds");
+        file.read_to_end(&mut content).expect("reads");
+        Some(content)
+    }
+
+    fn names(cache: &CodeCache) -> usize {
+        cache.entries().expect("entries").len()
+    }
+
+    #[test]
+    fn what_was_put_is_found_by_its_key_only() {
+        let cache = cache(1 << 20);
+        put(&cache, "aa", b"one");
+        put(&cache, "ab", b"two");
+        assert_eq!(read(&cache, "aa").as_deref(), Some(&b"one"[..]));
+        assert_eq!(read(&cache, "ab").as_deref(), Some(&b"two"[..]));
+        assert_eq!(read(&cache, "a"), None);
+        assert_eq!(names(&cache), 2, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_file_that_was_changed_cut_or_emptied_is_removed_and_not_returned() {
+        let cache = cache(1 << 20);
+        for change in [&b"onf"[..], b"on", b"", b"one and more"] {
+            let path = put(&cache, "aa", b"one");
+            fs::write(&path, change).expect("writes");
+            assert_eq!(read(&cache, "aa"), None);
+            assert!(!path.exists(), "it is compiled again only once");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_or_that_is_a_link_is_not_returned() {
+        let cache = cache(1 << 20);
+        let path = put(&cache, "aa", b"one");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).expect("chmod");
+        assert_eq!(read(&cache, "aa"), None);
+
+        let path = put(&cache, "aa", b"one");
+        let elsewhere = cache.directory().join("elsewhere");
+        fs::rename(&path, &elsewhere).expect("moves");
+        std::os::unix::fs::symlink(&elsewhere, &path).expect("links");
+        assert_eq!(read(&cache, "aa"), None);
+        fs::hard_link(&elsewhere, &path).expect("links");
+        assert_eq!(read(&cache, "aa"), None);
+    }
+
+    #[test]
+    fn a_file_or_directory_of_another_user_is_not_trusted() {
+        let mut cache = cache(1 << 20);
+        put(&cache, "aa", b"one");
+        let metadata = fs::symlink_metadata(cache.directory()).expect("metadata");
+        assert_eq!(distrust(&metadata, cache.user), None);
+        cache.user += 1;
+        assert!(distrust(&metadata, cache.user).is_some_and(|why| why.contains("belongs to user")));
+        assert_eq!(read(&cache, "aa"), None);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_enter_or_that_is_a_link_is_refused_with_the_fix() {
+        let place = tempfile::tempdir().expect("a directory");
+        let open = place.path().join("open");
+        DirBuilder::new().mode(0o700).create(&open).expect("made");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("chmod");
+        let error = CodeCache::open(&open, 1).expect_err("refused").to_string();
+        assert!(error.contains("mode 0755") && error.contains("set mode 0700"), "{error}");
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(place.path(), &link).expect("links");
+        assert!(matches!(CodeCache::open(&link, 1), Err(CacheError::NotTrusted { .. })));
+        let made = CodeCache::open(&place.path().join("a/b"), 1).expect("made with its parents");
+        assert_eq!(fs::metadata(made.directory()).expect("metadata").mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn the_least_recently_used_entries_go_first() {
+        let cache = cache(30);
+        let age = |key: &str, seconds| {
+            let path = put(&cache, key, &[0; 10]);
+            let file = File::options().write(true).open(path).expect("opens");
+            file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("sets");
+        };
+        age("aa", 300);
+        age("bb", 200);
+        age("cc", 100);
+        assert!(read(&cache, "aa").is_some(), "used just now");
+        put(&cache, "dd", &[0; 10]);
+        let kept = ["aa", "bb", "cc", "dd"].map(|key| read(&cache, key).is_some());
+        assert_eq!(kept, [true, false, true, true]);
+    }
+
+    #[test]
+    fn what_a_dead_process_left_unfinished_is_removed() {
+        let cache = cache(1 << 20);
+        let (_, old) = cache.temporary_file().expect("a file").keep().expect("kept");
+        let (_, new) = cache.temporary_file().expect("a file").keep().expect("kept");
+        let file = File::options().write(true).open(&old).expect("opens");
+        file.set_modified(SystemTime::now() - 2 * ABANDONED).expect("sets");
+        cache.evict();
+        assert_eq!((old.exists(), new.exists()), (false, true));
+    }
+}

@@ -1,0 +1,169 @@
+//! Compiling in a process of its own: this program again, with a limit on memory and processor time.
+//!
+//! The parent writes the component to the child's stdin and gives it a file as stdout. What the child says on stderr is
+//! why it did not succeed. It begins by limiting itself, before it reads a byte that a plugin's author wrote. Its
+//! processor time is limited, so it ends also if its parent is gone.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::unix::process::ExitStatusExt,
+    process::{ExitStatus, Stdio},
+};
+
+use rustix::process::{Resource, Rlimit};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::Command,
+};
+
+use super::{Worker, compatibility};
+use crate::{LoadError, cut, engine};
+
+/// What one compilation may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerLimits {
+    /// Bytes of address space beyond what the program itself takes: nearly all of it is memory.
+    pub memory_bytes: u64,
+    /// Seconds of processor time, all threads together.
+    pub cpu_seconds: u64,
+}
+
+impl Default for WorkerLimits {
+    fn default() -> Self {
+        Self { memory_bytes: 2 << 30, cpu_seconds: 300 }
+    }
+}
+
+/// Why a worker wrote nothing. [`WorkerError::exit_code`] tells the parent whose fault it is.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The component is to be changed.
+    #[error("{0}")]
+    Component(String),
+    /// The host's doing: another try may succeed.
+    #[error("{0}")]
+    Host(String),
+}
+
+impl WorkerError {
+    /// What the process ends with.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Component(_) => COMPONENT,
+            Self::Host(_) => HOST,
+        }
+    }
+}
+
+/// Exit code: the component does not compile.
+const COMPONENT: u8 = 65;
+/// Exit code: something else went wrong.
+const HOST: u8 = 70;
+
+/// How much a worker gives way to the host: its reconciles come first.
+const NICENESS: i32 = 5;
+
+/// Bytes of what a worker says that are read.
+const MAX_WORDS: u64 = 16 * 1024;
+
+/// What a worker process does: compiles the component on its stdin to its stdout, for an engine whose settings have
+/// this hash.
+///
+/// # Errors
+/// [`WorkerError`]; a worker over its limits ends by a signal instead.
+pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), WorkerError> {
+    let host = |error: &dyn std::fmt::Display| WorkerError::Host(error.to_string());
+    limit(limits).map_err(|error| host(&error))?;
+    let engine = engine::compiler().map_err(|error| host(&error))?;
+    if compatibility(&engine) != expected {
+        return Err(WorkerError::Host("this program is not of the same version as the one that started it".to_owned()));
+    }
+    let mut component = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut component).map_err(|error| host(&error))?;
+    let artefact =
+        engine.precompile_component(&component).map_err(|error| WorkerError::Component(format!("{error:#}")))?;
+    std::io::stdout().lock().write_all(&artefact).map_err(|error| host(&error))
+}
+
+fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
+    let _niceness = rustix::process::nice(NICENESS)?;
+    let set = |resource, soft, hard| {
+        rustix::process::setrlimit(resource, Rlimit { current: Some(soft), maximum: Some(hard) })
+    };
+    let most = own_address_space()?.saturating_add(limits.memory_bytes);
+    set(Resource::As, most, most)?;
+    set(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds.saturating_add(5))?;
+    set(Resource::Core, 0, 0)?;
+    Ok(())
+}
+
+/// Bytes of address space that this process has now.
+fn own_address_space() -> std::io::Result<u64> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or_default();
+    Ok(pages.saturating_mul(rustix::param::page_size() as u64))
+}
+
+impl Worker {
+    /// Compiles a component into a file.
+    pub(super) async fn compile(&self, bytes: &[u8], compatibility: &str, output: &File) -> Result<(), LoadError> {
+        let busy = |error: std::io::Error| LoadError::Busy(format!("the compiling process does not start: {error}"));
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .args(["--memory-bytes", &self.limits.memory_bytes.to_string()])
+            .args(["--cpu-seconds", &self.limits.cpu_seconds.to_string()])
+            .args(["--compatibility", compatibility])
+            // It needs nothing of the host's credentials.
+            .env_clear()
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::from(output.try_clone().map_err(busy)?))
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(busy)?;
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // It may have ended already; how it ended says why.
+                let _written = stdin.write_all(bytes).await;
+            }
+        };
+        let listen = async {
+            let mut words = Vec::new();
+            if let Some(mut stderr) = stderr {
+                let _read = (&mut stderr).take(MAX_WORDS).read_to_end(&mut words).await;
+                let _rest = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+            }
+            String::from_utf8_lossy(&words).trim().to_owned()
+        };
+        let ((), words) = tokio::join!(feed, listen);
+        let status = child.wait().await.map_err(busy)?;
+        self.outcome(status, words, bytes.len())
+    }
+
+    fn outcome(&self, status: ExitStatus, words: String, bytes: usize) -> Result<(), LoadError> {
+        /// What Rust, its thread pool and the operating system say of memory that there is not.
+        const NO_MEMORY: [&str; 4] =
+            ["memory allocation of", "Cannot allocate memory", "ThreadPoolBuildError", "failed to spawn thread"];
+        const ABORTED: i32 = 6;
+        const OUT_OF_TIME: i32 = 24;
+        let limits = self.limits;
+        if status.success() {
+            return Ok(());
+        }
+        if NO_MEMORY.iter().any(|sign| words.contains(sign)) {
+            return Err(LoadError::CompileMemoryExceeded { bytes, limit_bytes: limits.memory_bytes });
+        }
+        match (status.code(), status.signal()) {
+            (Some(code), _) if code == i32::from(COMPONENT) => Err(LoadError::CompileFailed(cut(words, 4096))),
+            (_, Some(OUT_OF_TIME)) => Err(LoadError::CompileTimedOut { bytes, limit_seconds: limits.cpu_seconds }),
+            // A panic of the compiler: trying again would not help.
+            (Some(101), _) | (_, Some(ABORTED)) => {
+                Err(LoadError::CompileFailed(format!("the compiler failed: {}", cut(words, 4096))))
+            }
+            _ => Err(LoadError::Busy(format!("the compiling process ended with {status}: {}", cut(words, 4096)))),
+        }
+    }
+}

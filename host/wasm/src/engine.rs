@@ -1,0 +1,248 @@
+//! One engine per process: what all plugins share.
+//!
+//! It promises that no guest runs for longer than one tick without giving its thread back, that making an instance is
+//! a matter of microseconds (a pool of prepared slots, copy-on-write memory images), and that a host that cannot
+//! reserve the pool's address space still works, slower, after one warning.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, component::Linker};
+
+use crate::{call::Call, code::Code, imports};
+
+/// How long a guest may run before it gives its thread back.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// Elements of one table; the largest guest seen, Go with controller-runtime, needs 31,336.
+pub(crate) const TABLE_ELEMENTS: usize = 65_536;
+
+/// Core instances of one component; those that wrap interpreters have a dozen.
+pub(crate) const CORE_INSTANCES: u32 = 64;
+
+/// Tables of one component. Each takes `TABLE_ELEMENTS` pointers of reserved address space per slot.
+pub(crate) const TABLES: u32 = 8;
+
+/// Memories of one component. Each takes 4 GiB of reserved address space per slot.
+pub(crate) const MEMORIES: u32 = 8;
+
+/// Where instances come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allocation {
+    /// The pool, or on demand where the pool's address space cannot be reserved.
+    #[default]
+    Auto,
+    /// The pool, or [`EngineError`].
+    Pooling,
+    /// Mapped for each call: several times slower, and no faster on more threads.
+    OnDemand,
+}
+
+/// What an [`Engine`] is sized for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Where instances come from.
+    pub allocation: Allocation,
+    /// Calls of all plugins that may be in flight at once; others wait. Each reserves 4 GiB of address space, no memory.
+    pub concurrent_calls: u32,
+    /// Instances of all plugins that may be kept between calls; each takes the place of one call.
+    pub warm_instances: u32,
+    /// Bytes that any one linear memory may reach, whatever a plugin's own limit is.
+    pub max_memory_bytes: usize,
+    /// Bytes of a linear memory that a free slot keeps mapped, so that the next call of the same plugin does not fault
+    /// them in again.
+    pub keep_resident_bytes: usize,
+    /// Whether code is compiled to run fast; what runs once only had better compile fast.
+    pub optimize: bool,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            allocation: Allocation::Auto,
+            concurrent_calls: 1000,
+            warm_instances: 250,
+            max_memory_bytes: 4 << 30,
+            keep_resident_bytes: 2 << 20,
+            optimize: true,
+        }
+    }
+}
+
+/// Why there is no engine. Retrying cannot help: the machine or the configuration has to change.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// Wasmtime refused the configuration, or could not reserve the pool.
+    #[error("the WebAssembly engine does not start: {0}")]
+    Engine(String),
+    /// The thread that advances the epoch did not start.
+    #[error("the epoch thread does not start")]
+    Thread(#[source] io::Error),
+}
+
+/// The compiler, the instance pool, the linker and the epoch clock; cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    wasmtime: wasmtime::Engine,
+    /// Every import the host offers, resolved once.
+    linker: Linker<Call>,
+    /// One permit per slot of the pool, so that a call waits for a slot instead of failing.
+    calls: Arc<Semaphore>,
+    /// One permit per instance that may be kept between calls; fewer than `calls`, so that some are always left.
+    warm: Arc<Semaphore>,
+    /// Where compiled code comes from.
+    code: Code,
+    pooled: bool,
+    _ticker: Ticker,
+}
+
+impl Engine {
+    /// An engine that compiles everything itself and keeps no code.
+    ///
+    /// # Errors
+    /// As [`Engine::with_code`].
+    pub fn new(config: &EngineConfig) -> Result<Self, EngineError> {
+        Self::with_code(config, Code::default())
+    }
+
+    /// Starts the engine and its epoch thread, which ends with the last clone.
+    ///
+    /// # Errors
+    /// [`EngineError`]; with [`Allocation::Auto`] not for want of address space.
+    pub fn with_code(config: &EngineConfig, code: Code) -> Result<Self, EngineError> {
+        let (wasmtime, pooled) = match config.allocation {
+            Allocation::OnDemand => (on_demand(config)?, false),
+            Allocation::Pooling => (pooling(config)?, true),
+            Allocation::Auto => match pooling(config) {
+                Ok(engine) => (engine, true),
+                Err(error) => {
+                    tracing::warn!(%error, "no instance pool, falling back to slower instances on demand");
+                    (on_demand(config)?, false)
+                }
+            },
+        };
+        let linker = imports::linker(&wasmtime).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+        let ticker = Ticker::start(wasmtime.clone()).map_err(EngineError::Thread)?;
+        let calls = Arc::new(Semaphore::new(config.concurrent_calls as usize));
+        let warm = config.warm_instances.min(config.concurrent_calls.saturating_sub(1));
+        let warm = Arc::new(Semaphore::new(warm as usize));
+        let shared = Shared { wasmtime, linker, calls, warm, code, pooled, _ticker: ticker };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Whether instances come from the pool.
+    pub fn is_pooled(&self) -> bool {
+        self.shared.pooled
+    }
+
+    pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.shared.wasmtime
+    }
+
+    pub(crate) fn linker(&self) -> &Linker<Call> {
+        &self.shared.linker
+    }
+
+    pub(crate) fn calls(&self) -> &Arc<Semaphore> {
+        &self.shared.calls
+    }
+
+    pub(crate) fn warm(&self) -> &Arc<Semaphore> {
+        &self.shared.warm
+    }
+
+    pub(crate) fn code(&self) -> &Code {
+        &self.shared.code
+    }
+}
+
+fn common(own: &EngineConfig) -> Config {
+    let mut config = Config::new();
+    config.wasm_component_model(true);
+    config.epoch_interruption(true);
+    config.concurrency_support(false);
+    config.cranelift_opt_level(if own.optimize { OptLevel::Speed } else { OptLevel::None });
+    // Neither of our own: guests are stripped, and a panic's message reaches the log. Both cost: unwind tables make
+    // each drop of a store slower with every module loaded.
+    config.wasm_backtrace_max_frames(None);
+    config.native_unwind_info(false);
+    config
+}
+
+/// An engine that only compiles: its code runs on every other one, because how instances are allocated does not shape
+/// the code.
+pub(crate) fn compiler() -> Result<wasmtime::Engine, EngineError> {
+    on_demand(&EngineConfig::default())
+}
+
+fn on_demand(config: &EngineConfig) -> Result<wasmtime::Engine, EngineError> {
+    start(&common(config))
+}
+
+fn pooling(config: &EngineConfig) -> Result<wasmtime::Engine, EngineError> {
+    let calls = config.concurrent_calls;
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(calls)
+        .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
+        // Most components have one memory; those with an engine of their own inside have two.
+        .total_memories(calls.saturating_mul(2))
+        .total_tables(calls.saturating_mul(4))
+        .total_stacks(calls)
+        .max_core_instances_per_component(CORE_INSTANCES)
+        .max_memories_per_component(MEMORIES)
+        .max_tables_per_component(TABLES)
+        .max_tables_per_module(TABLES)
+        .table_elements(TABLE_ELEMENTS)
+        .max_memory_size(config.max_memory_bytes)
+        .linear_memory_keep_resident(config.keep_resident_bytes)
+        .table_keep_resident(TABLE_ELEMENTS * size_of::<usize>())
+        .pagemap_scan(Enabled::Auto);
+    let mut with_pool = common(config);
+    with_pool.memory_init_cow(true);
+    with_pool.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    start(&with_pool)
+}
+
+fn start(config: &Config) -> Result<wasmtime::Engine, EngineError> {
+    wasmtime::Engine::new(config).map_err(|error| EngineError::Engine(format!("{error:#}")))
+}
+
+/// Advances the engine's epoch by one every [`TICK`]; dropping it ends the thread.
+struct Ticker {
+    /// None only while dropping.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticker {
+    fn start(engine: wasmtime::Engine) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let thread = thread::Builder::new().name("operetta-epoch".into()).spawn(move || {
+            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                engine.increment_epoch();
+            }
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `operetta:controller/events`: Events about objects, written in the background.
+
+use operetta_core::{
+    gate::Session,
+    ports::{EventNote, EventType},
+};
+use wasmtime::component::HasData;
+
+use super::some;
+use crate::{
+    bindings::operetta::controller::{events as generated, types},
+    cut,
+};
+
+/// The API server's limit on an Event's reason and action, in bytes.
+const MAX_REASON: usize = 128;
+
+/// The API server's limit on an Event's note, in bytes.
+const MAX_NOTE: usize = 1024;
+
+pub(super) struct Events;
+
+impl HasData for Events {
+    type Data<'a> = View<'a>;
+}
+
+pub(super) struct View<'a>(pub &'a mut Session);
+
+impl generated::Host for View<'_> {
+    fn emit(
+        &mut self,
+        regarding: types::GroupVersionKind,
+        key: types::ObjectKey,
+        uid: Option<String>,
+        kind: generated::Kind,
+        reason: String,
+        action: String,
+        note: String,
+    ) {
+        self.0.event(EventNote {
+            regarding: regarding.into(),
+            key: key.into(),
+            uid: some(uid),
+            event_type: match kind {
+                generated::Kind::Normal => EventType::Normal,
+                generated::Kind::Warning => EventType::Warning,
+            },
+            reason: cut(reason, MAX_REASON),
+            action: cut(action, MAX_REASON),
+            note: cut(note, MAX_NOTE),
+        });
+    }
+}

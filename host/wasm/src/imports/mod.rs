@@ -1,0 +1,146 @@
+//! What a plugin can import: the interfaces of `operetta:controller`, one file each, and an empty WASI.
+//!
+//! Each file holds a borrowed view of the call's session and implements one interface on it. Nothing here keeps state.
+
+mod config;
+mod events;
+mod log;
+mod objects;
+mod raw;
+
+use wasmtime::{Engine, Result, component::Linker};
+
+use crate::{bindings::operetta::controller as generated, call::Call};
+
+/// The interfaces this host links. Each stands for every version that agrees in `major.minor` (in `major` from 1 on).
+const OFFERED: &[(&str, &str, &[&str])] = &[
+    ("operetta:controller", "0.1", &["config", "events", "log", "objects", "raw", "types"]),
+    (
+        "wasi:cli",
+        "0.2",
+        &[
+            "environment",
+            "exit",
+            "stderr",
+            "stdin",
+            "stdout",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stderr",
+            "terminal-stdin",
+            "terminal-stdout",
+        ],
+    ),
+    ("wasi:clocks", "0.2", &["monotonic-clock", "wall-clock"]),
+    ("wasi:filesystem", "0.2", &["preopens", "types"]),
+    ("wasi:io", "0.2", &["error", "poll", "streams"]),
+    ("wasi:random", "0.2", &["insecure", "insecure-seed", "random"]),
+    (
+        "wasi:sockets",
+        "0.2",
+        &["instance-network", "ip-name-lookup", "network", "tcp", "tcp-create-socket", "udp", "udp-create-socket"],
+    ),
+];
+
+/// Every import the host offers, resolved.
+pub(crate) fn linker(engine: &Engine) -> Result<Linker<Call>> {
+    let mut linker: Linker<Call> = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    generated::objects::add_to_linker::<_, objects::Objects>(&mut linker, |call| objects::View(call.session()))?;
+    generated::raw::add_to_linker::<_, raw::Raw>(&mut linker, |call| raw::View(call.session()))?;
+    generated::events::add_to_linker::<_, events::Events>(&mut linker, |call| events::View(call.session()))?;
+    generated::log::add_to_linker::<_, log::Log>(&mut linker, |call| log::View(call))?;
+    generated::config::add_to_linker::<_, config::Config>(&mut linker, |call| config::View(call.session()))?;
+    Ok(linker)
+}
+
+/// The interfaces a plugin can import, as `package/interface@version`, where `@0.2` means any `0.2.x`.
+pub fn offered() -> Vec<String> {
+    let names = OFFERED.iter().flat_map(|(package, version, interfaces)| {
+        interfaces.iter().map(move |interface| format!("{package}/{interface}@{version}"))
+    });
+    names.collect()
+}
+
+/// The same in one line, by package.
+pub(crate) fn offered_in_short() -> String {
+    let packages =
+        OFFERED.iter().map(|(package, version, interfaces)| format!("{package}@{version} ({})", interfaces.join(", ")));
+    packages.collect::<Vec<_>>().join("; ")
+}
+
+/// Whether the host offers the interface of this import, of a version that agrees.
+pub(crate) fn is_offered(import: &str) -> bool {
+    let Some(name) = InterfaceName::parse(import) else { return false };
+    OFFERED.iter().any(|(package, version, interfaces)| {
+        *package == name.package && interfaces.contains(&name.interface) && name.agrees_with(version)
+    })
+}
+
+/// `package/interface@version` in its parts.
+pub(crate) struct InterfaceName<'a> {
+    pub package: &'a str,
+    pub interface: &'a str,
+    pub version: &'a str,
+}
+
+impl<'a> InterfaceName<'a> {
+    /// None for a name that is no versioned interface.
+    pub(crate) fn parse(name: &'a str) -> Option<Self> {
+        let (path, version) = name.split_once('@')?;
+        let (package, interface) = path.split_once('/')?;
+        Some(Self { package, interface, version })
+    }
+
+    /// Whether this version is one of `major.minor`.
+    pub(crate) fn agrees_with(&self, major_minor: &str) -> bool {
+        let rest = self.version.strip_prefix(major_minor);
+        // A pre-release agrees with nothing but itself.
+        rest.is_some_and(|rest| rest.starts_with('.') && !self.version.contains('-'))
+    }
+}
+
+/// The contract's empty string where an option is meant.
+fn some(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_message_offers_is_what_the_linker_links() {
+        let engine = Engine::default();
+        for name in offered() {
+            let patch = if name.starts_with("wasi:") { "12" } else { "0" };
+            let full = format!("{name}.{patch}");
+            assert!(is_offered(&full), "{full}");
+            let mut linker = linker(&engine).expect("links");
+            // Types alone need no implementation. Any other name is taken.
+            if name != "operetta:controller/types@0.1" {
+                let again = linker.root().func_wrap(&full, |_, ()| Ok(()));
+                assert!(again.is_err(), "{full} is offered but not linked");
+            }
+        }
+    }
+
+    #[test]
+    fn versions_agree_by_major_and_minor_only() {
+        for (name, offered) in [
+            ("wasi:cli/exit@0.2.0", true),
+            ("wasi:cli/exit@0.2.99", true),
+            ("wasi:cli/exit@0.3.0", false),
+            ("wasi:cli/exit@0.20.0", false),
+            ("wasi:cli/exit@0.2.0-rc-1", false),
+            ("wasi:cli/exit", false),
+            ("wasi:http/types@0.2.0", false),
+            ("operetta:controller/objects@0.1.7", true),
+            ("operetta:controller/objects@0.2.0", false),
+            ("exit", false),
+            ("", false),
+        ] {
+            assert_eq!(is_offered(name), offered, "{name}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! `operetta:controller/objects` (and `types`): each function becomes one operation that passes the gate.
+
+use operetta_core::{
+    gate::Session,
+    kind::GroupVersionKind,
+    object::ObjectKey,
+    operation::{
+        DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Propagation, Read, Reply, Selection,
+        WriteOptions,
+    },
+    status::{ApiError, ErrorKind},
+};
+use wasmtime::component::HasData;
+
+use super::some;
+use crate::bindings::operetta::controller::{objects as generated, types};
+
+pub(super) struct Objects;
+
+impl HasData for Objects {
+    type Data<'a> = View<'a>;
+}
+
+pub(super) struct View<'a>(pub &'a mut Session);
+
+impl View<'_> {
+    async fn call(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<Reply, types::Error> {
+        Ok(self.0.object(Operation { kind: kind.into(), action }).await?)
+    }
+
+    async fn object(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<String, types::Error> {
+        match self.call(kind, action).await? {
+            Reply::Object(object) => Ok(object.json().to_owned()),
+            Reply::Page(_) | Reply::Done => Err(wrong_reply()),
+        }
+    }
+}
+
+impl generated::Host for View<'_> {
+    async fn get(
+        &mut self,
+        kind: types::GroupVersionKind,
+        key: types::ObjectKey,
+        read: generated::Read,
+    ) -> Result<String, types::Error> {
+        self.object(kind, OperationAction::Get { key: key.into(), read: read.into() }).await
+    }
+
+    async fn list(
+        &mut self,
+        kind: types::GroupVersionKind,
+        options: generated::ListOptions,
+    ) -> Result<generated::Page, types::Error> {
+        match self.call(kind, OperationAction::List(options.into())).await? {
+            Reply::Page(page) => Ok(page.into()),
+            Reply::Object(_) | Reply::Done => Err(wrong_reply()),
+        }
+    }
+
+    async fn create(
+        &mut self,
+        kind: types::GroupVersionKind,
+        namespace: Option<String>,
+        object: String,
+        options: generated::WriteOptions,
+    ) -> Result<String, types::Error> {
+        let action = OperationAction::Create { namespace: some(namespace), object, options: options.into() };
+        self.object(kind, action).await
+    }
+
+    async fn update(
+        &mut self,
+        kind: types::GroupVersionKind,
+        key: types::ObjectKey,
+        object: String,
+        options: generated::WriteOptions,
+    ) -> Result<String, types::Error> {
+        let action = OperationAction::Update { key: key.into(), status: false, object, options: options.into() };
+        self.object(kind, action).await
+    }
+
+    async fn update_status(
+        &mut self,
+        kind: types::GroupVersionKind,
+        key: types::ObjectKey,
+        object: String,
+        options: generated::WriteOptions,
+    ) -> Result<String, types::Error> {
+        let action = OperationAction::Update { key: key.into(), status: true, object, options: options.into() };
+        self.object(kind, action).await
+    }
+
+    async fn patch(
+        &mut self,
+        kind: types::GroupVersionKind,
+        key: types::ObjectKey,
+        subresource: Option<String>,
+        body: generated::PatchBody,
+        force: bool,
+        options: generated::WriteOptions,
+    ) -> Result<String, types::Error> {
+        let action = OperationAction::Patch {
+            key: key.into(),
+            subresource: some(subresource),
+            body: body.into(),
+            force,
+            options: options.into(),
+        };
+        self.object(kind, action).await
+    }
+
+    async fn delete(
+        &mut self,
+        kind: types::GroupVersionKind,
+        key: types::ObjectKey,
+        options: generated::DeleteOptions,
+    ) -> Result<(), types::Error> {
+        self.call(kind, OperationAction::Delete { key: key.into(), options: options.into() }).await.map(|_| ())
+    }
+}
+
+impl types::Host for View<'_> {}
+
+/// A fault of the host that the guest can do nothing about but report.
+fn wrong_reply() -> types::Error {
+    ApiError::new(ErrorKind::Other, "the host answered with a reply of another kind").into()
+}
+
+impl From<types::GroupVersionKind> for GroupVersionKind {
+    fn from(kind: types::GroupVersionKind) -> Self {
+        Self { api_version: kind.api_version, kind: kind.kind }
+    }
+}
+
+impl From<types::ObjectKey> for ObjectKey {
+    fn from(key: types::ObjectKey) -> Self {
+        Self { namespace: some(key.namespace), name: key.name }
+    }
+}
+
+impl From<generated::Read> for Read {
+    fn from(read: generated::Read) -> Self {
+        match read {
+            generated::Read::Cached => Self::Cached,
+            generated::Read::Live => Self::Live,
+        }
+    }
+}
+
+impl From<generated::ListOptions> for ListOptions {
+    fn from(options: generated::ListOptions) -> Self {
+        Self {
+            namespace: some(options.namespace),
+            labels: some(options.labels),
+            fields: some(options.fields),
+            selection: match options.selection {
+                generated::Selection::All => Selection::All,
+                generated::Selection::ByIndex((name, value)) => Selection::ByIndex { name, value },
+                generated::Selection::ByOwner(uid) => Selection::ByOwner(uid),
+            },
+            limit: options.limit,
+            continue_token: some(options.continue_token),
+            read: options.read.into(),
+            projection: options.projection,
+        }
+    }
+}
+
+impl From<Page> for generated::Page {
+    fn from(page: Page) -> Self {
+        Self {
+            items: page.items.iter().map(|item| item.json().to_owned()).collect(),
+            resource_version: page.resource_version,
+            continue_token: page.continue_token,
+        }
+    }
+}
+
+impl From<generated::WriteOptions> for WriteOptions {
+    fn from(options: generated::WriteOptions) -> Self {
+        Self { dry_run: options.dry_run, field_manager: some(options.field_manager), strict: options.strict }
+    }
+}
+
+impl From<generated::PatchBody> for PatchBody {
+    fn from(body: generated::PatchBody) -> Self {
+        match body {
+            generated::PatchBody::Merge(text) => Self::Merge(text),
+            generated::PatchBody::Json(text) => Self::Json(text),
+            generated::PatchBody::Apply(text) => Self::Apply(text),
+        }
+    }
+}
+
+impl From<generated::DeleteOptions> for DeleteOptions {
+    fn from(options: generated::DeleteOptions) -> Self {
+        Self {
+            uid: some(options.uid),
+            resource_version: some(options.resource_version),
+            grace_period_seconds: options.grace_period_seconds,
+            propagation: options.propagation.map(|propagation| match propagation {
+                generated::Propagation::Background => Propagation::Background,
+                generated::Propagation::Foreground => Propagation::Foreground,
+                generated::Propagation::Orphan => Propagation::Orphan,
+            }),
+            dry_run: options.dry_run,
+        }
+    }
+}
+
+impl From<ApiError> for types::Error {
+    fn from(error: ApiError) -> Self {
+        let variant = match error.kind {
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::AlreadyExists => Self::AlreadyExists,
+            ErrorKind::Conflict => Self::Conflict,
+            ErrorKind::Invalid => Self::Invalid,
+            ErrorKind::BadRequest => Self::BadRequest,
+            ErrorKind::Forbidden => Self::Forbidden,
+            ErrorKind::Expired => Self::Expired,
+            ErrorKind::TooManyRequests => Self::TooManyRequests,
+            ErrorKind::Unavailable => Self::Unavailable,
+            ErrorKind::TimedOut => Self::TimedOut,
+            ErrorKind::Other => Self::Other,
+        };
+        let status = error.status;
+        let causes = status.causes.into_iter();
+        variant(types::Status {
+            code: status.code,
+            reason: status.reason,
+            message: status.message,
+            causes: causes
+                .map(|cause| types::Cause { reason: cause.reason, message: cause.message, field: cause.field })
+                .collect(),
+            retry_after_seconds: status.retry_after_seconds,
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! `operetta:controller/raw`: requests as HTTP has them, through the same gate as `objects`.
+
+use operetta_core::{gate::Session, raw::RawRequest};
+use wasmtime::component::HasData;
+
+use super::some;
+use crate::bindings::operetta::controller::raw as generated;
+
+pub(super) struct Raw;
+
+impl HasData for Raw {
+    type Data<'a> = View<'a>;
+}
+
+pub(super) struct View<'a>(pub &'a mut Session);
+
+impl generated::Host for View<'_> {
+    async fn send(&mut self, request: generated::Request) -> generated::Response {
+        let generated::Request { method, path, query, content_type, accept, body, cached } = request;
+        let (content_type, accept) = (some(content_type), some(accept));
+        let request = RawRequest { method, path, query, content_type, accept, body, cached };
+        let response = self.0.raw(request).await;
+        generated::Response {
+            status: response.status,
+            content_type: response.content_type,
+            retry_after_seconds: response.retry_after_seconds,
+            body: response.body,
+        }
+    }
+}

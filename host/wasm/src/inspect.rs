@@ -1,0 +1,109 @@
+//! What a file is, without compiling it: cheap, and possible for files that the host would refuse.
+
+use sha2::{Digest, Sha256};
+use wasmparser::{Encoding, Parser, Payload};
+
+use crate::hex;
+
+/// What a file turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A component, as a plugin has to be.
+    Component,
+    /// A core module: what most compilers emit before `wasm-tools component new`.
+    CoreModule,
+    /// No WebAssembly binary.
+    NotWasm,
+}
+
+/// What a file says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// What it is.
+    pub format: Format,
+    /// `sha256:` and the hash of its bytes in hex.
+    pub digest: String,
+    /// Its size in bytes.
+    pub size: usize,
+    /// What it imports, in order: interfaces for a component, `module.name` for a core module.
+    pub imports: Vec<String>,
+    /// What it exports, in order.
+    pub exports: Vec<String>,
+    /// What is wrong with it, if it does not parse; imports and exports are then those before the mistake.
+    pub error: Option<String>,
+}
+
+/// Lists what a file imports and exports. It checks the structure, not the code.
+pub fn inspect(bytes: &[u8]) -> Inspection {
+    let mut inspection = Inspection {
+        format: format(bytes),
+        digest: digest(bytes),
+        size: bytes.len(),
+        imports: vec![],
+        exports: vec![],
+        error: None,
+    };
+    if inspection.format != Format::NotWasm
+        && let Err(error) = read(bytes, &mut inspection)
+    {
+        inspection.error = Some(error.to_string());
+    }
+    inspection
+}
+
+/// The hash that names a plugin.
+/// `sha256:` and the hash of the bytes in hex.
+pub fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+}
+
+fn format(bytes: &[u8]) -> Format {
+    if Parser::is_component(bytes) {
+        Format::Component
+    } else if Parser::is_core_wasm(bytes) {
+        Format::CoreModule
+    } else {
+        Format::NotWasm
+    }
+}
+
+fn read(bytes: &[u8], inspection: &mut Inspection) -> wasmparser::Result<()> {
+    // How many modules and components the parser is inside of; the file itself is the first.
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(bytes) {
+        let payload = payload?;
+        match payload {
+            Payload::Version { encoding, .. } => {
+                depth += 1;
+                if depth == 1 && (encoding == Encoding::Component) != (inspection.format == Format::Component) {
+                    break;
+                }
+            }
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            _ if depth != 1 => {}
+            Payload::ComponentImportSection(section) => {
+                for import in section {
+                    inspection.imports.push(import?.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section {
+                    inspection.exports.push(export?.name.name.to_owned());
+                }
+            }
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    let import = import?;
+                    inspection.imports.push(format!("{}.{}", import.module, import.name));
+                }
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    inspection.exports.push(export?.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! The sandbox: everything that knows wasmtime, and nothing that knows Kubernetes clients.
+//!
+//! Three lifetimes have three types. An [`Engine`] lives as long as the process and owns what all plugins share: the
+//! compiler, the instance pool, the linker and the epoch clock. A [`Plugin`] is one loaded digest: compiled, linked and
+//! described once. A call is one reconcile: a fresh instance, a deadline, a memory limit and the [`Session`] through
+//! which it reaches the host; it leaves nothing behind, unless the Plugin asks for [`WarmLimits`]. [`PluginReconciler`]
+//! ties the three to core's [`Reconciler`].
+//!
+//! What a guest cannot do, whatever its bytes are: outlive its deadline, whether it spins or waits; hold a worker
+//! thread for longer than one epoch tick; grow beyond its memory limit; make the host allocate without bound; panic the
+//! host; see another call's memory; open a file or a socket; reach an object other than through the session.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use operetta_core::{gate::Gate, ports::{LogSink, Reconciler}, request::ReconcileRequest};
+//! # use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+//! # async fn example(bytes: Vec<u8>, logs: Arc<dyn LogSink>, gate: Arc<Gate>, request: ReconcileRequest)
+//! # -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new(&EngineConfig::default())?;
+//! let plugin = Plugin::load(&engine, bytes, &LoadLimits::default(), logs).await?;
+//! println!("{} reconciles {} kinds", plugin.digest(), plugin.manifest().controllers.len());
+//! let reconciler = PluginReconciler::new(Arc::new(plugin), gate, CallLimits::default());
+//! let action = reconciler.reconcile(&request).await?;
+//! # let _ = action;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Session`]: operetta_core::gate::Session
+//! [`Reconciler`]: operetta_core::ports::Reconciler
+
+#[allow(unsafe_code, missing_docs, reason = "bindgen! implements wasmtime's unsafe traits for the types of the WIT")]
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "plugin",
+        imports: { "operetta:controller/objects": async, "operetta:controller/raw": async },
+        exports: { default: async },
+    });
+}
+
+mod call;
+pub mod code;
+mod engine;
+mod imports;
+mod inspect;
+mod last_words;
+mod limiter;
+mod output;
+mod plugin;
+mod reconciler;
+mod snapshot;
+mod warm;
+mod wasi;
+
+pub use code::{Code, CodeCache, Origin, Provenance, Worker, WorkerLimits};
+pub use engine::{Allocation, Engine, EngineConfig, EngineError};
+pub use imports::offered;
+pub use inspect::{Format, Inspection, digest, inspect};
+pub use plugin::{LoadError, LoadLimits, Plugin};
+pub use reconciler::{CallLimits, PluginReconciler};
+pub use snapshot::{SnapshotError, snapshot};
+pub use warm::WarmLimits;
+
+/// The version of `operetta:controller` that this host speaks; it runs every plugin of the same `major.minor`.
+pub const CONTRACT_VERSION: &str = "0.1.0";
+
+/// The export that makes a component a plugin.
+pub const RECONCILER: &str = "operetta:controller/reconciler@0.1.0";
+
+/// Bytes as lower-case hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Cuts a text to at most `max` bytes, at a character boundary.
+fn cut(mut text: String, max: usize) -> String {
+    text.truncate(text.floor_char_boundary(max));
+    text
+}

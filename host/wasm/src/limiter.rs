@@ -1,0 +1,112 @@
+//! The memory limit of one instance.
+//!
+//! It counts every linear memory of the instance together, and remembers a refusal: a guest told "no" usually aborts
+//! with a trap that says nothing of memory, and the refusal is then the reason to report.
+
+use wasmtime::{ResourceLimiter, Result};
+
+use crate::engine::{CORE_INSTANCES, MEMORIES, TABLE_ELEMENTS, TABLES};
+
+/// Counts the linear memory of one store against a limit.
+pub(crate) struct MemoryLimiter {
+    limit_bytes: usize,
+    /// Of all memories together; never more than `limit_bytes`.
+    used_bytes: usize,
+    /// What the growth allowed last added: taken back if it fails after all.
+    last_bytes: usize,
+    refused: bool,
+}
+
+impl MemoryLimiter {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
+        Self { limit_bytes, used_bytes: 0, last_bytes: 0, refused: false }
+    }
+
+    /// Whether the guest has asked for more than its limit.
+    pub(crate) fn refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Forgets that the guest was refused: the next call is about to begin.
+    pub(crate) fn forget_refusal(&mut self) {
+        self.refused = false;
+    }
+
+    /// Bytes of all memories together.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.used_bytes
+    }
+
+    pub(crate) fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+}
+
+impl ResourceLimiter for MemoryLimiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        let more = desired.saturating_sub(current);
+        let after = self.used_bytes.saturating_add(more);
+        let own_maximum = maximum.is_some_and(|maximum| desired > maximum);
+        if after > self.limit_bytes {
+            self.refused = true;
+            return Ok(false);
+        }
+        if own_maximum {
+            return Ok(false);
+        }
+        self.used_bytes = after;
+        self.last_bytes = more;
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
+        // The operating system had none left: to the guest it is the same refusal.
+        self.used_bytes = self.used_bytes.saturating_sub(std::mem::take(&mut self.last_bytes));
+        self.refused = true;
+        Ok(())
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        Ok(desired <= maximum.unwrap_or(TABLE_ELEMENTS).min(TABLE_ELEMENTS))
+    }
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn tables(&self) -> usize {
+        TABLES as usize
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_small_memories_count_as_one_large_one() {
+        let mut limiter = MemoryLimiter::new(100);
+        assert!(limiter.memory_growing(0, 60, None).expect("no trap"));
+        assert!(!limiter.memory_growing(0, 60, None).expect("no trap"));
+        assert!(limiter.refused());
+        assert!(limiter.memory_growing(60, 100, None).expect("no trap"), "a refusal takes nothing away");
+    }
+
+    #[test]
+    fn a_memory_at_its_own_maximum_is_not_the_limit_s_doing() {
+        let mut limiter = MemoryLimiter::new(100);
+        assert!(!limiter.memory_growing(0, 60, Some(50)).expect("no trap"));
+        assert!(!limiter.refused());
+    }
+
+    #[test]
+    fn no_growth_overflows_the_count() {
+        let mut limiter = MemoryLimiter::new(100);
+        assert!(limiter.memory_growing(usize::MAX, 0, None).is_ok());
+        assert!(!limiter.memory_growing(0, usize::MAX, None).expect("no trap"));
+    }
+}

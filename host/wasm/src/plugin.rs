@@ -1,0 +1,357 @@
+//! A loaded plugin: one digest, compiled, linked and described.
+//!
+//! Loading promises to refuse what cannot run, for a reason that tells the plugin's author what to change, and the
+//! cheap checks come before the expensive compilation. What loads has answered `describe()` once, within limits, with
+//! no way to the API server.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::{
+    gate::Gate,
+    manifest::{Manifest, ManifestError},
+    ports::LogSink,
+    request::Fault,
+};
+use wasmtime::component::Component;
+
+use crate::{
+    CONTRACT_VERSION, Code, Engine, Format, Inspection, Provenance, RECONCILER,
+    bindings::PluginPre,
+    call::{self, Budget, Call, Ended},
+    imports::{self, InterfaceName},
+    inspect,
+};
+
+/// What loading a plugin may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadLimits {
+    /// Bytes of the component: what compiles takes about twenty times as much memory for a while.
+    pub max_wasm_bytes: usize,
+    /// Bytes of linear memory during `describe()`.
+    pub memory_bytes: usize,
+    /// How long `describe()` may take.
+    pub timeout: Duration,
+}
+
+impl Default for LoadLimits {
+    fn default() -> Self {
+        Self { max_wasm_bytes: 64 << 20, memory_bytes: 256 << 20, timeout: Duration::from_secs(10) }
+    }
+}
+
+/// Bytes that `describe()` may return.
+const MAX_MANIFEST: usize = 1 << 20;
+
+/// Why a plugin was refused. Its author has to change it; only [`LoadError::Busy`] is worth another try.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The bytes are no WebAssembly binary.
+    #[error("this is not a WebAssembly binary: it {found}")]
+    NotWasm {
+        /// What it is, as far as its first bytes tell.
+        found: String,
+    },
+    /// The file is larger than [`LoadLimits::max_wasm_bytes`].
+    #[error("the component has {bytes} bytes, over the limit of {limit_bytes} bytes")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A core module instead of a component.
+    #[error("this is a core module, not a component; build with wasm32-wasip2 or `wasm-tools component new`")]
+    CoreModule,
+    /// A component that breaks off or contradicts itself.
+    #[error("the component is malformed: {0}")]
+    InvalidComponent(String),
+    /// The contract, of a version that this host does not speak.
+    #[error("the component is built for {found}, but this host speaks operetta:controller@{CONTRACT_VERSION}")]
+    UnsupportedVersion {
+        /// The interface it exports or imports.
+        found: String,
+    },
+    /// No reconciler: the component is no plugin.
+    #[error("the component does not export {RECONCILER}; it exports {}", list(exports))]
+    MissingExport {
+        /// What it exports.
+        exports: Vec<String>,
+    },
+    /// A reconciler whose functions are not those of the contract.
+    #[error("the component exports {RECONCILER}, but not as this host knows it: {0}")]
+    IncompatibleExport(String),
+    /// Imports that the host lacks.
+    #[error(
+        "the component imports what this host does not offer: {}; offered: {}",
+        list(missing),
+        imports::offered_in_short()
+    )]
+    MissingImport {
+        /// Those the host lacks.
+        missing: Vec<String>,
+    },
+    /// An import that the host has, but with other functions or types.
+    #[error("the component imports an interface not as this host offers it: {0}")]
+    IncompatibleImport(String),
+    /// The code does not validate, or needs a feature or more of something than the host has.
+    #[error("the component does not compile: {0}")]
+    CompileFailed(String),
+    /// Compiling takes more memory than the host allows.
+    #[error(
+        "compiling the component of {} MB takes more than {} MiB of memory (compileMemoryMiB of the host): make it smaller",
+        megabytes(*bytes), .limit_bytes / (1024 * 1024)
+    )]
+    CompileMemoryExceeded {
+        /// The component's size.
+        bytes: usize,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// Compiling takes longer than the host allows.
+    #[error(
+        "compiling the component of {} MB takes more than {limit_seconds} s of processor time (compileSeconds of the \
+         host): make it smaller",
+        megabytes(*bytes)
+    )]
+    CompileTimedOut {
+        /// The component's size.
+        bytes: usize,
+        /// The limit.
+        limit_seconds: u64,
+    },
+    /// `describe()` trapped.
+    #[error("describe() trapped: {0}")]
+    DescribeTrapped(String),
+    /// `describe()` did not end.
+    #[error("describe() did not end within {} s", .limit.as_secs_f32())]
+    DescribeTimedOut {
+        /// The limit.
+        limit: Duration,
+    },
+    /// `describe()` took too much memory.
+    #[error("describe() asked for more memory than its limit of {} MiB", .limit_bytes / (1024 * 1024))]
+    DescribeMemoryExceeded {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// `describe()` returned no manifest.
+    #[error(transparent)]
+    InvalidManifest(#[from] ManifestError),
+    /// The host cannot load it now; the caller retries with backoff.
+    #[error("the host cannot load the plugin now: {0}")]
+    Busy(String),
+}
+
+impl LoadError {
+    /// A CamelCase word for conditions, Events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotWasm { .. } => "NotWasm",
+            Self::TooLarge { .. } => "TooLarge",
+            Self::CoreModule => "CoreModule",
+            Self::InvalidComponent(_) => "InvalidComponent",
+            Self::UnsupportedVersion { .. } => "UnsupportedVersion",
+            Self::MissingExport { .. } => "MissingExport",
+            Self::IncompatibleExport(_) => "IncompatibleExport",
+            Self::MissingImport { .. } => "MissingImport",
+            Self::IncompatibleImport(_) => "IncompatibleImport",
+            Self::CompileFailed(_) => "CompileFailed",
+            Self::CompileMemoryExceeded { .. } => "CompileMemoryExceeded",
+            Self::CompileTimedOut { .. } => "CompileTimedOut",
+            Self::DescribeTrapped(_) => "DescribeTrapped",
+            Self::DescribeTimedOut { .. } => "DescribeTimedOut",
+            Self::DescribeMemoryExceeded { .. } => "DescribeMemoryExceeded",
+            Self::InvalidManifest(_) => "InvalidManifest",
+            Self::Busy(_) => "Busy",
+        }
+    }
+}
+
+/// One loaded digest.
+pub struct Plugin {
+    engine: Engine,
+    pre: PluginPre<Call>,
+    manifest: Manifest,
+    /// What the file says about itself; its `error` is None.
+    inspection: Inspection,
+    provenance: Provenance,
+}
+
+impl Plugin {
+    /// Checks, compiles, links and describes a component. What `describe()` logs goes to `logs`.
+    ///
+    /// # Errors
+    /// [`LoadError`], the first thing that is wrong.
+    pub async fn load(
+        engine: &Engine,
+        bytes: Vec<u8>,
+        limits: &LoadLimits,
+        logs: Arc<dyn LogSink>,
+    ) -> Result<Self, LoadError> {
+        if bytes.len() > limits.max_wasm_bytes {
+            return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: limits.max_wasm_bytes });
+        }
+        let bytes = Arc::new(bytes);
+        let looked_at = bytes.clone();
+        let inspection = tokio::task::spawn_blocking(move || {
+            let inspection = inspect(&looked_at);
+            check(&inspection, &looked_at).map(|()| inspection)
+        });
+        let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
+        let (component, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
+        let pre = link(engine, &component)?;
+        let manifest = describe(engine, &pre, limits, logs).await?;
+        Ok(Self { engine: engine.clone(), pre, manifest, inspection, provenance })
+    }
+
+    /// `sha256:` and the hash of the component's bytes in hex.
+    pub fn digest(&self) -> &str {
+        &self.inspection.digest
+    }
+
+    /// The size of the component in bytes.
+    pub fn size(&self) -> usize {
+        self.inspection.size
+    }
+
+    /// What `describe()` returned.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The interfaces it imports.
+    pub fn imports(&self) -> &[String] {
+        &self.inspection.imports
+    }
+
+    /// The interfaces it exports.
+    pub fn exports(&self) -> &[String] {
+        &self.inspection.exports
+    }
+
+    /// How its code was come by.
+    pub fn provenance(&self) -> Provenance {
+        self.provenance
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn pre(&self) -> &PluginPre<Call> {
+        &self.pre
+    }
+}
+
+/// Resolves the imports, so that an instance is a matter of microseconds.
+fn link(engine: &Engine, component: &Component) -> Result<PluginPre<Call>, LoadError> {
+    let pre = engine
+        .linker()
+        .instantiate_pre(component)
+        .map_err(|error| LoadError::IncompatibleImport(format!("{error:#}")))?;
+    PluginPre::new(pre).map_err(|error| LoadError::IncompatibleExport(format!("{error:#}")))
+}
+
+/// What can be told from the file's outside.
+fn check(inspection: &Inspection, bytes: &[u8]) -> Result<(), LoadError> {
+    match inspection.format {
+        Format::Component => {}
+        Format::CoreModule => return Err(LoadError::CoreModule),
+        Format::NotWasm => return Err(LoadError::NotWasm { found: first_bytes(bytes) }),
+    }
+    if let Some(error) = &inspection.error {
+        return Err(LoadError::InvalidComponent(error.clone()));
+    }
+    let Inspection { imports, exports, .. } = inspection;
+    if !exports.iter().any(|name| is_contract(name, Some("reconciler"))) {
+        let other = exports.iter().find(|name| {
+            InterfaceName::parse(name).is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
+        });
+        return Err(match other {
+            Some(found) => LoadError::UnsupportedVersion { found: found.clone() },
+            None => LoadError::MissingExport { exports: exports.clone() },
+        });
+    }
+    let missing: Vec<String> = imports.iter().filter(|name| !imports::is_offered(name)).cloned().collect();
+    let other_version = |name: &&String| {
+        InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE) && !is_contract(name, None)
+    };
+    if let Some(found) = missing.iter().find(other_version) {
+        return Err(LoadError::UnsupportedVersion { found: found.clone() });
+    }
+    if missing.is_empty() { Ok(()) } else { Err(LoadError::MissingImport { missing }) }
+}
+
+const PACKAGE: &str = "operetta:controller";
+
+/// Whether this names an interface of the contract in a version that the host speaks.
+fn is_contract(name: &str, interface: Option<&str>) -> bool {
+    let major_minor = CONTRACT_VERSION.rsplit_once('.').map_or(CONTRACT_VERSION, |(major_minor, _)| major_minor);
+    InterfaceName::parse(name).is_some_and(|name| {
+        name.package == PACKAGE
+            && interface.is_none_or(|interface| interface == name.interface)
+            && name.agrees_with(major_minor)
+    })
+}
+
+/// Asks a fresh instance for its manifest.
+async fn describe(
+    engine: &Engine,
+    pre: &PluginPre<Call>,
+    limits: &LoadLimits,
+    logs: Arc<dyn LogSink>,
+) -> Result<Manifest, LoadError> {
+    let budget = Budget { memory_bytes: limits.memory_bytes, transfer_bytes: MAX_MANIFEST, timeout: limits.timeout };
+    let text = match ask(engine, pre, &budget, logs).await {
+        Ok(text) => text,
+        Err(Ended::Busy(why)) => return Err(LoadError::Busy(why)),
+        Err(Ended::Fault(fault)) => {
+            return Err(match fault {
+                Fault::Trap(what) => LoadError::DescribeTrapped(what),
+                Fault::DeadlineExceeded { limit } => LoadError::DescribeTimedOut { limit },
+                Fault::MemoryExceeded { limit_bytes } => LoadError::DescribeMemoryExceeded { limit_bytes },
+            });
+        }
+    };
+    Ok(Manifest::parse(&text)?)
+}
+
+async fn ask(engine: &Engine, pre: &PluginPre<Call>, budget: &Budget, logs: Arc<dyn LogSink>) -> Result<String, Ended> {
+    let _slot = call::slot(engine).await?;
+    let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
+    let answer = tokio::time::timeout(budget.timeout, async {
+        let guest = pre.instantiate_async(&mut store).await?;
+        guest.operetta_controller_reconciler().call_describe(&mut store).await
+    });
+    let answer = answer.await;
+    call::settle(&mut store, answer, budget)
+}
+
+fn megabytes(bytes: usize) -> String {
+    format!("{:.1}", bytes as f64 / 1e6)
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+/// What a file that is no WebAssembly looks like.
+fn first_bytes(bytes: &[u8]) -> String {
+    let known: &[(&[u8], &str)] = &[
+        (b"\x28\xb5\x2f\xfd", "is compressed with zstd"),
+        (b"\x1f\x8b", "is compressed with gzip"),
+        (b"\x7fELF", "is a native program or a precompiled module"),
+        (b"(", "is WebAssembly text; convert it with `wasm-tools parse`"),
+        (b"\0asm", "has an unknown WebAssembly version"),
+    ];
+    if bytes.is_empty() {
+        return "is empty".to_owned();
+    }
+    match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        Some((_, what)) => (*what).to_owned(),
+        None => {
+            let first: Vec<String> = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            format!("begins with {}", first.join(" "))
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Code that is compiled once: what is found in the cache, and what is not trusted there.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use operetta_core::{ports::Reconciler, request::Action};
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{
+    Allocation, CallLimits, Code, CodeCache, Engine, EngineConfig, LoadLimits, Origin, Plugin, PluginReconciler,
+};
+
+use crate::ports::{Ports, request};
+
+/// Loads the guest with an engine of its own, as a host that has just started, and reconciles once.
+async fn load(guest: &Guest, directory: &Path, allocation: Allocation) -> Origin {
+    let config = EngineConfig { concurrent_calls: 4, allocation, ..EngineConfig::default() };
+    let cache = CodeCache::open(directory, 1 << 30).expect("a cache");
+    let engine = Engine::with_code(&config, Code::new(Some(cache), None)).expect("an engine");
+    let ports = Arc::new(Ports::default());
+    let plugin = Plugin::load(&engine, guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+    let origin = plugin.provenance().origin;
+    let reconciler = PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default());
+    assert_eq!(reconciler.reconcile(&request("a")).await, Ok(Action::Done));
+    origin
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path()).collect()
+}
+
+#[tokio::test]
+async fn a_second_load_does_not_compile_also_where_instances_come_from_elsewhere() {
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path().join("compiled");
+    let guest = Guest::default();
+    assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
+    assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Cache);
+    assert_eq!(load(&guest, &directory, Allocation::OnDemand).await, Origin::Cache);
+    let other = Guest::default().reconcile("(drop (i32.const 1)) i32.const 16");
+    assert_eq!(load(&other, &directory, Allocation::Auto).await, Origin::Here);
+    assert_eq!(entries(&directory).len(), 2);
+}
+
+#[tokio::test]
+async fn code_that_is_damaged_foreign_or_cut_off_is_compiled_again_and_replaced() {
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path().join("compiled");
+    let guest = Guest::default();
+    assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
+    let entry = entries(&directory).remove(0);
+    let whole = fs::read(&entry).expect("reads");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for damage in [flipped, whole[..whole.len() / 2].to_vec(), vec![], b"\x7fELF".to_vec()] {
+        fs::write(&entry, damage).expect("writes");
+        assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
+        assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Cache);
+        assert_eq!(entries(&directory), std::slice::from_ref(&entry));
+    }
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o666)).expect("chmod");
+    assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
+}
+
+#[tokio::test]
+async fn whole_content_that_is_no_code_of_this_engine_is_compiled_again() {
+    use sha2::{Digest, Sha256};
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path().join("compiled");
+    let guest = Guest::default();
+    assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
+    let entry = entries(&directory).remove(0);
+    let key = entry.file_name().and_then(|name| name.to_str()?.split('.').next()).expect("a name").to_owned();
+    // As another version of the host would leave it, if the key did not name the version: whole, with the right hash.
+    let mut other = fs::read(&entry).expect("reads");
+    let version =
+        other.windows(7).position(|window| window == b"48.0.8\0" || window.starts_with(b"48.0.")).unwrap_or(64);
+    other[version] ^= 1;
+    for content in [other, b"no code at all".to_vec()] {
+        entries(&directory).iter().for_each(|path| fs::remove_file(path).expect("removes"));
+        let hash: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = directory.join(format!("{key}.{hash}.cwasm"));
+        fs::write(&path, content).expect("writes");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("chmod");
+        assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
+        assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Cache);
+    }
+}
+
+#[tokio::test]
+async fn two_plugins_of_one_component_that_load_at_once_compile_it_once() {
+    let cache = CodeCache::temporary(1 << 30).expect("a cache");
+    let config = EngineConfig { concurrent_calls: 4, ..EngineConfig::default() };
+    let engine = Engine::with_code(&config, Code::new(Some(cache), None)).expect("an engine");
+    let wasm = Guest::default().with_functions(200).build();
+    let limits = LoadLimits::default();
+    let load = || async {
+        let plugin = Plugin::load(&engine, wasm.clone(), &limits, Arc::new(Ports::default())).await.expect("loads");
+        plugin.provenance().origin
+    };
+    let mut origins = <[Origin; 2]>::from(tokio::join!(load(), load()));
+    origins.sort_by_key(|origin| *origin == Origin::Cache);
+    assert_eq!(origins, [Origin::Here, Origin::Cache]);
+}

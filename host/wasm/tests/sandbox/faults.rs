@@ -1,0 +1,267 @@
+//! Guests that misbehave, and how each ends without harm to the host or to others.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use operetta_core::{
+    ports::{LogLevel, Reconciler},
+    request::{Action, Failure, Fault},
+};
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+
+use crate::{
+    engine,
+    ports::{Ports, request},
+    reconciler, run,
+};
+
+async fn trap(guest: Guest) -> String {
+    match run(guest, &Arc::new(Ports::default())).await {
+        Err(Failure::Fault(Fault::Trap(message))) => message,
+        other => panic!("no trap: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_trap_is_a_fault_that_says_what_happened() {
+    for (body, message) in [
+        ("unreachable", "wasm `unreachable` instruction executed: a panic or an abort that said nothing"),
+        ("(i32.load (i32.const 0x7fffffff))", "out of bounds memory access"),
+        ("(i32.div_u (i32.const 1) (i32.const 0))", "integer divide by zero"),
+        ("(call $recurse)", "stack overflow: call stack exhausted"),
+    ] {
+        assert_eq!(trap(Guest::default().reconcile(body)).await, message);
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_trapped_runs_the_next_reconcile_afresh() {
+    let ports = Arc::new(Ports::default());
+    // Traps if a global was touched before, or if memory was.
+    let guest = Guest::default().reconcile(
+        "(if (i32.load (i32.const 512)) (then (call $spin)))
+         (i32.store (i32.const 512) (i32.const 1))
+         (if (i32.eq (i32.load8_u (local.get $name)) (i32.const 98)) (then unreachable))
+         i32.const 16",
+    );
+    let reconciler = reconciler(guest, &ports, Duration::from_secs(10)).await;
+    for _ in 0..20 {
+        assert!(reconciler.reconcile(&request("b")).await.is_err());
+        assert_eq!(reconciler.reconcile(&request("a")).await, Ok(Action::Done));
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_spins_ends_at_its_deadline_and_others_go_on_on_the_same_thread() {
+    let ports = Arc::new(Ports::slow(Some(Duration::from_millis(1))));
+    let limit = Duration::from_millis(700);
+    let spinner = reconciler(Guest::default().reconcile("(call $spin) i32.const 16"), &ports, limit).await;
+    let good = Guest::default().reconcile(
+        "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
+         i32.const 16",
+    );
+    let good = reconciler(good, &ports, Duration::from_secs(10)).await;
+    let started = Instant::now();
+    let spinning = tokio::spawn(async move {
+        let ended = spinner.reconcile(&request("a")).await;
+        (ended, started.elapsed())
+    });
+    let going_on = async {
+        let (mut reconciles, mut slowest) = (0, Duration::ZERO);
+        while started.elapsed() < limit {
+            let began = Instant::now();
+            assert_eq!(good.reconcile(&request("a")).await, Ok(Action::Done));
+            slowest = slowest.max(began.elapsed());
+            reconciles += 1;
+        }
+        (reconciles, slowest)
+    };
+    let (spun, (reconciles, slowest)) = tokio::join!(spinning, going_on);
+    let (ended, took) = spun.expect("no panic");
+    assert_eq!(ended, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    assert!(took < limit + Duration::from_millis(500), "{took:?}");
+    assert!(reconciles >= 10, "only {reconciles} reconciles beside a spinning guest");
+    assert!(slowest < Duration::from_millis(300), "{slowest:?}");
+}
+
+#[tokio::test]
+async fn a_guest_that_waits_for_ever_in_a_host_call_ends_at_its_deadline() {
+    let ports = Arc::new(Ports::slow(None));
+    let limit = Duration::from_millis(100);
+    let guest = Guest::default().reconcile(
+        "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
+         i32.const 16",
+    );
+    let reconciler = reconciler(guest, &ports, limit).await;
+    let started = Instant::now();
+    let ended = reconciler.reconcile(&request("a")).await;
+    assert_eq!(ended, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_guest_that_allocates_without_end_is_told_its_limit() {
+    let hoard = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable";
+    let ended = run(Guest::default().reconcile(hoard), &Arc::new(Ports::default())).await;
+    assert_eq!(ended, Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes: 16 << 20 })));
+}
+
+#[tokio::test]
+async fn a_guest_that_copes_with_a_refused_allocation_goes_on() {
+    let cope = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) i32.const 16";
+    assert_eq!(run(Guest::default().reconcile(cope), &Arc::new(Ports::default())).await, Ok(Action::Done));
+}
+
+#[tokio::test]
+async fn texts_that_are_no_utf_8_or_lie_outside_of_memory_trap_and_reach_no_log() {
+    let ports = Arc::new(Ports::default());
+    for (message, len) in [("(i32.const 600)", "(i32.const 2)"), ("(i32.const 0x7ffffff0)", "(i32.const 64)")] {
+        let body = format!(
+            "(i32.store8 (i32.const 600) (i32.const 0xff))
+             (call $log (i32.const 2) {message} {len} (i32.const 0) (i32.const 0)) i32.const 16"
+        );
+        let ended = run(Guest::default().reconcile(&body), &ports).await;
+        assert!(matches!(ended, Err(Failure::Fault(Fault::Trap(_)))), "{ended:?}");
+    }
+    assert_eq!(ports.lines(), []);
+}
+
+#[tokio::test]
+async fn an_unknown_enum_value_traps() {
+    let message =
+        trap(Guest::default().reconcile(
+            "(call $log (i32.const 99) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)) i32.const 16",
+        ));
+    assert!(message.await.contains("discriminant"));
+}
+
+#[tokio::test]
+async fn a_list_that_names_one_text_a_million_times_does_not_exhaust_the_host() {
+    // 500,000 pairs that all point to the same 64 KiB: 64 GiB on the host, if it copied them.
+    let body = "(local $at i32)
+        (drop (memory.grow (i32.const 130)))
+        (local.set $at (i32.const 200000))
+        (loop $more
+          (i32.store offset=4 (local.get $at) (i32.const 65536))
+          (i32.store offset=12 (local.get $at) (i32.const 65536))
+          (local.set $at (i32.add (local.get $at) (i32.const 16)))
+          (br_if $more (i32.lt_u (local.get $at) (i32.const 8200000))))
+        (call $log (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 200000) (i32.const 500000)) i32.const 16";
+    let message = trap(Guest::default().reconcile(body)).await;
+    assert!(message.contains("too much data"), "{message}");
+}
+
+#[tokio::test]
+async fn a_plugin_that_exits_is_told_to_return() {
+    for (status, message) in [(0, "exit(0)"), (1, "exit(1)")] {
+        let guest = Guest::default().reconcile(&format!("(call $exit (i32.const {status})) i32.const 16"));
+        let said = trap(guest).await;
+        assert!(said.contains(message) && said.contains("has to return"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_exits_is_quoted_with_what_it_said_last() {
+    let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256))";
+    let exit = format!("{print} (call $exit (i32.const 1)) i32.const 16");
+    for (text, words) in [
+        ("flag provided but not defined: -x\nusage: plugin", "usage: plugin"),
+        ("panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2", "panic: boom at /src/a.go:7"),
+    ] {
+        let said = trap(Guest::default().text(text).reconcile(&exit)).await;
+        assert_eq!(said, format!("the guest called exit(1): {words}"));
+    }
+}
+
+#[tokio::test]
+async fn a_panic_s_message_stands_in_the_fault_and_in_the_log() {
+    let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256)) unreachable";
+    for (text, words, lines) in [
+        ("thread '<unnamed>' panicked at src/lib.rs:1:2:\nboom\nnote: more", "panicked at src/lib.rs:1:2: boom", 3),
+        ("panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2", "panic: boom at /src/a.go:7", 4),
+        ("Traceback (most recent call last):\n  File \"a.py\"\nValueError: boom", "ValueError: boom", 3),
+        ("TypeError: boom\n    at reconcile (plugin.js:3:4)", "TypeError: boom at reconcile (plugin.js:3:4)", 2),
+    ] {
+        let ports = Arc::new(Ports::default());
+        let ended = run(Guest::default().text(text).reconcile(print), &ports).await.expect_err("trapped").to_string();
+        assert_eq!(ended, format!("the plugin trapped: {words} (wasm `unreachable` instruction executed)"));
+        assert_eq!(ports.lines().len(), lines, "{:?}", ports.lines());
+        assert!(ports.lines().iter().all(|(level, _)| *level == LogLevel::Warn), "{:?}", ports.lines());
+    }
+}
+
+#[tokio::test]
+async fn a_guest_without_stderr_is_quoted_with_the_last_error_it_logged() {
+    let log = |level: u8| {
+        format!("(call $log (i32.const {level}) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))")
+    };
+    let guest = |level| Guest::default().text("boom at src/lib.rs:3").reconcile(&(log(level) + "unreachable"));
+    assert!(trap(guest(0)).await.ends_with("the guest's last words: boom at src/lib.rs:3"));
+    assert!(trap(guest(2)).await.ends_with("said nothing"), "an info line is no reason");
+}
+
+#[tokio::test]
+async fn output_without_end_is_cut_at_the_log_limit_and_holds_no_memory() {
+    let ports = Arc::new(Ports::default());
+    let guest = Guest::default().text(&"x\n".repeat(1500)).reconcile(
+        "(local $stderr i32) (local $n i32)
+         (local.set $stderr (call $stderr))
+         (loop $more
+           (call $print (local.get $stderr) (global.get $text) (global.get $text_len) (i32.const 256))
+           (local.set $n (i32.add (local.get $n) (i32.const 1)))
+           (br_if $more (i32.lt_u (local.get $n) (i32.const 400))))
+         i32.const 16",
+    );
+    assert_eq!(run(guest, &ports).await, Ok(Action::Done));
+    let kept: usize = ports.lines().iter().map(|(_, line)| line.len()).sum();
+    assert!(kept < 300 * 1024, "{kept}");
+}
+
+#[tokio::test]
+async fn more_calls_than_slots_wait_instead_of_failing() {
+    let engine = Engine::new(&EngineConfig { concurrent_calls: 2, ..EngineConfig::default() }).expect("an engine");
+    let ports = Arc::new(Ports::slow(Some(Duration::from_millis(5))));
+    let guest = Guest::default().reconcile(
+        "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
+         i32.const 16",
+    );
+    let plugin = Plugin::load(&engine, guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+    let reconciler = Arc::new(PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()));
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let reconciler = reconciler.clone();
+            tokio::spawn(async move { reconciler.reconcile(&request("a")).await })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
+    }
+    assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) <= 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_reconciles_of_one_plugin_run_at_once_and_share_nothing() {
+    assert!(engine().is_pooled(), "this machine reserves the pool");
+    let ports = Arc::new(Ports::slow(Some(Duration::from_millis(50))));
+    // Each writes its own name down, waits, and traps if it finds another's.
+    let guest = Guest::default().reconcile(
+        "(i32.store8 (i32.const 512) (i32.load8_u (local.get $name)))
+         (call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
+         (if (i32.ne (i32.load8_u (i32.const 512)) (i32.load8_u (local.get $name))) (then unreachable))
+         i32.const 16",
+    );
+    let reconciler = Arc::new(reconciler(guest, &ports, Duration::from_secs(10)).await);
+    let calls: Vec<_> = ('a'..='z')
+        .map(|name| {
+            let reconciler = reconciler.clone();
+            tokio::spawn(async move { reconciler.reconcile(&request(&name.to_string())).await })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
+    }
+    assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) > 10, "they ran one after the other");
+}

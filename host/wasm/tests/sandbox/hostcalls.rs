@@ -1,0 +1,145 @@
+//! What crosses the border, in both directions.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::{
+    object::ObjectKey,
+    operation::{OperationAction, Read, WriteOptions},
+    ports::{EventType, LogLevel},
+    request::{Action, Failure},
+    status::{ApiError, Cause, Status},
+};
+use operetta_testkit::wat_guest::Guest;
+
+use crate::{
+    ports::{Ports, request},
+    run,
+};
+
+const GET: &str =
+    "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))";
+
+#[tokio::test]
+async fn an_object_read_is_the_object_written_back() {
+    let ports = Arc::new(Ports::default());
+    let guest = Guest::default().reconcile(&format!(
+        "{GET}
+         (if (i32.load8_u (i32.const 256)) (then unreachable))
+         (call $update_status (i32.const 64) (i32.const 2) (i32.const 66) (i32.const 3) (i32.const 1)
+           (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len)
+           (i32.load (i32.const 260)) (i32.load (i32.const 264))
+           (i32.const 1) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 256))
+         (i32.store8 (i32.const 20) (i32.const 2))
+         (i32.store (i32.const 24) (i32.const 1500))
+         i32.const 16"
+    ));
+    assert_eq!(run(guest, &ports).await, Ok(Action::RequeueAfter(Duration::from_millis(1500))));
+    let operations = ports.operations.lock().expect("lock").clone();
+    let key = ObjectKey::namespaced("n", "a");
+    assert_eq!(operations[0].action, OperationAction::Get { key: key.clone(), read: Read::Cached });
+    assert_eq!(operations[0].kind.to_string(), "Pod.v1");
+    let object = crate::ports::pod("a").json().to_owned();
+    // The empty field manager the guest gave means the default one.
+    let options = WriteOptions { dry_run: true, field_manager: None, strict: true };
+    assert_eq!(operations[1].action, OperationAction::Update { key, status: true, object, options });
+}
+
+#[tokio::test]
+async fn a_failure_of_the_api_server_reaches_the_guest_typed_with_its_causes() {
+    for (code, variant) in [(404, 0), (409, 2), (422, 3), (403, 5), (410, 6), (429, 7), (503, 8), (504, 9), (418, 10)] {
+        let cause = Cause { reason: "FieldValueInvalid".into(), message: "no".into(), field: "spec.replicas".into() };
+        let status = Status { code, causes: vec![cause], retry_after_seconds: Some(7), ..Status::default() };
+        let ports = Arc::new(Ports::failing(ApiError::from_status(status)));
+        // Fails with the first cause's field, if the error is the one expected, its code and retry-after included.
+        let guest = Guest::default().reconcile(&format!(
+            "{GET}
+             (if (i32.eqz (i32.load8_u (i32.const 256))) (then unreachable))
+             (if (i32.ne (i32.load8_u (i32.const 260)) (i32.const {variant})) (then unreachable))
+             (if (i32.ne (i32.load16_u (i32.const 264)) (i32.const {code})) (then unreachable))
+             (if (i32.ne (i32.load (i32.const 296)) (i32.const 7)) (then unreachable))
+             (call $retry (i32.load offset=16 (i32.load (i32.const 284))) (i32.load offset=20 (i32.load (i32.const 284))))"
+        ));
+        assert_eq!(run(guest, &ports).await, Err(Failure::Retry("spec.replicas".into())), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_message_without_end_is_cut_between_characters() {
+    let guest = Guest::default()
+        .text(&"é".repeat(5000))
+        .reconcile("(call $retry (global.get $text) (global.get $text_len)) (i32.store8 (i32.const 20) (i32.const 1))");
+    match run(guest, &Arc::new(Ports::default())).await {
+        Err(Failure::Terminal(message)) => assert_eq!(message, "é".repeat(2048)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn events_are_cut_to_what_the_api_server_takes() {
+    let ports = Arc::new(Ports::default());
+    // emit's eighteen flat parameters pass through memory, from 512 on.
+    let guest = Guest::default().text(&"é".repeat(2000)).reconcile(
+        "(i32.store (i32.const 512) (i32.const 64)) (i32.store (i32.const 516) (i32.const 2))
+         (i32.store (i32.const 520) (i32.const 66)) (i32.store (i32.const 524) (i32.const 3))
+         (i32.store8 (i32.const 528) (i32.const 1))
+         (i32.store (i32.const 532) (local.get $namespace)) (i32.store (i32.const 536) (i32.const 0))
+         (i32.store (i32.const 540) (local.get $name)) (i32.store (i32.const 544) (local.get $name_len))
+         (i32.store8 (i32.const 548) (i32.const 0))
+         (i32.store8 (i32.const 560) (i32.const 1))
+         (i32.store (i32.const 564) (global.get $text)) (i32.store (i32.const 568) (i32.const 201))
+         (i32.store (i32.const 572) (global.get $text)) (i32.store (i32.const 576) (i32.const 0))
+         (i32.store (i32.const 580) (global.get $text)) (i32.store (i32.const 584) (global.get $text_len))
+         (i32.store (i32.const 568) (i32.const 200))
+         (call $emit (i32.const 512)) i32.const 16",
+    );
+    assert_eq!(run(guest, &ports).await, Ok(Action::Done));
+    let events = ports.events.lock().expect("lock").clone();
+    assert_eq!(events.len(), 1);
+    assert_eq!((events[0].reason.len(), events[0].action.len(), events[0].note.len()), (128, 0, 1024));
+    assert_eq!((events[0].event_type, &events[0].uid), (EventType::Warning, &None));
+    assert_eq!(events[0].key, ObjectKey::cluster("a"), "an empty namespace means none");
+}
+
+#[tokio::test]
+async fn a_log_line_carries_its_fields_and_its_reconcile() {
+    let ports = Arc::new(Ports::default());
+    let guest = Guest::default().text("synced").reconcile(
+        "(i32.store (i32.const 512) (local.get $controller)) (i32.store (i32.const 516) (local.get $controller_len))
+         (i32.store (i32.const 520) (local.get $id)) (i32.store (i32.const 524) (local.get $id_len))
+         (call $log (i32.const 1) (global.get $text) (global.get $text_len) (i32.const 512) (i32.const 1))
+         (call $log (i32.const 4) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))
+         i32.const 16",
+    );
+    assert_eq!(run(guest, &ports).await, Ok(Action::Done));
+    let records = ports.records.lock().expect("lock").clone();
+    assert_eq!(records.len(), 1, "trace is not kept");
+    assert_eq!((records[0].level, records[0].message.as_str()), (LogLevel::Warn, "synced"));
+    assert_eq!(records[0].fields, [("c".to_owned(), "id-1".to_owned())]);
+    assert_eq!(records[0].reconcile, Some(request("a")));
+}
+
+#[tokio::test]
+async fn the_configuration_and_the_retries_reach_the_guest() {
+    let guest = Guest::default().reconcile(
+        "(if (i32.ne (local.get $retries) (i32.const 2)) (then unreachable))
+         (call $config (i32.const 256))
+         (call $retry (i32.load (i32.const 256)) (i32.load (i32.const 260)))",
+    );
+    let ended = run(guest, &Arc::new(Ports::default())).await;
+    assert_eq!(ended, Err(Failure::Retry(r#"{"replicas":3}"#.into())));
+}
+
+#[tokio::test]
+async fn the_world_outside_is_empty() {
+    // One argument, no environment, no directory: traps otherwise, and fails with the argument.
+    let guest = Guest::default().reconcile(
+        "(call $environment (i32.const 256))
+         (if (i32.load (i32.const 260)) (then unreachable))
+         (call $directories (i32.const 256))
+         (if (i32.load (i32.const 260)) (then unreachable))
+         (call $arguments (i32.const 256))
+         (if (i32.ne (i32.load (i32.const 260)) (i32.const 1)) (then unreachable))
+         (call $retry (i32.load (i32.load (i32.const 256))) (i32.load offset=4 (i32.load (i32.const 256))))",
+    );
+    assert_eq!(run(guest, &Arc::new(Ports::default())).await, Err(Failure::Retry("plugin".into())));
+}

@@ -1,0 +1,191 @@
+//! What does not load, and what the author is told.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::ports::LogLevel;
+use operetta_testkit::wat_guest::{Guest, MANIFEST, component};
+use operetta_wasm::{Allocation, Engine, EngineConfig, Format, LoadError, LoadLimits, Plugin, inspect, offered};
+
+use crate::{engine, ports::Ports};
+
+async fn refused(bytes: Vec<u8>) -> LoadError {
+    let limits = LoadLimits { timeout: Duration::from_millis(200), memory_bytes: 16 << 20, ..LoadLimits::default() };
+    match Plugin::load(engine(), bytes, &limits, Arc::new(Ports::default())).await {
+        Ok(plugin) => panic!("{} loaded", plugin.digest()),
+        Err(error) => error,
+    }
+}
+
+/// Loads the guest and expects this reason and these parts of the message.
+async fn expect(bytes: Vec<u8>, reason: &str, parts: &[&str]) {
+    let error = refused(bytes).await;
+    let message = error.to_string();
+    assert_eq!(error.reason(), reason, "{message}");
+    for part in parts {
+        assert!(message.contains(part), "{part:?} is not in: {message}");
+    }
+}
+
+fn wat(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("text")
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_wasm_are_named_for_what_they_are() {
+    expect(vec![], "NotWasm", &["is empty"]).await;
+    expect(b"hello".to_vec(), "NotWasm", &["68 65 6c 6c"]).await;
+    expect(b"(component)".to_vec(), "NotWasm", &["text", "wasm-tools parse"]).await;
+    expect(b"\x1f\x8b\x08\0".to_vec(), "NotWasm", &["gzip"]).await;
+    expect(b"\x28\xb5\x2f\xfd\0".to_vec(), "NotWasm", &["zstd"]).await;
+    expect(b"\x7fELF\x02".to_vec(), "NotWasm", &["precompiled"]).await;
+    expect(b"\0asm\x09\0\0\0".to_vec(), "NotWasm", &["unknown WebAssembly version"]).await;
+}
+
+#[tokio::test]
+async fn a_core_module_is_told_how_to_become_a_component() {
+    expect(wat("(module)"), "CoreModule", &["wasm32-wasip2", "wasm-tools component new"]).await;
+}
+
+#[tokio::test]
+async fn a_component_cut_off_anywhere_is_refused_and_never_crashes_the_host() {
+    let whole = Guest::default().build();
+    for at in (0..whole.len()).step_by(97) {
+        let error = refused(whole[..at].to_vec()).await;
+        assert!(
+            ["NotWasm", "InvalidComponent", "MissingExport", "CompileFailed"].contains(&error.reason()),
+            "{at}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_component_with_a_flipped_byte_never_crashes_the_host() {
+    let whole = Guest::default().build();
+    let limits = LoadLimits { timeout: Duration::from_secs(1), ..LoadLimits::default() };
+    for at in (8..whole.len()).step_by(61) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        let _either = Plugin::load(engine(), bytes, &limits, Arc::new(Ports::default())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_component_that_is_no_plugin_is_told_what_it_exports() {
+    expect(wat("(component)"), "MissingExport", &["operetta:controller/reconciler@0.1.0", "it exports nothing"]).await;
+    let greet = wat(r#"(module (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
+        (func (export "greet") (result i32) i32.const 0))"#);
+    expect(component("command", &greet), "MissingExport", &["it exports greet"]).await;
+}
+
+#[tokio::test]
+async fn a_plugin_of_another_contract_is_told_which_one_the_host_speaks() {
+    let later = wat(r#"(module (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
+        (func (export "operetta:controller/reconciler@0.2.0#describe") (result i32) i32.const 0))"#);
+    let parts = ["operetta:controller/reconciler@0.2.0", "speaks operetta:controller@0.1.0"];
+    expect(component("later", &later), "UnsupportedVersion", &parts).await;
+    let import = r#"(component (import "operetta:controller/objects@0.7.0" (instance))
+        (instance $r) (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#;
+    expect(wat(import), "UnsupportedVersion", &["operetta:controller/objects@0.7.0"]).await;
+}
+
+#[tokio::test]
+async fn unknown_imports_are_listed_with_what_is_offered() {
+    let guest = Guest::default().reconcile("(call $charge) (call $lone) i32.const 16");
+    let parts = ["acme:billing/charge@1.2.3", "lone", "offered: operetta:controller@0.1", "wasi:cli@0.2 (environment"];
+    expect(guest.build(), "MissingImport", &parts).await;
+    assert!(offered().contains(&"operetta:controller/objects@0.1".to_owned()));
+}
+
+#[tokio::test]
+async fn known_interfaces_with_other_functions_or_types_are_told_which() {
+    let import = r#"(component (import "operetta:controller/config@0.1.0" (instance (export "set" (func))))
+        (instance $r) (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#;
+    expect(wat(import), "IncompatibleImport", &["operetta:controller/config@0.1.0", "set"]).await;
+    let export = r#"(component (instance $r) (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#;
+    expect(wat(export), "IncompatibleExport", &["describe"]).await;
+}
+
+#[tokio::test]
+async fn a_component_over_the_size_limit_is_refused_unread() {
+    let limits = LoadLimits { max_wasm_bytes: 1000, ..LoadLimits::default() };
+    let loaded = Plugin::load(engine(), vec![0; 1001], &limits, Arc::new(Ports::default())).await;
+    let error = loaded.err().expect("too large");
+    assert_eq!(error.reason(), "TooLarge");
+    assert!(error.to_string().contains("1001 bytes, over the limit of 1000"), "{error}");
+}
+
+#[tokio::test]
+async fn a_describe_that_traps_hangs_or_hoards_is_ended() {
+    expect(Guest::default().describe("unreachable").build(), "DescribeTrapped", &["unreachable"]).await;
+    expect(Guest::default().describe("(call $spin) i32.const 8").build(), "DescribeTimedOut", &["0.2 s"]).await;
+    let hoard = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable";
+    expect(Guest::default().describe(hoard).build(), "DescribeMemoryExceeded", &["16 MiB"]).await;
+    expect(Guest::default().describe("i32.const 0x7ffffff0").build(), "DescribeTrapped", &[]).await;
+}
+
+#[tokio::test]
+async fn a_describe_that_returns_no_manifest_is_told_where_it_is_wrong() {
+    expect(Guest::default().manifest("hello").build(), "InvalidManifest", &["expected value"]).await;
+    let unknown = MANIFEST.replace("\"for\"", "\"of\"");
+    expect(Guest::default().manifest(&unknown).build(), "InvalidManifest", &["controllers[0].of", "unknown field"])
+        .await;
+    let huge = Guest::default()
+        .describe("(i32.store (i32.const 12) (i32.const 0x200000)) (drop (memory.grow (i32.const 40))) i32.const 8");
+    expect(huge.build(), "DescribeTrapped", &[]).await;
+}
+
+#[tokio::test]
+async fn describe_can_log_but_not_reach_the_api_server() {
+    let ports = Arc::new(Ports::default());
+    let guest = Guest::default().text("describing").describe(
+        "(call $get (i32.const 64) (i32.const 2) (i32.const 66) (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 0)
+           (i32.const 64) (i32.const 2) (i32.const 0) (i32.const 256))
+         (if (i32.ne (i32.load8_u (i32.const 260)) (i32.const 5)) (then unreachable))
+         (call $log (i32.const 2) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))
+         i32.const 8",
+    );
+    let plugin = Plugin::load(engine(), guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+    assert_eq!(plugin.manifest().controllers[0].name, "c");
+    assert_eq!(ports.lines(), [(LogLevel::Info, "describing".to_owned())]);
+    assert!(ports.operations.lock().expect("lock").is_empty());
+}
+
+#[tokio::test]
+async fn a_loaded_plugin_says_what_it_is() {
+    let bytes = Guest::default().reconcile("(call $config (i32.const 256)) i32.const 16").build();
+    let plugin = Plugin::load(engine(), bytes.clone(), &LoadLimits::default(), Arc::new(Ports::default())).await;
+    let plugin = plugin.expect("loads");
+    assert!(plugin.imports().contains(&"operetta:controller/config@0.1.0".to_owned()), "{:?}", plugin.imports());
+    assert!(plugin.exports().contains(&"operetta:controller/reconciler@0.1.0".to_owned()));
+    assert_eq!((plugin.size(), plugin.digest().len()), (bytes.len(), "sha256:".len() + 64));
+    assert_eq!(plugin.digest(), inspect(&bytes).digest);
+}
+
+#[test]
+fn files_the_host_would_refuse_are_inspected_all_the_same() {
+    let module = inspect(&wat(r#"(module (import "env" "f" (func)) (func (export "g")))"#));
+    assert_eq!((module.format, module.error), (Format::CoreModule, None));
+    assert_eq!((module.imports, module.exports), (vec!["env.f".to_owned()], vec!["g".to_owned()]));
+    let nested =
+        inspect(&wat(r#"(component (import "a:b/c@1.0.0" (instance)) (core module (func (export "inner"))))"#));
+    assert_eq!((nested.imports, nested.exports), (vec!["a:b/c@1.0.0".to_owned()], vec![]));
+    let text = inspect(b"hello");
+    assert_eq!(text.format, Format::NotWasm);
+    assert_eq!(text.digest, "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
+    let torn = inspect(&Guest::default().build()[..200]);
+    assert!(torn.error.is_some());
+}
+
+#[tokio::test]
+async fn a_machine_without_room_for_the_pool_still_runs_plugins() {
+    // A million slots of 4 GiB do not fit into any address space.
+    let config = EngineConfig { concurrent_calls: 1_000_000, ..EngineConfig::default() };
+    assert!(Engine::new(&EngineConfig { allocation: Allocation::Pooling, ..config.clone() }).is_err());
+    let fallback = Engine::new(&config).expect("falls back");
+    assert!(!fallback.is_pooled());
+    let loaded =
+        Plugin::load(&fallback, Guest::default().build(), &LoadLimits::default(), Arc::new(Ports::default())).await;
+    assert!(loaded.is_ok());
+}

@@ -1,0 +1,42 @@
+//! The sandbox from the outside: what it refuses to load, how it ends a guest that misbehaves, what reaches the host.
+//!
+//! The guests are a few instructions each, so that a test shows the whole attack.
+
+mod code;
+mod faults;
+mod hostcalls;
+mod load;
+mod ports;
+mod snapshot;
+mod warm;
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use operetta_core::{
+    ports::Reconciler,
+    request::{Action, Failure},
+};
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+use ports::{Ports, request};
+
+/// One engine for all tests of the process, as in the host.
+fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| Engine::new(&EngineConfig::default()).expect("an engine"))
+}
+
+/// A plugin with a tight memory limit and this deadline.
+async fn reconciler(guest: Guest, ports: &Arc<Ports>, timeout: Duration) -> PluginReconciler {
+    let plugin = Plugin::load(engine(), guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+    let limits = CallLimits { memory_bytes: 16 << 20, timeout, ..CallLimits::default() };
+    PluginReconciler::new(Arc::new(plugin), ports.gate(), limits)
+}
+
+/// Loads the guest and reconciles once, within ten seconds.
+async fn run(guest: Guest, ports: &Arc<Ports>) -> Result<Action, Failure> {
+    reconciler(guest, ports, Duration::from_secs(10)).await.reconcile(&request("a")).await
+}

@@ -1,0 +1,118 @@
+//! What stands where the API server, the recorder and the log would be.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use operetta_core::{
+    gate::{Gate, GateLimits},
+    kind::GroupVersionKind,
+    object::{ManagedFields, Object, ObjectKey},
+    operation::{Operation, Reply},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    raw::{RawRequest, RawResponse, Target},
+    request::ReconcileRequest,
+    status::ApiError,
+};
+
+/// Answers every call with the same thing, after a pause, and keeps what it was asked.
+pub struct Ports {
+    pub answer: Result<Reply, ApiError>,
+    pub pause: Option<Duration>,
+    pub operations: Mutex<Vec<Operation>>,
+    pub events: Mutex<Vec<EventNote>>,
+    pub records: Mutex<Vec<LogRecord>>,
+    /// Calls under way now, and the most there ever were.
+    pub running: AtomicU32,
+    pub most: AtomicU32,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self {
+            answer: Ok(Reply::Object(Arc::new(pod("a")))),
+            pause: Some(Duration::ZERO),
+            operations: Mutex::default(),
+            events: Mutex::default(),
+            records: Mutex::default(),
+            running: AtomicU32::new(0),
+            most: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Ports {
+    pub fn failing(error: ApiError) -> Self {
+        Self { answer: Err(error), ..Self::default() }
+    }
+
+    /// None never answers.
+    pub fn slow(pause: Option<Duration>) -> Self {
+        Self { pause, ..Self::default() }
+    }
+
+    pub fn gate(self: &Arc<Self>) -> Arc<Gate> {
+        let limits = GateLimits { call_timeout: Duration::from_secs(3600), ..GateLimits::default() };
+        Gate::new(self.clone(), self.clone(), self.clone(), r#"{"replicas":3}"#.into(), limits)
+    }
+
+    pub fn lines(&self) -> Vec<(LogLevel, String)> {
+        self.records.lock().expect("lock").iter().map(|record| (record.level, record.message.clone())).collect()
+    }
+}
+
+#[async_trait]
+impl ObjectApi for Ports {
+    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        self.operations.lock().expect("lock").push(operation);
+        match self.pause {
+            Some(Duration::ZERO) => {}
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => std::future::pending().await,
+        }
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        self.answer.clone()
+    }
+
+    async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+        let body = format!("{request} {}", request.body.as_deref().unwrap_or_default());
+        Ok(RawResponse { status: 200, content_type: "text/plain".into(), retry_after_seconds: Some(7), body })
+    }
+}
+
+impl EventSink for Ports {
+    fn emit(&self, note: EventNote) {
+        self.events.lock().expect("lock").push(note);
+    }
+}
+
+impl LogSink for Ports {
+    fn enabled(&self, level: LogLevel) -> bool {
+        level <= LogLevel::Info
+    }
+
+    fn write(&self, record: LogRecord) {
+        self.records.lock().expect("lock").push(record);
+    }
+}
+
+pub fn pod(name: &str) -> Object {
+    let text = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"n"}}}}"#);
+    Object::from_json(&text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop).expect("a pod")
+}
+
+pub fn request(name: &str) -> ReconcileRequest {
+    ReconcileRequest {
+        controller: "c".into(),
+        key: ObjectKey::namespaced("n", name),
+        retries: 2,
+        reconcile_id: "id-1".into(),
+    }
+}

@@ -1,0 +1,57 @@
+//! Components as they are after their start.
+
+use std::sync::Arc;
+
+use operetta_core::{
+    ports::Reconciler,
+    request::{Action, Failure},
+};
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{CallLimits, LoadLimits, Plugin, PluginReconciler, SnapshotError};
+
+use crate::{
+    engine,
+    ports::{Ports, request},
+};
+
+/// Answers `retry` with the byte at 512: `?` unless `init` has run in its memory.
+fn guest(init: &str) -> Guest {
+    Guest::default()
+        .with(&format!(r#"(global $ready (mut i32) (i32.const 0)) (func (export "init") {init})"#))
+        .reconcile(
+            "(if (i32.eqz (global.get $ready)) (then (i32.store8 (i32.const 512) (i32.const 63))))
+             (call $retry (i32.const 512) (i32.const 1))",
+        )
+}
+
+async fn snapshot(component: &[u8], function: &str) -> Result<Vec<u8>, SnapshotError> {
+    operetta_wasm::snapshot(engine(), component, function, Arc::new(Ports::default())).await
+}
+
+async fn reconcile(component: Vec<u8>) -> Result<Action, Failure> {
+    let ports = Arc::new(Ports::default());
+    let plugin = Plugin::load(engine(), component, &LoadLimits::default(), ports.clone()).await.expect("loads");
+    PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()).reconcile(&request("a")).await
+}
+
+#[tokio::test]
+async fn memory_and_globals_are_as_after_the_initialisation_in_each_instance() {
+    let guest = guest("(i32.store8 (i32.const 512) (i32.const 33)) (global.set $ready (i32.const 1))");
+    let plain = guest.build_in("guest-with-init");
+    assert_eq!(reconcile(plain.clone()).await, Err(Failure::Retry("?".into())));
+    let after = snapshot(&plain, "init").await.expect("a snapshot");
+    for _ in 0..3 {
+        assert_eq!(reconcile(after.clone()).await, Err(Failure::Retry("!".into())));
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_snapshotted_is_told_why() {
+    let of = |init: &str| guest(init).build_in("guest-with-init");
+    let error = snapshot(&of("unreachable"), "init").await.expect_err("trapped");
+    assert!(matches!(&error, SnapshotError::Failed(what) if what.to_string().contains("unreachable")), "{error}");
+    let error = snapshot(&of(""), "start").await.expect_err("no such function");
+    assert!(matches!(&error, SnapshotError::Unsupported(what) if what.contains("\"start\"")), "{error}");
+    let error = snapshot(b"no wasm", "init").await.expect_err("no wasm");
+    assert!(matches!(error, SnapshotError::Unsupported(_)), "{error}");
+}

@@ -1,0 +1,151 @@
+//! Instances that are kept: what survives, for how long, and what ends them.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use operetta_core::{
+    ports::Reconciler,
+    request::{Action, Failure, Fault},
+};
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler, WarmLimits};
+
+use crate::{
+    engine,
+    ports::{Ports, request},
+};
+
+/// Counts the reconciles of its instance in memory and answers `retry` with the count as one digit. A name that begins
+/// with `t` traps, `s` spins, `g` grows by 1 MiB, `m` takes more memory than there is.
+fn counting() -> Guest {
+    Guest::default().reconcile(
+        "(local $first i32)
+         (i32.store8 (i32.const 512) (i32.add (i32.load8_u (i32.const 512)) (i32.const 1)))
+         (local.set $first (i32.load8_u (local.get $name)))
+         (if (i32.eq (local.get $first) (i32.const 116)) (then unreachable))
+         (if (i32.eq (local.get $first) (i32.const 115)) (then (call $spin)))
+         (if (i32.eq (local.get $first) (i32.const 103)) (then (drop (memory.grow (i32.const 16)))))
+         (if (i32.eq (local.get $first) (i32.const 109)) (then
+           (if (i32.eq (memory.grow (i32.const 1024)) (i32.const -1)) (then unreachable))))
+         (i32.store8 (i32.const 513) (i32.add (i32.load8_u (i32.const 512)) (i32.const 48)))
+         (call $retry (i32.const 513) (i32.const 1))",
+    )
+}
+
+async fn load(engine: &Engine, guest: Guest, warm: Option<WarmLimits>) -> PluginReconciler {
+    let ports = Arc::new(Ports::default());
+    let plugin = Plugin::load(engine, guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+    let limits = CallLimits { memory_bytes: 16 << 20, timeout: Duration::from_millis(500), ..CallLimits::default() };
+    let reconciler = PluginReconciler::new(Arc::new(plugin), ports.gate(), limits);
+    match warm {
+        Some(warm) => reconciler.keep_warm(warm),
+        None => reconciler,
+    }
+}
+
+/// The counts that reconciles of these names give; `!` for a fault.
+async fn counts(reconciler: &PluginReconciler, names: &[&str]) -> String {
+    let mut counts = String::new();
+    for name in names {
+        match reconciler.reconcile(&request(name)).await {
+            Err(Failure::Retry(count)) => counts += &count,
+            Err(Failure::Fault(_)) => counts += "!",
+            other => panic!("{other:?}"),
+        }
+    }
+    counts
+}
+
+#[tokio::test]
+async fn memory_survives_where_the_plugin_asks_for_it_and_only_there() {
+    let fresh = load(engine(), counting(), None).await;
+    assert_eq!(counts(&fresh, &["a"; 5]).await, "11111");
+    let warm = load(engine(), counting(), Some(WarmLimits::default())).await;
+    assert_eq!(counts(&warm, &["a"; 5]).await, "12345");
+}
+
+#[tokio::test]
+async fn an_instance_serves_no_more_reconciles_than_its_bound() {
+    let limits = WarmLimits { max_calls: 3, ..WarmLimits::default() };
+    assert_eq!(counts(&load(engine(), counting(), Some(limits)).await, &["a"; 8]).await, "12312312");
+}
+
+#[tokio::test]
+async fn an_instance_that_has_grown_too_much_is_not_used_again() {
+    let limits = WarmLimits { max_memory_growth_bytes: 2 << 20, ..WarmLimits::default() };
+    let reconciler = load(engine(), counting(), Some(limits)).await;
+    assert_eq!(counts(&reconciler, &["a", "g", "g", "g", "a", "a"]).await, "123412");
+}
+
+#[tokio::test]
+async fn a_trap_a_deadline_and_a_refused_allocation_end_the_instance() {
+    let reconciler = load(engine(), counting(), Some(WarmLimits::default())).await;
+    for culprit in ["trap", "spin", "memory"] {
+        assert_eq!(counts(&reconciler, &["a", "a", culprit, "a", "a", "trap"]).await, "12!12!", "{culprit}");
+    }
+}
+
+#[tokio::test]
+async fn deadline_and_memory_limit_hold_for_each_call_of_a_warm_instance() {
+    let reconciler = load(engine(), counting(), Some(WarmLimits::default())).await;
+    // Older than one deadline, yet each call has its own.
+    let started = Instant::now();
+    let mut expected = 1;
+    while started.elapsed() < Duration::from_millis(700) {
+        assert_eq!(counts(&reconciler, &["a"]).await, char::from(b'0' + expected).to_string());
+        expected += 1;
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    let limit = Duration::from_millis(500);
+    let ended = reconciler.reconcile(&request("spin")).await;
+    assert_eq!(ended, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    assert_eq!(counts(&reconciler, &["a"]).await, "1");
+    let ended = reconciler.reconcile(&request("memory")).await;
+    assert_eq!(ended, Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes: 16 << 20 })));
+    // 1 MiB at a time, over several calls: the limit counts what the instance has.
+    let growing = counts(&reconciler, &["g"; 20]).await;
+    assert!(!growing.contains('!'), "the guest copes with a refusal: {growing}");
+}
+
+#[tokio::test]
+async fn an_instance_that_nothing_asks_for_ends() {
+    let limits = WarmLimits { max_idle: Duration::from_millis(200), ..WarmLimits::default() };
+    let engine = Engine::new(&EngineConfig { concurrent_calls: 2, ..EngineConfig::default() }).expect("an engine");
+    let reconciler = load(&engine, counting(), Some(limits)).await;
+    assert_eq!(counts(&reconciler, &["a", "a"]).await, "12");
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(counts(&reconciler, &["a", "a"]).await, "12");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn warm_instances_of_some_plugins_leave_slots_to_others() {
+    let engine = Engine::new(&EngineConfig { concurrent_calls: 2, ..EngineConfig::default() }).expect("an engine");
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        let reconciler = load(&engine, counting(), Some(WarmLimits::default())).await;
+        assert_eq!(counts(&reconciler, &["a"]).await, "1");
+        all.push(reconciler);
+    }
+    let last = load(&engine, Guest::default(), None).await;
+    let done = tokio::time::timeout(Duration::from_secs(10), last.reconcile(&request("a"))).await;
+    assert_eq!(done.expect("a slot is left"), Ok(Action::Done));
+    assert_eq!(counts(&all[0], &["a"]).await, "2", "the first is kept");
+}
+
+#[tokio::test]
+async fn what_a_warm_guest_said_before_is_not_blamed_for_its_end() {
+    let ports = Arc::new(Ports::default());
+    let guest = Guest::default().text("thread 'main' panicked at a.rs:1:1:\nboom\n").reconcile(
+        "(if (i32.eq (i32.load8_u (local.get $name)) (i32.const 116)) (then unreachable))
+         (call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256))
+         i32.const 16",
+    );
+    let plugin = Plugin::load(engine(), guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+    let reconciler = PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default());
+    let reconciler = reconciler.keep_warm(WarmLimits::default());
+    assert_eq!(reconciler.reconcile(&request("a")).await, Ok(Action::Done));
+    let ended = reconciler.reconcile(&request("t")).await.expect_err("trapped").to_string();
+    assert!(ended.ends_with("that said nothing"), "{ended}");
+}

@@ -1,0 +1,100 @@
+//! What the SDK's builder says is what the host reads; and the SDK's copy of the contract is the contract.
+
+use std::time::Duration;
+
+use operetta_core::manifest::{Manifest, Mapping as CoreMapping, Namespaces, PredicateName};
+use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use operetta_sdk::{
+    Action, Context, Controller, Error, GroupVersionKind, Mapping, Plugin, Predicate, RateLimiter, Request, Source,
+};
+
+fn by_key(_: &Context, _: &Request) -> Result<Action, Error> {
+    Ok(Action::done())
+}
+
+fn by_object(_: &Context, _: ConfigMap) -> Result<Action, Error> {
+    Ok(Action::done())
+}
+
+fn read(plugin: &Plugin) -> Manifest {
+    Manifest::parse(&plugin.manifest()).expect("the host reads it")
+}
+
+#[test]
+fn the_function_s_argument_says_what_is_reconciled() {
+    let manifest = read(&Plugin::new().controller(Controller::new("map", by_object)));
+    assert_eq!((&*manifest.controllers[0].for_.api_version, &*manifest.controllers[0].for_.kind), ("v1", "ConfigMap"));
+    assert_eq!((manifest.controllers[0].workers, manifest.controllers[0].resync_seconds), (1, 0));
+    assert_eq!(manifest.controllers[0].rate_limiter, None);
+}
+
+#[test]
+fn everything_that_is_said_reaches_the_host() {
+    let controller = Controller::new("full", by_key)
+        .for_source(Source::of::<ConfigMap>().labels("a=b").fields("metadata.name=c"))
+        .owns::<Secret>()
+        .owns_source(Source::of::<Pod>().predicate(Predicate::LabelsChanged))
+        .watches(Source::of::<Pod>(), Mapping::field_path(".spec.nodeName"))
+        .watches(Source::of::<Secret>(), Mapping::field_paths(".a.b", ".a.c"))
+        .watches(Source::of::<Secret>(), Mapping::same_name())
+        .watches(Source::of::<Secret>(), Mapping::all_owners())
+        .workers(3)
+        .resync(Duration::from_millis(1_500))
+        .rate_limiter(RateLimiter::default().backoff(Duration::from_secs(1), Duration::from_secs(60)).bucket(1, 2))
+        .own_namespace()
+        .event_filter(Predicate::ResourceVersionChanged);
+    let plugin = Plugin::new().controller(controller).index::<Pod>("node", ".spec.nodeName");
+    let plugin = plugin.index_by_controller::<Pod>("owner", GroupVersionKind::new("apps/v1", "ReplicaSet"));
+    let manifest = read(&plugin);
+    let controller = &manifest.controllers[0];
+    assert_eq!(controller.for_.label_selector.as_deref(), Some("a=b"));
+    assert_eq!(controller.for_.field_selector.as_deref(), Some("metadata.name=c"));
+    assert_eq!(controller.for_.namespaces, Namespaces::Own);
+    assert_eq!(controller.owns.iter().map(|source| &*source.kind).collect::<Vec<_>>(), ["Secret", "Pod"]);
+    assert_eq!(controller.owns[1].predicates, [PredicateName::LabelsChanged, PredicateName::ResourceVersionChanged]);
+    let path = |path: &str, namespace: Option<&str>| CoreMapping::FieldPath {
+        path: path.to_owned(),
+        namespace_path: namespace.map(str::to_owned),
+    };
+    assert_eq!(
+        controller.watches.iter().map(|watch| watch.map.clone()).collect::<Vec<_>>(),
+        [
+            path(".spec.nodeName", None),
+            path(".a.b", Some(".a.c")),
+            CoreMapping::SameName {},
+            CoreMapping::Owner { all_owners: true }
+        ]
+    );
+    assert!(controller.watches.iter().all(|watch| watch.source.namespaces == Namespaces::Own));
+    assert_eq!((controller.workers, controller.resync_seconds), (3, 2));
+    let limiter = controller.rate_limiter.expect("said");
+    assert_eq!((limiter.base_delay_ms, limiter.max_delay_ms, limiter.qps, limiter.burst), (1_000, 60_000, 1, 2));
+    assert_eq!((&*manifest.indexes[0].name, manifest.indexes[0].path.as_deref()), ("node", Some(".spec.nodeName")));
+    let owner = manifest.indexes[1].controller.as_ref().expect("said");
+    assert_eq!((&*owner.api_version, &*owner.kind), ("apps/v1", "ReplicaSet"));
+}
+
+#[test]
+#[should_panic(expected = "does not say what it reconciles")]
+fn a_controller_that_does_not_say_what_it_reconciles_is_refused() {
+    let _ = Plugin::new().controller(Controller::new("c", by_key)).manifest();
+}
+
+#[test]
+#[should_panic(expected = "is for v1 Pod, but its function takes v1 ConfigMap")]
+fn a_controller_that_says_two_kinds_is_refused() {
+    let _ = Plugin::new().controller(Controller::new("c", by_object).for_::<Pod>()).manifest();
+}
+
+#[test]
+fn the_conformance_plugin_s_manifest_is_one_that_the_host_reads() {
+    let manifest = read(&crate::plugin());
+    assert_eq!((&*manifest.controllers[0].name, manifest.controllers[0].workers), ("cases", 4));
+    assert_eq!(manifest.indexes[0].name, "colour");
+}
+
+#[test]
+fn the_sdk_s_copy_of_the_contract_is_the_contract() {
+    let (copy, contract) = (include_str!("../../wit/controller.wit"), include_str!("../../../../wit/controller.wit"));
+    assert_eq!(copy, contract, "copy wit/controller.wit to plugins/sdk-rust/wit/");
+}

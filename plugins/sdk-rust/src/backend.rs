@@ -1,0 +1,57 @@
+//! The seam between the SDK and what serves it: the host's imports in a guest, the test kit natively. Objects cross it
+//! as JSON text, exactly as they cross the contract.
+
+use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, WriteOptions};
+use crate::{ApiError, EventType, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
+
+/// A patch that is ready to be sent.
+pub(crate) struct PatchRequest<'a> {
+    pub(crate) subresource: Option<&'a str>,
+    pub(crate) kind: PatchType,
+    pub(crate) body: &'a str,
+    pub(crate) force: bool,
+    pub(crate) options: &'a WriteOptions,
+}
+
+/// An event that is ready to be sent.
+pub(crate) struct EventRequest<'a> {
+    pub(crate) regarding: &'a GroupVersionKind,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) uid: Option<&'a str>,
+    pub(crate) kind: EventType,
+    pub(crate) reason: &'a str,
+    pub(crate) action: &'a str,
+    pub(crate) note: &'a str,
+}
+
+/// One function for each import of the contract.
+pub(crate) trait Backend: Send + Sync {
+    fn get(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read) -> Result<String, ApiError>;
+    fn list(&self, kind: &GroupVersionKind, options: &ListOptions) -> Result<Page<String>, ApiError>;
+    fn create(
+        &self,
+        kind: &GroupVersionKind,
+        namespace: Option<&str>,
+        object: &str,
+        options: &WriteOptions,
+    ) -> Result<String, ApiError>;
+    fn update(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        object: &str,
+        options: &WriteOptions,
+    ) -> Result<String, ApiError>;
+    fn update_status(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        object: &str,
+        options: &WriteOptions,
+    ) -> Result<String, ApiError>;
+    fn patch(&self, kind: &GroupVersionKind, key: &ObjectKey, patch: &PatchRequest<'_>) -> Result<String, ApiError>;
+    fn delete(&self, kind: &GroupVersionKind, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError>;
+    fn raw(&self, request: &RawRequest) -> RawResponse;
+    fn event(&self, event: &EventRequest<'_>);
+    fn config(&self) -> String;
+}

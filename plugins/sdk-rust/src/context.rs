@@ -1,0 +1,289 @@
+//! What a reconciler works with: the API server under the identity of the plugin's ServiceAccount, events, and the
+//! plugin's configuration.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use crate::backend::{Backend, EventRequest, PatchRequest};
+use crate::json::{decode, encode, with_type};
+use crate::options::{DeleteOptions, ListOptions, Page, Patch, PatchType, Read, WriteOptions};
+use crate::{ApiError, DynamicApi, Error, GroupVersionKind, Kind, Object, ObjectKey, Request, ResultExt};
+
+/// The Event's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// Something happened as it should.
+    Normal,
+    /// Something did not.
+    Warning,
+}
+
+/// The world of one reconcile.
+///
+/// Reads come from the host's cache unless they are called live; they see this plugin's own writes at once. Writes go
+/// to the API server under the identity of the plugin's ServiceAccount.
+pub struct Context {
+    pub(crate) backend: Served,
+    pub(crate) request: Request,
+}
+
+/// Who serves the calls. In a guest it is known to the compiler, which leaves out every import that is not used.
+#[cfg(target_arch = "wasm32")]
+pub(crate) type Served = crate::guest::Host;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) type Served = std::sync::Arc<dyn Backend>;
+
+/// Not-found as `None`.
+pub(crate) fn found<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match result {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Context {
+    /// The request that is being reconciled: its key, how often it failed before, and the reconcile's id.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Reads an object from the cache.
+    ///
+    /// # Errors
+    /// [`ApiError`], not-found among them.
+    pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
+        self.read(&GroupVersionKind::of::<T>(), &key.into(), Read::Cached)
+    }
+
+    /// Reads an object from the API server.
+    ///
+    /// # Errors
+    /// [`ApiError`], not-found among them.
+    pub fn get_live<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
+        self.read(&GroupVersionKind::of::<T>(), &key.into(), Read::Live)
+    }
+
+    /// Reads an object from the cache; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`ApiError`], but not not-found.
+    pub fn get_opt<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<Option<T>, ApiError> {
+        found(self.get(key))
+    }
+
+    /// Reads every page of a list.
+    ///
+    /// # Errors
+    /// [`ApiError`]: bad-request if a selector does not parse or an index is not declared, expired if the list of a
+    /// live read went out of date between two pages.
+    pub fn list<T: Kind>(&self, options: ListOptions) -> Result<Vec<T>, ApiError> {
+        self.list_all(&GroupVersionKind::of::<T>(), options)
+    }
+
+    /// Reads one page of a list.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub fn list_page<T: Kind>(&self, options: &ListOptions) -> Result<Page<T>, ApiError> {
+        self.read_page(&GroupVersionKind::of::<T>(), options)
+    }
+
+    /// Creates an object and returns it as stored.
+    ///
+    /// # Errors
+    /// [`ApiError`]: already-exists, or invalid with its causes.
+    pub fn create<T: Object>(&self, object: &T) -> Result<T, ApiError> {
+        self.create_with(object, &WriteOptions::default())
+    }
+
+    /// Creates an object with options.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+        let kind = object.group_version_kind();
+        if object.name().is_empty() && object.meta().generate_name.is_none() {
+            return Err(unnamed(&kind));
+        }
+        decode(&kind, &self.backend.create(&kind, object.namespace(), &encode(object)?, options)?)
+    }
+
+    /// Replaces an object and returns it as stored; its status stays. Fields that the type does not know are lost: patch
+    /// where that matters.
+    ///
+    /// # Errors
+    /// [`ApiError`]: conflict if the object has changed since it was read, not-found, invalid.
+    pub fn update<T: Object>(&self, object: &T) -> Result<T, ApiError> {
+        self.update_with(object, &WriteOptions::default())
+    }
+
+    /// Replaces an object with options.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub fn update_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+        let kind = object.group_version_kind();
+        decode(&kind, &self.backend.update(&kind, &named(object)?, &encode(object)?, options)?)
+    }
+
+    /// Replaces an object's status, through the status subresource, and returns the object as stored.
+    ///
+    /// # Errors
+    /// [`ApiError`]: conflict if the object has changed since it was read; not-found also if the kind has no status
+    /// subresource.
+    pub fn update_status<T: Object>(&self, object: &T) -> Result<T, ApiError> {
+        self.update_status_with(object, &WriteOptions::default())
+    }
+
+    /// Replaces an object's status with options.
+    ///
+    /// # Errors
+    /// As [`update_status`](Self::update_status).
+    pub fn update_status_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+        let kind = object.group_version_kind();
+        decode(&kind, &self.backend.update_status(&kind, &named(object)?, &encode(object)?, options)?)
+    }
+
+    /// Patches the object of this key and returns it as stored.
+    ///
+    /// # Errors
+    /// [`ApiError`]: not-found, invalid, and conflict if an apply meets another manager's field.
+    pub fn patch<T: Kind>(&self, key: impl Into<ObjectKey>, patch: Patch) -> Result<T, ApiError> {
+        self.send_patch(&GroupVersionKind::of::<T>(), &key.into(), patch)
+    }
+
+    /// Deletes this very object: if it carries a uid, a successor of the same name is left alone. Returns once the API
+    /// server has accepted it; the object may live on until its finalizers are gone.
+    ///
+    /// # Errors
+    /// [`ApiError`]: not-found, and conflict if the name now belongs to another object.
+    pub fn delete(&self, object: &impl Object) -> Result<(), ApiError> {
+        let options = DeleteOptions { uid: object.uid().map(str::to_owned), ..DeleteOptions::default() };
+        self.backend.delete(&object.group_version_kind(), &named(object)?, &options)
+    }
+
+    /// Deletes whatever object has this key.
+    ///
+    /// # Errors
+    /// [`ApiError`]: not-found, and conflict if a precondition does not hold.
+    pub fn delete_key<T: Kind>(&self, key: impl Into<ObjectKey>, options: &DeleteOptions) -> Result<(), ApiError> {
+        self.send_delete(&GroupVersionKind::of::<T>(), &key.into(), options)
+    }
+
+    /// Reads, patches and deletions of a kind that is known at run time only.
+    pub fn dynamic(&self, kind: &GroupVersionKind) -> DynamicApi<'_> {
+        DynamicApi { context: self, kind: kind.clone() }
+    }
+
+    /// Records an event about an object, as `kubectl describe` shows it. It returns at once and cannot fail: the host
+    /// writes events in the background, aggregated and rate limited.
+    pub fn event(&self, object: &impl Object, kind: EventType, reason: &str, note: &str) {
+        self.event_with_action(object, kind, reason, "", note);
+    }
+
+    /// Records an event that also says what was done, e.g. `Update`.
+    pub fn event_with_action(&self, object: &impl Object, kind: EventType, reason: &str, action: &str, note: &str) {
+        self.backend.event(&EventRequest {
+            regarding: &object.group_version_kind(),
+            key: &object.key(),
+            uid: object.uid(),
+            kind,
+            reason,
+            action,
+            note,
+        });
+    }
+
+    /// The Plugin object's `spec.config`; an empty object if there is none.
+    ///
+    /// # Errors
+    /// A terminal error if it does not fit the type: reconciling again cannot cure it.
+    pub fn config<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(&self.backend.config()).context("the plugin's config").terminal()
+    }
+
+    pub(crate) fn read<T: DeserializeOwned>(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        read: Read,
+    ) -> Result<T, ApiError> {
+        decode(kind, &self.read_text(kind, key, read)?)
+    }
+
+    pub(crate) fn read_text(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read) -> Result<String, ApiError> {
+        self.backend.get(kind, key, read)
+    }
+
+    pub(crate) fn send_delete(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        self.backend.delete(kind, key, options)
+    }
+
+    pub(crate) fn read_page<T: DeserializeOwned>(
+        &self,
+        kind: &GroupVersionKind,
+        options: &ListOptions,
+    ) -> Result<Page<T>, ApiError> {
+        let Page { items, resource_version, continue_token } = self.backend.list(kind, options)?;
+        let items = items.iter().map(|item| decode(kind, item)).collect::<Result<_, _>>()?;
+        Ok(Page { items, resource_version, continue_token })
+    }
+
+    pub(crate) fn list_all<T: DeserializeOwned>(
+        &self,
+        kind: &GroupVersionKind,
+        mut options: ListOptions,
+    ) -> Result<Vec<T>, ApiError> {
+        let mut items = Vec::new();
+        loop {
+            let page = self.read_page(kind, &options)?;
+            items.extend(page.items);
+            options.continue_token = page.continue_token;
+            if options.continue_token.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+
+    pub(crate) fn send_patch<T: DeserializeOwned>(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        patch: Patch,
+    ) -> Result<T, ApiError> {
+        let Patch { kind: patch_type, body, force, subresource, options } = patch;
+        let mut body =
+            body.map_err(|error| ApiError::malformed(format!("the patch cannot be written as JSON: {error}")))?;
+        if patch_type == PatchType::Apply {
+            body = with_type(body, kind)?;
+        }
+        let subresource = subresource.as_deref();
+        let request = PatchRequest { subresource, kind: patch_type, body: &body, force, options: &options };
+        decode(kind, &self.backend.patch(kind, key, &request)?)
+    }
+}
+
+/// The key of an object that is to be sent: it must have a name.
+fn named(object: &impl Object) -> Result<ObjectKey, ApiError> {
+    if object.name().is_empty() {
+        return Err(unnamed(&object.group_version_kind()));
+    }
+    Ok(object.key())
+}
+
+fn unnamed(kind: &GroupVersionKind) -> ApiError {
+    ApiError::malformed(format!("this {kind} has no metadata.name"))
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("request", &self.request).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,264 @@
+//! The guest's side of the contract: what wit-bindgen makes of wit/controller.wit, the [`Backend`] over its imports, and
+//! its exports. The one module with unsafe code, all of it generated.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use bindings::operetta::controller::{config, events, log, objects, raw, types};
+
+use crate::action::Next;
+use crate::backend::{Backend, EventRequest, PatchRequest};
+use crate::logging::{Forward, Level, Pair, Sink, panic_text};
+use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, Selection, WriteOptions};
+use crate::{
+    Action, ApiError, ApiErrorKind, Cause, Context, EventType, GroupVersionKind, ObjectKey, Plugin, RawRequest,
+    RawResponse, Request, Status,
+};
+
+#[allow(
+    unsafe_code,
+    missing_docs,
+    missing_debug_implementations,
+    unused_qualifications,
+    clippy::allow_attributes_without_reason,
+    reason = "wit-bindgen generates this module; it is unsafe by nature and has no comments of ours"
+)]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "wit",
+        world: "plugin",
+        pub_export_macro: true,
+        default_bindings_module: "operetta_sdk::__private::bindings",
+        runtime_path: "operetta_sdk::__private::wit_bindgen::rt",
+    });
+}
+
+use bindings::exports::operetta::controller::reconciler as exported;
+
+/// Serves the contract's `describe`.
+pub fn describe(plugin: fn() -> Plugin) -> String {
+    start();
+    plugin().manifest()
+}
+
+/// Serves the contract's `reconcile`.
+///
+/// # Errors
+/// What the author's function returned.
+pub fn reconcile(plugin: fn() -> Plugin, request: exported::Request) -> Result<exported::Action, exported::Failure> {
+    start();
+    let exported::Request { controller, key, retries, reconcile_id } = request;
+    let key = ObjectKey { namespace: key.namespace.filter(|namespace| !namespace.is_empty()), name: key.name };
+    let request = Request { controller, key, retries, reconcile_id };
+    match plugin().reconcile(&Context { backend: Host, request }) {
+        Ok(Action(Next::Done)) => Ok(exported::Action::Done),
+        Ok(Action(Next::Requeue)) => Ok(exported::Action::Requeue),
+        Ok(Action(Next::RequeueAfterMs(delay))) => Ok(exported::Action::RequeueAfterMs(delay)),
+        Err(error) if error.is_terminal() => Err(exported::Failure::Terminal(error.to_string())),
+        Err(error) => Err(exported::Failure::Retry(error.to_string())),
+    }
+}
+
+/// Sends the logs to the host, and panics with them. An instance that the host uses twice has done so already: then the
+/// calls fail, or change nothing.
+fn start() {
+    std::panic::set_hook(Box::new(tell_panic));
+    let _ = tracing::subscriber::set_global_default(Forward::new(Log::default()));
+    #[cfg(feature = "log")]
+    {
+        static LOGGER: std::sync::OnceLock<crate::logging::LogForward<Log>> = std::sync::OnceLock::new();
+        if ::log::set_logger(LOGGER.get_or_init(|| crate::logging::LogForward(Log::default()))).is_ok() {
+            ::log::set_max_level(::log::LevelFilter::Trace);
+        }
+    }
+}
+
+/// A panic becomes a trap, which says nothing: its message and place go to the log, and once to stderr, of which the host
+/// tells the end with the trap.
+fn tell_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let text = panic_text(panic.payload_as_str(), panic.location());
+    log::write(log::Level::Error, &text, &[]);
+    eprintln!("{text}");
+}
+
+/// The log import. The host is asked once for each level.
+#[derive(Default)]
+struct Log {
+    /// Bit `level`: it is known. Bit `level` of `enabled`: it is kept.
+    known: AtomicU8,
+    enabled: AtomicU8,
+}
+
+impl Sink for Log {
+    fn enabled(&self, level: Level) -> bool {
+        let bit = 1 << level as u8;
+        if self.known.load(Ordering::Relaxed) & bit == 0 {
+            if log::enabled(log_level(level)) {
+                self.enabled.fetch_or(bit, Ordering::Relaxed);
+            }
+            self.known.fetch_or(bit, Ordering::Relaxed);
+        }
+        self.enabled.load(Ordering::Relaxed) & bit != 0
+    }
+
+    fn write(&self, level: Level, message: &str, fields: Vec<Pair>) {
+        log::write(log_level(level), message, &fields);
+    }
+}
+
+fn log_level(level: Level) -> log::Level {
+    match level {
+        Level::Error => log::Level::Error,
+        Level::Warn => log::Level::Warn,
+        Level::Info => log::Level::Info,
+        Level::Debug => log::Level::Debug,
+        Level::Trace => log::Level::Trace,
+    }
+}
+
+/// The imports of `objects`, `raw`, `events` and `config`.
+#[derive(Clone, Copy)]
+pub(crate) struct Host;
+
+impl Backend for Host {
+    fn get(&self, kind: &GroupVersionKind, key: &ObjectKey, from: Read) -> Result<String, ApiError> {
+        Ok(objects::get(&wit_kind(kind), &wit_key(key), read(from))?)
+    }
+
+    fn list(&self, kind: &GroupVersionKind, options: &ListOptions) -> Result<Page<String>, ApiError> {
+        let options = objects::ListOptions {
+            namespace: options.namespace.clone(),
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+            selection: match &options.selection {
+                Selection::All => objects::Selection::All,
+                Selection::Index { name, value } => objects::Selection::ByIndex((name.clone(), value.clone())),
+                Selection::Owner(uid) => objects::Selection::ByOwner(uid.clone()),
+            },
+            limit: options.page_size,
+            continue_token: options.continue_token.clone(),
+            read: read(options.read),
+            projection: options.projection.clone(),
+        };
+        let objects::Page { items, resource_version, continue_token } = objects::list(&wit_kind(kind), &options)?;
+        Ok(Page { items, resource_version, continue_token })
+    }
+
+    fn create(
+        &self,
+        kind: &GroupVersionKind,
+        namespace: Option<&str>,
+        object: &str,
+        options: &WriteOptions,
+    ) -> Result<String, ApiError> {
+        Ok(objects::create(&wit_kind(kind), namespace, object, &wit_write(options))?)
+    }
+
+    fn update(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        object: &str,
+        options: &WriteOptions,
+    ) -> Result<String, ApiError> {
+        Ok(objects::update(&wit_kind(kind), &wit_key(key), object, &wit_write(options))?)
+    }
+
+    fn update_status(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        object: &str,
+        options: &WriteOptions,
+    ) -> Result<String, ApiError> {
+        Ok(objects::update_status(&wit_kind(kind), &wit_key(key), object, &wit_write(options))?)
+    }
+
+    fn patch(&self, kind: &GroupVersionKind, key: &ObjectKey, patch: &PatchRequest<'_>) -> Result<String, ApiError> {
+        let text = patch.body.to_owned();
+        let body = match patch.kind {
+            PatchType::Merge => objects::PatchBody::Merge(text),
+            PatchType::Json => objects::PatchBody::Json(text),
+            PatchType::Apply => objects::PatchBody::Apply(text),
+        };
+        let options = wit_write(patch.options);
+        Ok(objects::patch(&wit_kind(kind), &wit_key(key), patch.subresource, &body, patch.force, &options)?)
+    }
+
+    fn delete(&self, kind: &GroupVersionKind, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
+        let options = objects::DeleteOptions {
+            uid: options.uid.clone(),
+            resource_version: options.resource_version.clone(),
+            grace_period_seconds: options.grace_period_seconds,
+            propagation: options.propagation.map(|propagation| match propagation {
+                Propagation::Background => objects::Propagation::Background,
+                Propagation::Foreground => objects::Propagation::Foreground,
+                Propagation::Orphan => objects::Propagation::Orphan,
+            }),
+            dry_run: options.dry_run,
+        };
+        Ok(objects::delete(&wit_kind(kind), &wit_key(key), &options)?)
+    }
+
+    fn raw(&self, request: &RawRequest) -> RawResponse {
+        let RawRequest { method, path, query, content_type, accept, body, cached, .. } = request.clone();
+        let request = raw::Request { method, path, query, content_type, accept, body, cached };
+        let raw::Response { status, content_type, retry_after_seconds, body } = raw::send(&request);
+        RawResponse { status, content_type, retry_after_seconds, body }
+    }
+
+    fn event(&self, event: &EventRequest<'_>) {
+        let kind = match event.kind {
+            EventType::Normal => events::Kind::Normal,
+            EventType::Warning => events::Kind::Warning,
+        };
+        let (regarding, key) = (wit_kind(event.regarding), wit_key(event.key));
+        events::emit(&regarding, &key, event.uid, kind, event.reason, event.action, event.note);
+    }
+
+    fn config(&self) -> String {
+        config::get()
+    }
+}
+
+fn wit_kind(kind: &GroupVersionKind) -> types::GroupVersionKind {
+    types::GroupVersionKind { api_version: kind.api_version.clone().into_owned(), kind: kind.kind.clone().into_owned() }
+}
+
+fn wit_key(key: &ObjectKey) -> types::ObjectKey {
+    types::ObjectKey { namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+fn wit_write(options: &WriteOptions) -> objects::WriteOptions {
+    let WriteOptions { dry_run, field_manager, strict } = options.clone();
+    objects::WriteOptions { dry_run, field_manager, strict }
+}
+
+fn read(read: Read) -> objects::Read {
+    match read {
+        Read::Cached => objects::Read::Cached,
+        Read::Live => objects::Read::Live,
+    }
+}
+
+impl From<types::Error> for ApiError {
+    fn from(error: types::Error) -> Self {
+        use types::Error as E;
+        let (kind, status) = match error {
+            E::NotFound(status) => (ApiErrorKind::NotFound, status),
+            E::AlreadyExists(status) => (ApiErrorKind::AlreadyExists, status),
+            E::Conflict(status) => (ApiErrorKind::Conflict, status),
+            E::Invalid(status) => (ApiErrorKind::Invalid, status),
+            E::BadRequest(status) => (ApiErrorKind::BadRequest, status),
+            E::Forbidden(status) => (ApiErrorKind::Forbidden, status),
+            E::Expired(status) => (ApiErrorKind::Expired, status),
+            E::TooManyRequests(status) => (ApiErrorKind::TooManyRequests, status),
+            E::Unavailable(status) => (ApiErrorKind::Unavailable, status),
+            E::TimedOut(status) => (ApiErrorKind::TimedOut, status),
+            E::Other(status) => (ApiErrorKind::Other, status),
+        };
+        let types::Status { code, reason, message, causes, retry_after_seconds } = status;
+        let cause = |types::Cause { reason, message, field }| Cause { reason, message, field };
+        let causes = causes.into_iter().map(cause).collect();
+        Self::with_status(kind, Status { code, reason, message, causes, retry_after_seconds })
+    }
+}

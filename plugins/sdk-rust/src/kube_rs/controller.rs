@@ -1,0 +1,134 @@
+//! Reconcilers as kube-rs's `Controller` has them: `async fn(Arc<Object>, Arc<Data>) -> Result<Action, Error>`.
+
+use std::error::Error as StdError;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::executor::block_on;
+use crate::json::decode;
+use crate::manifest::{Source, Text};
+use crate::options::Read;
+use crate::{Context, Controller, Error, GroupVersionKind, Request};
+
+/// When an object is to be reconciled again (`kube::runtime::controller::Action`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    requeue_after: Option<Duration>,
+}
+
+impl Action {
+    /// After this time, even if nothing changes. A change comes earlier.
+    #[must_use]
+    pub const fn requeue(duration: Duration) -> Self {
+        Self { requeue_after: Some(duration) }
+    }
+
+    /// When something changes.
+    #[must_use]
+    pub const fn await_change() -> Self {
+        Self { requeue_after: None }
+    }
+}
+
+impl From<Action> for crate::Action {
+    fn from(action: Action) -> Self {
+        action.requeue_after.map_or(Self::done(), Self::requeue_after)
+    }
+}
+
+impl Controller {
+    /// A controller with the function and the error policy that `kube::runtime::Controller::run` takes. `data` makes
+    /// what that calls the context; it is made for each reconcile: `|ctx| Data { client: ctx.kube_client() }`.
+    ///
+    /// As in kube-rs, the function is not called for an object that is gone, and the error policy says when an object
+    /// that failed is reconciled again. Such an error is logged; one for which the policy awaits a change is also
+    /// reported as terminal. [`Controller::kube_with_backoff`] leaves the waiting to the host.
+    pub fn kube<K, Data, E, Fut>(
+        name: impl Into<Text>,
+        reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,
+        error_policy: impl Fn(Arc<K>, &E, Arc<Data>) -> Action + 'static,
+        data: impl Fn(&Context) -> Data + 'static,
+    ) -> Self
+    where
+        K: kube::Resource<DynamicType = ()> + DeserializeOwned + 'static,
+        Data: 'static,
+        E: StdError + 'static,
+        Fut: Future<Output = Result<Action, E>> + 'static,
+    {
+        let run = move |ctx: &Context, object: Arc<K>| {
+            let data = Arc::new(data(ctx));
+            let result = block_on(reconcile(Arc::clone(&object), Arc::clone(&data)))?;
+            let error = match result {
+                Ok(action) => return Ok(action.into()),
+                Err(error) => error,
+            };
+            match error_policy(object, &error, data).requeue_after {
+                Some(delay) => {
+                    tracing::error!(error = told(&error), after = ?delay, "the reconcile failed and is tried again");
+                    Ok(crate::Action::requeue_after(delay))
+                }
+                None => Err(Error::terminal(told(&error))),
+            }
+        };
+        Self::of_resource(name, run)
+    }
+
+    /// As [`Controller::kube`], without an error policy: a failed reconcile is reported in the Plugin's status and tried
+    /// again after the rate limiter's delay, which grows with each failure in a row.
+    pub fn kube_with_backoff<K, Data, E, Fut>(
+        name: impl Into<Text>,
+        reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,
+        data: impl Fn(&Context) -> Data + 'static,
+    ) -> Self
+    where
+        K: kube::Resource<DynamicType = ()> + DeserializeOwned + 'static,
+        Data: 'static,
+        E: StdError + 'static,
+        Fut: Future<Output = Result<Action, E>> + 'static,
+    {
+        let run = move |ctx: &Context, object: Arc<K>| {
+            let action = block_on(reconcile(object, Arc::new(data(ctx))))?.map_err(|error| Error::msg(told(&error)))?;
+            Ok(action.into())
+        };
+        Self::of_resource(name, run)
+    }
+
+    fn of_resource<K>(
+        name: impl Into<Text>,
+        run: impl Fn(&Context, Arc<K>) -> Result<crate::Action, Error> + 'static,
+    ) -> Self
+    where
+        K: kube::Resource<DynamicType = ()> + DeserializeOwned + 'static,
+    {
+        let by_request = move |ctx: &Context, request: &Request| {
+            let kind = GroupVersionKind::of_resource::<K>();
+            match ctx.read_text(&kind, &request.key, Read::Cached) {
+                Ok(text) => {
+                    let object = decode(&kind, &text).map_err(|error| Error::from(error).into_terminal())?;
+                    run(ctx, Arc::new(object))
+                }
+                Err(error) if error.is_not_found() => Ok(crate::Action::done()),
+                Err(error) => Err(error.into()),
+            }
+        };
+        Self::new(name, by_request).for_source(Source::resource::<K>())
+    }
+}
+
+/// An error with its causes. Many of kube-rs's say their cause themselves: what is there already is not said again.
+fn told(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            let _infallible = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,120 @@
+//! kube-rs's finalizer helper, with its names and its semantics (`kube::runtime::finalizer`).
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use kube::Api;
+use kube::api::{Patch, PatchParams, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::controller::Action;
+
+/// Why the helper failed.
+#[derive(Debug)]
+pub enum Error<ReconcileErr: StdError + 'static> {
+    /// The branch [`Event::Apply`] failed.
+    ApplyFailed(ReconcileErr),
+    /// The branch [`Event::Cleanup`] failed.
+    CleanupFailed(ReconcileErr),
+    /// The finalizer could not be added.
+    AddFinalizer(kube::Error),
+    /// The finalizer could not be removed.
+    RemoveFinalizer(kube::Error),
+    /// The object has no name.
+    UnnamedObject,
+}
+
+impl<E: StdError + 'static> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ApplyFailed(error) => write!(f, "failed to apply object: {error}"),
+            Self::CleanupFailed(error) => write!(f, "failed to clean up object: {error}"),
+            Self::AddFinalizer(error) => write!(f, "failed to add finalizer: {error}"),
+            Self::RemoveFinalizer(error) => write!(f, "failed to remove finalizer: {error}"),
+            Self::UnnamedObject => f.write_str("object has no name"),
+        }
+    }
+}
+
+impl<E: StdError + 'static> StdError for Error<E> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::ApplyFailed(error) | Self::CleanupFailed(error) => Some(error),
+            Self::AddFinalizer(error) | Self::RemoveFinalizer(error) => Some(error),
+            Self::UnnamedObject => None,
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Event<K> {
+    /// Bring the world to what the object says. It has the finalizer.
+    Apply(Arc<K>),
+    /// The object is being deleted: take away what it owns. When this has succeeded the finalizer is removed.
+    Cleanup(Arc<K>),
+}
+
+/// Reconciles an object that needs a cleanup before it goes: while it lives it has the finalizer, and `reconcile` gets
+/// [`Event::Apply`]; when it is being deleted, [`Event::Cleanup`]. The finalizer is added in a reconcile of its own, whose
+/// change brings the next one. Both events come more than once.
+///
+/// The plugin's ServiceAccount needs the verb `patch` on the kind.
+///
+/// # Errors
+/// [`Error`].
+pub async fn finalizer<K, E, Fut>(
+    api: &Api<K>,
+    finalizer_name: &str,
+    obj: Arc<K>,
+    reconcile: impl FnOnce(Event<K>) -> Fut,
+) -> Result<Action, Error<E>>
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug,
+    E: StdError + 'static,
+    Fut: Future<Output = Result<Action, E>>,
+{
+    let at = obj.finalizers().iter().position(|name| name == finalizer_name);
+    match (at, obj.meta().deletion_timestamp.is_some()) {
+        (Some(_), false) => reconcile(Event::Apply(obj)).await.map_err(Error::ApplyFailed),
+        (Some(at), true) => {
+            let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
+            let action = reconcile(Event::Cleanup(obj)).await.map_err(Error::CleanupFailed)?;
+            // The test keeps someone else's finalizer from being removed in the place of this one.
+            let path = format!("/metadata/finalizers/{at}");
+            let operations =
+                json!([{"op": "test", "path": path, "value": finalizer_name}, {"op": "remove", "path": path}]);
+            json_patch(api, &name, operations).await.map_err(Error::RemoveFinalizer)?;
+            Ok(action)
+        }
+        (None, false) => {
+            let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
+            let path = "/metadata/finalizers";
+            let operations = if obj.finalizers().is_empty() {
+                json!([
+                    {"op": "test", "path": path, "value": null},
+                    {"op": "add", "path": path, "value": [finalizer_name]},
+                ])
+            } else {
+                json!([
+                    {"op": "test", "path": path, "value": obj.finalizers()},
+                    {"op": "add", "path": format!("{path}/-"), "value": finalizer_name},
+                ])
+            };
+            json_patch(api, &name, operations).await.map_err(Error::AddFinalizer)?;
+            Ok(Action::await_change())
+        }
+        (None, true) => Ok(Action::await_change()),
+    }
+}
+
+async fn json_patch<K>(api: &Api<K>, name: &str, operations: Value) -> Result<(), kube::Error>
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug,
+{
+    let patch = serde_json::from_value(operations).map_err(kube::Error::SerdeError)?;
+    api.patch(name, &PatchParams::default(), &Patch::Json::<()>(patch)).await.map(drop)
+}

@@ -1,0 +1,112 @@
+//! kube-rs over the host: its own [`Client`], and reconcilers as its `Controller` has them. With the feature `kube`.
+//!
+//! [`Context::kube_client`] is a `kube::Client`, so `Api<T>`, `Patch::Apply`, `entry`, `get_opt` and list parameters are
+//! kube-rs's own, unmodified. GETs and lists are answered by the host's cache, which sees the plugin's own writes;
+//! [`Context::kube_client_live`] asks the API server. [`Controller::kube`] takes the function, the error policy and the
+//! context that `kube::runtime::Controller::run` takes. `kube::runtime` itself does not compile for WASI; what reconcilers
+//! use of it is here under its names: where a program says `kube::runtime::`, a plugin says `operetta_sdk::kube_rs::`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use kube::api::{Api, Patch, PatchParams};
+//! use kube::{Client, ResourceExt};
+//! use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+//! use operetta_sdk::kube_rs::controller::Action;
+//! use operetta_sdk::{Controller, Plugin};
+//! use serde_json::json;
+//!
+//! struct Data {
+//!     client: Client,
+//! }
+//!
+//! async fn reconcile(map: Arc<ConfigMap>, data: Arc<Data>) -> Result<Action, kube::Error> {
+//!     let secrets: Api<Secret> = Api::namespaced(data.client.clone(), &map.namespace().unwrap_or_default());
+//!     if secrets.get_opt(&map.name_any()).await?.is_none() {
+//!         let maps: Api<ConfigMap> = Api::namespaced(data.client.clone(), &map.namespace().unwrap_or_default());
+//!         let seen = Patch::Merge(json!({"metadata": {"labels": {"secret": "missing"}}}));
+//!         maps.patch(&map.name_any(), &PatchParams::default(), &seen).await?;
+//!     }
+//!     Ok(Action::requeue(Duration::from_secs(300)))
+//! }
+//!
+//! fn error_policy(_: Arc<ConfigMap>, _: &kube::Error, _: Arc<Data>) -> Action {
+//!     Action::requeue(Duration::from_secs(5))
+//! }
+//!
+//! fn plugin() -> Plugin {
+//!     let data = |ctx: &operetta_sdk::Context| Data { client: ctx.kube_client() };
+//!     Plugin::new().controller(Controller::kube("check", reconcile, error_policy, data).owns::<Secret>())
+//! }
+//!
+//! operetta_sdk::plugin!(plugin);
+//! # use operetta_sdk::testing::Cluster;
+//! # let map = json!({"metadata": {"name": "a", "namespace": "ns"}});
+//! # let cluster = Cluster::new().with(serde_json::from_value::<ConfigMap>(map).unwrap());
+//! # let action = cluster.reconcile(&plugin(), "check", ("ns", "a")).unwrap();
+//! # assert_eq!(action, operetta_sdk::Action::requeue_after(Duration::from_secs(300)));
+//! # assert_eq!(cluster.get::<ConfigMap>(("ns", "a")).unwrap().metadata.labels.unwrap()["secret"], "missing");
+//! ```
+//!
+//! # What a plugin has not
+//! Watches: the host watches; a watch through an `Api` fails with 405. `exec`, `attach`, `portforward` and followed logs
+//! need a stream, which a plugin has not. Nothing runs beside the reconciler, and nothing of it outlives the call: a
+//! `tokio::spawn` that is not awaited may not run. `tokio::time::sleep` holds one of the controller's workers: return
+//! `Action::requeue` instead.
+//!
+//! # Building
+//! Take `kube` with `default-features = false`: its TLS is the host's business. kube-client asks tokio for features that
+//! it has for WASI only behind a flag: put `rustflags = ["--cfg", "tokio_unstable"]` under `[target.wasm32-wasip2]` in
+//! the project's `.cargo/config.toml`.
+
+pub mod controller;
+pub mod events;
+mod executor;
+pub mod finalizer;
+mod service;
+
+use kube::Client;
+
+pub use executor::block_on;
+
+use crate::{Context, GroupVersionKind, Source};
+use service::RawService;
+
+impl Context {
+    /// kube-rs's client. GETs and lists come from the cache where it can answer, and see this plugin's own writes. Its
+    /// default namespace is the one of the key that is being reconciled.
+    ///
+    /// Use it in [`Controller::kube`](crate::Controller::kube), in [`block_on`], or, in a test, in a tokio runtime.
+    pub fn kube_client(&self) -> Client {
+        self.client(true)
+    }
+
+    /// kube-rs's client, with every read from the API server.
+    pub fn kube_client_live(&self) -> Client {
+        self.client(false)
+    }
+
+    fn client(&self, cached: bool) -> Client {
+        let namespace = self.request.key.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let service = RawService::new(&self.backend, cached);
+        executor::entered(|| Client::new(service, namespace))
+    }
+}
+
+impl GroupVersionKind {
+    /// The kind that a kube-rs type stands for, such as one that derives `CustomResource`.
+    pub fn of_resource<K: kube::Resource<DynamicType = ()>>() -> Self {
+        Self { api_version: K::api_version(&()), kind: K::kind(&()) }
+    }
+}
+
+impl Source {
+    /// Every object and every event of a kube-rs type's kind, such as one that derives `CustomResource`.
+    pub fn resource<K: kube::Resource<DynamicType = ()>>() -> Self {
+        Self::kind(GroupVersionKind::of_resource::<K>())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! The tower service under a `kube::Client`: each HTTP request is one raw request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{Request, Response};
+use kube::client::Body;
+use tower_service::Service;
+
+use super::executor;
+// Natively the calls are a trait object's own.
+#[cfg(target_arch = "wasm32")]
+use crate::backend::Backend;
+use crate::context::Served;
+use crate::{RawRequest, RawResponse};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Sends requests to whoever serves the plugin's other calls.
+#[derive(Clone)]
+pub(super) struct RawService {
+    backend: Served,
+    cached: bool,
+}
+
+impl RawService {
+    pub(super) fn new(backend: &Served, cached: bool) -> Self {
+        Self { backend: backend.clone(), cached }
+    }
+}
+
+impl Service<Request<Body>> for RawService {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Self { backend, cached } = self.clone();
+        Box::pin(async move {
+            let request = raw_request(request, cached).await?;
+            let answer = backend.raw(&request);
+            executor::progress();
+            response(answer)
+        })
+    }
+}
+
+async fn raw_request(request: Request<Body>, cached: bool) -> Result<RawRequest, BoxError> {
+    let (parts, body) = request.into_parts();
+    let header = |name: HeaderName| -> Result<Option<String>, BoxError> {
+        Ok(parts.headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose()?)
+    };
+    let (content_type, accept) = (header(CONTENT_TYPE)?, header(ACCEPT)?);
+    let raw = RawRequest::new(parts.method.as_str(), parts.uri.path()).query(parts.uri.query().unwrap_or_default());
+    let bytes = body.collect_bytes().await?;
+    let text = (!bytes.is_empty()).then(|| String::from_utf8(bytes.to_vec())).transpose();
+    let body = text.map_err(|_| format!("the body of {} {} is not UTF-8", raw.method, raw.path))?;
+    Ok(RawRequest { content_type, accept, body, cached, ..raw })
+}
+
+fn response(answer: RawResponse) -> Result<Response<Body>, BoxError> {
+    let mut response = Response::builder().status(answer.status).header(CONTENT_TYPE, answer.content_type);
+    if let Some(seconds) = answer.retry_after_seconds {
+        response = response.header(RETRY_AFTER, seconds);
+    }
+    Ok(response.body(Body::from(answer.body.into_bytes()))?)
+}

@@ -1,0 +1,265 @@
+//! The options of reads and writes. Each is a builder whose default does the plain thing.
+
+use serde::Serialize;
+
+use crate::Object;
+
+/// Where a read is served from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Read {
+    /// The host's shared informer, overlaid by this plugin's own writes: a read never misses what the plugin wrote.
+    #[default]
+    Cached,
+    /// One request to the API server.
+    Live,
+}
+
+/// Which objects of a kind a list is about, before its selectors apply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Selection {
+    #[default]
+    All,
+    Index {
+        name: String,
+        value: String,
+    },
+    Owner(String),
+}
+
+/// Which objects a list returns. The default is every object of the kind, whole, from the cache.
+///
+/// ```
+/// # use operetta_sdk::ListOptions;
+/// let databases = ListOptions::in_namespace("shop").labels("app=db,tier in (a, b)");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct ListOptions {
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
+    pub(crate) selection: Selection,
+    pub(crate) page_size: Option<u32>,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) read: Read,
+    pub(crate) projection: Vec<String>,
+}
+
+impl ListOptions {
+    /// The objects of every namespace (or of a cluster-scoped kind).
+    pub fn all_namespaces() -> Self {
+        Self::default()
+    }
+
+    /// The objects of one namespace.
+    pub fn in_namespace(namespace: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), ..Self::default() }
+    }
+
+    /// Only those that a label selector chooses, in the API server's syntax.
+    pub fn labels(self, selector: impl Into<String>) -> Self {
+        Self { labels: Some(selector.into()), ..self }
+    }
+
+    /// Only those that a field selector chooses. Cached reads know `metadata.name` and `metadata.namespace`; other
+    /// fields need an index, or [`live`](Self::live).
+    pub fn fields(self, selector: impl Into<String>) -> Self {
+        Self { fields: Some(selector.into()), ..self }
+    }
+
+    /// Only those whose controlling ownerReference is this object. It must have been read from the API server.
+    pub fn owned_by(self, owner: &impl Object) -> Self {
+        self.owner_uid(owner.uid().unwrap_or_default())
+    }
+
+    /// Only those whose controlling ownerReference has this uid.
+    pub fn owner_uid(self, uid: impl Into<String>) -> Self {
+        Self { selection: Selection::Owner(uid.into()), ..self }
+    }
+
+    /// Only those with this value in an index that [`Plugin::index`](crate::Plugin::index) declares.
+    pub fn index(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { selection: Selection::Index { name: name.into(), value: value.into() }, ..self }
+    }
+
+    /// At most this many objects in one page. [`Context::list`](crate::Context::list) reads every page all the same.
+    pub fn page_size(self, limit: u32) -> Self {
+        Self { page_size: Some(limit), ..self }
+    }
+
+    /// The page after the one that gave this token.
+    pub fn continue_from(self, token: impl Into<String>) -> Self {
+        Self { continue_token: Some(token.into()), ..self }
+    }
+
+    /// From the API server instead of the cache. Neither indexes nor owners can be asked for then.
+    pub fn live(self) -> Self {
+        Self { read: Read::Live, ..self }
+    }
+
+    /// Only these fields of each object, e.g. `.metadata.labels`; apiVersion, kind, name, namespace, uid and
+    /// resourceVersion come always. The type must do without the others.
+    pub fn project<Path: Into<String>>(self, paths: impl IntoIterator<Item = Path>) -> Self {
+        Self { projection: paths.into_iter().map(Into::into).collect(), ..self }
+    }
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The objects; cached reads come in the order of namespace, then name.
+    pub items: Vec<T>,
+    /// The collection's resourceVersion.
+    pub resource_version: String,
+    /// For [`ListOptions::continue_from`]; `None` on the last page.
+    pub continue_token: Option<String>,
+}
+
+/// Options of create, update and patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) field_manager: Option<String>,
+    pub(crate) strict: bool,
+}
+
+impl WriteOptions {
+    /// The plain write.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Validate and admit, but store nothing.
+    pub fn dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
+    }
+
+    /// Who owns the fields written; the plugin's own manager if not said.
+    pub fn field_manager(self, name: impl Into<String>) -> Self {
+        Self { field_manager: Some(name.into()), ..self }
+    }
+
+    /// Reject unknown and duplicate fields instead of dropping them.
+    pub fn strict(self) -> Self {
+        Self { strict: true, ..self }
+    }
+}
+
+/// What becomes of the objects that a deleted one owns (`metav1.DeletionPropagation`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Propagation {
+    /// They are collected afterwards.
+    Background,
+    /// They go first.
+    Foreground,
+    /// They stay, without an owner.
+    Orphan,
+}
+
+/// Options of a deletion. When a precondition does not hold, nothing is deleted and the call fails with a conflict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct DeleteOptions {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) grace_period_seconds: Option<u32>,
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) dry_run: bool,
+}
+
+impl DeleteOptions {
+    /// The plain deletion of whatever has the name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only if the object still has this uid: not a successor of the same name.
+    pub fn if_uid(self, uid: impl Into<String>) -> Self {
+        Self { uid: Some(uid.into()), ..self }
+    }
+
+    /// Only if the object has not changed since this resourceVersion.
+    pub fn if_resource_version(self, version: impl Into<String>) -> Self {
+        Self { resource_version: Some(version.into()), ..self }
+    }
+
+    /// How long the object may take to end by itself.
+    pub fn grace_period_seconds(self, seconds: u32) -> Self {
+        Self { grace_period_seconds: Some(seconds), ..self }
+    }
+
+    /// What becomes of the objects that it owns; the kind's default if not said.
+    pub fn propagation(self, propagation: Propagation) -> Self {
+        Self { propagation: Some(propagation), ..self }
+    }
+
+    /// Validate and admit, but delete nothing.
+    pub fn dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
+    }
+}
+
+/// The three content types of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchType {
+    Merge,
+    Json,
+    Apply,
+}
+
+/// A change to an object, or to a subresource of it.
+///
+/// ```
+/// # use operetta_sdk::Patch;
+/// # use serde_json::json;
+/// let scale = Patch::merge(&json!({"spec": {"replicas": 3}}));
+/// let unlabel = Patch::json(&json!([{"op": "remove", "path": "/metadata/labels/old"}]));
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Patch {
+    pub(crate) kind: PatchType,
+    /// The error of serialising the body is told by the call that sends it.
+    pub(crate) body: Result<String, serde_json::Error>,
+    pub(crate) force: bool,
+    pub(crate) subresource: Option<String>,
+    pub(crate) options: WriteOptions,
+}
+
+impl Patch {
+    /// A JSON merge patch, RFC 7386: `null` removes a field, an array replaces the whole array.
+    pub fn merge(body: &impl Serialize) -> Self {
+        Self::new(PatchType::Merge, body)
+    }
+
+    /// A JSON patch, RFC 6902: an array of operations.
+    pub fn json(operations: &impl Serialize) -> Self {
+        Self::new(PatchType::Json, operations)
+    }
+
+    /// Server-side apply: the object, with only the fields that this plugin wants to own.
+    pub fn apply(object: &impl Serialize) -> Self {
+        Self::new(PatchType::Apply, object)
+    }
+
+    fn new(kind: PatchType, body: &impl Serialize) -> Self {
+        let body = serde_json::to_string(body);
+        Self { kind, body, force: false, subresource: None, options: WriteOptions::default() }
+    }
+
+    /// Take over fields that other managers own; counts for [`apply`](Self::apply) only.
+    pub fn force(self) -> Self {
+        Self { force: true, ..self }
+    }
+
+    /// Patch a subresource, `status` or `scale`.
+    pub fn subresource(self, name: impl Into<String>) -> Self {
+        Self { subresource: Some(name.into()), ..self }
+    }
+
+    /// Dry run, field manager, strictness.
+    pub fn options(self, options: WriteOptions) -> Self {
+        Self { options, ..self }
+    }
+}

@@ -1,0 +1,283 @@
+//! Reconcilers in `cargo test`, without a cluster.
+//!
+//! A [`Cluster`] is an API server in memory with the semantics that reconcilers rely on: resourceVersions and
+//! conflicts, already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label
+//! selectors, owners and declared indexes, merge and JSON patches, server-side apply. Reconcilers run in it as they run in the host, and
+//! it keeps the events and logs they wrote:
+//!
+//! ```
+//! use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
+//! use operetta_sdk::testing::Cluster;
+//! use operetta_sdk::{Action, Context, Controller, Error, Object, ObjectMeta, Plugin};
+//!
+//! fn reconcile(ctx: &Context, mut map: ConfigMap) -> Result<Action, Error> {
+//!     map.data.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
+//!     ctx.update(&map)?;
+//!     operetta_sdk::tracing::info!("{} was seen", map.name());
+//!     Ok(Action::done())
+//! }
+//!
+//! let plugin = Plugin::new().controller(Controller::new("see", reconcile));
+//! let metadata = ObjectMeta { name: Some("a".into()), namespace: Some("ns".into()), ..ObjectMeta::default() };
+//! let cluster = Cluster::new().with(ConfigMap { metadata, ..ConfigMap::default() });
+//!
+//! assert_eq!(cluster.reconcile(&plugin, "see", ("ns", "a")).unwrap(), Action::done());
+//! assert_eq!(cluster.get::<ConfigMap>(("ns", "a")).unwrap().data.unwrap()["seen"], "yes");
+//! assert_eq!(cluster.logs()[0].message, "a was seen");
+//! ```
+//!
+//! # What it is not
+//! It knows no schemas: it neither validates, defaults nor prunes fields. It runs no controllers: nothing is garbage
+//! collected, no Pod becomes ready, and a test changes objects itself through [`Cluster::context`]. It has no RBAC.
+//! What would need more than it knows, strict validation, generateName, foreground and orphan deletion, the `scale`
+//! subresource, and an apply that merges a list of a built-in kind among them, it refuses with an error that says so,
+//! rather than guess. In a custom resource an apply replaces a list as a whole. Objects show no managedFields. Lines logged
+//! with the `log` crate are not kept.
+
+mod apply;
+mod backend;
+mod raw;
+mod resources;
+mod selector;
+mod store;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::backend::Backend;
+use crate::json::encode;
+use crate::logging::{Forward, Level, Pair, Sink};
+use crate::manifest::Index;
+use crate::{Action, ApiError, Context, Error, EventType, GroupVersionKind, Kind, Object, ObjectKey, Plugin, Request};
+
+use store::Store;
+
+/// A kind of call, for [`Cluster::fail_next`] and [`Cluster::writes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Reading one object.
+    Get,
+    /// Reading one page of a list.
+    List,
+    /// Creating.
+    Create,
+    /// Replacing.
+    Update,
+    /// Replacing the status.
+    UpdateStatus,
+    /// Patching.
+    Patch,
+    /// Deleting.
+    Delete,
+}
+
+/// A write that the API server accepted. One that changed nothing is here, too. Shown as `Update Deployment ns/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// What was done.
+    pub verb: Verb,
+    /// To which kind.
+    pub kind: GroupVersionKind,
+    /// To which object.
+    pub key: ObjectKey,
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {} {}", self.verb, self.kind.kind, self.key)
+    }
+}
+
+/// An event that a reconciler recorded. The kit aggregates nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedEvent {
+    /// The object's kind.
+    pub regarding: GroupVersionKind,
+    /// The object's key.
+    pub key: ObjectKey,
+    /// The object's uid.
+    pub uid: Option<String>,
+    /// Normal or Warning.
+    pub kind: EventType,
+    /// Why.
+    pub reason: String,
+    /// What was done; may be empty.
+    pub action: String,
+    /// The message for people.
+    pub note: String,
+}
+
+/// A line that a reconciler logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// How important it is.
+    pub level: Level,
+    /// The message.
+    pub message: String,
+    /// Names and values, those of the surrounding spans first.
+    pub fields: Vec<(String, String)>,
+}
+
+/// An API server in memory. Cheap to clone: every clone is the same cluster.
+#[derive(Clone, Default)]
+pub struct Cluster(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    store: Mutex<Store>,
+    config: Mutex<Option<String>>,
+    /// Those that the plugin of the last reconcile declares.
+    indexes: Mutex<Vec<Index>>,
+    /// What the paths of raw requests call the kinds that the test has named: `widgets` of `e.dev/v1`.
+    resources: Mutex<BTreeMap<(String, String), GroupVersionKind>>,
+    faults: Mutex<VecDeque<(Verb, ApiError)>>,
+    writes: Mutex<Vec<Write>>,
+    events: Mutex<Vec<RecordedEvent>>,
+    logs: Arc<Mutex<Vec<LogLine>>>,
+    reconciles: AtomicU32,
+}
+
+/// What is behind a lock. A test that panics while it holds one leaves nothing half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cluster {
+    /// An empty cluster.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an object as it stands, its status and deletionTimestamp included. What the API server sets (uid,
+    /// resourceVersion, creationTimestamp, generation) is set where it is missing.
+    ///
+    /// # Panics
+    /// If the object has no name, or exists.
+    #[must_use]
+    pub fn with(self, object: impl Object) -> Self {
+        let kind = object.group_version_kind();
+        let text = encode(&object).unwrap_or_else(|error| panic!("{error}"));
+        let added = locked(&self.0.store).seed(&kind, &object.key(), &text);
+        added.unwrap_or_else(|error| panic!("adding {kind} {}: {error}", object.key()));
+        self
+    }
+
+    /// Sets the Plugin object's `spec.config`.
+    ///
+    /// # Panics
+    /// If it cannot be written as JSON.
+    #[must_use]
+    pub fn with_config(self, config: impl Serialize) -> Self {
+        let text = serde_json::to_string(&config).unwrap_or_else(|error| panic!("the config: {error}"));
+        *locked(&self.0.config) = Some(text);
+        self
+    }
+
+    /// Says that this CRD has no status subresource: the status is then a field like any other. All kinds have one but
+    /// the built-in ones without status.
+    #[must_use]
+    pub fn without_status_subresource<T: Kind>(self) -> Self {
+        locked(&self.0.store).set_no_status(GroupVersionKind::of::<T>());
+        self
+    }
+
+    /// Says by which name the paths of raw requests (so of the kube client, too) call a kind, e.g. `widgets`. The built-in
+    /// kinds have theirs, and so have kinds that the cluster holds an object of, if their plural is a regular one.
+    #[must_use]
+    pub fn with_resource(self, kind: &GroupVersionKind, plural: impl Into<String>) -> Self {
+        locked(&self.0.resources).insert((kind.api_version.clone().into_owned(), plural.into()), kind.clone());
+        self
+    }
+
+    /// The next call of this kind fails with this error. Several faults are used up in order.
+    pub fn fail_next(&self, verb: Verb, error: ApiError) {
+        locked(&self.0.faults).push_back((verb, error));
+    }
+
+    /// Reconciles a key for the first time.
+    ///
+    /// # Errors
+    /// What the reconciler returns.
+    pub fn reconcile(&self, plugin: &Plugin, controller: &str, key: impl Into<ObjectKey>) -> Result<Action, Error> {
+        self.reconcile_request(plugin, Request::new(controller, key))
+    }
+
+    /// Reconciles a request, e.g. one with retries.
+    ///
+    /// # Errors
+    /// What the reconciler returns.
+    ///
+    /// # Panics
+    /// As [`Plugin::manifest`] does: the host would refuse such a plugin.
+    pub fn reconcile_request(&self, plugin: &Plugin, mut request: Request) -> Result<Action, Error> {
+        plugin.manifest();
+        plugin.indexes().clone_into(&mut locked(&self.0.indexes));
+        let count = self.0.reconciles.fetch_add(1, Ordering::Relaxed) + 1;
+        if request.reconcile_id.is_empty() {
+            request.reconcile_id = format!("test-{count}");
+        }
+        let ctx = Context { backend: self.backend(), request };
+        let logs = Forward::new(Logs(Arc::clone(&self.0.logs)));
+        tracing::subscriber::with_default(logs, || plugin.reconcile(&ctx))
+    }
+
+    /// A client of this cluster, to change objects and look at them as a user would. Its writes are recorded, too.
+    pub fn context(&self) -> Context {
+        Context { backend: self.backend(), request: Request::default() }
+    }
+
+    /// The object of a key, if it exists.
+    ///
+    /// # Panics
+    /// If it does not fit the type.
+    pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Option<T> {
+        let store = locked(&self.0.store);
+        let text = store.get(&GroupVersionKind::of::<T>(), &key.into()).ok()?.to_string();
+        Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+    }
+
+    /// The writes since the last call of this function, in order.
+    pub fn writes(&self) -> Vec<Write> {
+        std::mem::take(&mut *locked(&self.0.writes))
+    }
+
+    /// The events since the last call of this function, in order.
+    pub fn events(&self) -> Vec<RecordedEvent> {
+        std::mem::take(&mut *locked(&self.0.events))
+    }
+
+    /// The log lines of every level since the last call of this function, in order.
+    pub fn logs(&self) -> Vec<LogLine> {
+        std::mem::take(&mut *locked(&self.0.logs))
+    }
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        Arc::<State>::clone(&self.0)
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("store", &locked(&self.0.store)).finish_non_exhaustive()
+    }
+}
+
+struct Logs(Arc<Mutex<Vec<LogLine>>>);
+
+impl Sink for Logs {
+    fn enabled(&self, _: Level) -> bool {
+        true
+    }
+
+    fn write(&self, level: Level, message: &str, fields: Vec<Pair>) {
+        let line = LogLine { level, message: message.to_owned(), fields };
+        locked(&self.0).push(line);
+    }
+}
+
+#[cfg(test)]
+mod tests;

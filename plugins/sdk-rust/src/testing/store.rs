@@ -1,0 +1,483 @@
+//! The objects of a test cluster, and what the API server does to them on a write.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::apply::{Manager, Owners};
+use crate::kind::group;
+use crate::options::{DeleteOptions, Propagation};
+use crate::{ApiError, ApiErrorKind, Cause, GroupVersionKind, ObjectKey, Status};
+
+/// Built-in kinds without a status subresource and without a generation.
+const PLAIN: [&str; 14] = [
+    "ConfigMap",
+    "Secret",
+    "ServiceAccount",
+    "Endpoints",
+    "EndpointSlice",
+    "Event",
+    "LimitRange",
+    "PodTemplate",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "StorageClass",
+    "Lease",
+];
+
+/// The API groups of Kubernetes itself, as far as they take updates without a resourceVersion.
+const BUILT_IN: [&str; 8] =
+    ["", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io"];
+
+/// What an update replaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything but the status.
+    Main,
+    /// The status.
+    Status,
+}
+
+type Id = (GroupVersionKind, ObjectKey);
+
+/// Every object is stored with name, uid, resourceVersion and creationTimestamp.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Store {
+    objects: BTreeMap<Id, Value>,
+    /// Who owns which fields, of objects that something has written.
+    owners: BTreeMap<Id, Owners>,
+    /// The last resourceVersion; also the clock, in seconds, and the last uid.
+    version: u64,
+    no_status: HashSet<GroupVersionKind>,
+}
+
+impl Store {
+    pub(super) fn set_no_status(&mut self, kind: GroupVersionKind) {
+        self.no_status.insert(kind);
+    }
+
+    fn is_plain(kind: &GroupVersionKind) -> bool {
+        is_built_in(kind) && PLAIN.contains(&&*kind.kind)
+    }
+
+    fn has_status(&self, kind: &GroupVersionKind) -> bool {
+        !Self::is_plain(kind) && !self.no_status.contains(kind)
+    }
+
+    /// Adds an object as it stands.
+    pub(super) fn seed(&mut self, kind: &GroupVersionKind, key: &ObjectKey, text: &str) -> Result<(), ApiError> {
+        let object = read(kind, key, text)?;
+        let id = (kind.clone(), key.clone());
+        if key.name.is_empty() {
+            return Err(ApiError::new(ApiErrorKind::BadRequest, "it has no name"));
+        }
+        if self.objects.contains_key(&id) {
+            return Err(already_exists(kind, key));
+        }
+        let object = self.stamp(kind, object, true);
+        self.objects.insert(id, object);
+        Ok(())
+    }
+
+    /// Sets what the API server sets on a new object; `keep` leaves what is there.
+    fn stamp(&mut self, kind: &GroupVersionKind, mut object: Value, keep: bool) -> Value {
+        self.version += 1;
+        let metadata = metadata_mut(&mut object);
+        let mut set = |name: &str, value: Value| {
+            if !keep || !metadata.contains_key(name) {
+                metadata.insert(name.to_owned(), value);
+            }
+        };
+        set("uid", Value::from(format!("00000000-0000-4000-8000-{:012}", self.version)));
+        set("resourceVersion", Value::from(self.version.to_string()));
+        set("creationTimestamp", Value::from(self.now()));
+        if !Self::is_plain(kind) {
+            set("generation", Value::from(1));
+        }
+        object
+    }
+
+    /// A clock that goes on with each write, and is the same in each run.
+    fn now(&self) -> String {
+        let seconds = self.version % 86_400;
+        format!("2030-01-01T{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+    }
+
+    pub(super) fn get(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Result<&Value, ApiError> {
+        self.objects.get(&(kind.clone(), key.clone())).ok_or_else(|| not_found(kind, key))
+    }
+
+    /// The kinds of all objects.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
+        self.objects.keys().map(|(kind, _)| kind)
+    }
+
+    /// The objects of a kind, in the order of namespace, then name.
+    pub(super) fn of_kind<'a>(
+        &'a self,
+        kind: &'a GroupVersionKind,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+        self.objects.iter().filter(move |((of, _), _)| of == kind).map(|((_, key), object)| (key, object))
+    }
+
+    pub(super) fn version(&self) -> String {
+        self.version.to_string()
+    }
+
+    pub(super) fn create(
+        &mut self,
+        kind: &GroupVersionKind,
+        namespace: Option<&str>,
+        text: &str,
+    ) -> Result<Value, ApiError> {
+        let mut key = ObjectKey { namespace: namespace.map(str::to_owned), name: String::new() };
+        let mut object = read(kind, &key, text)?;
+        let has_status = self.has_status(kind);
+        let metadata = metadata_mut(&mut object);
+        let Some(name) = metadata.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) else {
+            return Err(unsupported("generateName"));
+        };
+        name.clone_into(&mut key.name);
+        if metadata.get("resourceVersion").is_some_and(|version| version != "") {
+            let message = "resourceVersion should not be set on objects to be created".to_owned();
+            let status = Status { code: 500, message, ..Status::default() };
+            return Err(ApiError::with_status(ApiErrorKind::Unavailable, status));
+        }
+        for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"] {
+            metadata.remove(system);
+        }
+        let id = (kind.clone(), key);
+        if self.objects.contains_key(&id) {
+            return Err(already_exists(kind, &id.1));
+        }
+        if has_status {
+            members_mut(&mut object).remove("status");
+        }
+        let object = self.stamp(kind, object, false);
+        self.objects.insert(id, object.clone());
+        Ok(object)
+    }
+
+    pub(super) fn update(
+        &mut self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        text: &str,
+        part: Part,
+    ) -> Result<Value, ApiError> {
+        let old = self.get(kind, key)?.clone();
+        let given = read(kind, key, text)?;
+        if part == Part::Status && !self.has_status(kind) {
+            let message = format!("{kind} has no status subresource");
+            return Err(ApiError::new(ApiErrorKind::NotFound, message));
+        }
+        self.check_current(kind, key, &old, &given)?;
+        let mut new = match part {
+            Part::Status => with_member(&old, "status", given.get("status")),
+            Part::Main if self.has_status(kind) => with_member(&given, "status", old.get("status")),
+            Part::Main => given,
+        };
+        for system in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        ] {
+            let value = old["metadata"].get(system).cloned();
+            let metadata = metadata_mut(&mut new);
+            match value {
+                Some(value) => metadata.insert(system.to_owned(), value),
+                None => metadata.remove(system),
+            };
+        }
+        check_finalizers(kind, key, &old, &new)?;
+        if new == old {
+            return Ok(old);
+        }
+        if !Self::is_plain(kind) && self.desired(kind, &old) != self.desired(kind, &new) {
+            bump_generation(&mut new);
+        }
+        Ok(self.put(kind, key, new))
+    }
+
+    /// Stores a new version of an object; one that is being deleted goes with its last finalizer.
+    fn put(&mut self, kind: &GroupVersionKind, key: &ObjectKey, mut object: Value) -> Value {
+        self.version += 1;
+        metadata_mut(&mut object).insert("resourceVersion".to_owned(), Value::from(self.version.to_string()));
+        let id = (kind.clone(), key.clone());
+        if object["metadata"].get("deletionTimestamp").is_some() && finalizers(&object).is_empty() {
+            self.objects.remove(&id);
+        } else {
+            self.objects.insert(id, object.clone());
+        }
+        object
+    }
+
+    /// The part of an object whose changes count as a new generation.
+    fn desired(&self, kind: &GroupVersionKind, object: &Value) -> Map<String, Value> {
+        let mut members = object.as_object().cloned().unwrap_or_default();
+        members.remove("metadata");
+        if self.has_status(kind) {
+            members.remove("status");
+        }
+        members
+    }
+
+    /// Optimistic concurrency: what is sent must be of the stored version.
+    fn check_current(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        old: &Value,
+        given: &Value,
+    ) -> Result<(), ApiError> {
+        let field = |object: &Value, name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        let (uid, version) = (field(given, "uid"), field(given, "resourceVersion"));
+        if !uid.is_empty() && uid != field(old, "uid") {
+            return Err(conflict(kind, key, &format!("Precondition failed: UID in precondition: {uid}")));
+        }
+        if version.is_empty() && !is_built_in(kind) {
+            return Err(invalid(kind, key, "metadata.resourceVersion", "must be specified for an update"));
+        }
+        if !version.is_empty() && version != field(old, "resourceVersion") {
+            return Err(conflict(
+                kind,
+                key,
+                "the object has been modified; please apply your changes to the latest version and try again",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Server-side apply: creates the object, or makes of it what this manager says.
+    pub(super) fn apply(
+        &mut self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        text: &str,
+        part: Part,
+        (manager, force): (&Manager, bool),
+    ) -> Result<Value, ApiError> {
+        let bad = |message: &str| ApiError::new(ApiErrorKind::BadRequest, message);
+        let mut applied: Value = serde_json::from_str(text).map_err(|error| bad(&error.to_string()))?;
+        let metadata = metadata_mut(&mut applied);
+        if metadata.get("managedFields").is_some_and(|fields| !fields.is_null()) {
+            return Err(bad("metadata.managedFields must be nil"));
+        }
+        metadata.entry("name").or_insert_with(|| Value::from(key.name.clone()));
+        let mut applied = read(kind, key, &applied.to_string())?;
+        let id = (kind.clone(), key.clone());
+        let mut owners = self.owners.get(&id).cloned().unwrap_or_default();
+        let Some(old) = self.objects.get(&id).cloned() else {
+            if part == Part::Status {
+                return Err(not_found(kind, key));
+            }
+            let made = self.create(kind, key.namespace.as_deref(), &applied.to_string())?;
+            owners.apply(manager, &json!({}), &made, false, false)?;
+            self.owners.insert(id, owners);
+            return Ok(made);
+        };
+        let version = applied["metadata"].get("resourceVersion").cloned();
+        let members = members_mut(&mut applied);
+        match part {
+            Part::Main if self.has_status(kind) => drop(members.remove("status")),
+            Part::Main => {}
+            Part::Status => members.retain(|name, _| ["apiVersion", "kind", "metadata", "status"].contains(&&**name)),
+        }
+        if part == Part::Status {
+            metadata_mut(&mut applied).retain(|name, _| name == "name" || name == "namespace");
+        }
+        let mut new = owners.apply(manager, &old, &applied, force, is_built_in(kind))?;
+        if let Some(version) = version {
+            metadata_mut(&mut new).insert("resourceVersion".to_owned(), version);
+        }
+        let new = self.update(kind, key, &new.to_string(), part)?;
+        self.owners.insert(id, owners);
+        Ok(new)
+    }
+
+    /// Notes whose the fields are that a write, which was no apply, has changed.
+    pub(super) fn wrote(&mut self, kind: &GroupVersionKind, key: &ObjectKey, manager: Manager, old: Option<&Value>) {
+        let id = (kind.clone(), key.clone());
+        match self.objects.get(&id) {
+            Some(new) => self.owners.entry(id).or_default().wrote(manager, old, new),
+            None => drop(self.owners.remove(&id)),
+        }
+    }
+
+    pub(super) fn delete(
+        &mut self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        if matches!(options.propagation, Some(Propagation::Foreground | Propagation::Orphan)) {
+            return Err(unsupported("foreground and orphan deletion"));
+        }
+        let mut object = self.get(kind, key)?.clone();
+        for (name, wanted) in [("uid", &options.uid), ("resourceVersion", &options.resource_version)] {
+            let actual = object["metadata"][name].as_str().unwrap_or_default();
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != actual) {
+                let message =
+                    format!("Precondition failed: {name} in precondition: {wanted}, in object meta: {actual}");
+                return Err(conflict(kind, key, &message));
+            }
+        }
+        if finalizers(&object).is_empty() {
+            self.version += 1;
+            self.objects.remove(&(kind.clone(), key.clone()));
+        } else if object["metadata"].get("deletionTimestamp").is_none() {
+            let now = Value::from(self.now());
+            let metadata = metadata_mut(&mut object);
+            metadata.insert("deletionTimestamp".to_owned(), now);
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
+            if !Self::is_plain(kind) {
+                bump_generation(&mut object);
+            }
+            self.put(kind, key, object);
+        }
+        Ok(())
+    }
+}
+
+/// Reads what was sent, and checks that it is what the request says it is.
+fn read(kind: &GroupVersionKind, key: &ObjectKey, text: &str) -> Result<Value, ApiError> {
+    let bad = |message: String| ApiError::new(ApiErrorKind::BadRequest, message);
+    let mut object: Value = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+    if object["apiVersion"] != *kind.api_version || object["kind"] != *kind.kind {
+        let (api_version, other) = (&object["apiVersion"], &object["kind"]);
+        return Err(bad(format!("the object is a {api_version} {other}, the request is about a {kind}")));
+    }
+    let metadata = metadata_mut(&mut object);
+    metadata.retain(|_, value| !value.is_null());
+    let namespace = metadata.get("namespace").and_then(Value::as_str).filter(|namespace| !namespace.is_empty());
+    if namespace.is_some() && namespace != key.namespace.as_deref() {
+        return Err(
+            bad("the namespace of the provided object does not match the namespace sent on the request".into()),
+        );
+    }
+    let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
+    if !key.name.is_empty() && name != key.name {
+        let message = format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);
+        return Err(bad(message));
+    }
+    if let Some(namespace) = &key.namespace {
+        metadata.insert("namespace".to_owned(), Value::from(namespace.clone()));
+    }
+    drop_nulls(&mut object, is_built_in(kind), "")?;
+    string_data(kind, &mut object);
+    Ok(object)
+}
+
+/// Built-in kinds read a null as an absent field; what becomes of it in a custom resource is for its schema to say.
+fn drop_nulls(value: &mut Value, built_in: bool, path: &str) -> Result<(), ApiError> {
+    match value {
+        Value::Object(members) => {
+            if let Some((name, _)) = members.iter().find(|(_, value)| value.is_null() && !built_in) {
+                return Err(unsupported(&format!("null at {path}.{name} (skip the field when it is None)")));
+            }
+            members.retain(|_, value| !value.is_null());
+            members.iter_mut().try_for_each(|(name, value)| drop_nulls(value, built_in, &format!("{path}.{name}")))
+        }
+        Value::Array(items) => items.iter_mut().try_for_each(|value| drop_nulls(value, built_in, &format!("{path}[]"))),
+        _ => Ok(()),
+    }
+}
+
+/// A Secret's stringData is written into its data.
+fn string_data(kind: &GroupVersionKind, object: &mut Value) {
+    if *kind != GroupVersionKind::new("v1", "Secret") {
+        return;
+    }
+    let members = members_mut(object);
+    let Some(Value::Object(plain)) = members.remove("stringData") else { return };
+    let data = members.entry("data").or_insert_with(|| json!({}));
+    for (name, value) in plain {
+        let bytes = k8s_openapi::ByteString(value.as_str().unwrap_or_default().into());
+        data[name] = json!(bytes);
+    }
+}
+
+fn check_finalizers(kind: &GroupVersionKind, key: &ObjectKey, old: &Value, new: &Value) -> Result<(), ApiError> {
+    let deleting = old["metadata"].get("deletionTimestamp").is_some();
+    if deleting && finalizers(new).iter().any(|finalizer| !finalizers(old).contains(finalizer)) {
+        let message = "no new finalizers can be added if the object is being deleted";
+        return Err(invalid(kind, key, "metadata.finalizers", message));
+    }
+    Ok(())
+}
+
+fn finalizers(object: &Value) -> &[Value] {
+    object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn bump_generation(object: &mut Value) {
+    let generation = object["metadata"]["generation"].as_u64().unwrap_or(0) + 1;
+    metadata_mut(object).insert("generation".to_owned(), Value::from(generation));
+}
+
+fn with_member(object: &Value, name: &str, value: Option<&Value>) -> Value {
+    let mut object = object.clone();
+    match value {
+        Some(value) => members_mut(&mut object).insert(name.to_owned(), value.clone()),
+        None => members_mut(&mut object).remove(name),
+    };
+    object
+}
+
+/// The members of an object; anything else becomes an empty one.
+fn members_mut(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    match value {
+        Value::Object(members) => members,
+        _ => unreachable!("it was made an object above"),
+    }
+}
+
+fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    members_mut(members_mut(object).entry("metadata").or_insert_with(|| json!({})))
+}
+
+fn is_built_in(kind: &GroupVersionKind) -> bool {
+    BUILT_IN.contains(&kind.group())
+}
+
+/// `foos.example.com "name"` as messages have it; the kit knows the kind only.
+fn described(kind: &GroupVersionKind, key: &ObjectKey) -> String {
+    match group(&kind.api_version) {
+        "" => format!("{} {:?}", kind.kind, key.name),
+        group => format!("{}.{group} {:?}", kind.kind, key.name),
+    }
+}
+
+fn not_found(kind: &GroupVersionKind, key: &ObjectKey) -> ApiError {
+    ApiError::new(ApiErrorKind::NotFound, format!("{} not found", described(kind, key)))
+}
+
+fn already_exists(kind: &GroupVersionKind, key: &ObjectKey) -> ApiError {
+    ApiError::new(ApiErrorKind::AlreadyExists, format!("{} already exists", described(kind, key)))
+}
+
+fn conflict(kind: &GroupVersionKind, key: &ObjectKey, why: &str) -> ApiError {
+    let message = format!("Operation cannot be fulfilled on {}: {why}", described(kind, key));
+    ApiError::new(ApiErrorKind::Conflict, message)
+}
+
+fn invalid(kind: &GroupVersionKind, key: &ObjectKey, field: &str, why: &str) -> ApiError {
+    let message = format!("{} is invalid: {field}: {why}", described(kind, key));
+    let cause = Cause { reason: "FieldValueInvalid".to_owned(), message: why.to_owned(), field: field.to_owned() };
+    let status = ApiError::new(ApiErrorKind::Invalid, message).status().clone();
+    ApiError::with_status(ApiErrorKind::Invalid, Status { causes: vec![cause], ..status })
+}
+
+/// What the kit cannot do as the API server does it, it does not do.
+pub(super) fn unsupported(what: &str) -> ApiError {
+    let message = format!("{what}: not supported by the test kit; test it on an API server");
+    ApiError::with_status(ApiErrorKind::Other, Status { code: 501, message, ..Status::default() })
+}

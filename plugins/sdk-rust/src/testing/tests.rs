@@ -1,0 +1,349 @@
+//! What the kit does is what the API server does, as far as it goes.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    ApiErrorKind, Controller, DeleteOptions, DynamicObject, ListOptions, ObjectMeta, OperationResult, Patch,
+    Propagation, ResultExt, WriteOptions, finalizer, set_controller_reference,
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Foo {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Spec {
+    size: i32,
+}
+
+crate::kind!(Foo, "e.dev/v1", "Foo");
+
+const KEY: (&str, &str) = ("ns", "a");
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), namespace: Some("ns".to_owned()), ..ObjectMeta::default() }
+}
+
+fn foo() -> Foo {
+    Foo { metadata: named("a"), ..Foo::default() }
+}
+
+fn map() -> ConfigMap {
+    ConfigMap { metadata: named("a"), ..ConfigMap::default() }
+}
+
+#[test]
+fn creating_stamps_an_object_and_drops_its_status() {
+    let ctx = Cluster::new().context();
+    let made = ctx.create(&Foo { status: Some("mine".to_owned()), ..foo() }).expect("creates");
+    assert_eq!((made.metadata.generation, made.status.as_ref()), (Some(1), None));
+    assert!(made.uid().is_some() && made.resource_version().is_some() && made.metadata.creation_timestamp.is_some());
+    assert!(ctx.create(&foo()).expect_err("exists").is_already_exists());
+    assert_eq!(ctx.create(&made).expect_err("a version").status().code, 500);
+}
+
+#[test]
+fn a_stale_update_is_a_conflict_and_one_that_changes_nothing_is_not_a_version() {
+    let ctx = Cluster::new().with(foo()).context();
+    let mut first: Foo = ctx.get(KEY).expect("gets");
+    let stale = first.clone();
+    first.spec.size = 3;
+    let second = ctx.update(&first).expect("updates");
+    assert_eq!(second.metadata.generation, Some(2));
+    assert_eq!(ctx.update(&second).expect("updates").resource_version(), second.resource_version());
+    assert!(ctx.update(&stale).expect_err("stale").is_conflict());
+    let mut unversioned = second;
+    unversioned.metadata.resource_version = None;
+    let error = ctx.update(&unversioned).expect_err("a custom resource needs its version");
+    assert_eq!(error.status().causes[0].field, "metadata.resourceVersion");
+}
+
+#[test]
+fn the_status_is_written_through_its_subresource_only() {
+    let ctx = Cluster::new().with(foo()).context();
+    let mut foo: Foo = ctx.get(KEY).expect("gets");
+    foo.status = Some("ready".to_owned());
+    foo = ctx.update(&foo).expect("updates");
+    assert_eq!(foo.status, None);
+    foo.status = Some("ready".to_owned());
+    foo.spec.size = 9;
+    foo = ctx.update_status(&foo).expect("updates");
+    assert_eq!((foo.status.as_deref(), foo.spec.size, foo.metadata.generation), (Some("ready"), 0, Some(1)));
+    let ctx = Cluster::new().with(map()).context();
+    assert!(ctx.update_status(&map()).expect_err("no subresource").is_not_found());
+}
+
+#[test]
+fn a_kind_without_status_subresource_keeps_its_status_as_any_field() {
+    let ctx = Cluster::new().without_status_subresource::<Foo>().context();
+    let mut foo = ctx.create(&Foo { status: Some("a".to_owned()), ..foo() }).expect("creates");
+    foo.status = Some("b".to_owned());
+    assert_eq!(ctx.update(&foo).expect("updates").status.as_deref(), Some("b"));
+}
+
+#[test]
+fn an_object_with_finalizers_lives_on_until_they_are_gone() {
+    let ctx = Cluster::new().context();
+    let mut foo = foo();
+    crate::add_finalizer(&mut foo, "e.dev/f");
+    let foo = ctx.create(&foo).expect("creates");
+    ctx.delete(&foo).expect("deletes");
+    let mut foo: Foo = ctx.get(KEY).expect("still there");
+    assert!(foo.is_being_deleted());
+    assert_eq!(foo.metadata.generation, Some(2));
+    crate::add_finalizer(&mut foo, "e.dev/late");
+    assert!(ctx.update(&foo).expect_err("too late").is_invalid());
+    foo.metadata.finalizers = None;
+    ctx.update(&foo).expect("updates");
+    assert!(ctx.get_opt::<Foo>(KEY).expect("reads").is_none());
+}
+
+#[test]
+fn a_successor_of_the_same_name_is_not_deleted() {
+    let ctx = Cluster::new().context();
+    let first = ctx.create(&foo()).expect("creates");
+    ctx.delete_key::<Foo>(KEY, &DeleteOptions::new()).expect("deletes");
+    ctx.create(&foo()).expect("creates");
+    assert!(ctx.delete(&first).expect_err("another uid").is_conflict());
+}
+
+#[test]
+fn patches_change_what_they_name() {
+    let ctx = Cluster::new().with(map()).context();
+    let merge = Patch::merge(&json!({"data": {"a": "1", "b": "2"}}));
+    ctx.patch::<ConfigMap>(KEY, merge).expect("merges");
+    let json = Patch::json(&json!([{"op": "remove", "path": "/data/a"}]));
+    let map: ConfigMap = ctx.patch(KEY, json).expect("patches");
+    assert_eq!(map.data.expect("data").into_keys().collect::<Vec<_>>(), ["b"]);
+    let stale = Patch::merge(&json!({"metadata": {"resourceVersion": "1"}}));
+    assert!(ctx.patch::<ConfigMap>(KEY, stale).expect_err("stale").is_conflict());
+    let test = Patch::json(&json!([{"op": "test", "path": "/data/b", "value": "3"}]));
+    assert!(ctx.patch::<ConfigMap>(KEY, test).expect_err("differs").is_invalid());
+}
+
+#[test]
+fn what_the_kit_cannot_do_it_refuses_by_name() {
+    let ctx = Cluster::new().with(foo()).with(map()).context();
+    let strict = WriteOptions::new().strict();
+    let generated = ConfigMap {
+        metadata: ObjectMeta { generate_name: Some("a-".to_owned()), ..ObjectMeta::default() },
+        ..ConfigMap::default()
+    };
+    let orphan = DeleteOptions::new().propagation(Propagation::Orphan);
+    let errors = [
+        ctx.patch::<ConfigMap>(KEY, Patch::merge(&json!({})).subresource("scale")).map(drop),
+        ctx.create_with(&map(), &strict).map(drop),
+        ctx.create(&generated).map(drop),
+        ctx.delete_key::<ConfigMap>(KEY, &orphan),
+        ctx.create(&DynamicObject::new(&GroupVersionKind::of::<Foo>(), ("ns", "b")).with("spec", json!({"a": null})))
+            .map(drop),
+    ];
+    for error in errors {
+        let error = error.expect_err("refused");
+        assert!(error.to_string().contains("not supported by the test kit"), "{error}");
+    }
+}
+
+#[test]
+fn lists_choose_by_namespace_label_owner_and_index_and_come_in_pages() {
+    let owner = Foo { metadata: ObjectMeta { uid: Some("u".to_owned()), ..named("owner") }, ..Foo::default() };
+    let mut cluster = Cluster::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        let mut map = ConfigMap { metadata: named(name), ..ConfigMap::default() };
+        map.labels_mut().insert("vowel".to_owned(), ["a", "e"].contains(&name).to_string());
+        map.data.get_or_insert_default().insert("next".to_owned(), if name < "c" { "x" } else { "y" }.to_owned());
+        if name == "d" {
+            set_controller_reference(&owner, &mut map).expect("sets");
+        }
+        cluster = cluster.with(map);
+    }
+    let plugin = Plugin::new().controller(Controller::new("c", look).for_::<ConfigMap>());
+    let plugin = plugin.index::<ConfigMap>("next", ".data.next");
+    let plugin = plugin.index_by_controller::<ConfigMap>("owner", GroupVersionKind::of::<Foo>());
+    cluster.reconcile(&plugin, "c", KEY).expect("reconciles");
+    let names = |options: ListOptions| -> String {
+        cluster.context().list::<ConfigMap>(options).expect("lists").iter().map(Object::name).collect()
+    };
+    let all = ListOptions::all_namespaces;
+    assert_eq!(names(all()), "abcde");
+    assert_eq!(names(all().page_size(2)), "abcde");
+    assert_eq!(names(ListOptions::in_namespace("other")), "");
+    assert_eq!(names(all().labels("vowel in (true)")), "ae");
+    assert_eq!(names(all().fields("metadata.name=b")), "b");
+    assert_eq!(names(all().owned_by(&owner)), "d");
+    assert_eq!(names(all().index("next", "x")), "ab");
+    assert_eq!(names(all().index("owner", "owner")), "d");
+    assert_eq!(names(all().index("owner", "other")), "");
+    let page = cluster.context().list_page::<ConfigMap>(&all().page_size(2).project([".data"])).expect("lists");
+    assert_eq!(page.items.len(), 2);
+    assert!(page.continue_token.is_some() && page.items[0].metadata.labels.is_none() && page.items[0].data.is_some());
+    for wrong in
+        [all().index("none", "x"), all().index("next", "x").live(), all().labels("a in b"), all().fields("spec.a=1")]
+    {
+        let error = cluster.context().list::<ConfigMap>(wrong).expect_err("refused");
+        assert_eq!(error.kind(), ApiErrorKind::BadRequest, "{error}");
+    }
+}
+
+fn look(ctx: &Context, request: &Request) -> Result<Action, Error> {
+    let span = tracing::info_span!("looking", key = %request.key);
+    let _entered = span.enter();
+    tracing::warn!(retries = request.retries, "looked");
+    ctx.event(&map(), EventType::Warning, "Looked", "at it");
+    Ok(Action::requeue())
+}
+
+#[test]
+fn events_and_log_lines_are_kept_with_the_fields_of_their_spans() {
+    let cluster = Cluster::new();
+    let plugin = Plugin::new().controller(Controller::new("c", look).for_::<ConfigMap>());
+    assert_eq!(cluster.reconcile(&plugin, "c", KEY).expect("reconciles"), Action::requeue());
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let fields = vec![pair("key", "ns/a"), pair("retries", "0")];
+    assert_eq!(cluster.logs(), [LogLine { level: Level::Warn, message: "looked".to_owned(), fields }]);
+    assert_eq!(cluster.events()[0].reason, "Looked");
+    assert_eq!((cluster.logs().len(), cluster.events().len()), (0, 0));
+}
+
+#[test]
+fn a_secret_s_plain_text_becomes_data() {
+    let ctx = Cluster::new().context();
+    let mut secret = Secret { metadata: named("a"), ..Secret::default() };
+    secret.string_data.get_or_insert_default().insert("password".to_owned(), "root".to_owned());
+    let secret = ctx.create(&secret).expect("creates");
+    assert_eq!(secret.data.expect("data")["password"].0, b"root");
+    assert_eq!(secret.string_data, None);
+}
+
+#[test]
+fn a_dry_run_stores_nothing() {
+    let cluster = Cluster::new();
+    cluster.context().create_with(&foo(), &WriteOptions::new().dry_run()).expect("would create");
+    assert!(cluster.get::<Foo>(KEY).is_none());
+    assert!(cluster.writes().is_empty());
+}
+
+#[test]
+fn create_or_update_writes_only_what_is_to_change() {
+    let cluster = Cluster::new();
+    let ctx = cluster.context();
+    let bring_to = |size| {
+        let set = |foo: &mut Foo| {
+            foo.spec.size = size;
+            foo.metadata.labels.get_or_insert_default();
+            Ok(())
+        };
+        ctx.create_or_update(foo(), set).expect("works").1
+    };
+    assert_eq!(bring_to(1), OperationResult::Created);
+    assert_eq!(bring_to(1), OperationResult::Unchanged);
+    assert_eq!(bring_to(2), OperationResult::Updated);
+    let writes: Vec<_> = cluster.writes().iter().map(ToString::to_string).collect();
+    assert_eq!(writes, ["Create Foo ns/a", "Update Foo ns/a"]);
+    let renamed = ctx.create_or_update(foo(), |foo| {
+        foo.metadata.name = Some("b".to_owned());
+        Ok(())
+    });
+    assert!(renamed.expect_err("renamed").is_terminal());
+}
+
+#[test]
+fn the_finalizer_helper_applies_then_cleans_up_and_lets_go() {
+    fn reconcile(ctx: &Context, foo: Foo) -> Result<Action, Error> {
+        let apply = |foo: Foo| {
+            tracing::info!("apply {}", foo.name());
+            Ok(Action::done())
+        };
+        let cleanup = |foo: &Foo| match foo.spec.size {
+            0 => Ok(Action::done()),
+            _ => Ok(Action::requeue()),
+        };
+        finalizer(ctx, foo, "e.dev/f", apply, cleanup)
+    }
+    let plugin = Plugin::new().controller(Controller::new("foo", reconcile));
+    let cluster = Cluster::new().with(Foo { spec: Spec { size: 1 }, ..foo() });
+    cluster.reconcile(&plugin, "foo", KEY).expect("applies");
+    cluster.reconcile(&plugin, "foo", KEY).expect("applies");
+    assert_eq!(cluster.writes().len(), 1, "the finalizer is added once");
+    assert_eq!(cluster.logs().len(), 2);
+    let ctx = cluster.context();
+    ctx.delete(&cluster.get::<Foo>(KEY).expect("there")).expect("deletes");
+    assert_eq!(cluster.reconcile(&plugin, "foo", KEY).expect("not finished"), Action::requeue());
+    ctx.patch::<Foo>(KEY, Patch::merge(&json!({"spec": {"size": 0}}))).expect("patches");
+    assert_eq!(cluster.reconcile(&plugin, "foo", KEY).expect("cleans up"), Action::done());
+    assert!(cluster.get::<Foo>(KEY).is_none());
+}
+
+#[test]
+fn a_deleted_key_is_still_delivered_as_the_author_chose() {
+    fn by_object(_: &Context, _: Foo) -> Result<Action, Error> {
+        Err(Error::msg("it was there"))
+    }
+    fn by_option(_: &Context, foo: Option<Foo>) -> Result<Action, Error> {
+        Err(Error::msg(format!("it was {foo:?}")))
+    }
+    let plugin = Plugin::new()
+        .controller(Controller::new("silent", by_object))
+        .controller(Controller::new("told", by_object).when_gone(|_, _| Ok(Action::requeue())))
+        .controller(Controller::new("asked", by_option));
+    let cluster = Cluster::new();
+    assert_eq!(cluster.reconcile(&plugin, "silent", KEY).expect("nothing to do"), Action::done());
+    assert_eq!(cluster.reconcile(&plugin, "told", KEY).expect("told"), Action::requeue());
+    assert_eq!(cluster.reconcile(&plugin, "asked", KEY).expect_err("asked").to_string(), "it was None");
+    assert!(cluster.reconcile(&plugin, "none", KEY).expect_err("no such controller").is_terminal());
+}
+
+#[test]
+fn an_object_that_does_not_fit_its_type_is_not_retried() {
+    fn reconcile(_: &Context, _: Foo) -> Result<Action, Error> {
+        Ok(Action::done())
+    }
+    let wrong = DynamicObject::new(&GroupVersionKind::of::<Foo>(), KEY).with("spec", json!({"size": "big"}));
+    let plugin = Plugin::new().controller(Controller::new("foo", reconcile));
+    let error = Cluster::new().with(wrong).reconcile(&plugin, "foo", KEY).expect_err("does not fit");
+    assert!(error.is_terminal());
+    assert!(
+        error.to_string().starts_with("this e.dev/v1 Foo does not fit the type Foo: invalid type: string"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_planned_fault_hits_the_next_call_of_its_verb_once() {
+    let cluster = Cluster::new().with(map());
+    cluster.fail_next(Verb::Get, ApiError::new(ApiErrorKind::Unavailable, "down"));
+    let ctx = cluster.context();
+    assert_eq!(ctx.get::<ConfigMap>(KEY).expect_err("planned").kind(), ApiErrorKind::Unavailable);
+    assert!(ctx.get::<ConfigMap>(KEY).is_ok());
+}
+
+#[test]
+fn the_config_is_read_and_a_wrong_one_is_terminal() {
+    #[derive(Debug, Deserialize)]
+    struct Config {
+        n: i32,
+    }
+    assert_eq!(Cluster::new().with_config(json!({"n": 1})).context().config::<Config>().expect("reads").n, 1);
+    let error = Cluster::new().context().config::<Config>().context("x").expect_err("missing");
+    assert!(error.is_terminal() && error.to_string().contains("missing field `n`"), "{error}");
+}
+
+#[test]
+fn metadata_alone_can_be_read_but_never_written() {
+    let cluster = Cluster::new().with(Deployment { metadata: named("a"), ..Deployment::default() });
+    let ctx = cluster.context();
+    let read: crate::OnlyMetadata<Deployment> = ctx.get(KEY).expect("reads");
+    assert_eq!(read.name(), "a");
+    let error = ctx.update(&read).expect_err("not whole");
+    assert_eq!(error.kind(), ApiErrorKind::Malformed);
+    ctx.delete(&read).expect("deletes");
+}
