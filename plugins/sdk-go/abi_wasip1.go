@@ -1,0 +1,125 @@
+// The canonical ABI of the component model, as far as the contract needs it: how Go values are lowered into words and
+// results are lifted out of memory. Records lie in memory as wit/controller.wit orders their fields.
+
+package operetta
+
+import (
+	"strings"
+	"time"
+	"unsafe"
+)
+
+// lowered is a record in memory, word by word. keep holds what its words point to.
+type lowered struct {
+	words []uint32
+	keep  []string
+}
+
+func (l *lowered) text(text string) {
+	l.keep = append(l.keep, text)
+	l.words = append(l.words, uint32(uintptr(unsafe.Pointer(unsafe.StringData(text)))), uint32(len(text)))
+}
+
+func (l *lowered) word(word uint32) { l.words = append(l.words, word) }
+
+// optional is an option<string>; none if empty.
+func (l *lowered) optional(text string) {
+	l.word(some(text))
+	l.text(text)
+}
+
+func (l *lowered) kind(kind GroupVersionKind) {
+	l.text(kind.APIVersion)
+	l.text(kind.Kind)
+}
+
+func (l *lowered) key(key Key) {
+	l.optional(key.Namespace)
+	l.text(key.Name)
+}
+
+func (l *lowered) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(l.words)) }
+
+// sink makes what is lowered escape to the heap, where its address does not change.
+var sink *lowered
+
+func newLowered() *lowered {
+	l := &lowered{words: make([]uint32, 0, 32)}
+	sink = l
+	return l
+}
+
+func some(text string) uint32 {
+	if text == "" {
+		return 0
+	}
+	return 1
+}
+
+func flag(set bool) uint32 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// asText is the text of bytes, which are not changed while it is used.
+func asText(bytes []byte) string { return unsafe.String(unsafe.SliceData(bytes), len(bytes)) }
+
+// lifted is a place in memory that the host wrote.
+type lifted struct{ at unsafe.Pointer }
+
+func (l lifted) skip(bytes uintptr) lifted { return lifted{unsafe.Add(l.at, bytes)} }
+func (l lifted) byte() byte                { return *(*byte)(l.at) }
+func (l lifted) half() uint16              { return *(*uint16)(l.at) }
+func (l lifted) word() uint32              { return *(*uint32)(l.at) }
+func (l lifted) follow() lifted            { return lifted{address(l.word())} }
+
+// address turns a word into a pointer to memory outside of the Go heap.
+//
+//go:nosplit
+func address(word uint32) unsafe.Pointer {
+	at := uintptr(word)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&at))
+}
+
+func (l lifted) text() string {
+	return strings.Clone(unsafe.String((*byte)(l.follow().at), l.skip(4).word()))
+}
+
+func (l lifted) bytes() []byte {
+	return append([]byte{}, unsafe.Slice((*byte)(l.follow().at), l.skip(4).word())...)
+}
+
+// optional lifts an option<string>.
+func (l lifted) optional() string {
+	if l.byte() == 0 {
+		return ""
+	}
+	return l.skip(4).text()
+}
+
+// seconds lifts an option<u32> of seconds.
+func (l lifted) seconds() time.Duration {
+	if l.byte() == 0 {
+		return 0
+	}
+	return time.Duration(l.skip(4).word()) * time.Second
+}
+
+// failure lifts a types.error.
+func (l lifted) failure() *APIError {
+	status := l.skip(4)
+	failure := &APIError{Kind: ErrorKind(l.byte()), Status: Status{
+		Code: int(status.half()), Reason: status.skip(4).text(), Message: status.skip(12).text(),
+		RetryAfter: status.skip(28).seconds(),
+	}}
+	cause, count := status.skip(20).follow(), status.skip(24).word()
+	for range count {
+		failure.Status.Causes = append(failure.Status.Causes, Cause{
+			Reason: cause.text(), Message: cause.skip(8).text(), Field: cause.skip(16).text(),
+		})
+		cause = cause.skip(24)
+	}
+	return failure
+}

@@ -1,0 +1,151 @@
+// The conformance plugin over the Go SDK: plugins/conformance/README.md says what each case does.
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"operetta.dev/sdk-go"
+)
+
+func init() { operetta.Serve(plugin) }
+
+func main() {}
+
+func plugin() *operetta.Plugin {
+	limiter := operetta.DefaultRateLimiter().Backoff(5*time.Millisecond, time.Second).Bucket(1_000, 1_000)
+	cases := operetta.NewController("cases", operetta.Of[ConfigMap]().WithLabels("conformance=case"), reconcile).
+		Owns(operetta.Of[ConfigMap]().WithLabels("conformance=child")).
+		Workers(4).RateLimit(limiter).InOwnNamespace()
+	return operetta.NewPlugin(cases).Index("colour", operetta.KindOf[ConfigMap](), ".data.colour")
+}
+
+// suite is one case and what it works with.
+type suite struct {
+	*operetta.Context
+	it *ConfigMap
+}
+
+func reconcile(ctx *operetta.Context) (operetta.Result, error) {
+	it, err := operetta.Get[ConfigMap](ctx, ctx.Request().Key)
+	if err != nil {
+		return operetta.Done(), operetta.IgnoreNotFound(err)
+	}
+	s := suite{Context: ctx, it: it}
+	if it.Name == "finalizer" {
+		return operetta.Done(), s.finalizer()
+	}
+	if _, done := it.Data["result"]; done {
+		return operetta.Done(), nil
+	}
+	if kind, ok := strings.CutPrefix(it.Name, "result-"); ok {
+		return s.result(kind)
+	}
+	result, saw := "ok", ""
+	if behaviour, ok := behaviours[it.Name]; !ok {
+		result = "unsupported: the Go plugin does not know this case"
+	} else if saw, err = behaviour(s); err != nil {
+		result = "failed: " + err.Error()
+	}
+	patch := map[string]any{"data": map[string]string{"result": result, "saw": saw}}
+	return operetta.Done(), ctx.Patch(s.named(it.Name), operetta.MergePatch(patch))
+}
+
+func (s suite) key(name string) operetta.Key {
+	return operetta.Key{Namespace: s.it.Namespace, Name: name}
+}
+
+// named is an empty ConfigMap of the case's namespace.
+func (s suite) named(name string) *ConfigMap {
+	return &ConfigMap{ObjectMeta: operetta.ObjectMeta{Namespace: s.it.Namespace, Name: name}}
+}
+
+// with is a new ConfigMap with one word.
+func (s suite) with(name, word string) *ConfigMap {
+	of := s.named(name)
+	of.Data = map[string]string{"word": word}
+	return of
+}
+
+func (s suite) target() (*ConfigMap, error) {
+	return operetta.Get[ConfigMap](s.Context, s.key(s.it.Data["target"]))
+}
+
+// words are an error's: VARIANT CODE REASON.
+func words(err error) (string, error) {
+	api, ok := asAPIError(err)
+	if !ok {
+		return "", fmt.Errorf("expected an error of the API server, got %v", err)
+	}
+	return fmt.Sprintf("%s %d %s", api.Kind, api.Status.Code, api.Status.Reason), nil
+}
+
+func variant(err error) string {
+	if err == nil {
+		return "none"
+	}
+	kind, _ := operetta.ErrorKindOf(err)
+	return kind.String()
+}
+
+func names(of []ConfigMap) string {
+	var all []string
+	for _, one := range of {
+		all = append(all, one.Name)
+	}
+	return strings.Join(all, ",")
+}
+
+func (s suite) finalizer() error {
+	const finalizer = "conformance.operetta.dev/cleanup"
+	if s.it.DeletionTimestamp == nil {
+		if operetta.AddFinalizer(s.it, finalizer) {
+			return s.Update(s.it)
+		}
+		return nil
+	}
+	if !operetta.HasFinalizer(s.it, finalizer) {
+		return nil
+	}
+	if err := s.Create(s.named("finalizer-cleaned")); err != nil && !operetta.IsAlreadyExists(err) {
+		return err
+	}
+	operetta.RemoveFinalizer(s.it, finalizer)
+	return s.Update(s.it)
+}
+
+// appendRun notes a run in the target, and returns how many there are.
+func (s suite) appendRun() (int, error) {
+	target := s.named("")
+	if err := s.GetLive(s.key(s.it.Data["target"]), target); err != nil {
+		return 0, err
+	}
+	runs := target.Data["runs"] + strconv.Itoa(int(s.Request().Retries)) + " "
+	patch := map[string]any{"data": map[string]string{"runs": runs}}
+	return len(strings.Fields(runs)), s.Patch(target, operetta.MergePatch(patch))
+}
+
+func (s suite) result(kind string) (operetta.Result, error) {
+	runs, err := s.appendRun()
+	if err != nil {
+		return operetta.Done(), err
+	}
+	switch {
+	case kind == "requeue" && runs < 3:
+		return operetta.Requeue(), nil
+	case kind == "requeue-after" && runs < 2:
+		return operetta.RequeueAfter(300 * time.Millisecond), nil
+	case kind == "error" && runs < 3:
+		return operetta.Done(), fmt.Errorf("no luck yet")
+	case kind == "terminal":
+		return operetta.Done(), operetta.Terminalf("no use to retry")
+	case kind == "panic" && runs < 2:
+		sing()
+	}
+	return operetta.Done(), nil
+}
+
+//go:noinline
+func sing() { panic("boom at the opera") }

@@ -1,0 +1,95 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// indexes are the functions that IndexField registered. The host cannot run them: a list that asks for one reads the
+// kind from the cache, in its namespace, and runs the function on each object.
+type indexes struct {
+	scheme *runtime.Scheme
+	lock   sync.Mutex
+	by     map[indexName]client.IndexerFunc
+}
+
+type indexName struct {
+	kind  schema.GroupVersionKind
+	field string
+}
+
+func newIndexes(scheme *runtime.Scheme) *indexes {
+	return &indexes{scheme: scheme, by: map[indexName]client.IndexerFunc{}}
+}
+
+// IndexField registers an index.
+func (i *indexes) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	kind, err := apiutil.GVKForObject(object, i.scheme)
+	if err != nil {
+		return err
+	}
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	name := indexName{kind, field}
+	if _, found := i.by[name]; found {
+		return fmt.Errorf("the index %q on %s is registered twice", field, kind.Kind)
+	}
+	i.by[name] = extract
+	return nil
+}
+
+func (i *indexes) get(kind schema.GroupVersionKind, field string) (client.IndexerFunc, bool) {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	extract, found := i.by[indexName{kind, field}]
+	return extract, found
+}
+
+// has says whether an object, as JSON, has a value in an index.
+func (i *indexes) has(kind schema.GroupVersionKind, extract client.IndexerFunc, text []byte, value string) (bool, error) {
+	created, err := i.scheme.New(kind)
+	if err != nil {
+		return false, err
+	}
+	object, ok := created.(client.Object)
+	if !ok {
+		return false, fmt.Errorf("%T is no client.Object", created)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, object); err != nil {
+		return false, err
+	}
+	return slices.Contains(extract(object), value), nil
+}
+
+// noInformers is a cache.Cache that can be read.
+type noInformers struct {
+	client.Reader
+	*indexes
+}
+
+var errNoInformers = errors.New("a plugin has no informers: the host watches what For, Owns and Watches say")
+
+func (noInformers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, errNoInformers
+}
+
+func (noInformers) GetInformerForKind(context.Context, schema.GroupVersionKind, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, errNoInformers
+}
+
+func (noInformers) RemoveInformer(context.Context, client.Object) error { return nil }
+func (noInformers) Start(context.Context) error                         { return errNoInformers }
+
+// WaitForCacheSync: the host calls no reconciler before its caches have synced.
+func (noInformers) WaitForCacheSync(context.Context) bool { return true }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strings"
+)
+
+// edit changes a file's text; an empty result leaves the file out. It fails when the file is not as expected.
+type edit func(text string) (string, error)
+
+// editsFor returns the edits by import path and file, for a program that needs these API groups.
+func editsFor(groups map[string]bool) map[string]edit {
+	return map[string]edit{
+		clientGo + "/kubernetes/scheme/register.go": func(text string) (string, error) {
+			return checked(schemeOf(text, groups))
+		},
+		clientGo + "/kubernetes/clientset.go": func(text string) (string, error) {
+			return checked(clientsetOf(text, groups))
+		},
+		clientGo + "/tools/leaderelection/leasecandidate.go": func(string) (string, error) { return "", nil },
+		apimachinery + "/pkg/runtime/serializer/codec_factory.go": func(text string) (string, error) {
+			return checked(withoutProtobuf(text))
+		},
+	}
+}
+
+// checked refuses what is no Go, or is as it was.
+func checked(text string, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	if _, err := parser.ParseFile(token.NewFileSet(), "", text, 0); err != nil {
+		return "", fmt.Errorf("its form is not the one that slim knows: %w", err)
+	}
+	return text, nil
+}
+
+var schemeImport = regexp.MustCompile(`(?m)^\t(\w+) "k8s\.io/api/([^"]+)"\n`)
+
+// schemeOf leaves out of the scheme what is not needed.
+func schemeOf(text string, groups map[string]bool) (string, error) {
+	imports := schemeImport.FindAllStringSubmatch(text, -1)
+	if len(imports) == 0 {
+		return "", fmt.Errorf("no import of k8s.io/api found")
+	}
+	for _, found := range imports {
+		line, alias, group := found[0], found[1], found[2]
+		if groups[group] {
+			continue
+		}
+		text = strings.Replace(text, line, "", 1)
+		text = strings.Replace(text, "\t"+alias+".AddToScheme,\n", "", 1)
+	}
+	return text, nil
+}
+
+var typedImport = regexp.MustCompile(`(?m)^\t(\w+) "k8s\.io/client-go/kubernetes/typed/([^"]+)"\n`)
+
+// clientsetOf leaves out of the clientset what is not needed.
+func clientsetOf(text string, groups map[string]bool) (string, error) {
+	imports := typedImport.FindAllStringSubmatch(text, -1)
+	if len(imports) == 0 {
+		return "", fmt.Errorf("no import of a typed client found")
+	}
+	for _, found := range imports {
+		line, alias, group := found[0], found[1], found[2]
+		if groups[group] {
+			continue
+		}
+		text = strings.Replace(text, line, "", 1)
+		for _, pattern := range []string{
+			`(?m)^\t\w+\(\) ALIAS\.\w+\n`, // in the interface
+			`(?m)^\t\w+ +\*ALIAS\.\w+\n`,  // in the struct
+			`(?m)^// \w+ retrieves the \w+\nfunc \(c \*Clientset\) \w+\(\) ALIAS\.\w+ \{\n[^}]*\n\}\n`, // its method
+			`(?m)^\tcs\.\w+, err = ALIAS\.NewForConfigAndClient\([^)]*\)\n\tif err != nil \{\n\t\treturn nil, err\n\t\}\n`,
+			`(?m)^\tcs\.\w+ = ALIAS\.New\(c\)\n`,
+		} {
+			text = regexp.MustCompile(strings.ReplaceAll(pattern, "ALIAS", alias)).ReplaceAllString(text, "")
+		}
+		if strings.Contains(text, alias+".") {
+			return "", fmt.Errorf("%s is used in a place that slim does not know", alias)
+		}
+	}
+	return text, nil
+}
+
+// withoutProtobuf leaves the protobuf serializer out of every codec factory. The host speaks JSON.
+func withoutProtobuf(text string) (string, error) {
+	for _, pattern := range []string{
+		`\t"k8s\.io/apimachinery/pkg/runtime/serializer/protobuf"\n`,
+		`(?s)\tprotoSerializer := protobuf\..*?protoRawSerializer := [^\n]*\n`,
+		`(?s)\t\t\{\n\t\t\tMediaType: +runtime\.ContentTypeProtobuf,.*?\n\t\t\},\n`,
+	} {
+		found := regexp.MustCompile(pattern)
+		if !found.MatchString(text) {
+			return "", fmt.Errorf("%s not found", pattern)
+		}
+		text = found.ReplaceAllString(text, "")
+	}
+	return text, nil
+}

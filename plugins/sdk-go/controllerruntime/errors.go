@@ -1,0 +1,63 @@
+package controllerruntime
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"operetta.dev/sdk-go"
+)
+
+// reasons are those of the contract's variants, for a Status that names none.
+var reasons = map[operetta.ErrorKind]metav1.StatusReason{
+	operetta.NotFound:        metav1.StatusReasonNotFound,
+	operetta.AlreadyExists:   metav1.StatusReasonAlreadyExists,
+	operetta.Conflict:        metav1.StatusReasonConflict,
+	operetta.Invalid:         metav1.StatusReasonInvalid,
+	operetta.BadRequest:      metav1.StatusReasonBadRequest,
+	operetta.Forbidden:       metav1.StatusReasonForbidden,
+	operetta.Expired:         metav1.StatusReasonExpired,
+	operetta.TooManyRequests: metav1.StatusReasonTooManyRequests,
+	operetta.Unavailable:     metav1.StatusReasonServiceUnavailable,
+	operetta.TimedOut:        metav1.StatusReasonTimeout,
+}
+
+// statusError is the SDK's error as apimachinery's *StatusError, with the whole Status.
+func statusError(of target, err error) error {
+	var api *operetta.APIError
+	if !errors.As(err, &api) {
+		return err
+	}
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(api.Status.Code), Reason: metav1.StatusReason(api.Status.Reason),
+		Message: api.Status.Message,
+		Details: &metav1.StatusDetails{
+			Group: of.Group, Kind: of.Kind, Name: of.key.Name,
+			RetryAfterSeconds: int32(api.Status.RetryAfter / time.Second),
+		},
+	}
+	if status.Reason == "" {
+		status.Reason = reasons[api.Kind]
+	}
+	for _, cause := range api.Status.Causes {
+		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
+			Type: metav1.CauseType(cause.Reason), Message: cause.Message, Field: cause.Field,
+		})
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// responseError is the error of a raw response.
+func responseError(response operetta.RawResponse) error {
+	var status metav1.Status
+	if err := json.Unmarshal(response.Body, &status); err == nil && status.Kind == "Status" {
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(response.Status), Message: http.StatusText(response.Status),
+	}}
+}

@@ -1,0 +1,150 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"unsafe"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	"operetta.dev/sdk-go"
+)
+
+// manager is a ctrl.Manager that records controllers instead of running them.
+type manager struct {
+	options     Options
+	api         *held
+	scheme      *runtime.Scheme
+	mapper      *restMapper
+	indexes     *indexes
+	config      *rest.Config
+	elected     chan struct{}
+	controllers []*controller
+}
+
+var _ ctrlmanager.Manager = (*manager)(nil)
+
+// controller is a recorded one.
+type controller struct {
+	// name as its author said it, and as the manifest has it.
+	name, label string
+	reconciler  reconcile.Reconciler
+	// recorded is controller-runtime's internal Controller.
+	recorded reflect.Value
+}
+
+func newManager(options Options) (*manager, error) {
+	scheme, err := newScheme(options)
+	if err != nil {
+		return nil, err
+	}
+	api := &held{}
+	m := &manager{options: options, api: api, scheme: scheme, mapper: newRESTMapper(api), indexes: newIndexes(scheme), elected: make(chan struct{})}
+	m.config = &rest.Config{Host: "http://operetta", Transport: &transport{api: api}}
+	close(m.elected)
+	return m, nil
+}
+
+// Add records a controller.
+func (m *manager) Add(runnable ctrlmanager.Runnable) error {
+	reconciler, ok := runnable.(reconcile.Reconciler)
+	value := reflect.ValueOf(runnable)
+	if !ok || value.Kind() != reflect.Pointer || !value.Elem().FieldByName("startWatches").IsValid() {
+		return fmt.Errorf("a plugin has no place for a Runnable of its own (%T): it runs only while a key is reconciled", runnable)
+	}
+	name := value.Elem().FieldByName("Name").String()
+	label, err := dnsLabel(name)
+	if err != nil {
+		return err
+	}
+	for _, other := range m.controllers {
+		if other.label == label {
+			return fmt.Errorf("two controllers have the name %q: say another one with Named()", label)
+		}
+	}
+	m.controllers = append(m.controllers, &controller{name: name, label: label, reconciler: reconciler, recorded: value.Elem()})
+	return nil
+}
+
+func (m *manager) controller(label string) (*controller, error) {
+	for _, of := range m.controllers {
+		if of.label == label {
+			return of, nil
+		}
+	}
+	return nil, fmt.Errorf("the plugin has no controller %q", label)
+}
+
+// field reads a struct's field, exported or not.
+func field(of reflect.Value, name string) reflect.Value {
+	value := of.FieldByName(name)
+	if !value.IsValid() || value.CanInterface() {
+		return value
+	}
+	if !value.CanAddr() {
+		copied := reflect.New(of.Type()).Elem()
+		copied.Set(of)
+		value = copied.FieldByName(name)
+	}
+	return reflect.NewAt(value.Type(), unsafe.Pointer(value.UnsafeAddr())).Elem()
+}
+
+func (m *manager) GetControllerOptions() config.Controller {
+	yes, no := true, false
+	// Names are this manager's to check; a panic is told by the SDK, with its place.
+	return config.Controller{SkipNameValidation: &yes, RecoverPanic: &no, Logger: m.GetLogger()}
+}
+
+func (m *manager) GetClient() client.Client             { return m.client(operetta.Cached) }
+func (m *manager) GetAPIReader() client.Reader          { return m.client(operetta.Live) }
+func (m *manager) GetCache() cache.Cache                { return noInformers{m.client(operetta.Cached), m.indexes} }
+func (m *manager) GetFieldIndexer() client.FieldIndexer { return m.indexes }
+func (m *manager) GetScheme() *runtime.Scheme           { return m.scheme }
+func (m *manager) GetRESTMapper() meta.RESTMapper       { return m.mapper }
+func (m *manager) GetConfig() *rest.Config              { return rest.CopyConfig(m.config) }
+func (m *manager) GetHTTPClient() *http.Client          { return &http.Client{Transport: m.config.Transport} }
+func (m *manager) GetLogger() logr.Logger               { return newLoggerOf(m.api) }
+func (m *manager) Elected() <-chan struct{}             { return m.elected }
+
+func (m *manager) client(read operetta.Read) *kubeClient {
+	return &kubeClient{api: m.api, scheme: m.scheme, mapper: m.mapper, indexes: m.indexes, read: read}
+}
+
+func (m *manager) GetEventRecorderFor(string) record.EventRecorder {
+	return eventRecorder{m.api, m.scheme}
+}
+
+func (m *manager) GetEventRecorder(string) recorder.EventRecorder {
+	return newEventRecorder{eventRecorder{m.api, m.scheme}}
+}
+
+// The host has metrics, health checks and leader election of its own.
+
+func (m *manager) AddMetricsServerExtraHandler(string, http.Handler) error { return nil }
+func (m *manager) AddHealthzCheck(string, healthz.Checker) error           { return nil }
+func (m *manager) AddReadyzCheck(string, healthz.Checker) error            { return nil }
+func (m *manager) GetConverterRegistry() conversion.Registry               { return conversion.NewRegistry() }
+
+func (m *manager) GetWebhookServer() webhook.Server {
+	panic("a plugin has no webhooks: leave SetupWebhookWithManager out of the setup")
+}
+
+func (m *manager) Start(context.Context) error {
+	return errors.New("a plugin is not started: the host runs its controllers; give Run a setup that only registers them")
+}

@@ -1,0 +1,104 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"operetta.dev/sdk-go/controllerruntime"
+)
+
+var nothing = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+	return reconcile.Result{}, nil
+})
+
+func describe(build func(ctrl.Manager) error, options controllerruntime.Options) (string, error) {
+	text, err := controllerruntime.NewHandler(build, options).Describe()
+	return string(text), err
+}
+
+func TestTheManifestIsWhatTheBuilderWasAskedFor(t *testing.T) {
+	limiter := workqueue.NewTypedMaxOfRateLimiter[reconcile.Request](
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute),
+		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(7, 8)},
+	)
+	got, err := describe(func(mgr ctrl.Manager) error {
+		return ctrl.NewControllerManagedBy(mgr).Named("my_sets").
+			For(&appsv1.Deployment{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+			Owns(&corev1.ConfigMap{}).
+			Owns(&corev1.Secret{}, builder.MatchEveryOwner).
+			Watches(&corev1.Pod{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1.Deployment{}, handler.OnlyControllerOwner())).
+			Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+			WithEventFilter(predicate.ResourceVersionChangedPredicate{}).
+			WithOptions(controller.Options{MaxConcurrentReconciles: 3, RateLimiter: limiter}).
+			Complete(nothing)
+	}, controllerruntime.Options{
+		OwnNamespace: true,
+		ByObject:     map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.SelectorFromSet(labels.Set{"a": "b"})}},
+	})
+	own := func(apiVersion, kind, more, predicates string) string {
+		return `{"apiVersion":"` + apiVersion + `","kind":"` + kind + `","namespaces":"Own",` + more + `"predicates":["ResourceVersionChanged"` + predicates + `]}`
+	}
+	want := `{"apiVersion":"operetta.dev/v1alpha1","kind":"Manifest","controllers":[{"name":"my-sets",` +
+		`"for":` + own("apps/v1", "Deployment", "", `,"GenerationChanged"`) +
+		`,"owns":[` + own("v1", "ConfigMap", "", "") + `,` + own("v1", "Pod", `"labelSelector":"a=b",`, "") + `]` +
+		`,"watches":[{"source":` + own("v1", "Secret", "", "") + `,"map":{"type":"Owner","allOwners":true}}` +
+		`,{"source":` + own("v1", "Service", "", "") + `,"map":{"type":"SameName"}}]` +
+		`,"workers":3,"rateLimiter":{"baseDelayMs":1000,"maxDelayMs":60000,"qps":7,"burst":8}}]}`
+	if err != nil || got != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+func TestWhatAPluginHasNoPlaceForIsAnErrorThatNamesIt(t *testing.T) {
+	pods := func(mgr ctrl.Manager) *builder.Builder { return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}) }
+	for want, build := range map[string]func(ctrl.Manager) error{
+		"the watch of Node: it maps events with a Go function": func(mgr ctrl.Manager) error {
+			mapped := func(context.Context, client.Object) []reconcile.Request { return nil }
+			return pods(mgr).Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(mapped)).Complete(nothing)
+		},
+		"the watch of Node: its handler handler.": func(mgr ctrl.Manager) error {
+			return pods(mgr).Watches(&corev1.Node{}, handler.Funcs{}).Complete(nothing)
+		},
+		"the watch of Pod: the predicate predicate.TypedFuncs[": func(mgr ctrl.Manager) error {
+			return pods(mgr).WithEventFilter(predicate.NewPredicateFuncs(func(client.Object) bool { return true })).Complete(nothing)
+		},
+		"the watch of ConfigMap: its owners are not of the kind Pod": func(mgr ctrl.Manager) error {
+			return pods(mgr).Watches(&corev1.ConfigMap{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &corev1.Node{})).Complete(nothing)
+		},
+		"no place for a Runnable of its own (manager.RunnableFunc)": func(mgr ctrl.Manager) error {
+			return mgr.Add(manager.RunnableFunc(func(context.Context) error { return nil }))
+		},
+		"call For()": func(mgr ctrl.Manager) error {
+			owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &corev1.Node{})
+			return ctrl.NewControllerManagedBy(mgr).Named("x").Watches(&corev1.Pod{}, owner).Complete(nothing)
+		},
+		"registered no controller": func(ctrl.Manager) error { return nil },
+		`two controllers have the name "pod"`: func(mgr ctrl.Manager) error {
+			if err := pods(mgr).Complete(nothing); err != nil {
+				return err
+			}
+			return pods(mgr).Complete(nothing)
+		},
+	} {
+		if _, err := describe(build, controllerruntime.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

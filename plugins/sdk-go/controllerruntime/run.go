@@ -1,0 +1,113 @@
+package controllerruntime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"operetta.dev/sdk-go"
+)
+
+// AddToScheme is what API packages export under this name.
+type AddToScheme = func(*runtime.Scheme) error
+
+// Options say what the manager's options would, as far as a plugin has a use for them.
+type Options struct {
+	// AddToScheme are the API groups that the reconcilers use beside those of client-go's scheme.
+	AddToScheme []AddToScheme
+	// OwnNamespace watches the Plugin's own namespace only; all namespaces if not set.
+	OwnNamespace bool
+	// ByObject narrows what is watched of a kind, as cache.Options.ByObject does: by Label and Field.
+	ByObject map[client.Object]cache.ByObject
+}
+
+// Run makes the program a plugin. Call it once, from func init of package main.
+//
+// Setup runs at once, when the program starts, as a main's would: it registers reconcilers with the manager. The client
+// works in reconcilers only. An error of setup is told when the host asks what the plugin is.
+func Run(setup func(ctrl.Manager) error, options Options) {
+	handler := NewHandler(setup, options)
+	operetta.ServeHandler(func() operetta.Handler { return handler })
+}
+
+// NewHandler is what [Run] serves, for tests: operettatest.Cluster reconciles with it.
+func NewHandler(setup func(ctrl.Manager) error, options Options) operetta.Handler {
+	h := &served{}
+	h.manager, h.err = newManager(options)
+	if h.err != nil {
+		return h
+	}
+	logger := newLoggerOf(h.manager.api)
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	if err := setup(h.manager); err != nil {
+		h.err = fmt.Errorf("the setup failed: %w", err)
+	}
+	return h
+}
+
+type served struct {
+	manager *manager
+	err     error
+}
+
+func (h *served) Describe() (text []byte, err error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	manifest, err := h.manager.manifest()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(manifest)
+}
+
+func (h *served) Reconcile(api operetta.API, request operetta.Request) (result operetta.Result, err error) {
+	defer operetta.RecoverPanic(api, &err)
+	if h.err != nil {
+		return operetta.Done(), operetta.Terminal(h.err)
+	}
+	of, err := h.manager.controller(request.Controller)
+	if err != nil {
+		return operetta.Done(), operetta.Terminal(err)
+	}
+	h.manager.api.use(api)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ctx = ctrl.LoggerInto(ctx, newLogger(api))
+	answer, err := of.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{
+		Namespace: request.Key.Namespace, Name: request.Key.Name,
+	}})
+	switch {
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		return operetta.Done(), operetta.Terminal(err)
+	case err != nil:
+		return operetta.Done(), err
+	case answer.RequeueAfter > 0:
+		return operetta.RequeueAfter(answer.RequeueAfter), nil
+	case answer.Requeue: //nolint:staticcheck // reconcilers still use it
+		return operetta.Requeue(), nil
+	}
+	return operetta.Done(), nil
+}
+
+func newScheme(options Options) (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range append([]AddToScheme{clientgoscheme.AddToScheme}, options.AddToScheme...) {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("the scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}

@@ -1,0 +1,144 @@
+package controllerruntime
+
+import (
+	"context"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"operetta.dev/sdk-go"
+)
+
+func (c *kubeClient) Status() client.SubResourceWriter { return subresource{c, "status"} }
+
+func (c *kubeClient) SubResource(name string) client.SubResourceClient { return subresource{c, name} }
+
+type subresource struct {
+	client *kubeClient
+	name   string
+}
+
+func (s subresource) Get(_ context.Context, object, into client.Object, _ ...client.SubResourceGetOption) error {
+	of, err := s.client.target(object)
+	if err != nil {
+		return err
+	}
+	return s.client.send(of, request{method: "GET", subresource: s.name}, into)
+}
+
+func (s subresource) Create(_ context.Context, object, body client.Object, opts ...client.SubResourceCreateOption) error {
+	options := (&client.SubResourceCreateOptions{}).ApplyOptions(opts)
+	of, err := s.client.target(object)
+	if err != nil {
+		return err
+	}
+	text, err := s.body(body)
+	if err != nil {
+		return err
+	}
+	return s.client.send(of, request{
+		method: "POST", subresource: s.name, body: text,
+		dryRun: options.DryRun, manager: options.FieldManager, validation: options.FieldValidation,
+	}, body)
+}
+
+func (s subresource) Update(_ context.Context, object client.Object, opts ...client.SubResourceUpdateOption) error {
+	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
+	of, err := s.client.target(object)
+	if err != nil {
+		return err
+	}
+	body := object
+	if options.SubResourceBody != nil {
+		body = options.SubResourceBody
+		body.SetName(of.key.Name)
+		body.SetNamespace(of.key.Namespace)
+	}
+	text, err := s.body(body)
+	if err != nil {
+		return err
+	}
+	if s.name == "status" {
+		text, err = s.client.api.get().UpdateStatus(of.kind(), of.objectKey(), text, writeOptions(options.DryRun, options.FieldManager, options.FieldValidation))
+		return answered(of, text, err, body)
+	}
+	return s.client.send(of, request{
+		method: "PUT", subresource: s.name, body: text,
+		dryRun: options.DryRun, manager: options.FieldManager, validation: options.FieldValidation,
+	}, body)
+}
+
+func (s subresource) Patch(_ context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
+	of, err := s.client.target(object)
+	if err != nil {
+		return err
+	}
+	body := object
+	if options.SubResourceBody != nil {
+		body = options.SubResourceBody
+	}
+	return s.client.patch(of, s.name, body, patch, body, &options.PatchOptions)
+}
+
+func (s subresource) Apply(_ context.Context, configuration runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	options := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
+	body := configuration
+	if options.SubResourceBody != nil {
+		body = options.SubResourceBody
+	}
+	return s.client.apply(s.name, body, &options.ApplyOptions)
+}
+
+func (s subresource) body(of client.Object) ([]byte, error) {
+	what, err := s.client.target(of)
+	if err != nil {
+		return nil, err
+	}
+	return encode(what, of)
+}
+
+// request is one that the host's objects have no call for.
+type request struct {
+	method, subresource, contentType string
+	body                             []byte
+	dryRun                           []string
+	manager, validation              string
+	force                            *bool
+}
+
+// send sends a request about an object over raw HTTP.
+func (c *kubeClient) send(of target, r request, into client.Object) error {
+	mapping, err := c.mapper.RESTMapping(of.GroupKind(), of.Version)
+	if err != nil {
+		return err
+	}
+	path := groupPath(mapping.Resource.GroupVersion())
+	if of.key.Namespace != "" {
+		path += "/namespaces/" + of.key.Namespace
+	}
+	path += "/" + mapping.Resource.Resource + "/" + of.key.Name
+	if r.subresource != "" {
+		path += "/" + r.subresource
+	}
+	query := url.Values{}
+	for _, value := range r.dryRun {
+		query.Add("dryRun", value)
+	}
+	for name, value := range map[string]string{"fieldManager": r.manager, "fieldValidation": r.validation} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if r.force != nil && *r.force {
+		query.Set("force", "true")
+	}
+	response := c.api.get().Raw(operetta.RawRequest{
+		Method: r.method, Path: path, Query: query.Encode(), ContentType: r.contentType, Body: r.body,
+	})
+	if response.Status >= 300 {
+		return responseError(response)
+	}
+	return decode(response.Body, into)
+}

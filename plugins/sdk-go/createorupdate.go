@@ -1,0 +1,93 @@
+// Create-or-update: bring one object to its desired state and write only if something is to change.
+
+package operetta
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// OperationResult is what [Context.CreateOrUpdate] did.
+type OperationResult string
+
+const (
+	// Created says that the object did not exist.
+	Created OperationResult = "created"
+	// Updated says that the object was changed.
+	Updated OperationResult = "updated"
+	// Unchanged says that the object was as it should be; nothing was written.
+	Unchanged OperationResult = "unchanged"
+)
+
+// CreateOrUpdate reads the object that has object's key into object, lets mutate set what should be, and creates or
+// updates it if that made a difference (controller-runtime's CreateOrUpdate). Fields that the type does not know stay as
+// they are, but those inside of a list that is changed. The status is not written.
+//
+// mutate should set only the fields it cares for, and not to values that the API server will rewrite. An absent field,
+// null and an empty list or map do not differ. It must not change the name or namespace.
+//
+// Errors are those of mutate and of the API server: [IsConflict] if the object has changed since the cache saw it.
+func (c *Context) CreateOrUpdate(object Object, mutate func() error) (OperationResult, error) {
+	if object.Meta().Name == "" {
+		return Unchanged, unnamed(object)
+	}
+	kind, key := object.GroupVersionKind(), KeyOf(object)
+	run := func() error {
+		if err := mutate(); err != nil {
+			return err
+		}
+		if KeyOf(object) != key {
+			return Terminalf("create-or-update: %s %s became %s; mutate may not change the key", kind, key, KeyOf(object))
+		}
+		return nil
+	}
+	text, err := c.api.Get(kind, key, Cached)
+	if IsNotFound(err) {
+		if err := run(); err != nil {
+			return Unchanged, err
+		}
+		return Created, c.Create(object)
+	}
+	if err != nil {
+		return Unchanged, err
+	}
+	if err := decode(text, object); err != nil {
+		return Unchanged, err
+	}
+	before, err := asMap(object)
+	if err != nil {
+		return Unchanged, err
+	}
+	if err := run(); err != nil {
+		return Unchanged, err
+	}
+	after, err := asMap(object)
+	if err != nil {
+		return Unchanged, err
+	}
+	if same(before, after) {
+		return Unchanged, nil
+	}
+	whole, err := decodeMap(text)
+	if err != nil {
+		return Unchanged, fmt.Errorf("%s %s: %w", kind, key, err)
+	}
+	carryOver(whole, before, after)
+	body, err := json.Marshal(whole)
+	if err != nil {
+		return Unchanged, err
+	}
+	text, err = c.api.Update(kind, key, body, WriteOptions{})
+	if err := stored(text, err, object); err != nil {
+		return Unchanged, err
+	}
+	return Updated, nil
+}
+
+func asMap(object Object) (map[string]any, error) {
+	text, err := encode(object)
+	if err != nil {
+		return nil, err
+	}
+	return decodeMap(text)
+}

@@ -1,0 +1,3 @@
+module operetta.dev/sdk-go
+
+go 1.26.0

@@ -1,0 +1,158 @@
+// Objects to JSON and back. What is sent always carries apiVersion and kind.
+
+package operetta
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// encode returns the object as the API server wants it.
+func encode(object Object) ([]byte, error) {
+	kind := object.GroupVersionKind()
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, malformed("this %s cannot be written as JSON: %v", kind, err)
+	}
+	return withType(text, kind)
+}
+
+// withType adds apiVersion and kind to an object's text where they are missing.
+func withType(text []byte, kind GroupVersionKind) ([]byte, error) {
+	var has struct {
+		APIVersion *json.RawMessage `json:"apiVersion"`
+		Kind       *json.RawMessage `json:"kind"`
+	}
+	if err := json.Unmarshal(text, &has); err != nil {
+		return nil, malformed("this %s is not a JSON object: %v", kind, err)
+	}
+	var missing []byte
+	for _, member := range []struct {
+		name, value string
+		there       bool
+	}{{"apiVersion", kind.APIVersion, has.APIVersion != nil}, {"kind", kind.Kind, has.Kind != nil}} {
+		if !member.there {
+			value, _ := json.Marshal(member.value)
+			missing = fmt.Appendf(missing, "%q:%s,", member.name, value)
+		}
+	}
+	if len(missing) == 0 {
+		return text, nil
+	}
+	rest := bytes.TrimLeft(bytes.TrimLeft(text, " \t\r\n")[1:], " \t\r\n")
+	if rest[0] == '}' {
+		missing = missing[:len(missing)-1]
+	}
+	return append(append([]byte{'{'}, missing...), rest...), nil
+}
+
+// decode reads an object; what it held before is gone.
+func decode(text []byte, object Object) error {
+	kind := object.GroupVersionKind()
+	if value := reflect.ValueOf(object); value.Kind() == reflect.Pointer && !value.IsNil() {
+		value.Elem().SetZero()
+	}
+	if err := json.Unmarshal(text, object); err != nil {
+		return malformed("this %s does not fit the type %T: %v", kind, object, err)
+	}
+	return nil
+}
+
+// decodeMap reads a JSON object; numbers stay as they are written.
+func decodeMap(text []byte) (map[string]any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var members map[string]any
+	if err := decoder.Decode(&members); err != nil {
+		return nil, err
+	}
+	return members, nil
+}
+
+// malformed is the error of what never reaches the API server.
+func malformed(format string, args ...any) error {
+	return NewAPIError(BadRequest, fmt.Sprintf(format, args...))
+}
+
+// same says whether two values mean the same to the API server: an absent field, null, [] and {} do not differ
+// (apimachinery's equality.Semantic).
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && covers(a, b) && covers(b, a) || !ok && isEmpty(a) && isEmpty(b)
+	case []any:
+		if b, ok := b.([]any); ok {
+			if len(a) != len(b) {
+				return false
+			}
+			for i := range a {
+				if !same(a[i], b[i]) {
+					return false
+				}
+			}
+			return true
+		}
+	default:
+		if b, ok := b.(map[string]any); ok {
+			return a == nil && isEmpty(b)
+		}
+		if _, ok := b.([]any); !ok {
+			return a == b
+		}
+	}
+	return isEmpty(a) && isEmpty(b)
+}
+
+func covers(a, b map[string]any) bool {
+	for name, value := range a {
+		other, found := b[name]
+		if found && !same(value, other) || !found && !isEmpty(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(value) == 0
+	case map[string]any:
+		for _, member := range value {
+			if !isEmpty(member) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// carryOver makes the changes between before and after in target, whose other fields stay: those that the type of
+// before and after does not know. Lists are replaced whole.
+func carryOver(target, before, after map[string]any) {
+	for name := range before {
+		if _, found := after[name]; !found {
+			delete(target, name)
+		}
+	}
+	for name, value := range after {
+		old, found := before[name]
+		if found && same(old, value) {
+			continue
+		}
+		inner, isMap := value.(map[string]any)
+		oldInner, wasMap := old.(map[string]any)
+		targetInner, isTarget := target[name].(map[string]any)
+		if isMap && wasMap && isTarget {
+			carryOver(targetInner, oldInner, inner)
+		} else {
+			target[name] = value
+		}
+	}
+}

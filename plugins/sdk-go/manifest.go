@@ -1,0 +1,153 @@
+// What a plugin watches, as its author says it; as JSON, these types are the manifest of wit/manifest.schema.json.
+
+package operetta
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Manifest is the document that `describe` returns. Authors do not write it: [Plugin] does.
+type Manifest struct {
+	APIVersion  string               `json:"apiVersion"`
+	Kind        string               `json:"kind"`
+	Controllers []ControllerManifest `json:"controllers"`
+	Indexes     []IndexManifest      `json:"indexes,omitempty"`
+}
+
+// NewManifest returns a manifest of these controllers.
+func NewManifest(controllers ...ControllerManifest) Manifest {
+	return Manifest{APIVersion: "operetta.dev/v1alpha1", Kind: "Manifest", Controllers: controllers}
+}
+
+// ControllerManifest is one controller of a [Manifest].
+type ControllerManifest struct {
+	Name          string       `json:"name"`
+	For           Source       `json:"for"`
+	Owns          []Source     `json:"owns,omitempty"`
+	Watches       []Watch      `json:"watches,omitempty"`
+	Workers       uint32       `json:"workers,omitempty"`
+	ResyncSeconds uint32       `json:"resyncSeconds,omitempty"`
+	RateLimiter   *RateLimiter `json:"rateLimiter,omitempty"`
+}
+
+// IndexManifest is one index of a [Manifest].
+type IndexManifest struct {
+	Name       string `json:"name"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Path       string `json:"path"`
+}
+
+// Source is a kind to watch, and which of its objects and events. Its methods return a changed copy.
+type Source struct {
+	APIVersion    string      `json:"apiVersion"`
+	Kind          string      `json:"kind"`
+	Namespaces    string      `json:"namespaces,omitempty"`
+	LabelSelector string      `json:"labelSelector,omitempty"`
+	FieldSelector string      `json:"fieldSelector,omitempty"`
+	Predicates    []Predicate `json:"predicates,omitempty"`
+}
+
+// Of is every object and every event of a type's kind.
+func Of[T any, P Pointer[T]]() Source { return OfKind(KindOf[T, P]()) }
+
+// OfKind is every object and every event of a kind that has no Go type.
+func OfKind(kind GroupVersionKind) Source {
+	return Source{APIVersion: kind.APIVersion, Kind: kind.Kind}
+}
+
+// WithLabels takes only objects that a label selector chooses; the API server applies it.
+func (s Source) WithLabels(selector string) Source { s.LabelSelector = selector; return s }
+
+// WithFields takes only objects that a field selector chooses; the API server applies it.
+func (s Source) WithFields(selector string) Source { s.FieldSelector = selector; return s }
+
+// WithPredicates takes only events that pass all of these.
+func (s Source) WithPredicates(predicates ...Predicate) Source {
+	s.Predicates = slices.Clone(s.Predicates)
+	for _, predicate := range predicates {
+		if !slices.Contains(s.Predicates, predicate) {
+			s.Predicates = append(s.Predicates, predicate)
+		}
+	}
+	return s
+}
+
+// InOwnNamespace takes only objects of the Plugin's own namespace.
+func (s Source) InOwnNamespace() Source { s.Namespaces = "Own"; return s }
+
+// Predicate is an event filter, as in controller-runtime's predicate package. It concerns updates: creations and
+// deletions always pass.
+type Predicate string
+
+const (
+	// GenerationChanged passes updates that change metadata.generation, as spec changes do.
+	GenerationChanged Predicate = "GenerationChanged"
+	// LabelsChanged passes updates that change metadata.labels.
+	LabelsChanged Predicate = "LabelsChanged"
+	// AnnotationsChanged passes updates that change metadata.annotations.
+	AnnotationsChanged Predicate = "AnnotationsChanged"
+	// ResourceVersionChanged passes updates that change metadata.resourceVersion: not the periodic resync.
+	ResourceVersionChanged Predicate = "ResourceVersionChanged"
+)
+
+// Watch is a kind to watch, and which keys its events enqueue.
+type Watch struct {
+	Source Source  `json:"source"`
+	Map    Mapping `json:"map"`
+}
+
+// Mapping says which keys the event of a watched object enqueues.
+type Mapping struct {
+	Type          string `json:"type"`
+	AllOwners     bool   `json:"allOwners,omitempty"`
+	Path          string `json:"path,omitempty"`
+	NamespacePath string `json:"namespacePath,omitempty"`
+}
+
+// ToOwner enqueues the controlling owner, if it is of the controller's kind. [Controller.Owns] is this in short.
+func ToOwner() Mapping { return Mapping{Type: "Owner"} }
+
+// ToAllOwners enqueues every owner of the controller's kind.
+func ToAllOwners() Mapping { return Mapping{Type: "Owner", AllOwners: true} }
+
+// ToSameName enqueues the key with the watched object's own namespace and name.
+func ToSameName() Mapping { return Mapping{Type: "SameName"} }
+
+// ToFieldPath enqueues the key in the watched object's namespace whose name stands at a path, e.g. `.spec.claimRef.name`.
+func ToFieldPath(path string) Mapping { return Mapping{Type: "FieldPath", Path: path} }
+
+// ToFieldPaths enqueues the key whose name and namespace stand at two paths.
+func ToFieldPaths(name, namespace string) Mapping {
+	return Mapping{Type: "FieldPath", Path: name, NamespacePath: namespace}
+}
+
+// RateLimiter says how fast failed and requeued keys come back: max(per-key exponential backoff, a token bucket over all
+// keys). Begin with [DefaultRateLimiter].
+type RateLimiter struct {
+	BaseDelayMs uint32 `json:"baseDelayMs"`
+	MaxDelayMs  uint32 `json:"maxDelayMs"`
+	QPS         uint32 `json:"qps"`
+	Burst       uint32 `json:"burst"`
+}
+
+// DefaultRateLimiter is client-go's: 5 ms doubled up to 1,000 s; 10 per second, 100 at once.
+func DefaultRateLimiter() RateLimiter {
+	return RateLimiter{BaseDelayMs: 5, MaxDelayMs: 1_000_000, QPS: 10, Burst: 100}
+}
+
+// Backoff sets the first delay of a key, doubled with each failure, and the longest one.
+func (r RateLimiter) Backoff(base, longest time.Duration) RateLimiter {
+	r.BaseDelayMs, r.MaxDelayMs = clamp(base.Milliseconds()), clamp(longest.Milliseconds())
+	return r
+}
+
+// Bucket sets the requeues per second of all keys together, and how many may come at once.
+func (r RateLimiter) Bucket(qps, burst uint32) RateLimiter {
+	r.QPS, r.Burst = qps, burst
+	return r
+}
+
+func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }

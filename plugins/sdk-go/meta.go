@@ -1,0 +1,121 @@
+// Object metadata, owners and finalizers.
+
+package operetta
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ObjectMeta is metav1.ObjectMeta without what only the API server uses (managedFields, selfLink).
+type ObjectMeta struct {
+	Name         string `json:"name,omitempty"`
+	GenerateName string `json:"generateName,omitempty"`
+	Namespace    string `json:"namespace,omitempty"`
+	UID          string `json:"uid,omitempty"`
+	// ResourceVersion is opaque; an update of another version than the stored one is a conflict.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Generation goes up with each change of the desired state.
+	Generation        int64      `json:"generation,omitempty"`
+	CreationTimestamp *time.Time `json:"creationTimestamp,omitempty"`
+	// DeletionTimestamp is set when the object is to go, once its finalizers are gone.
+	DeletionTimestamp          *time.Time        `json:"deletionTimestamp,omitempty"`
+	DeletionGracePeriodSeconds *int64            `json:"deletionGracePeriodSeconds,omitempty"`
+	Labels                     map[string]string `json:"labels,omitempty"`
+	Annotations                map[string]string `json:"annotations,omitempty"`
+	OwnerReferences            []OwnerReference  `json:"ownerReferences,omitempty"`
+	Finalizers                 []string          `json:"finalizers,omitempty"`
+}
+
+// Meta returns the metadata itself: embedding ObjectMeta gives a type this half of [Object].
+func (m *ObjectMeta) Meta() *ObjectMeta { return m }
+
+// OwnerReference is metav1.OwnerReference.
+type OwnerReference struct {
+	APIVersion         string `json:"apiVersion"`
+	Kind               string `json:"kind"`
+	Name               string `json:"name"`
+	UID                string `json:"uid"`
+	Controller         *bool  `json:"controller,omitempty"`
+	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty"`
+}
+
+// AlreadyOwnedError is [SetControllerReference]'s when another object controls the dependent.
+type AlreadyOwnedError struct {
+	// Object is the dependent, e.g. `apps/v1 Deployment ns/web`.
+	Object string
+	// Owner is the reference that is there.
+	Owner OwnerReference
+}
+
+func (e *AlreadyOwnedError) Error() string {
+	return fmt.Sprintf("%s is already controlled by %s %s", e.Object, e.Owner.Kind, e.Owner.Name)
+}
+
+// ControllerOf returns the controlling owner, or nil.
+func ControllerOf(object Object) *OwnerReference {
+	for i, owner := range object.Meta().OwnerReferences {
+		if owner.Controller != nil && *owner.Controller {
+			return &object.Meta().OwnerReferences[i]
+		}
+	}
+	return nil
+}
+
+// IsControlledBy says whether owner is the controlling owner: this very object, not another one of its name.
+func IsControlledBy(object, owner Object) bool {
+	controller := ControllerOf(object)
+	return controller != nil && controller.UID != "" && controller.UID == owner.Meta().UID
+}
+
+// SetControllerReference makes owner the controlling owner of object, which is then garbage collected with it, and
+// whose events [Controller.Owns] turns into the owner's key. It fails with an *[AlreadyOwnedError] when another object
+// controls it, and when the reference could not work: an owner without uid (not read from the API server), or in another
+// namespace.
+func SetControllerReference(owner, object Object) error {
+	kind, meta := owner.GroupVersionKind(), owner.Meta()
+	what := fmt.Sprintf("%s %s", object.GroupVersionKind(), KeyOf(object))
+	switch {
+	case meta.UID == "":
+		return fmt.Errorf("%s cannot be owned by %s %s: the owner has no uid; read it from the API server first", what, kind, KeyOf(owner))
+	case meta.Namespace != "" && meta.Namespace != object.Meta().Namespace:
+		return fmt.Errorf("%s cannot be owned by %s %s: an owner must be in the same namespace or cluster-scoped", what, kind, KeyOf(owner))
+	}
+	yes := true
+	reference := OwnerReference{
+		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: meta.Name, UID: meta.UID,
+		Controller: &yes, BlockOwnerDeletion: &yes,
+	}
+	if there := ControllerOf(object); there != nil && there.UID != meta.UID {
+		return &AlreadyOwnedError{Object: what, Owner: *there}
+	}
+	owners := object.Meta().OwnerReferences
+	if i := slices.IndexFunc(owners, func(o OwnerReference) bool { return o.UID == meta.UID }); i >= 0 {
+		owners[i] = reference
+		return nil
+	}
+	object.Meta().OwnerReferences = append(owners, reference)
+	return nil
+}
+
+// HasFinalizer says whether the object has a finalizer.
+func HasFinalizer(object Object, finalizer string) bool {
+	return slices.Contains(object.Meta().Finalizers, finalizer)
+}
+
+// AddFinalizer adds a finalizer and says whether that changed the object, which is then to be updated.
+func AddFinalizer(object Object, finalizer string) bool {
+	if HasFinalizer(object, finalizer) {
+		return false
+	}
+	object.Meta().Finalizers = append(object.Meta().Finalizers, finalizer)
+	return true
+}
+
+// RemoveFinalizer removes a finalizer and says whether that changed the object, which is then to be updated.
+func RemoveFinalizer(object Object, finalizer string) bool {
+	before := len(object.Meta().Finalizers)
+	object.Meta().Finalizers = slices.DeleteFunc(object.Meta().Finalizers, func(f string) bool { return f == finalizer })
+	return len(object.Meta().Finalizers) != before
+}

@@ -1,0 +1,176 @@
+// A plugin and its controllers: what they watch, and the functions that reconcile.
+
+package operetta
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Handler is what a plugin exports. [Plugin] is one; the module controllerruntime has another.
+type Handler interface {
+	// Describe returns the manifest as JSON.
+	Describe() ([]byte, error)
+	// Reconcile brings one key to its desired state.
+	Reconcile(api API, request Request) (Result, error)
+}
+
+// Plugin is a set of controllers, and the indexes that their reads need.
+type Plugin struct {
+	controllers []*Controller
+	indexes     []IndexManifest
+}
+
+// NewPlugin returns a plugin of these controllers.
+func NewPlugin(controllers ...*Controller) *Plugin { return &Plugin{controllers: controllers} }
+
+// Index declares an index over the cached objects of a kind, for [ListOptions].Index: path says where the value stands,
+// e.g. `.spec.nodeName`.
+func (p *Plugin) Index(name string, kind GroupVersionKind, path string) *Plugin {
+	p.indexes = append(p.indexes, IndexManifest{Name: name, APIVersion: kind.APIVersion, Kind: kind.Kind, Path: path})
+	return p
+}
+
+// Manifest returns what the plugin declares. It fails when two controllers have one name, or one has no name.
+func (p *Plugin) Manifest() (Manifest, error) {
+	manifest := NewManifest()
+	if len(p.controllers) == 0 {
+		return manifest, errors.New("the plugin has no controller: give NewPlugin at least one")
+	}
+	seen := map[string]bool{}
+	for _, controller := range p.controllers {
+		switch {
+		case controller.name == "":
+			return manifest, fmt.Errorf("the controller for %s %s has no name", controller.source.APIVersion, controller.source.Kind)
+		case seen[controller.name]:
+			return manifest, fmt.Errorf("two controllers have the name %q: names must differ", controller.name)
+		}
+		seen[controller.name] = true
+		manifest.Controllers = append(manifest.Controllers, controller.manifest())
+	}
+	manifest.Indexes = p.indexes
+	return manifest, nil
+}
+
+// Describe returns the manifest as JSON.
+func (p *Plugin) Describe() ([]byte, error) {
+	manifest, err := p.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(manifest)
+}
+
+// Reconcile calls the controller that the request names. A panic becomes a *[PanicError].
+func (p *Plugin) Reconcile(api API, request Request) (result Result, err error) {
+	defer RecoverPanic(api, &err)
+	for _, controller := range p.controllers {
+		if controller.name == request.Controller {
+			return controller.reconcile(NewContext(api, request))
+		}
+	}
+	return Result{}, Terminalf("the plugin has no controller %q", request.Controller)
+}
+
+// Controller is the kind it reconciles, what else enqueues keys of that kind, and the function that reconciles.
+type Controller struct {
+	name         string
+	source       Source
+	owns         []Source
+	watches      []Watch
+	workers      uint32
+	resync       time.Duration
+	limiter      *RateLimiter
+	ownNamespace bool
+	filters      []Predicate
+	whenGone     func(*Context) (Result, error)
+	reconcile    func(*Context) (Result, error)
+}
+
+// NewController returns a controller with a name (a DNS label), the kind whose keys it reconciles, and the function that
+// does it; Context.Request says the key, whose object may be gone.
+func NewController(name string, source Source, reconcile func(*Context) (Result, error)) *Controller {
+	return &Controller{name: name, source: source, reconcile: reconcile, workers: 1}
+}
+
+// For returns a controller whose function takes the object itself, read from the cache. A key whose object is gone goes
+// to [Controller.WhenGone]. An object that does not fit the type is a terminal error.
+func For[T any, P Pointer[T]](name string, reconcile func(*Context, P) (Result, error)) *Controller {
+	controller := NewController(name, Of[T, P](), nil)
+	controller.reconcile = func(ctx *Context) (Result, error) {
+		object := P(new(T))
+		text, err := ctx.api.Get(object.GroupVersionKind(), ctx.request.Key, Cached)
+		switch {
+		case IsNotFound(err) && controller.whenGone != nil:
+			return controller.whenGone(ctx)
+		case err != nil:
+			return Result{}, IgnoreNotFound(err)
+		}
+		if err := decode(text, object); err != nil {
+			return Result{}, Terminal(err)
+		}
+		return reconcile(ctx, object)
+	}
+	return controller
+}
+
+// WithSource says which objects and events of the controller's kind count, e.g. by a selector.
+func (c *Controller) WithSource(source Source) *Controller { c.source = source; return c }
+
+// WhenGone is called for a key whose object is gone, with a function that takes the object itself. Nothing if not said.
+func (c *Controller) WhenGone(reconcile func(*Context) (Result, error)) *Controller {
+	c.whenGone = reconcile
+	return c
+}
+
+// Owns adds a kind whose objects this controller makes: their events enqueue the controlling owner.
+func (c *Controller) Owns(source Source) *Controller { c.owns = append(c.owns, source); return c }
+
+// Watches adds another kind whose events enqueue keys by a mapping.
+func (c *Controller) Watches(source Source, mapping Mapping) *Controller {
+	c.watches = append(c.watches, Watch{Source: source, Map: mapping})
+	return c
+}
+
+// Workers says how many keys are reconciled at once, 1 to 64; 1 if not said. A key never runs twice at once.
+func (c *Controller) Workers(workers uint32) *Controller { c.workers = workers; return c }
+
+// Resync enqueues every key again after this time, rounded up to a second; never, if not said.
+func (c *Controller) Resync(period time.Duration) *Controller { c.resync = period; return c }
+
+// RateLimit says how fast failed and requeued keys come back.
+func (c *Controller) RateLimit(limiter RateLimiter) *Controller { c.limiter = &limiter; return c }
+
+// InOwnNamespace watches the Plugin's own namespace only, with every source.
+func (c *Controller) InOwnNamespace() *Controller { c.ownNamespace = true; return c }
+
+// EventFilter puts predicates on every source (controller-runtime's WithEventFilter).
+func (c *Controller) EventFilter(predicates ...Predicate) *Controller {
+	c.filters = append(c.filters, predicates...)
+	return c
+}
+
+func (c *Controller) manifest() ControllerManifest {
+	manifest := ControllerManifest{
+		Name: c.name, For: c.everywhere(c.source), Workers: c.workers,
+		ResyncSeconds: clamp(int64((c.resync + time.Second - 1) / time.Second)), RateLimiter: c.limiter,
+	}
+	for _, source := range c.owns {
+		manifest.Owns = append(manifest.Owns, c.everywhere(source))
+	}
+	for _, watch := range c.watches {
+		manifest.Watches = append(manifest.Watches, Watch{Source: c.everywhere(watch.Source), Map: watch.Map})
+	}
+	return manifest
+}
+
+// everywhere is a source with what holds for all of the controller's.
+func (c *Controller) everywhere(source Source) Source {
+	source = source.WithPredicates(c.filters...)
+	if c.ownNamespace {
+		source = source.InOwnNamespace()
+	}
+	return source
+}

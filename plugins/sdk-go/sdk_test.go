@@ -1,0 +1,371 @@
+package operetta_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"operetta.dev/sdk-go"
+	"operetta.dev/sdk-go/operettatest"
+)
+
+type ConfigMap struct {
+	operetta.TypeMeta
+	operetta.ObjectMeta `json:"metadata"`
+	Data                map[string]string `json:"data,omitempty"`
+}
+
+func (*ConfigMap) GroupVersionKind() operetta.GroupVersionKind {
+	return operetta.GVK("v1", "ConfigMap")
+}
+
+var at = operetta.Key{Namespace: "ns", Name: "a"}
+
+func configMap(key operetta.Key, word string) *ConfigMap {
+	return &ConfigMap{
+		ObjectMeta: operetta.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Data:       map[string]string{"word": word},
+	}
+}
+
+// run reconciles one key with a function.
+func run(t *testing.T, cluster *operettatest.Cluster, reconcile func(*operetta.Context) (operetta.Result, error)) (operetta.Result, error) {
+	t.Helper()
+	plugin := operetta.NewPlugin(operetta.NewController("maps", operetta.Of[ConfigMap](), reconcile)).
+		Index("word", operetta.KindOf[ConfigMap](), ".data.word")
+	return cluster.Reconcile(plugin, "maps", at)
+}
+
+func TestTheManifestSaysWhatWasAskedFor(t *testing.T) {
+	plugin := operetta.NewPlugin(
+		operetta.For("maps", func(*operetta.Context, *ConfigMap) (operetta.Result, error) { return operetta.Done(), nil }).
+			Owns(operetta.OfKind(operetta.GVK("apps/v1", "Deployment")).WithLabels("a=b").WithFields("metadata.name=x")).
+			Watches(operetta.OfKind(operetta.GVK("v1", "Secret")), operetta.ToFieldPaths(".data.name", ".data.namespace")).
+			Workers(3).Resync(1500*time.Millisecond).InOwnNamespace().EventFilter(operetta.GenerationChanged).
+			RateLimit(operetta.DefaultRateLimiter().Backoff(time.Millisecond, time.Minute).Bucket(5, 6)),
+	).Index("word", operetta.KindOf[ConfigMap](), ".data.word")
+	got, err := plugin.Describe()
+	want := `{"apiVersion":"operetta.dev/v1alpha1","kind":"Manifest","controllers":[{"name":"maps",` +
+		`"for":{"apiVersion":"v1","kind":"ConfigMap","namespaces":"Own","predicates":["GenerationChanged"]},` +
+		`"owns":[{"apiVersion":"apps/v1","kind":"Deployment","namespaces":"Own","labelSelector":"a=b","fieldSelector":"metadata.name=x","predicates":["GenerationChanged"]}],` +
+		`"watches":[{"source":{"apiVersion":"v1","kind":"Secret","namespaces":"Own","predicates":["GenerationChanged"]},"map":{"type":"FieldPath","path":".data.name","namespacePath":".data.namespace"}}],` +
+		`"workers":3,"resyncSeconds":2,"rateLimiter":{"baseDelayMs":1,"maxDelayMs":60000,"qps":5,"burst":6}}],` +
+		`"indexes":[{"name":"word","apiVersion":"v1","kind":"ConfigMap","path":".data.word"}]}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+func TestTwoControllersOfOneNameAreRefused(t *testing.T) {
+	of := func() *operetta.Controller { return operetta.NewController("maps", operetta.Of[ConfigMap](), nil) }
+	if _, err := operetta.NewPlugin(of(), of()).Describe(); err == nil || !strings.Contains(err.Error(), `"maps"`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := operetta.NewPlugin().Describe(); err == nil {
+		t.Error("a plugin without controllers was described")
+	}
+}
+
+func TestAPanicIsAnErrorThatSaysWhereItWas(t *testing.T) {
+	cluster := operettatest.New(t)
+	_, err := run(t, cluster, func(*operetta.Context) (operetta.Result, error) { return sing(nil) })
+	if err == nil || !strings.HasPrefix(err.Error(), "panic: runtime error: invalid memory address") ||
+		!strings.Contains(err.Error(), "sdk-go_test.sing (sdk_test.go:") || operetta.IsTerminal(err) {
+		t.Errorf("got %v", err)
+	}
+	logs := cluster.Logs()
+	if len(logs) != 1 || logs[0].Level != operetta.LevelError || !strings.Contains(logs[0].Field("stack"), "sing") {
+		t.Errorf("logs: %+v", logs)
+	}
+}
+
+func sing(nothing *ConfigMap) (operetta.Result, error) {
+	return operetta.Done(), errors.New(nothing.Name)
+}
+
+func TestLogsOfSlogAndContextReachThePluginsLog(t *testing.T) {
+	cluster := operettatest.New(t)
+	_, err := run(t, cluster, func(ctx *operetta.Context) (operetta.Result, error) {
+		slog.With("a", 1).WithGroup("g").Warn("one", "b", "two", slog.Group("h", "c", true))
+		ctx.Log().Debug("two")
+		return operetta.Done(), nil
+	})
+	logs := cluster.Logs()
+	if err != nil || len(logs) != 2 || logs[0].Level != operetta.LevelWarn || logs[0].Field("a") != "1" ||
+		logs[0].Field("g.b") != "two" || logs[0].Field("g.h.c") != "true" || logs[1].Level != operetta.LevelDebug {
+		t.Errorf("%v %+v", err, logs)
+	}
+}
+
+func TestResults(t *testing.T) {
+	for result, want := range map[operetta.Result]string{
+		operetta.Done(): "done", operetta.Requeue(): "requeue",
+		operetta.RequeueAfter(time.Second): "requeue after 1s", operetta.RequeueAfter(0): "requeue after 1ms",
+	} {
+		if result.String() != want {
+			t.Errorf("%s, want %s", result, want)
+		}
+	}
+	wrapped := fmt.Errorf("more: %w", operetta.Terminalf("no: %w", operetta.NewAPIError(operetta.NotFound, "gone")))
+	if !operetta.IsTerminal(wrapped) || !operetta.IsNotFound(wrapped) || operetta.IsConflict(wrapped) {
+		t.Errorf("%v", wrapped)
+	}
+	if operetta.Terminal(nil) != nil {
+		t.Error("Terminal(nil) is an error")
+	}
+}
+
+func TestCreateOrUpdateWritesOnlyWhatChanges(t *testing.T) {
+	cluster := operettatest.New(t)
+	ctx := cluster.Context()
+	for i, want := range []operetta.OperationResult{operetta.Created, operetta.Unchanged, operetta.Updated, operetta.Unchanged} {
+		object := configMap(at, "")
+		result, err := ctx.CreateOrUpdate(object, func() error {
+			object.Data = map[string]string{"word": fmt.Sprint(i / 2)}
+			object.Finalizers = []string{}
+			return nil
+		})
+		if err != nil || result != want {
+			t.Errorf("%d: %s %v, want %s", i, result, err, want)
+		}
+	}
+	if writes := cluster.WritesAsText(); len(writes) != 2 {
+		t.Errorf("writes: %v", writes)
+	}
+}
+
+func TestCreateOrUpdateRefusesAnotherKey(t *testing.T) {
+	object := configMap(at, "")
+	_, err := operettatest.New(t, configMap(at, "")).Context().CreateOrUpdate(object, func() error { object.Name = "b"; return nil })
+	if !operetta.IsTerminal(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAStaleUpdateIsAConflictAndAGoneObjectNotFound(t *testing.T) {
+	ctx := operettatest.New(t, configMap(at, "1")).Context()
+	stale, err := operetta.Get[ConfigMap](ctx, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ctx.Patch(configMap(at, ""), operetta.MergePatch(map[string]any{"data": map[string]any{"word": nil}})); err != nil {
+		t.Fatal(err)
+	}
+	if err := ctx.Update(stale); !operetta.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := ctx.Create(configMap(at, "")); !operetta.IsAlreadyExists(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := ctx.Delete(configMap(at, "")); err != nil {
+		t.Error(err)
+	}
+	if err := ctx.Get(at, stale); !operetta.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestListsBySelectorIndexOwnerAndPage(t *testing.T) {
+	owner := configMap(operetta.Key{Namespace: "ns", Name: "owner"}, "x")
+	owner.UID = "u"
+	cluster := operettatest.New(t, owner)
+	for i, name := range []string{"a", "b", "c"} {
+		object := configMap(operetta.Key{Namespace: "ns", Name: name}, fmt.Sprint(i%2))
+		object.Labels = map[string]string{"tier": name}
+		if name == "c" {
+			if err := operetta.SetControllerReference(owner, object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cluster.Add(object)
+	}
+	_, err := run(t, cluster, func(ctx *operetta.Context) (operetta.Result, error) {
+		for _, test := range []struct {
+			options operetta.ListOptions
+			want    string
+		}{
+			{operetta.ListOptions{Labels: "tier in (a, c)"}, "a c"},
+			{operetta.ListOptions{Labels: "tier, tier notin (a,b)"}, "c"},
+			{operetta.ListOptions{Labels: "tier!=a"}, "b c owner"},
+			{operetta.ListOptions{Labels: "!tier"}, "owner"},
+			{operetta.ListOptions{Fields: "metadata.name=b"}, "b"},
+			{operetta.ListOptions{Index: "word", IndexValue: "0"}, "a c"},
+			{operetta.ListOptions{OwnerUID: "u"}, "c"},
+			{operetta.ListOptions{Limit: 1}, "a b c owner"},
+			{operetta.ListOptions{Namespace: "other"}, ""},
+		} {
+			items, err := operetta.List[ConfigMap](ctx, test.options)
+			var names []string
+			for _, item := range items {
+				names = append(names, item.Name)
+			}
+			if got := strings.Join(names, " "); err != nil || got != test.want {
+				t.Errorf("%+v: %q %v, want %q", test.options, got, err, test.want)
+			}
+		}
+		for _, bad := range []operetta.ListOptions{{Index: "no"}, {Labels: "a in ("}, {Fields: "spec.x=1"}, {Continue: "x"}} {
+			if _, err := operetta.List[ConfigMap](ctx, bad); err == nil {
+				t.Errorf("%+v was answered", bad)
+			}
+		}
+		items, err := operetta.List[ConfigMap](ctx, operetta.ListOptions{Projection: []string{".metadata.labels"}})
+		if err != nil || items[0].Data != nil || items[0].Labels["tier"] != "a" || items[0].UID == "" {
+			t.Errorf("projected: %+v %v", items, err)
+		}
+		return operetta.Done(), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFinalizersKeepADeletedObject(t *testing.T) {
+	object := configMap(at, "")
+	operetta.AddFinalizer(object, "e.dev/f")
+	ctx := operettatest.New(t, object).Context()
+	if err := ctx.Delete(configMap(at, "")); err != nil {
+		t.Fatal(err)
+	}
+	deleting, err := operetta.Get[ConfigMap](ctx, at)
+	if err != nil || deleting.DeletionTimestamp == nil {
+		t.Fatalf("%+v %v", deleting, err)
+	}
+	operetta.AddFinalizer(deleting, "e.dev/g")
+	if err := ctx.Update(deleting); !operetta.IsInvalid(err) {
+		t.Errorf("got %v", err)
+	}
+	deleting.Finalizers = nil
+	if err := ctx.Update(deleting); err != nil {
+		t.Error(err)
+	}
+	if err := ctx.Get(at, deleting); !operetta.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestADryRunChangesNothing(t *testing.T) {
+	cluster := operettatest.New(t)
+	made := configMap(at, "")
+	if err := cluster.Context().Create(made, operetta.WriteOptions{DryRun: true}); err != nil || made.UID == "" {
+		t.Errorf("%+v %v", made, err)
+	}
+	if operettatest.Get[ConfigMap](cluster, at) != nil || len(cluster.Writes()) != 0 {
+		t.Error("it was stored")
+	}
+}
+
+func TestAJSONPatchDoesWhatItsOperationsSay(t *testing.T) {
+	ctx := operettatest.New(t, configMap(at, "1")).Context()
+	object := configMap(at, "")
+	err := ctx.Patch(object, operetta.JSONPatch([]operetta.JSONOperation{
+		{Op: "test", Path: "/data/word", Value: "1"},
+		{Op: "add", Path: "/data/a~1b", Value: "2"},
+		{Op: "move", From: "/data/word", Path: "/data/c"},
+		{Op: "add", Path: "/metadata/finalizers", Value: []string{"e.dev/x", "e.dev/y"}},
+		{Op: "remove", Path: "/metadata/finalizers/0"},
+	}))
+	if err != nil || object.Data["a/b"] != "2" || object.Data["c"] != "1" || len(object.Data) != 2 || object.Finalizers[0] != "e.dev/y" {
+		t.Errorf("%+v %v", object, err)
+	}
+	err = ctx.Patch(object, operetta.JSONPatch([]operetta.JSONOperation{{Op: "test", Path: "/data/c", Value: "x"}}))
+	if !operetta.IsInvalid(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnstructuredKeepsIntegersAndUnknownFields(t *testing.T) {
+	text := `{"apiVersion":"e.dev/v1","kind":"W","metadata":{"name":"w"},"spec":{"big":9007199254740993,"null":null}}`
+	var object operetta.Unstructured
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	if big, ok := object.Int64("spec", "big"); !ok || big != 9007199254740993 {
+		t.Errorf("big: %d", big)
+	}
+	if value, found := object.Get("spec", "null"); !found || value != nil {
+		t.Error("the null is gone")
+	}
+	if err := object.Set("x", "spec", "big", "no"); err == nil {
+		t.Error("a number took a field")
+	}
+	if err := object.Set("x", "status", "phase"); err != nil || object.String("status", "phase") != "x" {
+		t.Errorf("%v %v", object.Fields, err)
+	}
+	object.Remove("status")
+	back, err := json.Marshal(&object)
+	if err != nil || string(back) != text {
+		t.Errorf("%s %v", back, err)
+	}
+}
+
+func TestAnOwnerMustBeAbleToOwn(t *testing.T) {
+	owner, child := configMap(at, ""), configMap(operetta.Key{Namespace: "ns", Name: "child"}, "")
+	if err := operetta.SetControllerReference(owner, child); err == nil {
+		t.Error("an owner without uid was taken")
+	}
+	owner.UID = "1"
+	other := configMap(operetta.Key{Namespace: "ns", Name: "other"}, "")
+	other.UID = "2"
+	if err := operetta.SetControllerReference(owner, child); err != nil || !operetta.IsControlledBy(child, owner) {
+		t.Errorf("%+v %v", child, err)
+	}
+	var owned *operetta.AlreadyOwnedError
+	if err := operetta.SetControllerReference(other, child); !errors.As(err, &owned) {
+		t.Errorf("got %v", err)
+	}
+	far := configMap(operetta.Key{Namespace: "far", Name: "child"}, "")
+	if err := operetta.SetControllerReference(owner, far); err == nil {
+		t.Error("an owner of another namespace was taken")
+	}
+}
+
+func TestAnObjectThatDoesNotFitItsTypeIsNotRetried(t *testing.T) {
+	cluster := operettatest.New(t)
+	text := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"},"data":7}`
+	if err := cluster.AddJSON(operetta.KindOf[ConfigMap](), []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	plugin := operetta.NewPlugin(operetta.For("maps", func(*operetta.Context, *ConfigMap) (operetta.Result, error) {
+		t.Error("it was reconciled")
+		return operetta.Done(), nil
+	}))
+	_, err := cluster.Reconcile(plugin, "maps", at)
+	if !operetta.IsTerminal(err) || !strings.Contains(err.Error(), "does not fit the type") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAConfigThatDoesNotFitIsTerminal(t *testing.T) {
+	cluster := operettatest.New(t)
+	cluster.SetConfig(map[string]any{"word": 7})
+	var config struct{ Word string }
+	if err := cluster.Context().Config(&config); !operetta.IsTerminal(err) {
+		t.Errorf("got %v", err)
+	}
+	cluster.SetConfig(map[string]any{"word": "yes"})
+	if err := cluster.Context().Config(&config); err != nil || config.Word != "yes" {
+		t.Errorf("%+v %v", config, err)
+	}
+}
+
+func TestWhatTheTestKitDoesNotKnowItRefuses(t *testing.T) {
+	ctx := operettatest.New(t, configMap(at, "")).Context()
+	for what, err := range map[string]error{
+		"apply":        ctx.Patch(configMap(at, ""), operetta.ApplyPatch(configMap(at, ""))),
+		"scale":        ctx.Patch(configMap(at, ""), operetta.Patch{Body: map[string]any{}, Subresource: "scale"}),
+		"strict":       ctx.Create(configMap(at, ""), operetta.WriteOptions{Strict: true}),
+		"orphan":       ctx.Delete(configMap(at, ""), operetta.DeleteOptions{Propagation: operetta.Orphan}),
+		"generateName": ctx.Create(&ConfigMap{ObjectMeta: operetta.ObjectMeta{Namespace: "ns", GenerateName: "x-"}}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "test kit") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := ctx.Raw(operetta.RawRequest{Method: "GET", Path: "/api"}); got.Status != 501 {
+		t.Errorf("raw: %+v", got)
+	}
+}
