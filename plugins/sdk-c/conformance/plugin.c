@@ -1,0 +1,88 @@
+/* The conformance suite in C: finds a case's behaviour, carries it out, and writes what came of it. */
+#include "cases.h"
+
+const char *words_of(const operetta_error *error) {
+    if (error == NULL) {
+        return "no error";
+    }
+    return operetta_format("%s %u %s", operetta_error_variant_name(error->variant), error->code, error->reason);
+}
+
+operetta_value *config_map(const case_ *case_, const char *name, const char *word) {
+    operetta_value *map = operetta_new(OPERETTA_CONFIG_MAP, case_->namespace_, name);
+    if (word != NULL) {
+        operetta_set_string(map, "data.word", word);
+    }
+    return map;
+}
+
+const char *argument(const case_ *case_, const char *name) {
+    return operetta_string(operetta_member(operetta_at(case_->object, "data"), name), "", "");
+}
+
+const char *join_names(const char *before, const operetta_page *page) {
+    for (size_t i = 0; i < page->count; i++) {
+        before = operetta_format("%s%s%s", before, *before == '\0' ? "" : ",", operetta_name(page->items[i]));
+    }
+    return before;
+}
+
+static behaviour find(const char *id) {
+    const entry *const groups[] = {READS, WRITES, ERRORS, HELPERS, DATA};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        for (const entry *entry = groups[i]; entry->id != NULL; entry++) {
+            if (strcmp(entry->id, id) == 0) {
+                return entry->run;
+            }
+        }
+    }
+    return NULL;
+}
+
+static operetta_result reconcile(const operetta_request *request) {
+    operetta_error *error;
+    operetta_result result;
+    case_ case_ = {.namespace_ = request->namespace_};
+    case_.object = operetta_find(request->kind, request->namespace_, request->name, &error);
+    if (error != NULL) {
+        return operetta_fail(error);
+    }
+    if (case_.object == NULL) {
+        return operetta_done();
+    }
+    case_.target = argument(&case_, "target");
+    if (special_case(&case_, request, &result)) {
+        return result;
+    }
+    if (operetta_at(case_.object, "data.result") != NULL) {
+        return operetta_done();
+    }
+    behaviour run = find(request->name);
+    const char *saw = run == NULL ? NULL : run(&case_, &error);
+    operetta_value *answer = operetta_new_object();
+    if (run == NULL) {
+        operetta_set_string(answer, "data.result", "unsupported: this plugin has no such behaviour");
+    } else if (saw == NULL) {
+        operetta_set_format(answer, "data.result", "failed: %s", operetta_error_text(error));
+    } else {
+        operetta_set_string(answer, "data.result", "ok");
+        operetta_set_string(answer, "data.saw", saw);
+    }
+    operetta_patch_request patch = {.body = answer};
+    if (operetta_patch(request->kind, request->namespace_, request->name, &patch, &error) == NULL) {
+        return operetta_fail(error);
+    }
+    return operetta_done();
+}
+
+void operetta_plugin(void) {
+    operetta_controller *cases = operetta_add_controller("cases", OPERETTA_CONFIG_MAP, reconcile);
+    operetta_own_namespace(operetta_for(cases));
+    operetta_select_labels(operetta_for(cases), "conformance=case");
+    operetta_source *children = operetta_owns(cases, OPERETTA_CONFIG_MAP);
+    operetta_own_namespace(children);
+    operetta_select_labels(children, "conformance=child");
+    operetta_workers(cases, 4);
+    operetta_rate_limiter(cases, 5, 1000, 1000, 1000);
+    operetta_add_index("colour", OPERETTA_CONFIG_MAP, ".data.colour");
+}

@@ -1,0 +1,71 @@
+/*
+ * An operator in C: each Greeting gets a ConfigMap with its words, said as often as it asks, and a status that says so.
+ */
+#include "../operetta.h"
+
+static const operetta_kind GREETING = {"example.operetta.dev/v1", "Greeting"};
+
+enum { MOST_TIMES = 100 };
+
+/* The ConfigMap that the Greeting asks for, or NULL and the error. */
+static operetta_value *write_words(const operetta_value *greeting, operetta_operation_result *did,
+                                   operetta_error **error) {
+    const char *namespace_ = operetta_namespace(greeting);
+    const char *words = operetta_string(greeting, "spec.words", "");
+    int64_t times = operetta_int(greeting, "spec.times", 1);
+
+    operetta_value *map = operetta_get_or_new(OPERETTA_CONFIG_MAP, namespace_, operetta_name(greeting), error);
+    if (map == NULL || !operetta_set_controller_reference(greeting, map, error)) {
+        return NULL;
+    }
+    operetta_value *data = operetta_new_object();
+    for (int64_t i = 0; i < times; i++) {
+        operetta_set_string(data, operetta_format("line-%lld", (long long)i), words);
+    }
+    operetta_set(map, "data", data);
+    return operetta_create_or_update(map, did, error);
+}
+
+static operetta_result reconcile(const operetta_request *request) {
+    operetta_error *error;
+    operetta_value *greeting = operetta_find(GREETING, request->namespace_, request->name, &error);
+    if (error != NULL) {
+        return operetta_fail(error);
+    }
+    if (greeting == NULL) {
+        return operetta_done(); /* it is gone, and the garbage collector takes its ConfigMap */
+    }
+    int64_t times = operetta_int(greeting, "spec.times", 1);
+    if (times < 1 || times > MOST_TIMES) {
+        return operetta_terminal("Greeting %s/%s: spec.times is %lld: 1 to %d are possible", request->namespace_,
+                                 request->name, (long long)times, MOST_TIMES);
+    }
+
+    operetta_operation_result did;
+    operetta_value *map = write_words(greeting, &did, &error);
+    if (operetta_is(error, OPERETTA_ALREADY_EXISTS)) {
+        operetta_event(greeting, OPERETTA_WARNING, "ErrResourceExists", "Greet", "%s", error->message);
+    }
+    if (map == NULL) {
+        return operetta_fail(error);
+    }
+    if (did != OPERETTA_UNCHANGED) {
+        const char *result = operetta_operation_result_name(did);
+        operetta_log(OPERETTA_INFO, OPERETTA_FIELDS({"result", result}), "words written");
+        operetta_event(greeting, OPERETTA_NORMAL, "Greeted", "Greet", "The words are in place");
+    }
+
+    if (operetta_int(greeting, "status.lines", -1) != times) {
+        operetta_set_int(greeting, "status.lines", times);
+        if (operetta_update_status(greeting, NULL, &error) == NULL) {
+            return operetta_fail(error);
+        }
+    }
+    return operetta_done();
+}
+
+void operetta_plugin(void) {
+    operetta_controller *greetings = operetta_add_controller("greeting", GREETING, reconcile);
+    operetta_owns(greetings, OPERETTA_CONFIG_MAP);
+    operetta_workers(greetings, 2);
+}

@@ -1,0 +1,90 @@
+/*
+ * What the SDK's own files share; a plugin never includes it.
+ *
+ * The backend below is the one place where the SDK meets the world: the host in a component (src/guest.c), an API
+ * server in memory in a native test (testing/). Objects cross it as JSON text.
+ */
+#ifndef OPERETTA_INTERNAL_H
+#define OPERETTA_INTERNAL_H
+
+#include <stdarg.h>
+
+#include "../operetta.h"
+
+/* ---- Memory (memory.c) ---- */
+
+/* Frees all memory of the reconcile before. */
+void memory_reset(void);
+void *memory_reallocate(void *old, size_t old_bytes, size_t bytes);
+char *memory_text(const char *text, size_t length); /* a copy that ends with NUL */
+const char *format_text(const char *format, va_list arguments);
+
+/* ---- Values (values.c) ---- */
+
+/* Forgets the document, whose memory is gone. */
+void values_reset(void);
+
+/* Text that the host or the test kit wrote: anything but JSON is a fault of theirs. */
+operetta_value *value_of_host(const char *text, const char *call);
+
+/* The first setter since the last reset that could not set; NULL if all could. */
+const char *unset_field(void);
+void forget_unset_field(void);
+
+/* ---- Objects (objects.c) ---- */
+
+void objects_reset(void);
+
+/* ---- Errors (errors.c) ---- */
+
+/* Sets *out (which may be NULL) to an error of the SDK's own. */
+void fail_with(operetta_error **out, operetta_error_variant variant, const char *call, const char *format, ...)
+    OPERETTA_PRINTF(4, 5);
+
+/* `get ConfigMap ns/name` */
+const char *call_name(const char *verb, operetta_kind kind, const char *namespace_, const char *name);
+
+/* ---- The manifest (manifest.c) ---- */
+
+/* Runs operetta_plugin and returns the manifest as JSON. */
+const char *manifest_describe(void);
+
+/* Runs operetta_plugin and then the reconciler that the request names. */
+operetta_result manifest_reconcile(operetta_request *request);
+
+/* The path of a declared index; NULL if none of that name is declared for the kind. */
+const char *manifest_index_path(const char *name, operetta_kind kind);
+
+/* ---- The backend (guest.c or testing/backend.c) ---- */
+
+typedef enum { VERB_GET, VERB_LIST, VERB_CREATE, VERB_UPDATE, VERB_UPDATE_STATUS, VERB_PATCH, VERB_DELETE } verb;
+
+typedef struct {
+    const char **items;
+    size_t count;
+    const char *resource_version;
+    const char *continue_token;
+} backend_page;
+
+/* Those that return text return NULL when they failed, and set *error, which is never NULL here. */
+const char *backend_get(operetta_kind kind, const char *namespace_, const char *name, bool live,
+                        operetta_error **error);
+bool backend_list(operetta_kind kind, const operetta_list_options *options, backend_page *page,
+                  operetta_error **error);
+const char *backend_write(verb verb, operetta_kind kind, const char *namespace_, const char *name, const char *object,
+                          const operetta_write_options *options, operetta_error **error);
+const char *backend_patch(operetta_kind kind, const char *namespace_, const char *name,
+                          const operetta_patch_request *patch, const char *body, operetta_error **error);
+bool backend_delete(operetta_kind kind, const char *namespace_, const char *name,
+                    const operetta_delete_options *options, operetta_error **error);
+const operetta_raw_response *backend_raw(const operetta_raw_request *request);
+void backend_event(operetta_kind kind, const char *namespace_, const char *name, const char *uid,
+                   operetta_event_type type, const char *reason, const char *action, const char *note);
+bool backend_log_enabled(operetta_level level);
+void backend_log(operetta_level level, const char *message, const operetta_field *fields, size_t count);
+const char *backend_config(void);
+
+/* Ends the reconcile, once the log has said why. */
+OPERETTA_NORETURN void backend_trap(const char *message);
+
+#endif

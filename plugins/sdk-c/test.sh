@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The SDK's tests and the example's, natively with the machine's C compiler (CC, else cc), and whether the generated
+# files are current.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+./generate.sh --check
+out=$(mktemp -d)
+trap 'rm -r "$out"' EXIT
+flags=(-std=c11 -D_DEFAULT_SOURCE -g -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all)
+"${CC:-cc}" "${flags[@]}" operetta.c tests/*.c -o "$out/sdk" -lm
+"$out/sdk"
+"${CC:-cc}" "${flags[@]}" operetta.c example/*.c -o "$out/example"
+"$out/example"
+"${CC:-cc}" "${flags[@]}" -fsyntax-only conformance/*.c

@@ -1,0 +1,97 @@
+/**
+ * A plugin's project as a component: esbuild makes one module of it, componentize-qjs puts that into the QuickJS engine
+ * with the contract's world, runs its top level, and takes a snapshot.
+ */
+import { existsSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { bundle } from "./bundle.mjs";
+import { lineTable } from "./lines.mjs";
+
+/** Where this package is. */
+export const SDK = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+
+/** What an author can put right. */
+export class BuildError extends Error {}
+
+const ENTRIES = ["src/plugin.ts", "src/plugin.js", "src/plugin.mjs", "plugin.ts", "plugin.js"];
+
+/** Builds the project in `dir` and prints one line per step. Throws a BuildError that says what to do. */
+export async function build({ dir, output, entry, size }) {
+  const project = path.resolve(dir);
+  const manifest = await readPackage(project);
+  const plugin = entryOf(project, entry);
+  const file = path.resolve(output ?? path.join(project, "build", `${nameOf(manifest, project)}.wasm`));
+
+  const bundled = Date.now();
+  const { code, map } = await bundle({
+    stdin: {
+      contents: [
+        'import { exportPlugin } from "@operetta/sdk/guest";',
+        `import * as module from ${JSON.stringify(`./${path.relative(project, plugin).split(path.sep).join("/")}`)};`,
+        "export const reconciler = exportPlugin(module.default);",
+      ].join("\n"),
+      resolveDir: project,
+      sourcefile: "operetta-entry.js",
+    },
+    absWorkingDir: project,
+    platform: "neutral",
+    mainFields: ["module", "main"],
+    external: ["operetta:*"],
+  });
+  report(`bundled ${path.relative(project, plugin)}`, bundled, code.length);
+
+  const snapshot = Date.now();
+  const component = await componentize(`${code}\n;globalThis.__operettaLines = ${lineTable(map, project, SDK)};\n`, size);
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeFile(file, component);
+  report(`wrote ${path.relative(process.cwd(), file)}`, snapshot, component.length);
+}
+
+async function readPackage(project) {
+  const file = path.join(project, "package.json");
+  if (!existsSync(file)) {
+    throw new BuildError(`${project} has no package.json: it is no plugin's project`);
+  }
+  try {
+    return JSON.parse(await readFile(file, "utf8"));
+  } catch (error) {
+    throw new BuildError(`${file} is not JSON: ${error.message}`);
+  }
+}
+
+function entryOf(project, entry) {
+  const candidates = entry ? [entry] : ENTRIES;
+  const found = candidates.map((name) => path.resolve(project, name)).find((name) => existsSync(name));
+  if (!found) {
+    throw new BuildError(`${project} has no ${candidates.join(", ")}: it exports the plugin; --entry names another`);
+  }
+  return found;
+}
+
+/** The package's name without its scope. */
+function nameOf({ name }, project) {
+  return typeof name === "string" && name ? name.replace(/^.*\//, "") : path.basename(project);
+}
+
+async function componentize(source, size) {
+  let engine;
+  try {
+    engine = await import("componentize-qjs");
+  } catch (error) {
+    throw new BuildError(`componentize-qjs does not load (${error.message}); run \`npm install\`, or \`npm install\` in the SDK's folder if it is linked`);
+  }
+  try {
+    // Without `sync` the component needs async WIT functions, which the contract has not.
+    const options = { witPath: path.join(SDK, "wit"), world: "plugin", jsSource: source, sync: true, optSize: size };
+    return (await engine.componentize(options)).component;
+  } catch (error) {
+    throw new BuildError(`the plugin does not start: ${error.message}`);
+  }
+}
+
+function report(what, since, bytes) {
+  console.log(`${what}: ${(bytes / 1024).toFixed(0)} KiB in ${((Date.now() - since) / 1000).toFixed(1)} s`);
+}

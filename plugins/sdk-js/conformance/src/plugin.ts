@@ -1,0 +1,63 @@
+/**
+ * The conformance suite's plugin over the TypeScript SDK: each case is a ConfigMap named after a behaviour; the plugin
+ * carries it out and writes down what it saw. plugins/conformance/README.md says what each is to do.
+ */
+import { type Context, controller, definePlugin, type Index, type Stored } from "@operetta/sdk";
+import { ConfigMap } from "@operetta/sdk/kinds";
+
+import { dataCases } from "./data.ts";
+import { errorCases } from "./errors.ts";
+import { helperCases } from "./helpers.ts";
+import { otherCases } from "./other.ts";
+import { readCases } from "./reads.ts";
+import { resultCases } from "./results.ts";
+import type { Cases } from "./types.ts";
+import { writeCases } from "./writes.ts";
+
+const colour: Index = { name: "colour", kind: ConfigMap, path: ".data.colour" };
+
+const cases: Cases = {
+  ...readCases,
+  ...writeCases,
+  ...errorCases,
+  ...otherCases,
+  ...helperCases,
+  ...dataCases,
+};
+
+export default definePlugin({
+  indexes: [colour],
+  controllers: [
+    controller({
+      name: "cases",
+      for: { kind: ConfigMap, labels: "conformance=case" },
+      owns: [{ kind: ConfigMap, labels: "conformance=child" }],
+      ownNamespace: true,
+      workers: 4,
+      rateLimiter: { baseDelayMs: 5, maxDelayMs: 1_000, qps: 1_000, burst: 1_000 },
+      reconcile(ctx, map) {
+        const own = resultCases[map.metadata.name];
+        if (own) {
+          return own(ctx, map);
+        }
+        if (map.data?.["result"] === undefined) {
+          carryOut(ctx, map);
+        }
+      },
+    }),
+  ],
+});
+
+function carryOut(ctx: Context, map: Stored<ConfigMap>): void {
+  const { name, namespace = "" } = map.metadata;
+  const behaviour = cases[name];
+  let data: Record<string, string>;
+  try {
+    data = behaviour
+      ? { result: "ok", saw: behaviour({ ctx, map, namespace, data: map.data ?? {} }) }
+      : { result: `unsupported: this plugin knows no behaviour ${name}` };
+  } catch (error) {
+    data = { result: `failed: ${String(error)}` };
+  }
+  ctx.patch(ConfigMap, { namespace, name }, { merge: { data } });
+}

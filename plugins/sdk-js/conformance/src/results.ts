@@ -1,0 +1,63 @@
+/** Results, and the finalizer: what is judged by how often and when the plugin is asked again. */
+import {
+  type Context,
+  done,
+  finalizer,
+  requeue,
+  requeueAfter,
+  type Result,
+  type Stored,
+  TerminalError,
+} from "@operetta/sdk";
+import { ConfigMap } from "@operetta/sdk/kinds";
+
+type Reconcile = (ctx: Context, map: Stored<ConfigMap>) => Result | void;
+
+/** Merge-patches the target's `runs` and returns how many there are now. */
+function appendRun(ctx: Context, map: Stored<ConfigMap>): number {
+  const key = { namespace: map.metadata.namespace, name: map.data?.["target"] ?? "" };
+  const before = ctx.get(ConfigMap, key, { live: true }).data?.["runs"] ?? "";
+  const runs = `${before}${ctx.request.retries} `;
+  ctx.patch(ConfigMap, key, { merge: { data: { runs } } });
+  return runs.trim().split(" ").length;
+}
+
+/** Done without a run if the case has its result. */
+function running(then: (runs: number) => Result | void): Reconcile {
+  return (ctx, map) => (map.data?.["result"] === undefined ? then(appendRun(ctx, map)) : done());
+}
+
+function sing(): never {
+  throw new Error("boom at the opera");
+}
+
+export const resultCases: Readonly<Record<string, Reconcile>> = {
+  "result-done": running(() => done()),
+  "result-requeue": running((runs) => (runs < 3 ? requeue() : done())),
+  "result-requeue-after": running((runs) => (runs < 2 ? requeueAfter(300) : done())),
+
+  "result-error": running((runs) => {
+    if (runs < 3) {
+      throw new Error("no luck yet");
+    }
+  }),
+
+  "result-terminal": running(() => {
+    throw new TerminalError("no use to retry");
+  }),
+
+  "result-panic": running((runs) => {
+    if (runs < 2) {
+      sing();
+    }
+  }),
+
+  finalizer: (ctx, map) =>
+    finalizer(ctx, map, "conformance.operetta.dev/cleanup", {
+      apply: () => done(),
+      cleanup({ metadata: { namespace } }) {
+        // Not `create`: the step may run again.
+        ctx.createOrUpdate(ConfigMap, { metadata: { namespace, name: "finalizer-cleaned" } }, () => {});
+      },
+    }),
+};

@@ -1,0 +1,79 @@
+/**
+ * Who serves the calls of a {@link Context}: the host in a plugin, a cluster in memory in a test. Objects cross as JSON
+ * text; what fails throws an ApiError.
+ */
+import type { Kind, ObjectKey } from "./object.ts";
+import type { DeleteOptions, Page, WriteOptions } from "./options.ts";
+
+/** Which objects of a kind a list is about, before its selectors apply. */
+export type Selection =
+  | { readonly type: "all" }
+  | { readonly type: "index"; readonly name: string; readonly value: string }
+  | { readonly type: "owner"; readonly uid: string };
+
+/** A list as it is asked for. */
+export interface ListCall {
+  readonly namespace: string | undefined;
+  readonly labels: string | undefined;
+  readonly fields: string | undefined;
+  readonly selection: Selection;
+  readonly limit: number | undefined;
+  readonly continueToken: string | undefined;
+  readonly live: boolean;
+  readonly projection: readonly string[];
+}
+
+/** A patch as it is sent. */
+export interface PatchCall {
+  readonly type: "merge" | "json" | "apply";
+  readonly body: string;
+  readonly subresource: string | undefined;
+  readonly force: boolean;
+}
+
+/** An event as it is recorded. */
+export interface EventCall {
+  readonly regarding: Kind;
+  readonly key: ObjectKey;
+  readonly uid: string | undefined;
+  readonly type: EventType;
+  readonly reason: string;
+  readonly action: string;
+  readonly note: string;
+}
+
+/** The Event's type: information, or something that needs a person's attention. */
+export type EventType = "Normal" | "Warning";
+
+/** A raw request as it is sent; `query` is encoded. */
+export interface RawCall {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly contentType: string | undefined;
+  readonly accept: string | undefined;
+  readonly body: string | undefined;
+  readonly cached: boolean;
+}
+
+/** What a raw request came back with. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly retryAfterSeconds: number | undefined;
+  readonly body: string;
+}
+
+/** The calls. */
+export interface Backend {
+  get(kind: Kind, key: ObjectKey, live: boolean): string;
+  list(kind: Kind, call: ListCall): Page<string>;
+  create(kind: Kind, namespace: string | undefined, object: string, options: WriteOptions): string;
+  update(kind: Kind, key: ObjectKey, object: string, options: WriteOptions): string;
+  updateStatus(kind: Kind, key: ObjectKey, object: string, options: WriteOptions): string;
+  patch(kind: Kind, key: ObjectKey, call: PatchCall, options: WriteOptions): string;
+  delete(kind: Kind, key: ObjectKey, options: DeleteOptions): void;
+  raw(call: RawCall): RawAnswer;
+  event(call: EventCall): void;
+  config(): string;
+}

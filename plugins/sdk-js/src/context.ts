@@ -1,0 +1,317 @@
+/**
+ * What a reconciler works with: the API server under the identity of the plugin's ServiceAccount, events, and the
+ * plugin's configuration.
+ *
+ * Calls are plain functions, without promises: the host suspends the plugin while it waits. Reads come from the host's
+ * cache unless they are live; they see this plugin's own writes at once. What fails throws an ApiError.
+ */
+import type { Scale } from "kubernetes-types/autoscaling/v1";
+
+import type { Backend, EventType, ListCall, PatchCall, Selection } from "./backend.ts";
+import { isNotFound, TerminalError } from "./errors.ts";
+import { meansTheSame, parse, stringify } from "./json.ts";
+import {
+  describeKind,
+  type Draft,
+  type Kind,
+  keyOf,
+  keyText,
+  kindOf,
+  type KubernetesObject,
+  type ObjectKey,
+  type Stored,
+} from "./object.ts";
+import type {
+  DeleteOptions,
+  ListOptions,
+  Page,
+  Patch,
+  PatchOptions,
+  RawRequest,
+  RawResponse,
+  ReadOptions,
+  WriteOptions,
+} from "./options.ts";
+import type { Request } from "./result.ts";
+
+/** What {@link Context.createOrUpdate} did. */
+export type OperationResult = "created" | "updated" | "unchanged";
+
+const NO_OPTIONS = {};
+
+/** The world of one reconcile. */
+export class Context {
+  /** The request that is being reconciled: its key, how often it failed before, and the reconcile's id. */
+  readonly request: Request;
+  readonly #backend: Backend;
+
+  /** Plugins get theirs from the host, tests from `Cluster`. */
+  constructor(backend: Backend, request: Request) {
+    this.#backend = backend;
+    this.request = request;
+  }
+
+  /** Reads an object. Fails with `not-found` if it does not exist. */
+  get<T extends KubernetesObject>(kind: Kind<T>, key: ObjectKey, options: ReadOptions = NO_OPTIONS): Stored<T> {
+    return decode(kind, this.#backend.get(kind, key, options.live ?? false));
+  }
+
+  /** Reads an object; `undefined` if it does not exist. */
+  tryGet<T extends KubernetesObject>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    options: ReadOptions = NO_OPTIONS,
+  ): Stored<T> | undefined {
+    try {
+      return this.get(kind, key, options);
+    } catch (error) {
+      if (isNotFound(error)) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * Reads every page of a list. Fails with `bad-request` if a selector does not parse or an index is not declared, and
+   * with `expired` if a live list went out of date between two pages.
+   */
+  list<T extends KubernetesObject>(kind: Kind<T>, options: ListOptions = NO_OPTIONS): Stored<T>[] {
+    let page = this.listPage(kind, options);
+    const items = page.items;
+    while (page.continueToken) {
+      page = this.listPage(kind, { ...options, continueToken: page.continueToken });
+      items.push(...page.items);
+    }
+    return items;
+  }
+
+  /** Reads one page of a list. */
+  listPage<T extends KubernetesObject>(kind: Kind<T>, options: ListOptions = NO_OPTIONS): Page<Stored<T>> {
+    const page = this.#backend.list(kind, listCall(options));
+    return { ...page, items: page.items.map((item) => decode(kind, item)) };
+  }
+
+  /** Creates an object and returns it as stored. Fails with `already-exists`, or `invalid` with its causes. */
+  create<T extends KubernetesObject>(kind: Kind<T>, object: T, options: WriteOptions = NO_OPTIONS): Stored<T> {
+    const { name, generateName, namespace } = object.metadata ?? {};
+    if (!name && !generateName) {
+      throw new TypeError(`this ${describeKind(kind)} has no metadata.name`);
+    }
+    return decode(kind, this.#backend.create(kind, namespace || undefined, encode(kind, object), options));
+  }
+
+  /**
+   * Replaces an object that was read, and returns it as stored; its status stays. Fails with `conflict` if it has
+   * changed since, with `not-found` and `invalid`.
+   */
+  update<T extends KubernetesObject>(object: T, options: WriteOptions = NO_OPTIONS): Stored<T> {
+    const kind = kindOf(object);
+    return decode(kind, this.#backend.update(kind, keyOf(object), encode(kind, object), options));
+  }
+
+  /**
+   * Replaces the status of an object that was read, through the status subresource, and returns the object as stored.
+   * Fails as {@link update} does, and with `not-found` if the kind has no status subresource.
+   */
+  updateStatus<T extends KubernetesObject>(object: T, options: WriteOptions = NO_OPTIONS): Stored<T> {
+    const kind = kindOf(object);
+    return decode(kind, this.#backend.updateStatus(kind, keyOf(object), encode(kind, object), options));
+  }
+
+  /**
+   * Patches the object of a key and returns it as stored: `{ merge: … }`, `{ json: [ … ] }` or `{ apply: … }`. Fails
+   * with `not-found`, `invalid`, and `conflict` if an apply meets another manager's field. A patch of the subresource
+   * `scale` returns the Scale.
+   */
+  patch<T extends KubernetesObject>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    patch: Patch<Scale>,
+    options: PatchOptions & { readonly subresource: "scale" },
+  ): Stored<Scale>;
+  patch<T extends KubernetesObject>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    patch: Patch<T>,
+    options?: PatchOptions,
+  ): Stored<T>;
+  patch(kind: Kind, key: ObjectKey, patch: Patch, options: PatchOptions = NO_OPTIONS): Stored<KubernetesObject> {
+    const { subresource, force = false } = options;
+    const call: PatchCall = { ...patchBody(kind, key, patch), subresource, force };
+    return decode(kind, this.#backend.patch(kind, key, call, options));
+  }
+
+  /**
+   * Deletes this very object: a successor of the same name is left alone, and the call fails with `conflict`. Returns
+   * once the API server has accepted it; the object may live on until its finalizers are gone. Fails with `not-found`.
+   */
+  delete(object: KubernetesObject, options: DeleteOptions = NO_OPTIONS): void {
+    const uid = options.uid ?? object.metadata?.uid;
+    this.#backend.delete(kindOf(object), keyOf(object), uid ? { ...options, uid } : options);
+  }
+
+  /** Deletes whatever object has this key. Fails with `not-found`, or `conflict` if a precondition does not hold. */
+  deleteKey(kind: Kind, key: ObjectKey, options: DeleteOptions = NO_OPTIONS): void {
+    this.#backend.delete(kind, key, options);
+  }
+
+  /**
+   * Brings one object to its desired state and writes only if something is to change (controller-runtime's
+   * `CreateOrUpdate`). `mutate` gets the stored object, or `object` itself if there is none yet, and sets the fields it
+   * cares for. An absent field, `null` and an empty list or map do not differ.
+   *
+   * Set no value that the API server will rewrite: to delete a Deployment's replicas is to find 1 there the next time and
+   * write again. The status is not written. Fails with `conflict` if the object has changed since the cache saw it.
+   */
+  createOrUpdate<T extends KubernetesObject>(
+    kind: Kind<T>,
+    object: T,
+    mutate: (object: Draft<T>) => void,
+  ): { object: Stored<T>; result: OperationResult } {
+    const key = keyOf(object);
+    let text: string;
+    try {
+      text = this.#backend.get(kind, key, false);
+    } catch (error) {
+      if (!isNotFound(error)) {
+        throw error;
+      }
+      const draft = { ...object, metadata: { ...object.metadata } };
+      mutate(draft);
+      keepsItsKey(kind, key, draft);
+      return { object: this.create<T>(kind, draft), result: "created" };
+    }
+    const stored = decode(kind, text);
+    mutate(stored);
+    keepsItsKey(kind, key, stored);
+    const now = stringify(stored, nameOf(kind, key));
+    if (now === text || meansTheSame(parse(now, "the object"), parse(text, "the object"))) {
+      return { object: stored, result: "unchanged" };
+    }
+    return { object: decode(kind, this.#backend.update(kind, key, now, NO_OPTIONS)), result: "updated" };
+  }
+
+  /** Sends a request as HTTP has it. It never fails for what the API server answers: look at the status. */
+  raw(request: RawRequest): RawResponse {
+    const { method, path, query = "", body, contentType, accept, cached = false } = request;
+    const text = body === undefined || typeof body === "string" ? body : stringify(body, `the body of ${method} ${path}`);
+    const answer = this.#backend.raw({
+      method,
+      path,
+      query: typeof query === "string" ? query : encodeQuery(query),
+      contentType,
+      accept,
+      body: text,
+      cached,
+    });
+    return { ...answer, json: <T>() => parse(answer.body, `the answer to ${method} ${path}`) as T };
+  }
+
+  /**
+   * Records an event about an object, as `kubectl describe` shows it. `reason` and `action` are short CamelCase words,
+   * e.g. `Synced` and `Update`. It returns at once and cannot fail: the host writes events in the background, aggregated
+   * and rate limited.
+   */
+  event(object: KubernetesObject, type: EventType, reason: string, note: string, action = ""): void {
+    const uid = object.metadata?.uid;
+    this.#backend.event({ regarding: kindOf(object), key: keyOf(object), uid, type, reason, action, note });
+  }
+
+  /**
+   * The Plugin object's `spec.config`; an empty object if there is none. The type is what you say it is: check what you
+   * rely on.
+   */
+  config<T extends object = Record<string, unknown>>(): T {
+    const config = parse(this.#backend.config(), "the plugin's config");
+    if (typeof config !== "object" || config === null || Array.isArray(config)) {
+      throw new TerminalError("the plugin's config is no JSON object");
+    }
+    return config as T;
+  }
+}
+
+/** Reads what the API server wrote. Items of its lists leave out the kind. */
+function decode<T extends KubernetesObject>(kind: Kind<T>, text: string): Stored<T> {
+  const object = parse(text, `what came back as ${describeKind(kind)}`) as { apiVersion?: string; kind?: string };
+  if (object.apiVersion === undefined) {
+    object.apiVersion = kind.apiVersion;
+    object.kind = kind.kind;
+  }
+  return object as Stored<T>;
+}
+
+/** Writes what the API server is to read: it wants the kind, and gets it where the author left it out. */
+function encode(kind: Kind, object: KubernetesObject): string {
+  const whole = object.apiVersion && object.kind ? object : { ...object, apiVersion: kind.apiVersion, kind: kind.kind };
+  return stringify(whole, `this ${describeKind(kind)}`);
+}
+
+function nameOf(kind: Kind, key: ObjectKey): string {
+  return `${describeKind(kind)} ${keyText(key)}`;
+}
+
+function keepsItsKey(kind: Kind, key: ObjectKey, object: KubernetesObject): void {
+  const { name, namespace } = object.metadata ?? {};
+  if (name !== key.name || (namespace || undefined) !== (key.namespace || undefined)) {
+    const became = namespace ? `${namespace}/${name}` : String(name);
+    throw new TerminalError(`createOrUpdate: ${nameOf(kind, key)} became ${became}`);
+  }
+}
+
+function listCall(options: ListOptions): ListCall {
+  const { namespace, labels, fields, limit, continueToken, live = false, projection = [] } = options;
+  return {
+    namespace: namespace || undefined,
+    labels: typeof labels === "object" ? selectorOf(labels) : labels,
+    fields,
+    selection: selectionOf(options),
+    limit,
+    continueToken,
+    live,
+    projection,
+  };
+}
+
+function selectorOf(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(",");
+}
+
+function selectionOf({ index, owner }: ListOptions): Selection {
+  if (index && owner !== undefined) {
+    throw new TypeError("a list is by `index` or by `owner`, not by both");
+  }
+  if (index) {
+    return { type: "index", name: index.name, value: index.value };
+  }
+  if (owner === undefined) {
+    return { type: "all" };
+  }
+  const uid = typeof owner === "string" ? owner : owner.metadata.uid;
+  if (!uid) {
+    throw new TypeError("the `owner` of a list has no uid: only stored objects own");
+  }
+  return { type: "owner", uid };
+}
+
+function patchBody(kind: Kind, key: ObjectKey, patch: Patch): { type: PatchCall["type"]; body: string } {
+  const what = `the patch of ${nameOf(kind, key)}`;
+  if ("merge" in patch) {
+    return { type: "merge", body: stringify(patch.merge, what) };
+  }
+  if ("json" in patch) {
+    return { type: "json", body: stringify(patch.json, what) };
+  }
+  if ("apply" in patch) {
+    return { type: "apply", body: encode(kind, patch.apply as KubernetesObject) };
+  }
+  throw new TypeError(`${what} is neither { merge }, { json } nor { apply }`);
+}
+
+function encodeQuery(parameters: Readonly<Record<string, string>>): string {
+  return Object.entries(parameters)
+    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+    .join("&");
+}

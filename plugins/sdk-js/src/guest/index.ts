@@ -1,0 +1,51 @@
+/**
+ * The plugin's side of the contract: what the build's entry exports. Importing it brings `console` and what else the
+ * engine lacks, so the entry does so before the author's modules.
+ */
+import "./web.ts";
+
+import { Context } from "../context.ts";
+import { Plugin } from "../plugin.ts";
+import type { Result } from "../result.ts";
+import { startLog } from "./console.ts";
+import { failureOf } from "./failure.ts";
+import { host } from "./host.ts";
+
+/** The contract's `request`. */
+interface Request {
+  controller: string;
+  key: { namespace: string | null; name: string };
+  retries: number;
+  reconcileId: string;
+}
+
+/** The contract's `action`. */
+type Action = { tag: "done" } | { tag: "requeue" } | { tag: "requeue-after-ms"; val: number };
+
+/** The contract's `reconciler`; what it throws is its `failure`. */
+export interface Reconciler {
+  describe(): string;
+  reconcile(request: Request): Action;
+}
+
+/** Exports a plugin. Throws a TypeError if it is none. */
+export function exportPlugin(plugin: unknown): Reconciler {
+  if (!(plugin instanceof Plugin)) {
+    throw new TypeError("the plugin's module has no default export that definePlugin() made");
+  }
+  return {
+    describe: () => plugin.manifest,
+    reconcile({ controller, key, retries, reconcileId }) {
+      startLog();
+      const { namespace, name } = key;
+      const request = { controller, key: namespace ? { namespace, name } : { name }, retries, reconcileId };
+      let result: Result;
+      try {
+        result = plugin.reconcile(new Context(host, request));
+      } catch (error) {
+        throw failureOf(error);
+      }
+      return result.type === "requeue-after" ? { tag: "requeue-after-ms", val: result.milliseconds } : { tag: result.type };
+    },
+  };
+}

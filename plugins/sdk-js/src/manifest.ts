@@ -1,0 +1,234 @@
+/**
+ * What a plugin watches, in the words of wit/manifest.schema.json, and the checks that need no cluster. What is wrong
+ * throws a TypeError when the plugin is defined: in a test, or when it is built.
+ */
+import type { Kind, KubernetesObject } from "./object.ts";
+
+/**
+ * An event filter, as in controller-runtime's `predicate` package. It concerns updates: creations and deletions always
+ * pass.
+ *
+ * - GenerationChanged: updates that change metadata.generation, as spec changes do.
+ * - LabelsChanged, AnnotationsChanged: updates that change them.
+ * - ResourceVersionChanged: updates that change metadata.resourceVersion, not the periodic resync.
+ */
+export type Predicate = "GenerationChanged" | "LabelsChanged" | "AnnotationsChanged" | "ResourceVersionChanged";
+
+const PREDICATES = ["GenerationChanged", "LabelsChanged", "AnnotationsChanged", "ResourceVersionChanged"];
+
+/** A kind to watch, and which of its objects and events. */
+export interface Source<T extends KubernetesObject = KubernetesObject> {
+  readonly kind: Kind<T>;
+  /** Only objects that a label selector chooses; the API server applies it. */
+  readonly labels?: string;
+  /** Only objects that a field selector chooses; the API server applies it. */
+  readonly fields?: string;
+  /** Only events that pass all of these. */
+  readonly predicates?: readonly Predicate[];
+  /** Only objects of the Plugin's own namespace. */
+  readonly ownNamespace?: boolean;
+}
+
+/** A source, or a kind with all of its objects and events. */
+export type SourceLike<T extends KubernetesObject = KubernetesObject> = Kind<T> | Source<T>;
+
+/** Which keys the event of a watched object enqueues. */
+export type Mapping =
+  /** The owner of the `for` kind: the controlling one, or with `all` every one. `owns` is this in short. */
+  | { readonly type: "owner"; readonly all?: boolean }
+  /** The key with the watched object's own namespace and name. */
+  | { readonly type: "same-name" }
+  /**
+   * The key whose name stands at a path of the watched object, e.g. `.spec.claimRef.name`; its namespace is the
+   * object's own, or stands at `namespacePath`.
+   */
+  | { readonly type: "field-path"; readonly path: string; readonly namespacePath?: string };
+
+/** A kind to watch, and which keys its events enqueue. */
+export interface Watch {
+  readonly source: SourceLike;
+  readonly map: Mapping;
+}
+
+/**
+ * How fast failed and requeued keys come back: max(per-key exponential backoff, a token bucket over all keys). What is
+ * left out is client-go's.
+ */
+export interface RateLimiter {
+  /** The first delay of a key in milliseconds, doubled with each failure; 5. */
+  readonly baseDelayMs?: number;
+  /** The longest delay of a key in milliseconds; 1,000,000. */
+  readonly maxDelayMs?: number;
+  /** Requeues per second of all keys together; 10. */
+  readonly qps?: number;
+  /** Requeues that may come at once; 100. */
+  readonly burst?: number;
+}
+
+/** An index over the cached objects of a kind, for `ListOptions.index`: by a field, or by the owner. */
+export type Index = {
+  readonly name: string;
+  readonly kind: Kind;
+} & (
+  | {
+      /** Where the indexed value stands, e.g. `.spec.nodeName`: a string, number or boolean. */
+      readonly path: string;
+    }
+  | {
+      /** The indexed value is the name of the controlling owner, if it is of this kind. */
+      readonly controller: Kind;
+    }
+);
+
+/** What a controller declares, without the functions that reconcile. */
+export interface Watches<T extends KubernetesObject> {
+  /** A DNS label; names differ within a plugin. */
+  readonly name: string;
+  /** The kind that is reconciled: each of its events enqueues the object's own key. */
+  readonly for: SourceLike<T>;
+  /** Kinds whose objects this controller makes: their events enqueue the controlling owner. */
+  readonly owns?: readonly SourceLike[];
+  /** Other kinds whose events enqueue keys by a mapping. */
+  readonly watches?: readonly Watch[];
+  /** How many keys are reconciled at once, 1 to 64; 1 if left out. A key never runs twice at once. */
+  readonly workers?: number;
+  /** Enqueue every key again after this many seconds; never, if left out. */
+  readonly resyncSeconds?: number;
+  readonly rateLimiter?: RateLimiter;
+  /** Watch the Plugin's own namespace only, with every source. */
+  readonly ownNamespace?: boolean;
+  /** An event filter on every source (controller-runtime's `WithEventFilter`). */
+  readonly eventFilters?: readonly Predicate[];
+}
+
+/** The manifest as the host reads it. */
+export function manifestOf(controllers: readonly Watches<KubernetesObject>[], indexes: readonly Index[]): object {
+  if (controllers.length === 0) {
+    throw new TypeError("a plugin needs at least one controller");
+  }
+  unique("controller", controllers);
+  unique("index", indexes);
+  return {
+    apiVersion: "operetta.dev/v1alpha1",
+    kind: "Manifest",
+    controllers: controllers.map(controllerManifest),
+    ...(indexes.length > 0 && { indexes: indexes.map(indexManifest) }),
+  };
+}
+
+function controllerManifest(controller: Watches<KubernetesObject>): object {
+  const { name, owns = [], watches = [], rateLimiter } = controller;
+  if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
+    throw new TypeError(`the controller name ${JSON.stringify(name)} is no DNS label: a-z, 0-9 and - only`);
+  }
+  const at = (field: string) => `controller ${JSON.stringify(name)}: ${field}`;
+  const source = (like: SourceLike, field: string) => sourceManifest(like, controller, at(field));
+  return {
+    name,
+    for: source(controller.for, "for"),
+    ...(owns.length > 0 && { owns: owns.map((owned, i) => source(owned, `owns[${i}]`)) }),
+    ...(watches.length > 0 && {
+      watches: watches.map((watch, i) => ({
+        source: source(watch.source, `watches[${i}].source`),
+        map: mappingManifest(watch.map, at(`watches[${i}].map`)),
+      })),
+    }),
+    workers: whole(controller.workers ?? 1, 1, 64, at("workers")),
+    resyncSeconds: whole(controller.resyncSeconds ?? 0, 0, MAX_U32, at("resyncSeconds")),
+    ...(rateLimiter && { rateLimiter: rateLimiterManifest(rateLimiter, at("rateLimiter")) }),
+  };
+}
+
+function sourceManifest(like: SourceLike, controller: Watches<KubernetesObject>, at: string): object {
+  const source: Source = isSource(like) ? like : { kind: like };
+  const { apiVersion, kind } = source.kind ?? {};
+  if (!apiVersion || !kind) {
+    throw new TypeError(`${at} is neither a kind nor a source: make one with kind("group/version", "Kind")`);
+  }
+  const predicates = [...new Set([...(source.predicates ?? []), ...(controller.eventFilters ?? [])])];
+  const unknown = predicates.find((predicate) => !PREDICATES.includes(predicate));
+  if (unknown !== undefined) {
+    throw new TypeError(`${at}: there is no predicate ${JSON.stringify(unknown)}; there are ${PREDICATES.join(", ")}`);
+  }
+  return {
+    apiVersion,
+    kind,
+    ...((source.ownNamespace || controller.ownNamespace) && { namespaces: "Own" }),
+    ...(source.labels && { labelSelector: source.labels }),
+    ...(source.fields && { fieldSelector: source.fields }),
+    ...(predicates.length > 0 && { predicates }),
+  };
+}
+
+function isSource<T extends KubernetesObject>(like: SourceLike<T>): like is Source<T> {
+  return typeof like?.kind === "object";
+}
+
+/** The kind of a source. */
+export function kindOfSource<T extends KubernetesObject>(like: SourceLike<T>): Kind<T> {
+  return isSource(like) ? like.kind : like;
+}
+
+function mappingManifest(map: Mapping, at: string): object {
+  switch (map.type) {
+    case "owner":
+      return { type: "Owner", allOwners: map.all ?? false };
+    case "same-name":
+      return { type: "SameName" };
+    case "field-path": {
+      const { path, namespacePath } = map;
+      return { type: "FieldPath", path: fieldPath(path, at), ...(namespacePath && { namespacePath }) };
+    }
+    default:
+      throw new TypeError(`${at}: there is no mapping ${JSON.stringify((map as Mapping).type)}`);
+  }
+}
+
+const MAX_U32 = 0xffff_ffff;
+
+function rateLimiterManifest(limiter: RateLimiter, at: string): object {
+  const { baseDelayMs = 5, maxDelayMs = 1_000_000, qps = 10, burst = 100 } = limiter;
+  return {
+    baseDelayMs: whole(baseDelayMs, 0, MAX_U32, `${at}.baseDelayMs`),
+    maxDelayMs: whole(maxDelayMs, 0, MAX_U32, `${at}.maxDelayMs`),
+    qps: whole(qps, 1, MAX_U32, `${at}.qps`),
+    burst: whole(burst, 1, MAX_U32, `${at}.burst`),
+  };
+}
+
+function indexManifest(index: Index): object {
+  const { name, kind } = index;
+  if (!name) {
+    throw new TypeError("an index has no name");
+  }
+  const common = { name, apiVersion: kind.apiVersion, kind: kind.kind };
+  if ("controller" in index) {
+    const { apiVersion, kind } = index.controller;
+    return { ...common, controller: { apiVersion, kind } };
+  }
+  return { ...common, path: fieldPath(index.path, `index ${JSON.stringify(name)}`) };
+}
+
+function fieldPath(path: string, at: string): string {
+  if (!path?.startsWith(".")) {
+    throw new TypeError(`${at}: the path ${JSON.stringify(path)} must begin with a dot, e.g. ".spec.nodeName"`);
+  }
+  return path;
+}
+
+function whole(value: number, min: number, max: number, at: string): number {
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new TypeError(`${at} is ${value}; it must be a whole number from ${min} to ${max}`);
+  }
+  return value;
+}
+
+function unique(what: string, named: readonly { readonly name: string }[]): void {
+  const names = new Set<string>();
+  for (const { name } of named) {
+    if (names.has(name)) {
+      throw new TypeError(`two of the plugin's ${what} names are ${JSON.stringify(name)}`);
+    }
+    names.add(name);
+  }
+}

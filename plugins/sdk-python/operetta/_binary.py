@@ -1,0 +1,117 @@
+"""Reading and writing WebAssembly's binary format: numbers, names, vectors, sections."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, NamedTuple, TypeVar
+
+MODULE, COMPONENT = b"\0asm\x01\0\0\0", b"\0asm\r\0\1\0"
+T = TypeVar("T")
+
+
+class Section(NamedTuple):
+    """One section: its id and its content."""
+
+    id: int
+    body: bytes
+
+
+class Reader:
+    """A place in a binary, which reading moves on."""
+
+    __slots__ = ("data", "at")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data, self.at = data, at
+
+    def byte(self) -> int:
+        """The next byte."""
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def take(self, size: int) -> bytes:
+        """The next bytes. Raises `ValueError` if there are fewer."""
+        taken = self.data[self.at : self.at + size]
+        if len(taken) < size:
+            raise ValueError(f"the binary is cut off: {size} bytes wanted at {self.at} of {len(self.data)}")
+        self.at += size
+        return taken
+
+    def u32(self) -> int:
+        """An unsigned LEB128 number."""
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def s64(self) -> int:
+        """A signed LEB128 number."""
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value - (1 << shift) if byte & 0x40 else value
+
+    def name(self) -> str:
+        """A name."""
+        return self.take(self.u32()).decode()
+
+    def vector(self, item: Callable[[], T]) -> list[T]:
+        """A vector of what `item` reads."""
+        return [item() for _ in range(self.u32())]
+
+    def since(self, begin: int) -> bytes:
+        """What was read since a place."""
+        return self.data[begin : self.at]
+
+
+def u32(value: int) -> bytes:
+    """A number as unsigned LEB128."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def s64(value: int) -> bytes:
+    """A number as signed LEB128."""
+    out = bytearray()
+    while not -0x40 <= value < 0x40:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value & 0x7F)
+    return bytes(out)
+
+
+def name(text: str) -> bytes:
+    """A name."""
+    return u32(len(text.encode())) + text.encode()
+
+
+def vector(items: Iterable[bytes]) -> bytes:
+    """A vector."""
+    items = list(items)
+    return u32(len(items)) + b"".join(items)
+
+
+def section(id: int, body: bytes) -> bytes:
+    """A section with its frame."""
+    return bytes([id]) + u32(len(body)) + body
+
+
+def sections(binary: bytes) -> list[Section]:
+    """The sections of a module or component. Raises `ValueError` if it is neither, or cut off."""
+    if binary[:8] not in (MODULE, COMPONENT):
+        raise ValueError("this is neither a WebAssembly module nor a component")
+    reader, found = Reader(binary, 8), []
+    while reader.at < len(binary):
+        id = reader.byte()
+        found.append(Section(id, reader.take(reader.u32())))
+    return found

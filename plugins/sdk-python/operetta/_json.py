@@ -1,0 +1,46 @@
+"""JSON at the border to the host: text in, `Object`s out, and back. Integers are exact at any size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ._object import Decoded, Object
+
+_decode = json.JSONDecoder(object_hook=Decoded).decode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def decode(text: str) -> Any:
+    """The value of a JSON text. Raises `ValueError` if it is none."""
+    return _decode(text)
+
+
+def decode_object(text: str, what: str) -> Object:
+    """The object of a JSON text. Raises `ValueError`, naming `what`, if it is none."""
+    try:
+        value = _decode(text)
+    except ValueError as error:
+        raise ValueError(f"{what} is not JSON: {error}") from None
+    if not isinstance(value, Object):
+        raise ValueError(f"{what} is JSON, but not an object: {text[:80]}")
+    return value
+
+
+def encode(value: Any, what: str) -> str:
+    """A value as JSON text. Raises `TypeError`, naming `what`, if it has something in it that JSON has not."""
+    try:
+        text = _encode(value)
+        # A lone surrogate is no Unicode text; only as an escape can it be sent.
+        return text if text.isascii() or _is_unicode(text) else json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        notes = "".join(f", {note}" for note in reversed(getattr(error, "__notes__", ())))
+        raise TypeError(f"{what} cannot be written as JSON: {error}{notes}") from None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

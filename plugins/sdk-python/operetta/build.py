@@ -1,0 +1,169 @@
+"""Builds a project's component: `python -m operetta.build [DIR] [-o FILE] [--debug]`. `operetta build` calls this.
+
+The project is a folder with a pyproject.toml and a module `plugin` (`[tool.operetta] module = "…"` says another) that
+has a variable `plugin = Plugin()`. The module is imported here, once, and the interpreter's memory after that becomes
+the component's: import at the top of modules, as there are no files later.
+
+It needs componentize-py beside this interpreter or in PATH. What is wrong comes out as one sentence, or as the
+traceback of the import, with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any, NoReturn, Optional
+
+from . import _merge, _strip
+
+_SDK = Path(__file__).resolve().parent
+_NOT_COPIED = {"__pycache__", "build", "dist", "node_modules", "target", "test", "tests"}
+_MAIN = """\
+import sys
+sys.dont_write_bytecode = True
+import {module} as module
+from operetta._guest import Reconciler, export
+export(module, {root!r})
+"""
+
+
+def main(arguments: Optional[list[str]] = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m operetta.build", description="Builds a plugin's component.")
+    parser.add_argument("directory", nargs="?", default=".", type=Path, metavar="DIR", help="default: here")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: DIR/build/NAME.wasm")
+    parser.add_argument("--debug", action="store_true", help="keep names; do not merge modules")
+    options = parser.parse_args(arguments)
+    build(options.directory.resolve(), options.output, options.debug)
+
+
+def build(project: Path, output: Optional[Path], debug: bool) -> Path:
+    """Builds the project's component and returns where it is. Ends the process with a message if it cannot."""
+    settings = _settings(project)
+    module = settings.get("tool", {}).get("operetta", {}).get("module", "plugin")
+    _check_module(project, module)
+    output = output or project / "build" / f"{settings['project']['name']}.wasm"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    tool = _componentize_py()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="operetta-build-") as folder:
+        stage, made = Path(folder) / "app", Path(folder) / "made.wasm"
+        _copy(project, stage)
+        _copy(_SDK, stage / "operetta")
+        # componentize-py mounts the paths of `-p` as /0, /1, …
+        (stage / "operetta_main.py").write_text(_MAIN.format(module=module, root="/0/"))
+        paths = [str(stage), *_dependencies(settings)]
+        command = [*tool, "-q", "-d", str(_SDK / "wit"), "-w", "plugin", "componentize"]
+        command += [argument for path in paths for argument in ("-p", path)]
+        # Its own search for packages would find those of this environment, tools among them.
+        environment = {**os.environ, "VIRTUAL_ENV": folder, "RUST_BACKTRACE": "0"}
+        command += ["operetta_main", "-o", str(made)]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if run.returncode != 0 or not made.exists():
+            _fail(_explained(run.stdout + run.stderr, module))
+        component = made.read_bytes()
+    if not debug:
+        component = _strip.strip(component)
+        try:
+            component = _merge.merge(component)
+        except ValueError as error:
+            print(f"operetta.build: its modules stay apart, so it starts slower: {error}", file=sys.stderr)
+    partial = output.with_suffix(".partial")
+    partial.write_bytes(component)
+    partial.replace(output)
+    print(f"{output}: {len(component):,} bytes in {time.monotonic() - started:.1f} s", file=sys.stderr)
+    return output
+
+
+def _settings(project: Path) -> dict[str, Any]:
+    file = project / "pyproject.toml"
+    try:
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        _fail(f"{file}: {error.strerror}; a project has a pyproject.toml and a plugin.py")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        _fail(f"{file} is not TOML: {error}")
+    name = settings.get("project", {}).get("name")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_.]*", name):
+        _fail(f'{file}: [project] needs a name, e.g. name = "my-plugin"')
+    return settings
+
+
+def _check_module(project: Path, module: Any) -> None:
+    if not isinstance(module, str) or not all(part.isidentifier() for part in module.split(".")):
+        _fail(f"{project / 'pyproject.toml'}: [tool.operetta] module is a module's name, not {module!r}")
+    path = project.joinpath(*module.split("."))
+    if not path.with_suffix(".py").exists() and not (path / "__init__.py").exists():
+        _fail(f"{path.with_suffix('.py')} does not exist; [tool.operetta] module in pyproject.toml names another")
+
+
+def _componentize_py() -> list[str]:
+    beside = Path(sys.executable).with_name("componentize-py")
+    found = str(beside) if beside.exists() else shutil.which("componentize-py")
+    if not found:
+        _fail("componentize-py is not installed; install it with: pip install componentize-py")
+    return [found]
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies what a plugin may import or read at its import: no tests, environments, other projects, or builds."""
+
+    def ignored(folder: str, names: list[str]) -> set[str]:
+        here = Path(folder)
+        return {
+            name
+            for name in names
+            if name in _NOT_COPIED
+            or name.startswith((".", "test_"))
+            or name.endswith((".wasm", ".egg-info", ".pyc"))
+            or (here / name / "pyvenv.cfg").exists()
+            or (here / name / "pyproject.toml").exists()
+        }
+
+    shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
+
+
+def _dependencies(settings: dict[str, Any]) -> list[str]:
+    """Where this interpreter's packages are, if the project needs any but the SDK."""
+    needed = settings["project"].get("dependencies", [])
+    others = [need for need in needed if not re.match(r"operetta[-_.]sdk\b", need, re.IGNORECASE)]
+    if not others:
+        return []
+    return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages") and Path(path).is_dir()]
+
+
+def _explained(text: str, module: str) -> str:
+    """What an author has to know of componentize-py's output: the error of the import, with the frames of the author's
+    files, if it was one."""
+    text = text.replace('File "/0/', 'File "')
+    begin = text.rfind("Traceback (most recent call last):")
+    if begin < 0 or 'File "operetta_main.py"' not in text:
+        return f"componentize-py failed:\n{text.rstrip()}"
+    lines = re.split(r"\n\s*(?:Caused by|Stack backtrace):", text[begin:])[0].rstrip().splitlines()[1:]
+    kept, foreign = [], False
+    for line in lines:
+        if line.startswith('  File "'):
+            foreign = line.startswith(('  File "operetta_main.py"', '  File "operetta/', '  File "<frozen'))
+        elif not line.startswith(" "):
+            foreign = False
+        if not foreign:
+            kept.append(line)
+    if not any(line.startswith(" ") for line in kept):
+        return re.sub(r"^operetta\.[\w.]+: ", "", "\n".join(kept))
+    return "\n".join([f"importing {module} failed:", *kept])
+
+
+def _fail(message: str) -> NoReturn:
+    sys.exit(f"operetta.build: {message}")
+
+
+if __name__ == "__main__":
+    main()

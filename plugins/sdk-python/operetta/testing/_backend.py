@@ -1,0 +1,173 @@
+"""The contract's imports, served by a test cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple, Optional, TypeVar
+
+from .._backend import DeleteQuery, EventNote, ListQuery, Page, PatchQuery, RawRequest, WriteOptions
+from .._json import decode, encode
+from .._kind import Key, Kind
+from .._manifest import Index
+from .._object import Object
+from ..errors import ApiError, BadRequest
+from ..owners import controller_of
+from . import _patch, _selector
+from ._store import Store, unsupported
+
+T = TypeVar("T")
+_ALWAYS = (".apiVersion", ".kind", *(f".metadata.{name}" for name in ("name", "namespace", "uid", "resourceVersion")))
+
+
+class Write(NamedTuple):
+    """A write that the API server accepted; one that changed nothing is here, too."""
+
+    verb: str
+    kind: Kind
+    key: Key
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.kind.kind} {self.key}"
+
+
+class TestBackend:
+    """`_backend.Backend` over a `Store`."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.config_text = "{}"
+        self.indexes: list[Index] = []
+        self.faults: list[tuple[str, ApiError]] = []
+        self.writes: list[Write] = []
+        self.events: list[EventNote] = []
+        self.raw_answers: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def get(self, kind: Kind, key: Key, live: bool) -> str:
+        self._fault("get")
+        return _text(self.store.get(kind, key))
+
+    def list(self, kind: Kind, query: ListQuery) -> Page:
+        self._fault("list")
+        if query.live and (query.by_index or query.by_owner):
+            raise BadRequest("owners and indexes need a cached read")
+        index = self._index(kind, query.by_index[0]) if query.by_index else None
+        chosen = [obj for key, obj in self.store.of_kind(kind) if _chosen(key, obj, query, index)]
+        begin = 0
+        if query.continue_token:
+            if not query.continue_token.isdecimal():
+                raise BadRequest(f"{query.continue_token!r} is not a continue token")
+            begin = int(query.continue_token)
+        end = min(begin + query.limit, len(chosen)) if query.limit else len(chosen)
+        items = [_text(_projected(obj, query.projection)) for obj in chosen[begin:end]]
+        return items, self.store.version, str(end) if end < len(chosen) else None
+
+    def create(self, kind: Kind, namespace: Optional[str], text: str, options: WriteOptions) -> str:
+        _check(options)
+        made = self._write("create", options.dry_run, kind, lambda store: store.create(kind, namespace, text))
+        return _text(made)
+
+    def update(self, kind: Kind, key: Key, text: str, options: WriteOptions, status: bool) -> str:
+        _check(options)
+        verb = "update_status" if status else "update"
+        return _text(self._write(verb, options.dry_run, kind, lambda store: store.update(kind, key, text, status)))
+
+    def patch(self, kind: Kind, key: Key, query: PatchQuery, options: WriteOptions) -> str:
+        _check(options)
+        if query.type == "apply":
+            raise unsupported("server-side apply")
+        if query.subresource not in (None, "status"):
+            raise unsupported(f"the subresource {query.subresource}")
+
+        def change(store: Store) -> Object:
+            carry_out = _patch.merge if query.type == "merge" else _patch.json_patch
+            changed = carry_out(store.get(kind, key).copy(), decode(query.body))
+            return store.update(kind, key, encode(changed, f"{kind} {key}"), query.subresource == "status")
+
+        return _text(self._write("patch", options.dry_run, kind, change))
+
+    def delete(self, kind: Kind, key: Key, query: DeleteQuery) -> None:
+        if query.propagation in ("Foreground", "Orphan"):
+            raise unsupported("foreground and orphan deletion")
+        uid, version = query.uid, query.resource_version
+        self._write("delete", query.dry_run, kind, lambda store: store.delete(kind, key, uid, version), key)
+
+    def raw(self, request: RawRequest) -> tuple[int, str, Optional[int], str]:
+        answer = self.raw_answers.get((request.method, request.path))
+        if answer is None:
+            raise unsupported(f"{request.method} {request.path} (Cluster.answer_raw plans an answer)")
+        return answer[0], "application/json", None, answer[1]
+
+    def event(self, note: EventNote) -> None:
+        self.events.append(note)
+
+    def config(self) -> str:
+        return self.config_text
+
+    def _fault(self, verb: str) -> None:
+        """Raises the fault that the test has planned for this call."""
+        for at, (of, error) in enumerate(self.faults):
+            if of == verb:
+                del self.faults[at]
+                raise error
+
+    def _write(self, verb: str, dry_run: bool, kind: Kind, write: Callable[[Store], T], key: Optional[Key] = None) -> T:
+        """Runs a write: on the store, or on a copy of it for a dry run."""
+        self._fault(verb)
+        if dry_run:
+            return write(self.store.clone())
+        written = write(self.store)
+        if isinstance(written, Object):
+            key = Key(written["metadata"].get("namespace"), written["metadata"]["name"])
+        assert key is not None
+        self.writes.append(Write(verb, kind, key))
+        return written
+
+    def _index(self, kind: Kind, name: str) -> Index:
+        for index in self.indexes:
+            if (index.name, index.kind) == (name, kind):
+                return index
+        raise BadRequest(f"the index {name!r} of {kind} is not declared; Plugin.index does that")
+
+
+def _chosen(key: Key, obj: Object, query: ListQuery, index: Optional[Index]) -> bool:
+    if query.namespace and query.namespace != key.namespace:
+        return False
+    if query.labels and not _selector.matches(query.labels, obj.dig("metadata", "labels", default={})):
+        return False
+    fields = {"metadata.name": key.name, "metadata.namespace": key.namespace or ""}
+    if query.fields and not _selector.field_matches(query.fields, fields):
+        return False
+    owner = controller_of(obj) or {}
+    if query.by_owner and owner.get("uid") != query.by_owner:
+        return False
+    if index is None or query.by_index is None:
+        return True
+    if index.controller is None:
+        value = obj.dig(*(index.path or "").split(".")[1:])
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return not isinstance(value, (dict, list, type(None))) and text == query.by_index[1]
+    same_group = str(owner.get("apiVersion", "")).rpartition("/")[0] == index.controller.group
+    return same_group and owner.get("kind") == index.controller.kind and owner.get("name") == query.by_index[1]
+
+
+def _projected(obj: Object, projection: tuple[str, ...]) -> Object:
+    """The object with what is always there and what a projection keeps."""
+    if not projection:
+        return obj
+    kept = Object()
+    for path in (*_ALWAYS, *projection):
+        steps = path.split(".")[1:]
+        value = obj.dig(*steps)
+        if value is not None:
+            kept.ensure(*steps[:-1])[steps[-1]] = value
+    return kept
+
+
+def _check(options: WriteOptions) -> None:
+    if options.strict:
+        raise unsupported("strict field validation")
+
+
+def _text(obj: Any) -> str:
+    return encode(obj, "a stored object")

@@ -1,0 +1,100 @@
+"""Merge patches (RFC 7386) and JSON patches (RFC 6902)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._object import Object, wrap
+from ..errors import BadRequest, Invalid
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """The target with a merge patch applied; the target itself may change."""
+    if not isinstance(patch, dict):
+        return patch
+    if not isinstance(target, dict):
+        target = Object()
+    for name, value in patch.items():
+        if value is None:
+            target.pop(name, None)
+        else:
+            target[name] = merge(target.get(name), value)
+    return target
+
+
+def json_patch(target: Any, operations: Any) -> Any:
+    """The target with a JSON patch applied; the target itself may change.
+
+    Raises `Invalid` if an operation cannot be carried out, `BadRequest` if it is none.
+    """
+    if not isinstance(operations, list):
+        raise BadRequest("a JSON patch is an array of operations")
+    holder = Object(root=target)
+    for at, operation in enumerate(operations):
+        try:
+            _carry_out(holder, operation)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise Invalid(f"the JSON patch's operation {at} cannot be carried out: {operation}: {error}") from None
+    return holder["root"]
+
+
+def _carry_out(holder: Object, operation: Any) -> None:
+    if not isinstance(operation, dict) or "op" not in operation or "path" not in operation:
+        raise BadRequest(f"{operation!r} is not a JSON patch operation: it needs op and path")
+    kind = operation["op"]
+    parent, last = _place(holder, operation["path"])
+    if kind == "test":
+        if _read(parent, last) != operation["value"]:
+            raise ValueError("the value is another")
+    elif kind == "add":
+        _add(parent, last, operation["value"])
+    elif kind == "replace":
+        _read(parent, last)
+        parent[_index(parent, last)] = operation["value"]
+    elif kind == "remove":
+        _read(parent, last)
+        del parent[_index(parent, last)]
+    elif kind in ("copy", "move"):
+        source, name = _place(holder, operation["from"])
+        value = _copied(_read(source, name))
+        if kind == "move":
+            del source[_index(source, name)]
+        parent, last = _place(holder, operation["path"])
+        _add(parent, last, value)
+    else:
+        raise BadRequest(f"{kind!r} is not an operation of JSON patch")
+
+
+def _copied(value: Any) -> Any:
+    return Object(value=value).copy()["value"]
+
+
+def _place(holder: Object, path: str) -> tuple[Any, str]:
+    """The container that a JSON pointer leads into, and the name or position there."""
+    if path and not path.startswith("/"):
+        raise ValueError(f"{path!r} is not a JSON pointer")
+    steps = ["root", *(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])]
+    parent: Any = holder
+    for step in steps[:-1]:
+        parent = _read(parent, step)
+    return parent, steps[-1]
+
+
+def _index(parent: Any, step: str) -> Any:
+    return int(step) if isinstance(parent, list) else step
+
+
+def _read(parent: Any, step: str) -> Any:
+    if not isinstance(parent, (dict, list)):
+        raise TypeError(f"{step!r} is looked for in {type(parent).__name__}")
+    return parent[_index(parent, step)]
+
+
+def _add(parent: Any, step: str, value: Any) -> None:
+    if isinstance(parent, list):
+        at = len(parent) if step == "-" else int(step)
+        if not 0 <= at <= len(parent):
+            raise IndexError(f"the list has {len(parent)} items")
+        parent.insert(at, wrap(value))
+    else:
+        parent[step] = value

@@ -1,0 +1,241 @@
+"""The test kit does what the API server does, or says that it cannot."""
+
+import pytest
+
+from operetta import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Context,
+    Invalid,
+    Kind,
+    NotFound,
+    Object,
+    OtherApiError,
+    Plugin,
+    Unavailable,
+    kinds,
+    set_controller_reference,
+)
+from operetta.testing import Cluster
+from operetta.testing._selector import matches
+
+Foo = Kind("e.dev/v1", "Foo")
+KEY = ("ns", "a")
+
+
+def foo(name: str = "a", **fields: object) -> Object:
+    return Foo.new(name, "ns", **{"spec": {"size": 0}, **fields})
+
+
+def test_creating_stamps_an_object_and_drops_its_status() -> None:
+    ctx = Cluster().context
+    made = ctx.create(foo(status="mine"))
+    assert made.metadata.generation == 1 and "status" not in made
+    assert made.metadata.uid and made.metadata.resourceVersion and made.metadata.creationTimestamp
+    with pytest.raises(AlreadyExists):
+        ctx.create(foo())
+    with pytest.raises(Unavailable):
+        ctx.create(made)
+
+
+def test_a_stale_update_is_a_conflict_and_one_that_changes_nothing_is_not_a_version() -> None:
+    ctx = Cluster(foo()).context
+    first = ctx.get(Foo, KEY)
+    stale = first.copy()
+    first.spec.size = 3
+    second = ctx.update(first)
+    assert second.metadata.generation == 2
+    assert ctx.update(second).metadata.resourceVersion == second.metadata.resourceVersion
+    with pytest.raises(Conflict):
+        ctx.update(stale)
+    del second.metadata.resourceVersion
+    with pytest.raises(Invalid) as caught:
+        ctx.update(second)
+    assert caught.value.causes[0].field == "metadata.resourceVersion"
+
+
+def test_the_status_is_written_through_its_subresource_only() -> None:
+    ctx = Cluster(foo()).context
+    obj = ctx.get(Foo, KEY)
+    obj.status = "ready"
+    obj = ctx.update(obj)
+    assert "status" not in obj
+    obj.status = "ready"
+    obj.spec.size = 9
+    obj = ctx.update_status(obj)
+    assert (obj.status, obj.spec.size, obj.metadata.generation) == ("ready", 0, 1)
+    ctx = Cluster(kinds.ConfigMap.new("a", "ns")).context
+    with pytest.raises(NotFound):
+        ctx.update_status(ctx.get(kinds.ConfigMap, KEY))
+
+
+def test_a_kind_without_status_subresource_keeps_its_status_as_any_field() -> None:
+    ctx = Cluster().without_status_subresource(Foo).context
+    obj = ctx.create(foo(status="a"))
+    obj.status = "b"
+    assert ctx.update(obj).status == "b"
+
+
+def test_an_object_with_finalizers_lives_on_until_they_are_gone() -> None:
+    ctx = Cluster().context
+    obj = foo()
+    obj.metadata.finalizers = ["e.dev/f"]
+    ctx.delete(ctx.create(obj))
+    obj = ctx.get(Foo, KEY)
+    assert obj.metadata.deletionTimestamp and obj.metadata.generation == 2
+    obj.metadata.finalizers.append("e.dev/late")
+    with pytest.raises(Invalid):
+        ctx.update(obj)
+    obj.metadata.finalizers = []
+    ctx.update(obj)
+    assert ctx.get_or_none(Foo, KEY) is None
+
+
+def test_a_successor_of_the_same_name_is_not_deleted() -> None:
+    ctx = Cluster().context
+    first = ctx.create(foo())
+    ctx.delete(Foo, KEY)
+    ctx.create(foo())
+    with pytest.raises(Conflict):
+        ctx.delete(first)
+
+
+def test_patches_change_what_they_name() -> None:
+    ctx = Cluster(kinds.ConfigMap.new("a", "ns")).context
+    ctx.patch(kinds.ConfigMap, KEY, {"data": {"a": "1", "b": "2"}})
+    changed = ctx.patch(kinds.ConfigMap, KEY, [{"op": "remove", "path": "/data/a"}])
+    assert changed.data == {"b": "2"}
+    with pytest.raises(Conflict):
+        ctx.patch(kinds.ConfigMap, KEY, {"metadata": {"resourceVersion": "1000"}})
+    for wrong in ({"op": "test", "path": "/data/b", "value": "3"}, {"op": "remove", "path": "/data/none"}):
+        with pytest.raises(Invalid):
+            ctx.patch(kinds.ConfigMap, KEY, [wrong])
+    operations = [
+        {"op": "add", "path": "/metadata/labels", "value": {"x/y": "z"}},
+        {"op": "copy", "from": "/metadata/labels/x~1y", "path": "/data/c"},
+        {"op": "move", "from": "/data/b", "path": "/data/d"},
+        {"op": "replace", "path": "/data/c", "value": "w"},
+        {"op": "add", "path": "/metadata/finalizers", "value": ["e.dev/b"]},
+        {"op": "add", "path": "/metadata/finalizers/0", "value": "e.dev/a"},
+        {"op": "add", "path": "/metadata/finalizers/-", "value": "e.dev/c"},
+    ]
+    changed = ctx.patch(kinds.ConfigMap, KEY, operations)
+    assert changed.data == {"c": "w", "d": "2"}
+    assert changed.metadata.finalizers == ["e.dev/a", "e.dev/b", "e.dev/c"]
+
+
+def test_what_the_kit_cannot_do_it_refuses_by_name() -> None:
+    ctx = Cluster(foo(), kinds.ConfigMap.new("a", "ns")).context
+    nameless = Object(apiVersion="v1", kind="ConfigMap", metadata={"generateName": "a-", "namespace": "ns"})
+    for call in (
+        lambda: ctx.apply(foo()),
+        lambda: ctx.patch(Foo, KEY, {}, subresource="scale"),
+        lambda: ctx.create(foo("b"), strict=True),
+        lambda: ctx.create(nameless),
+        lambda: ctx.delete(Foo, KEY, propagation="Orphan"),
+        lambda: ctx.create(foo("b", spec={"a": None})),
+        lambda: ctx.raw("GET", "/version"),
+    ):
+        with pytest.raises(OtherApiError, match="not supported by the test kit"):
+            call()
+
+
+def test_lists_choose_by_namespace_label_owner_and_index_and_come_in_pages() -> None:
+    owner = foo("owner")
+    owner.metadata.uid = "u"
+    cluster = Cluster()
+    for name in "abcde":
+        labels = {"vowel": str(name in "ae").lower()}
+        made = kinds.ConfigMap.new(name, "ns", labels=labels, data={"next": "x" if name < "c" else "y"})
+        if name == "d":
+            set_controller_reference(owner, made)
+        cluster.add(made)
+    plugin = Plugin()
+    plugin.controller(kinds.ConfigMap, pass_object=False)(lambda ctx: None)
+    plugin.index("next", kinds.ConfigMap, ".data.next")
+    plugin.index(".metadata.controller", kinds.ConfigMap, controller=Foo)
+    cluster.reconcile(plugin, KEY)
+
+    def names(**options: object) -> str:
+        return "".join(item.metadata.name for item in cluster.context.list(kinds.ConfigMap, **options))
+
+    assert names() == names(page_size=2) == "abcde"
+    assert names(namespace="other") == ""
+    assert names(labels="vowel in (true)") == names(labels={"vowel": "true"}) == "ae"
+    assert names(fields={"metadata.name": "b"}) == "b"
+    assert names(owner=owner) == names(owner="u") == names(index=(".metadata.controller", "owner")) == "d"
+    assert names(index=("next", "x")) == "ab"
+    page = cluster.context.list_page(kinds.ConfigMap, limit=2, projection=[".data"])
+    assert len(page.items) == 2 and page.continue_token
+    assert "labels" not in page.items[0].metadata and page.items[0].data.next == "x"
+    for wrong in (
+        {"index": ("none", "x")},
+        {"index": ("next", "x"), "live": True},
+        {"labels": "a in b"},
+        {"fields": "spec.a=1"},
+    ):
+        with pytest.raises(BadRequest):
+            names(**wrong)
+
+
+def test_events_and_log_lines_are_kept() -> None:
+    import logging
+
+    plugin = Plugin()
+
+    @plugin.controller(kinds.ConfigMap)
+    def look(ctx: Context, obj: Object) -> None:
+        logging.getLogger("eyes").debug("looked at %s", obj.metadata.name, extra={"retries": ctx.request.retries})
+        ctx.event(obj, "Looked", "at it", type="Warning")
+
+    cluster = Cluster(kinds.ConfigMap.new("a", "ns"))
+    cluster.reconcile(plugin, KEY, retries=2)
+    assert cluster.logs() == [("debug", "looked at a", {"retries": "2", "logger": "eyes"})]
+    assert [(event.type, event.reason) for event in cluster.events()] == [("Warning", "Looked")]
+    assert (cluster.logs(), cluster.events()) == ([], [])
+
+
+def test_a_secret_s_plain_text_becomes_data() -> None:
+    secret = Cluster().context.create(kinds.Secret.new("a", "ns", stringData={"password": "root"}))
+    assert secret.data.password == "cm9vdA==" and "stringData" not in secret
+
+
+def test_a_dry_run_stores_nothing() -> None:
+    cluster = Cluster()
+    cluster.context.create(foo(), dry_run=True)
+    assert cluster.get(Foo, KEY) is None
+    assert cluster.writes() == []
+
+
+def test_a_planned_fault_hits_the_next_call_of_its_verb_once() -> None:
+    cluster = Cluster(foo())
+    cluster.fail_next("get", Unavailable("down"))
+    with pytest.raises(Unavailable):
+        cluster.context.get(Foo, KEY)
+    assert cluster.context.get(Foo, KEY)
+
+
+def test_a_raw_answer_can_be_planned() -> None:
+    cluster = Cluster()
+    cluster.answer_raw("GET", "/version", 200, {"gitVersion": "v1.36.2"})
+    answer = cluster.context.raw("get", "/version", query={"a b": "c&d"})
+    assert (answer.status, answer.json().gitVersion) == (200, "v1.36.2")
+
+
+@pytest.mark.parametrize(
+    ("selector", "chosen"),
+    [
+        ("", True), ("app", True), ("!app", False), ("none", False), ("!none", True), ("app=db", True),
+        ("app == db, tier=a", True), ("app!=db", False), ("none!=x", True), ("tier in (a, b)", True),
+        ("tier in (b,c),app=db", False), ("tier notin (b)", True), ("none notin (b)", True), ("e.dev/x=", True),
+    ],
+)  # fmt: skip
+def test_a_selector_chooses_as_the_api_server_does(selector: str, chosen: bool) -> None:
+    assert matches(selector, {"app": "db", "tier": "a", "e.dev/x": ""}) is chosen
+
+
+@pytest.mark.parametrize("selector", ["tier in (a", "tier into (a)", "=x", "a,,b", "size > 3", "a)"])
+def test_a_selector_that_does_not_parse_is_a_bad_request(selector: str) -> None:
+    with pytest.raises(BadRequest):
+        matches(selector, {})

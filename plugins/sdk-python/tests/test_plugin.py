@@ -1,0 +1,390 @@
+"""What an author declares, returns and raises, and what the host is told."""
+
+import json
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from operetta import (
+    AlreadyOwned,
+    Conflict,
+    Context,
+    Invalid,
+    Kind,
+    ManifestError,
+    Mapping,
+    NotFound,
+    Object,
+    OperationResult,
+    Plugin,
+    RateLimiter,
+    Request,
+    Requeue,
+    Source,
+    TerminalError,
+    Watch,
+    _logging,
+    _outcome,
+    add_finalizer,
+    errors,
+    is_controlled_by,
+    kinds,
+    owner_reference,
+    requeue,
+    set_controller_reference,
+)
+from operetta.testing import Cluster
+
+Foo = Kind("e.dev/v1", "Foo")
+KEY = ("ns", "a")
+
+
+def foo(**fields: object) -> Object:
+    return Foo.new("a", "ns", **{"spec": {"size": 0}, **fields})
+
+
+def one(function: object, **options: object) -> Plugin:
+    plugin = Plugin()
+    plugin.controller(Foo, **options)(function)
+    return plugin
+
+
+def test_the_manifest_says_everything() -> None:
+    plugin = Plugin()
+    plugin.controller(
+        kind="Foo", api_version="e.dev/v1",
+        owns=[kinds.Deployment, Source(kinds.Secret, labels="a=b", fields="type=x", predicates=["LabelsChanged"])],
+        watches=[
+            Watch(kinds.Pod, Mapping.field(".spec.nodeName", namespace=".metadata.name")),
+            Watch(kinds.Job, Mapping.owner()), Watch(kinds.CronJob, Mapping.all_owners()),
+            Watch(kinds.Service, Mapping.same_name()),
+        ],
+        workers=3, resync=timedelta(seconds=1.5), rate_limiter=RateLimiter(qps=7), own_namespace=True,
+        predicates=["GenerationChanged"],
+    )(lambda ctx, obj: None)  # fmt: skip
+    plugin.index("node", kinds.Pod, ".spec.nodeName")
+    plugin.index("owner", kinds.Deployment, controller=Foo)
+
+    def source(api_version: str, kind: str, **more: object) -> dict[str, object]:
+        return {
+            "apiVersion": api_version,
+            "kind": kind,
+            "namespaces": "Own",
+            "predicates": ["GenerationChanged"],
+            **more,
+        }
+
+    assert json.loads(plugin.manifest()) == {
+        "apiVersion": "operetta.dev/v1alpha1",
+        "kind": "Manifest",
+        "controllers": [
+            {
+                "name": "foo",
+                "for": source("e.dev/v1", "Foo"),
+                "owns": [
+                    source("apps/v1", "Deployment"),
+                    source("v1", "Secret", labelSelector="a=b", fieldSelector="type=x",
+                           predicates=["LabelsChanged", "GenerationChanged"]),
+                ],
+                "watches": [
+                    {
+                        "source": source("v1", "Pod"),
+                        "map": {"type": "FieldPath", "path": ".spec.nodeName", "namespacePath": ".metadata.name"},
+                    },
+                    {"source": source("batch/v1", "Job"), "map": {"type": "Owner"}},
+                    {"source": source("batch/v1", "CronJob"), "map": {"type": "Owner", "allOwners": True}},
+                    {"source": source("v1", "Service"), "map": {"type": "SameName"}},
+                ],
+                "workers": 3,
+                "resyncSeconds": 2,
+                "rateLimiter": {"baseDelayMs": 5, "maxDelayMs": 1000000, "qps": 7, "burst": 100},
+            }
+        ],
+        "indexes": [
+            {"name": "node", "apiVersion": "v1", "kind": "Pod", "path": ".spec.nodeName"},
+            {
+                "name": "owner", "apiVersion": "apps/v1", "kind": "Deployment",
+                "controller": {"apiVersion": "e.dev/v1", "kind": "Foo"},
+            },
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 0}, "workers is a whole number from 1 to 64, not 0"),
+        ({"workers": 65}, "workers"),
+        ({"resync": -1}, "resync"),
+        ({"name": "Foo"}, "cannot be a controller's name"),
+        ({"predicates": ["Changed"]}, "unknown predicate 'Changed'; there are GenerationChanged"),
+        ({"kind": "Foo"}, "say the kind once"),
+        ({"rate_limiter": RateLimiter(qps=0)}, "qps is a whole number from 1"),
+    ],
+)
+def test_what_the_host_would_refuse_is_refused_here(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ManifestError, match=message):
+        one(lambda ctx, obj: None, **options)
+
+
+def test_a_plugin_that_says_too_little_or_too_much_is_refused() -> None:
+    plugin = Plugin()
+    with pytest.raises(ManifestError, match="no controller"):
+        plugin.manifest()
+    with pytest.raises(ManifestError, match="says what it reconciles"):
+        plugin.controller()
+    plugin.controller(Foo)(lambda ctx, obj: None)
+    with pytest.raises(ManifestError, match="two controllers are called 'foo'"):
+        plugin.controller(Foo)
+    with pytest.raises(ManifestError, match="path= or controller="):
+        plugin.index("a", Foo)
+    with pytest.raises(ManifestError, match="not a field path"):
+        plugin.index("a", Foo, "spec.x")
+    plugin.index("a", Foo, ".spec.x")
+    with pytest.raises(ManifestError, match="declared twice"):
+        plugin.index("a", Foo, ".spec.y")
+
+
+def test_a_deleted_key_is_still_delivered_as_the_author_chose() -> None:
+    def fails(ctx: Context, obj: Object) -> None:
+        raise AssertionError("it was there")
+
+    cluster = Cluster()
+    assert cluster.reconcile(one(fails), KEY) is None
+    assert cluster.reconcile(one(fails, when_gone=lambda ctx: requeue()), KEY) == Requeue()
+    assert cluster.reconcile(one(lambda ctx: requeue(1), pass_object=False), KEY) == Requeue(1000)
+    with pytest.raises(TerminalError, match="no controller 'none'"):
+        cluster.reconcile(one(fails), KEY, controller="none")
+
+
+@pytest.mark.parametrize(
+    ("delay", "milliseconds"), [(0, 0), (1e-9, 1), (5, 5000), (timedelta(milliseconds=300), 300), (1e30, 2**32 - 1)]
+)
+def test_a_delay_is_rounded_up_to_a_millisecond_and_capped(delay: float, milliseconds: int) -> None:
+    assert requeue(delay) == Requeue(milliseconds)
+
+
+def test_a_wrong_answer_is_said_and_not_retried() -> None:
+    with pytest.raises(ValueError, match="must not be negative"):
+        requeue(-1)
+    with pytest.raises(TerminalError, match="returned bool: return None when done, or requeue"):
+        Cluster(foo()).reconcile(one(lambda ctx, obj: True), KEY)
+
+
+def sing() -> None:
+    raise RuntimeError("boom at the opera")
+
+
+def outcome(function: object, cluster: Cluster) -> tuple[object, object]:
+    handler = _logging.HostHandler(lambda _: True, cluster._keep)
+    logging.root.addHandler(handler)
+    try:
+        return _outcome.run(one(function), Context(cluster._backend, Request("foo", foo_key())))
+    finally:
+        logging.root.removeHandler(handler)
+
+
+def foo_key() -> object:
+    from operetta import Key
+
+    return Key(*KEY)
+
+
+def test_an_exception_says_what_and_where_in_the_failure_and_the_stack_in_the_log() -> None:
+    cluster = Cluster(foo())
+
+    def reconcile(ctx: Context, obj: Object) -> None:
+        try:
+            ctx.get(Foo, "none", "ns")
+        except NotFound as error:
+            raise ValueError("no luck") from error
+
+    _, failure = outcome(lambda ctx, obj: sing(), cluster)
+    file = Path(__file__).name
+    assert not failure.terminal
+    assert failure.text.startswith("RuntimeError: boom at the opera at ") and failure.text.endswith(" in sing")
+    assert f"{file}:" in failure.text
+    (line,) = cluster.logs()
+    assert line.level == "error"
+    assert "Traceback" in line.message and "in sing" in line.message and "boom at the opera" in line.message
+    assert "_outcome.py" not in line.message, "the SDK's frames are left out"
+
+    outcome(reconcile, cluster)
+    (line,) = cluster.logs()
+    assert 'Foo.e.dev "none" not found' in line.message and "direct cause" in line.message
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), RecursionError("deep"), MemoryError()])
+def test_no_exception_gets_out(error: BaseException) -> None:
+    def reconcile(ctx: Context, obj: Object) -> None:
+        raise error
+
+    _, failure = outcome(reconcile, Cluster(foo()))
+    assert failure.text.startswith(type(error).__name__) and not failure.terminal
+
+
+def test_an_exception_whose_text_cannot_be_made_is_a_failure_all_the_same() -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def reconcile(ctx: Context, obj: Object) -> None:
+        raise Broken
+
+    _, failure = outcome(reconcile, Cluster(foo()))
+    assert failure.text.startswith("Broken at ")
+
+
+def test_a_terminal_error_is_not_retried() -> None:
+    def reconcile(ctx: Context, obj: Object) -> None:
+        raise TerminalError("no use to retry")
+
+    assert outcome(reconcile, Cluster(foo()))[1] == ("no use to retry", True)
+
+
+def test_every_variant_of_the_contract_has_its_exception() -> None:
+    wit = (Path(_logging.__file__).parent / "wit" / "controller.wit").read_text()
+    body = wit.split("variant error {")[1].split("}")[0]
+    variants = {line.strip().split("(")[0] for line in body.splitlines() if line.strip().endswith("(status),")}
+    classes = [errors.ApiError, *errors.ApiError.__subclasses__()]
+    assert len(variants) == 11 and {cls.variant for cls in classes} == variants
+    error = Invalid("no", causes=(errors.Cause("FieldValueInvalid", "too big", "spec.size"),))
+    assert str(error) == "no; spec.size: too big"
+    assert (error.code, error.reason, error.causes[0].field) == (422, "Invalid", "spec.size")
+
+
+def test_the_contract_is_the_repository_s() -> None:
+    ours = Path(_logging.__file__).parent / "wit" / "controller.wit"
+    theirs = Path(__file__).parents[3] / "wit" / "controller.wit"
+    if not theirs.exists():
+        pytest.skip("this copy of the SDK stands alone")
+    assert ours.read_text() == theirs.read_text()
+
+
+def test_create_or_update_writes_only_what_is_to_change() -> None:
+    cluster = Cluster()
+    ctx = cluster.context
+
+    def bring_to(size: int) -> OperationResult:
+        def mutate(obj: Object) -> None:
+            obj.spec.size = size
+            obj.ensure("metadata", "labels")
+
+        return ctx.create_or_update(foo(), mutate)[1]
+
+    assert [str(bring_to(1)), bring_to(1), bring_to(2)] == ["created", OperationResult.UNCHANGED, "updated"]
+    assert cluster.writes() == ["create Foo ns/a", "update Foo ns/a"]
+
+    def rename(obj: Object) -> None:
+        obj.metadata.name = "b"
+
+    with pytest.raises(TerminalError, match="e.dev/v1 Foo ns/a became e.dev/v1 Foo ns/b"):
+        ctx.create_or_update(foo(), rename)
+
+
+def test_the_finalizer_helper_applies_then_cleans_up_and_lets_go() -> None:
+    applied = []
+
+    def reconcile(ctx: Context, obj: Object) -> object:
+        return ctx.finalizer(
+            obj,
+            "e.dev/f",
+            lambda obj: applied.append(obj.metadata.name),
+            lambda obj: requeue() if obj.spec.size else None,
+        )
+
+    plugin, cluster = one(reconcile), Cluster(foo(spec={"size": 1}))
+    cluster.reconcile(plugin, KEY)
+    cluster.reconcile(plugin, KEY)
+    assert cluster.writes() == ["patch Foo ns/a"], "the finalizer is added once"
+    assert applied == ["a", "a"]
+    cluster.context.delete(cluster.get(Foo, KEY))
+    assert cluster.reconcile(plugin, KEY) == Requeue()
+    cluster.context.patch(Foo, KEY, {"spec": {"size": 0}})
+    assert cluster.reconcile(plugin, KEY) is None
+    assert cluster.get(Foo, KEY) is None
+
+
+def test_a_child_gets_one_controlling_owner_however_often_it_is_set() -> None:
+    owner = Cluster().add(foo())
+    child = kinds.Secret.new("child", "ns")
+    for _ in range(2):
+        set_controller_reference(owner, child)
+    assert child.metadata.ownerReferences == [owner_reference(owner)]
+    assert is_controlled_by(child, owner)
+    other = Foo.new("b", "ns")
+    other.metadata.uid = "2"
+    with pytest.raises(AlreadyOwned, match="Secret ns/child is already controlled by Foo a"):
+        set_controller_reference(other, child)
+    successor = owner.copy()
+    successor.metadata.uid = "other"
+    assert not is_controlled_by(child, successor) and not is_controlled_by(child, foo())
+
+
+def test_an_owner_without_uid_or_in_another_namespace_is_refused() -> None:
+    with pytest.raises(ValueError, match="Foo ns/a has no uid"):
+        set_controller_reference(foo(), kinds.Secret.new("child", "ns"))
+    with pytest.raises(ValueError, match="another namespace"):
+        set_controller_reference(Cluster().add(foo()), kinds.Secret.new("child", "other"))
+
+
+def test_a_call_that_cannot_work_says_why_before_it_is_made() -> None:
+    ctx = Cluster().context
+    for call, error, message in [
+        (lambda: ctx.create(Object(kind="Foo")), ValueError, "needs apiVersion and kind"),
+        (lambda: ctx.create(Object(apiVersion="v1", kind="Foo")), ValueError, "this v1 Foo has no metadata.name"),
+        (lambda: ctx.get(Foo, ""), ValueError, "this e.dev/v1 Foo has no metadata.name"),
+        (lambda: ctx.get("Foo", "a"), TypeError, "a kind is Kind"),
+        (lambda: ctx.get(Foo, 3), TypeError, "a name is a str"),
+        (lambda: ctx.create(foo(spec={"at": timedelta(1)})), TypeError, "e.dev/v1 Foo ns/a cannot be written as JSON"),
+        (lambda: ctx.delete(Foo, KEY, propagation="background"), ValueError, "propagation is one of Background"),
+        (lambda: ctx.list(Foo, owner=foo()), ValueError, "the owner ns/a has no uid"),
+        (lambda: ctx.list(Foo, projection=".spec"), TypeError, "projection is a list"),
+        (lambda: ctx.event(foo(), "A", "b", type="Bad"), ValueError, "'Normal' or 'Warning'"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_finalizers_in_hand() -> None:
+    obj = foo()
+    assert add_finalizer(obj, "a") and not add_finalizer(obj, "a")
+    assert obj.metadata.finalizers == ["a"]
+
+
+def test_levels_that_the_host_drops_are_asked_for_once() -> None:
+    asked, written = [], []
+
+    def enabled(level: str) -> bool:
+        asked.append(level)
+        return level in ("error", "warn", "info")
+
+    handler = _logging.HostHandler(enabled, lambda *line: written.append(line))
+    before = logging.root.level
+    logging.root.addHandler(handler)
+    try:
+        handler.start()
+        for _ in range(3):
+            logging.debug("no")
+            logging.info("yes %s", 1, extra={"colour": "red"})
+    finally:
+        logging.root.removeHandler(handler)
+        logging.root.setLevel(before)
+    assert asked == ["debug", "info"]
+    assert written == [("info", "yes 1", [("colour", "red")])] * 3
+
+
+def test_a_log_line_that_does_not_format_is_written_all_the_same() -> None:
+    written = []
+    handler = _logging.HostHandler(lambda _: True, lambda *line: written.append(line))
+    handler.emit(logging.makeLogRecord({"msg": "%d", "args": ("x",), "levelno": 20}))
+    assert "'%d' % ('x',): TypeError" in written[0][1]
+
+
+def test_a_conflict_can_be_made_by_a_test() -> None:
+    cluster = Cluster(foo())
+    cluster.fail_next("update", Conflict("stale"))
+    with pytest.raises(Conflict):
+        cluster.reconcile(one(lambda ctx, obj: ctx.update(obj) and None), KEY)
