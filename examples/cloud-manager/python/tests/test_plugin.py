@@ -1,0 +1,164 @@
+"""What the CloudManager's author meant, against the SDK's test kit."""
+
+import json
+from typing import Any
+
+import pytest
+from operetta import Kind, Object, Requeue, Unavailable, kinds, owner_reference
+from operetta.testing import Cluster
+
+from plugin import CloudManager, plugin
+
+KEY = ("ns", "one")
+
+
+def cloud(**spec: Any) -> Object:
+    storage = {"class": "fast", "accessModes": ["ReadWriteOnce"], "size": "1Gi"}
+    whole = {
+        "front": {"deployment": {"name": "front", "image": "nginx"}},
+        "identity": {"deployment": {"name": "identity", "image": "busybox"}},
+        "db": {"statefulSet": {"name": "db", "image": "mariadb", "storage": storage}, "rootPass": "s3cret"},
+    }
+    return CloudManager.new("one", "ns", spec=whole | spec)
+
+
+def make_ready(cluster: Cluster, kind: Kind, name: str, ready: int = 1) -> None:
+    child = cluster.get(kind, name, "ns")
+    assert child is not None
+    child.status = {"readyReplicas": ready}
+    cluster.context.update_status(child)
+    cluster.writes()
+
+
+def brought_up() -> Cluster:
+    cluster = Cluster(cloud())
+    assert cluster.reconcile(plugin, KEY) == Requeue()
+    make_ready(cluster, kinds.Deployment, "front")
+    assert cluster.reconcile(plugin, KEY) == Requeue()
+    make_ready(cluster, kinds.Deployment, "identity")
+    assert cluster.reconcile(plugin, KEY) == Requeue()
+    make_ready(cluster, kinds.StatefulSet, "db")
+    assert cluster.reconcile(plugin, KEY) is None
+    return cluster
+
+
+def test_each_step_waits_for_the_one_before() -> None:
+    cluster = Cluster(cloud())
+    steps = []
+    for kind, name in [(kinds.Deployment, "front"), (kinds.Deployment, "identity"), (kinds.StatefulSet, "db")]:
+        assert cluster.reconcile(plugin, KEY) == Requeue()
+        steps.append(cluster.writes())
+        assert cluster.reconcile(plugin, KEY) == Requeue()
+        assert cluster.writes() == [], "a reconcile that changes nothing writes nothing"
+        make_ready(cluster, kind, name)
+    assert steps == [
+        ["create Deployment ns/front"],
+        ["create Deployment ns/identity"],
+        ["create Secret ns/dbauth", "create StatefulSet ns/db"],
+    ]
+    assert cluster.reconcile(plugin, KEY) is None
+    assert cluster.writes() == ["update_status CloudManager ns/one"]
+    assert [(event.reason, event.note) for event in cluster.events()] == [("Updated", "Update cm.status.phase: ready")]
+    assert cluster.reconcile(plugin, KEY) is None
+    assert (cluster.writes(), cluster.events()) == ([], [])
+
+
+def test_the_children_are_what_the_spec_asks_for() -> None:
+    cluster = brought_up()
+    owner = owner_reference(cluster.get(CloudManager, KEY))
+    front = cluster.get(kinds.Deployment, "front", "ns")
+    assert front.metadata.ownerReferences == [owner]
+    labels = {"app": "front", "controller": "one"}
+    assert front.metadata.labels == front.spec.selector.matchLabels == front.spec.template.metadata.labels == labels
+    assert front.spec.template.spec.containers == [{"name": "front-container", "image": "nginx"}]
+    identity = cluster.get(kinds.Deployment, "identity", "ns")
+    assert identity.spec.template.spec.containers[0].command == ["/bin/sh", "-c", "sleep 60m"]
+    secret = cluster.get(kinds.Secret, "dbauth", "ns")
+    assert secret.data == {"username": "cm9vdA==", "password": "czNjcmV0"}
+    assert secret.metadata.ownerReferences == [owner]
+    db = cluster.get(kinds.StatefulSet, "db", "ns")
+    (container,) = db.spec.template.spec.containers
+    assert container.name == "db-container"
+    assert container.env[0].valueFrom.secretKeyRef == {"name": "dbauth", "key": "password"}
+    (claim,) = db.spec.volumeClaimTemplates
+    assert claim == {
+        "metadata": {"name": "datadir"},
+        "spec": {
+            "storageClassName": "fast",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+
+
+def test_a_renamed_child_is_replaced_and_the_old_one_deleted() -> None:
+    cluster = brought_up()
+    cluster.add(kinds.Deployment.new("other", "ns"))
+    cluster.events()
+    renamed = {"spec": {"front": {"deployment": {"name": "renamed"}}}}
+    cluster.context.patch(CloudManager, KEY, renamed)
+    cluster.writes()
+    assert cluster.reconcile(plugin, KEY) == Requeue()
+    assert cluster.writes() == ["delete Deployment ns/front", "create Deployment ns/renamed"]
+    assert [(event.reason, event.note) for event in cluster.events()] == [("Deleted", 'Deleted deployment "front"')]
+    assert cluster.get(kinds.Deployment, "other", "ns"), "of somebody else"
+
+
+def test_a_new_image_changes_that_and_nothing_that_others_set() -> None:
+    cluster = brought_up()
+    context = cluster.context
+    front = context.get(kinds.Deployment, "front", "ns")
+    front.spec.replicas = 3
+    front.spec.template.spec.containers[0].imagePullPolicy = "Always"
+    front.spec.template.spec.containers.append({"name": "sidecar", "image": "envoy"})
+    context.update(front)
+    context.patch(CloudManager, KEY, {"spec": {"front": {"deployment": {"image": "nginx:2"}}}})
+    assert cluster.reconcile(plugin, KEY) == Requeue(), "one of three is ready"
+    front = cluster.get(kinds.Deployment, "front", "ns")
+    assert front.spec.replicas == 3
+    assert front.spec.template.spec.containers == [
+        {"name": "front-container", "image": "nginx:2", "imagePullPolicy": "Always"},
+        {"name": "sidecar", "image": "envoy"},
+    ]
+
+
+@pytest.mark.parametrize(("replicas", "ready", "goes_on"), [(3, 1, False), (3, 2, True), (4, 2, False), (4, 3, True)])
+def test_more_than_half_of_the_replicas_are_enough(replicas: int, ready: int, goes_on: bool) -> None:
+    cluster = Cluster(cloud())
+    cluster.reconcile(plugin, KEY)
+    cluster.context.patch(kinds.Deployment, ("ns", "front"), {"spec": {"replicas": replicas}})
+    make_ready(cluster, kinds.Deployment, "front", ready)
+    cluster.reconcile(plugin, KEY)
+    assert (cluster.get(kinds.Deployment, "identity", "ns") is not None) is goes_on
+
+
+def test_a_deleted_child_comes_back() -> None:
+    cluster = brought_up()
+    cluster.context.delete(kinds.StatefulSet, "db", "ns")
+    assert cluster.reconcile(plugin, KEY) == Requeue()
+    assert cluster.get(kinds.StatefulSet, "db", "ns")
+
+
+def test_a_cloud_that_is_gone_or_going_needs_nothing_more() -> None:
+    cluster = Cluster()
+    assert cluster.reconcile(plugin, KEY) is None
+    going = cloud()
+    going.metadata.update(deletionTimestamp="2030-01-01T00:00:00Z", finalizers=["foregroundDeletion"])
+    cluster.add(going)
+    assert cluster.reconcile(plugin, KEY) is None
+    assert cluster.writes() == []
+
+
+def test_a_failing_api_server_is_a_reason_to_retry() -> None:
+    cluster = Cluster(cloud())
+    cluster.fail_next("create", Unavailable("etcd is down"))
+    with pytest.raises(Unavailable):
+        cluster.reconcile(plugin, KEY)
+
+
+def test_the_index_is_on_the_controlling_owner() -> None:
+    controller = {"apiVersion": "cloudmanagercontroller.huayun.com/v1", "kind": "CloudManager"}
+    assert json.loads(plugin.manifest())["indexes"] == [
+        {"name": ".metadata.controller", "apiVersion": "apps/v1", "kind": kind, "controller": controller}
+        for kind in ("Deployment", "StatefulSet")
+    ]
