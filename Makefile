@@ -1,0 +1,53 @@
+# Each target is one line that calls cargo or a script: nobody has to read this to understand the build.
+# Native builds name the whole workspace, and a target in it: cargo then gives every dependency the same features
+# each time, and compiles it once.
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-languages bench-queue bench-e2e clean
+
+help: ## List these targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
+
+demo: ## The main job, end to end: a plugin reconciling on a real API server (ONCE=1 ends after showing it)
+	@scripts/demo.sh
+
+test: ## Everything that CI runs: lints, unit tests, tests on a real control plane, both examples
+	@scripts/test.sh
+
+lint: ## Formatting and lints
+	@scripts/tools.sh && scripts/lint.sh
+
+build: build-guests ## The release binary target/release/operetta and the plugins in target/plugins/
+	cargo build --release --locked --workspace --bin operetta
+
+build-guests: ## The examples, the conformance plugins and the tests' guests, as components
+	@scripts/guests.sh
+
+controlplane: ## A real Kubernetes control plane in target/controlplane/bin (KUBEBUILDER_ASSETS)
+	@scripts/controlplane.sh
+
+cluster: controlplane ## Run it in the foreground; prints KUBECONFIG
+	@target/controlplane/bin/controlplane up --dir target/cluster --with controllers,scheduler,kwok
+
+generate: ## Write the CRD and the manifest's schema anew from the Rust types
+	UPDATE_GENERATED=1 cargo test --locked -q --workspace --lib --bins in_the_repository
+
+generate-conformance: build-guests controlplane ## Run the conformance suite and write docs/conformance.md anew
+	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
+
+bench: bench-queue bench-call bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
+
+bench-call: ## One call of a plugin against native code
+	@scripts/guests.sh rust
+	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench call
+
+bench-languages: ## What a plugin costs in each language: size, compile time, a reconcile fresh and warm
+	@BENCH=1 scripts/guests.sh && RUST_BACKTRACE=0 cargo bench --locked --workspace --bench languages
+
+bench-queue: ## The workqueue
+	cargo bench --locked --workspace --bench queue
+
+bench-e2e: controlplane build ## Foo created -> Deployment created on a real API server, and the host's memory
+	cargo bench --locked --workspace --bench e2e
+
+clean: ## Remove everything that was built here
+	rm -rf target/

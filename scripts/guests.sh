@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Builds every plugin in this repository as a component: the examples and the SDKs' conformance plugins to
+# target/plugins/NAME.wasm, and the guests of the tests. What is not Rust goes through `operetta build`, as an author's
+# project does, and only when its files have changed. With the argument `rust` only what is Rust, which needs nothing but
+# rustup.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+target=${CARGO_TARGET_DIR:-target}
+
+rust="sample-controller pod-tracker conformance-rust"
+fixtures="fixture-bench fixture-misbehave fixture-touch-v1 fixture-touch-v2"
+# On their own: the features that they ask of the SDK would else be every guest's.
+featured="fixture-kube-rs"
+# NAME FOLDER SDK
+projects="
+sample-controller-go       examples/sample-controller/go        plugins/sdk-go
+app-service-go             examples/app-service/go              plugins/sdk-go
+app-service-typescript     examples/app-service/typescript      plugins/sdk-js
+cloud-manager-go           examples/cloud-manager/go            plugins/sdk-go
+cloud-manager-python       examples/cloud-manager/python        plugins/sdk-python
+conformance-go             plugins/sdk-go/conformance           plugins/sdk-go
+conformance-typescript     plugins/sdk-js/conformance           plugins/sdk-js
+conformance-python         plugins/sdk-python/conformance       plugins/sdk-python
+conformance-c              plugins/sdk-c/conformance            plugins/sdk-c
+"
+# Only `make bench-languages` needs these.
+if [ -n "${BENCH:-}" ]; then
+    projects+="
+bench-go                   plugins/fixtures/bench-go            plugins/sdk-go
+bench-typescript           plugins/fixtures/bench-typescript    plugins/sdk-js
+bench-python               plugins/fixtures/bench-python        plugins/sdk-python
+bench-c                    plugins/fixtures/bench-c             plugins/sdk-c
+"
+fi
+
+# rust-toolchain.toml names the target; this covers a rustup that does not install it by itself.
+if ! rustup target list --installed 2>/dev/null | grep -q wasm32-wasip2; then
+    rustup target add wasm32-wasip2
+fi
+packages=()
+for name in $rust $fixtures; do packages+=(-p "$name"); done
+cargo build --locked --quiet --profile guest --target wasm32-wasip2 "${packages[@]}"
+for name in $featured; do cargo build --locked --quiet --profile guest --target wasm32-wasip2 -p "$name"; done
+mkdir -p target/plugins
+for name in $rust; do
+    cp "$target/wasm32-wasip2/guest/${name//-/_}.wasm" "target/plugins/$name.wasm"
+done
+if [ "${1:-}" = rust ]; then
+    echo "guests: $(echo "$rust" | wc -w) plugins in Rust, $(echo "$fixtures $featured" | wc -w) fixtures"
+    exit
+fi
+
+scripts/tools.sh
+cargo build --locked --quiet --workspace --bin operetta
+# The sources of a project, of its SDK, of the contract, and of what turns them into a component.
+sources() {
+    git ls-files --cached --others --exclude-standard -z -- "$@" wit host/operetta/src/commands/build host/wasm/src/snapshot.rs scripts/requirements.txt |
+        sort -zu | xargs -0 sha256sum 2>/dev/null | sha256sum
+}
+built=0
+while read -r name folder sdk; do
+    [ -n "$name" ] || continue
+    stamp="target/plugins/.$name.sources"
+    now=$(sources "$folder" "$sdk")
+    if [ -f "target/plugins/$name.wasm" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then continue; fi
+    echo "guests: $name"
+    OPERETTA_TOOLS=$PWD/target/tools "$target/debug/operetta" build "$folder" -o "target/plugins/$name.wasm"
+    echo "$now" >"$stamp"
+    built=$((built + 1))
+done <<<"$projects"
+echo "guests: $(echo "$rust" | wc -w) in Rust, $(echo "$projects" | grep -c .) in other languages ($built built now), $(echo "$fixtures $featured" | wc -w) fixtures"
