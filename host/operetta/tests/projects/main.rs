@@ -2,8 +2,10 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
 use operetta_testkit::{ControlPlane, Host, HostOptions, Kind, kinds};
@@ -85,12 +87,21 @@ fn succeeded(what: &str, output: &Output) -> String {
     out
 }
 
-/// The whole way from `operetta new` to an object that the plugin has reconciled.
+/// Past the test runner, which shows what a test prints only when it fails.
+fn say(text: &str) {
+    let _nobody_reads = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The whole way from `operetta new` to an object that the plugin has reconciled; says how long its parts took.
 async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
     let name = format!("new-{lang}");
+    let started = Instant::now();
     let project = Project::new(lang, &name, kind);
+    let mut took = vec![("operetta new".to_owned(), started.elapsed())];
     for line in commands(&project.readme(), "Build and test") {
+        let started = Instant::now();
         project.run(&line);
+        took.push((line, started.elapsed()));
     }
     match lang {
         // What stands in the template is what the types say.
@@ -109,6 +120,7 @@ async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
     project.run(&format!("kubectl config set-context --current --namespace {}", namespace.name()));
     // The rights that it declares are the ones that its rbac.yaml gives, and the API server takes them.
     project.run(&format!("operetta generate rbac build/{name}.wasm | kubectl apply --dry-run=server -f -"));
+    let started = Instant::now();
     for line in commands(&project.readme(), "Run").iter().filter(|line| !line.ends_with(" -f")) {
         project.run(line);
     }
@@ -122,8 +134,12 @@ async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
         other => Err(format!("the status names {other:?}")),
     };
     namespace.until(Kind("new.example.com/v1", kind), "example", names_it).await;
+    took.push(("apply, until it is reconciled".to_owned(), started.elapsed()));
     namespace.until_event(Kind("new.example.com/v1", kind), "example", "Written").await;
     host.assert_sound();
+    let whole: Duration = took.iter().map(|(_, took)| *took).sum();
+    let parts: Vec<_> = took.iter().map(|(what, took)| format!("{what}: {:.1} s", took.as_secs_f64())).collect();
+    say(&format!("{lang}: from nothing to the first reconcile in {:.1} s ({})", whole.as_secs_f64(), parts.join(", ")));
 }
 
 #[tokio::test]

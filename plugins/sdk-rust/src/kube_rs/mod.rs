@@ -57,8 +57,8 @@
 //!
 //! # Building
 //! Take `kube` with `default-features = false`: its TLS is the host's business. kube-client asks tokio for features that
-//! it has for WASI only behind a flag: put `rustflags = ["--cfg", "tokio_unstable"]` under `[target.wasm32-wasip2]` in
-//! the project's `.cargo/config.toml`.
+//! it has for WASI only behind a flag, which `operetta build` sets. For plain `cargo` put
+//! `rustflags = ["--cfg", "tokio_unstable"]` under `[target.wasm32-wasip2]` in the project's `.cargo/config.toml`.
 
 pub mod controller;
 pub mod events;

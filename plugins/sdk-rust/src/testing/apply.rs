@@ -85,7 +85,7 @@ impl Owners {
             let there = before.get(path);
             if built_in && value.is_array() && there.is_some_and(|there| there != value) && !mine.contains(path) {
                 let what = format!("server-side apply that merges the list {}", dotted(path));
-                return Err(super::store::unsupported(&what));
+                return Err(super::errors::unsupported(&what));
             }
         }
         for (other, path) in conflicts {

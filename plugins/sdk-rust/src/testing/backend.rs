@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::apply::Manager;
-use super::store::{Part, Store, unsupported};
+use super::errors::unsupported;
+use super::store::{Part, Store};
 use super::{RecordedEvent, State, Verb, Write, locked, selector};
 use crate::backend::{Backend, EventRequest, PatchRequest};
 use crate::kind::group;

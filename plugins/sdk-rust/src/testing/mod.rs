@@ -36,6 +36,8 @@
 
 mod apply;
 mod backend;
+mod document;
+mod errors;
 mod raw;
 mod resources;
 mod selector;

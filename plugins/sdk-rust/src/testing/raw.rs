@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::State;
+use super::errors::unsupported;
 use super::resources::{Path, plural_of};
-use super::store::unsupported;
 use crate::backend::{Backend, PatchRequest};
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, WriteOptions};
 use crate::{ApiError, ApiErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse, Status};

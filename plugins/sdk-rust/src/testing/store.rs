@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::apply::{Manager, Owners};
-use crate::kind::group;
+use super::document::{bump_generation, finalizers, is_built_in, members_mut, metadata_mut, read, with_member};
+use super::errors::{already_exists, conflict, invalid, not_found, unsupported};
 use crate::options::{DeleteOptions, Propagation};
-use crate::{ApiError, ApiErrorKind, Cause, GroupVersionKind, ObjectKey, Status};
+use crate::{ApiError, ApiErrorKind, GroupVersionKind, ObjectKey, Status};
 
 /// Built-in kinds without a status subresource and without a generation.
 const PLAIN: [&str; 14] = [
@@ -26,10 +27,6 @@ const PLAIN: [&str; 14] = [
     "StorageClass",
     "Lease",
 ];
-
-/// The API groups of Kubernetes itself, as far as they take updates without a resourceVersion.
-const BUILT_IN: [&str; 8] =
-    ["", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io"];
 
 /// What an update replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -344,64 +341,6 @@ impl Store {
     }
 }
 
-/// Reads what was sent, and checks that it is what the request says it is.
-fn read(kind: &GroupVersionKind, key: &ObjectKey, text: &str) -> Result<Value, ApiError> {
-    let bad = |message: String| ApiError::new(ApiErrorKind::BadRequest, message);
-    let mut object: Value = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
-    if object["apiVersion"] != *kind.api_version || object["kind"] != *kind.kind {
-        let (api_version, other) = (&object["apiVersion"], &object["kind"]);
-        return Err(bad(format!("the object is a {api_version} {other}, the request is about a {kind}")));
-    }
-    let metadata = metadata_mut(&mut object);
-    metadata.retain(|_, value| !value.is_null());
-    let namespace = metadata.get("namespace").and_then(Value::as_str).filter(|namespace| !namespace.is_empty());
-    if namespace.is_some() && namespace != key.namespace.as_deref() {
-        return Err(
-            bad("the namespace of the provided object does not match the namespace sent on the request".into()),
-        );
-    }
-    let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
-    if !key.name.is_empty() && name != key.name {
-        let message = format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);
-        return Err(bad(message));
-    }
-    if let Some(namespace) = &key.namespace {
-        metadata.insert("namespace".to_owned(), Value::from(namespace.clone()));
-    }
-    drop_nulls(&mut object, is_built_in(kind), "")?;
-    string_data(kind, &mut object);
-    Ok(object)
-}
-
-/// Built-in kinds read a null as an absent field; what becomes of it in a custom resource is for its schema to say.
-fn drop_nulls(value: &mut Value, built_in: bool, path: &str) -> Result<(), ApiError> {
-    match value {
-        Value::Object(members) => {
-            if let Some((name, _)) = members.iter().find(|(_, value)| value.is_null() && !built_in) {
-                return Err(unsupported(&format!("null at {path}.{name} (skip the field when it is None)")));
-            }
-            members.retain(|_, value| !value.is_null());
-            members.iter_mut().try_for_each(|(name, value)| drop_nulls(value, built_in, &format!("{path}.{name}")))
-        }
-        Value::Array(items) => items.iter_mut().try_for_each(|value| drop_nulls(value, built_in, &format!("{path}[]"))),
-        _ => Ok(()),
-    }
-}
-
-/// A Secret's stringData is written into its data.
-fn string_data(kind: &GroupVersionKind, object: &mut Value) {
-    if *kind != GroupVersionKind::new("v1", "Secret") {
-        return;
-    }
-    let members = members_mut(object);
-    let Some(Value::Object(plain)) = members.remove("stringData") else { return };
-    let data = members.entry("data").or_insert_with(|| json!({}));
-    for (name, value) in plain {
-        let bytes = k8s_openapi::ByteString(value.as_str().unwrap_or_default().into());
-        data[name] = json!(bytes);
-    }
-}
-
 fn check_finalizers(kind: &GroupVersionKind, key: &ObjectKey, old: &Value, new: &Value) -> Result<(), ApiError> {
     let deleting = old["metadata"].get("deletionTimestamp").is_some();
     if deleting && finalizers(new).iter().any(|finalizer| !finalizers(old).contains(finalizer)) {
@@ -409,75 +348,4 @@ fn check_finalizers(kind: &GroupVersionKind, key: &ObjectKey, old: &Value, new: 
         return Err(invalid(kind, key, "metadata.finalizers", message));
     }
     Ok(())
-}
-
-fn finalizers(object: &Value) -> &[Value] {
-    object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn bump_generation(object: &mut Value) {
-    let generation = object["metadata"]["generation"].as_u64().unwrap_or(0) + 1;
-    metadata_mut(object).insert("generation".to_owned(), Value::from(generation));
-}
-
-fn with_member(object: &Value, name: &str, value: Option<&Value>) -> Value {
-    let mut object = object.clone();
-    match value {
-        Some(value) => members_mut(&mut object).insert(name.to_owned(), value.clone()),
-        None => members_mut(&mut object).remove(name),
-    };
-    object
-}
-
-/// The members of an object; anything else becomes an empty one.
-fn members_mut(value: &mut Value) -> &mut Map<String, Value> {
-    if !value.is_object() {
-        *value = json!({});
-    }
-    match value {
-        Value::Object(members) => members,
-        _ => unreachable!("it was made an object above"),
-    }
-}
-
-fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
-    members_mut(members_mut(object).entry("metadata").or_insert_with(|| json!({})))
-}
-
-fn is_built_in(kind: &GroupVersionKind) -> bool {
-    BUILT_IN.contains(&kind.group())
-}
-
-/// `foos.example.com "name"` as messages have it; the kit knows the kind only.
-fn described(kind: &GroupVersionKind, key: &ObjectKey) -> String {
-    match group(&kind.api_version) {
-        "" => format!("{} {:?}", kind.kind, key.name),
-        group => format!("{}.{group} {:?}", kind.kind, key.name),
-    }
-}
-
-fn not_found(kind: &GroupVersionKind, key: &ObjectKey) -> ApiError {
-    ApiError::new(ApiErrorKind::NotFound, format!("{} not found", described(kind, key)))
-}
-
-fn already_exists(kind: &GroupVersionKind, key: &ObjectKey) -> ApiError {
-    ApiError::new(ApiErrorKind::AlreadyExists, format!("{} already exists", described(kind, key)))
-}
-
-fn conflict(kind: &GroupVersionKind, key: &ObjectKey, why: &str) -> ApiError {
-    let message = format!("Operation cannot be fulfilled on {}: {why}", described(kind, key));
-    ApiError::new(ApiErrorKind::Conflict, message)
-}
-
-fn invalid(kind: &GroupVersionKind, key: &ObjectKey, field: &str, why: &str) -> ApiError {
-    let message = format!("{} is invalid: {field}: {why}", described(kind, key));
-    let cause = Cause { reason: "FieldValueInvalid".to_owned(), message: why.to_owned(), field: field.to_owned() };
-    let status = ApiError::new(ApiErrorKind::Invalid, message).status().clone();
-    ApiError::with_status(ApiErrorKind::Invalid, Status { causes: vec![cause], ..status })
-}
-
-/// What the kit cannot do as the API server does it, it does not do.
-pub(super) fn unsupported(what: &str) -> ApiError {
-    let message = format!("{what}: not supported by the test kit; test it on an API server");
-    ApiError::with_status(ApiErrorKind::Other, Status { code: 501, message, ..Status::default() })
 }

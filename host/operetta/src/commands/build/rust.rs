@@ -12,6 +12,9 @@ use super::{
 };
 
 const TARGET: &str = "wasm32-wasip2";
+/// kube-client asks tokio for features that it has for WASI behind this flag only; without them nothing changes. Joined
+/// with what the author's .cargo/config.toml says; RUSTFLAGS goes before both.
+const FLAGS: [&str; 2] = ["--cfg", "tokio_unstable"];
 
 /// Compiles the project's library.
 pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
@@ -30,6 +33,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
         let mut command = Command::new(cargo);
         // The artefact's place depends on profiles, workspaces and configuration: cargo says where it is.
         command.current_dir(dir).args(["rustc", "--lib", "--message-format", "json-render-diagnostics"]);
+        command.args(["--config", &format!("target.{target}.rustflags={FLAGS:?}")]);
         // Only the .wasm: with an .rlib beside it, which tests link, cargo leaves out link-time optimisation.
         let mut flags = vec!["--crate-type", "cdylib"];
         if target == TARGET {

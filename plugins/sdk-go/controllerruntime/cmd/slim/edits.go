@@ -42,28 +42,28 @@ var schemeImport = regexp.MustCompile(`(?m)^\t(\w+) "k8s\.io/api/([^"]+)"\n`)
 
 // schemeOf leaves out of the scheme what is not needed.
 func schemeOf(text string, groups map[string]bool) (string, error) {
-	imports := schemeImport.FindAllStringSubmatch(text, -1)
-	if len(imports) == 0 {
-		return "", fmt.Errorf("no import of k8s.io/api found")
-	}
-	for _, found := range imports {
-		line, alias, group := found[0], found[1], found[2]
-		if groups[group] {
-			continue
-		}
-		text = strings.Replace(text, line, "", 1)
-		text = strings.Replace(text, "\t"+alias+".AddToScheme,\n", "", 1)
-	}
-	return text, nil
+	return withoutGroups(text, schemeImport, groups, []string{`(?m)^\tALIAS\.AddToScheme,\n`})
 }
 
 var typedImport = regexp.MustCompile(`(?m)^\t(\w+) "k8s\.io/client-go/kubernetes/typed/([^"]+)"\n`)
 
 // clientsetOf leaves out of the clientset what is not needed.
 func clientsetOf(text string, groups map[string]bool) (string, error) {
-	imports := typedImport.FindAllStringSubmatch(text, -1)
+	return withoutGroups(text, typedImport, groups, []string{
+		`(?m)^\t\w+\(\) ALIAS\.\w+\n`, // in the interface
+		`(?m)^\t\w+ +\*ALIAS\.\w+\n`,  // in the struct
+		`(?m)^// \w+ retrieves the \w+\nfunc \(c \*Clientset\) \w+\(\) ALIAS\.\w+ \{\n[^}]*\n\}\n`, // its method
+		`(?m)^\tcs\.\w+, err = ALIAS\.NewForConfigAndClient\([^)]*\)\n\tif err != nil \{\n\t\treturn nil, err\n\t\}\n`,
+		`(?m)^\tcs\.\w+ = ALIAS\.New\(c\)\n`,
+	})
+}
+
+// withoutGroups leaves out the imports of other groups, and the places that use them: patterns, in which ALIAS is the
+// import's name.
+func withoutGroups(text string, imported *regexp.Regexp, groups map[string]bool, uses []string) (string, error) {
+	imports := imported.FindAllStringSubmatch(text, -1)
 	if len(imports) == 0 {
-		return "", fmt.Errorf("no import of a typed client found")
+		return "", fmt.Errorf("no import like %s found", imported)
 	}
 	for _, found := range imports {
 		line, alias, group := found[0], found[1], found[2]
@@ -71,13 +71,7 @@ func clientsetOf(text string, groups map[string]bool) (string, error) {
 			continue
 		}
 		text = strings.Replace(text, line, "", 1)
-		for _, pattern := range []string{
-			`(?m)^\t\w+\(\) ALIAS\.\w+\n`, // in the interface
-			`(?m)^\t\w+ +\*ALIAS\.\w+\n`,  // in the struct
-			`(?m)^// \w+ retrieves the \w+\nfunc \(c \*Clientset\) \w+\(\) ALIAS\.\w+ \{\n[^}]*\n\}\n`, // its method
-			`(?m)^\tcs\.\w+, err = ALIAS\.NewForConfigAndClient\([^)]*\)\n\tif err != nil \{\n\t\treturn nil, err\n\t\}\n`,
-			`(?m)^\tcs\.\w+ = ALIAS\.New\(c\)\n`,
-		} {
+		for _, pattern := range uses {
 			text = regexp.MustCompile(strings.ReplaceAll(pattern, "ALIAS", alias)).ReplaceAllString(text, "")
 		}
 		if strings.Contains(text, alias+".") {
