@@ -33,10 +33,7 @@ bench-c                    plugins/fixtures/bench-c             plugins/sdk-c
 "
 fi
 
-# rust-toolchain.toml names the target; this covers a rustup that does not install it by itself.
-if ! rustup target list --installed 2>/dev/null | grep -q wasm32-wasip2; then
-    rustup target add wasm32-wasip2
-fi
+scripts/targets.sh
 packages=()
 for name in $rust $fixtures; do packages+=(-p "$name"); done
 cargo build --locked --quiet --profile guest --target wasm32-wasip2 "${packages[@]}"

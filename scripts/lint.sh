@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+scripts/targets.sh
 echo "lint: cargo fmt"
 cargo fmt --all --check
 echo "lint: cargo clippy"

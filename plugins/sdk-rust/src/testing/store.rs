@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::apply::{Manager, Owners};
 use super::document::{bump_generation, finalizers, is_built_in, members_mut, metadata_mut, read, with_member};

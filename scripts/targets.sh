@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The targets that rust-toolchain.toml names, for a rustup that does not install them by itself (RUSTUP_AUTO_INSTALL=0). A
+# second run does nothing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+installed=$(rustup target list --installed)
+for target in $(sed -n 's/^targets = \[\(.*\)\]/\1/p' rust-toolchain.toml | tr -d '",'); do
+    grep -qx "$target" <<<"$installed" || rustup target add "$target"
+done
