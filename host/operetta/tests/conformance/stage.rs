@@ -115,13 +115,24 @@ impl Stage {
     }
 
     /// Creates the case of a behaviour and waits for what the plugin saw.
+    ///
+    /// The informer of the target's kind may not have heard of the target when the one of the cases has heard of this: each
+    /// is a watch of its own. Such a case begins anew.
     pub async fn case(&self, id: &str, arguments: Value) -> Result<String, Ended> {
         self.begin(id, arguments).await;
-        let found = self.look(id, |case| match case["data"]["result"].as_str() {
-            Some(result) => Ok((result.to_owned(), case["data"]["saw"].as_str().unwrap_or_default().to_owned())),
-            None => Err("it has no result".to_owned()),
-        });
-        let (result, saw) = found.await?;
+        let mut anew = 0;
+        let (result, saw) = loop {
+            let found = self.look(id, |case| match case["data"]["result"].as_str() {
+                Some(result) => Ok((result.to_owned(), case["data"]["saw"].as_str().unwrap_or_default().to_owned())),
+                None => Err("it has no result".to_owned()),
+            });
+            let (result, saw) = found.await?;
+            if anew == 20 || !result.contains(&format!("{id}-target\" not found")) {
+                break (result, saw);
+            }
+            anew += 1;
+            self.namespace.patch(kinds::CONFIG_MAP, id, json!({"data": {"result": null, "saw": null}})).await;
+        };
         match result.split_once(": ") {
             _ if result == "ok" => Ok(saw),
             Some(("unsupported", why)) => Err(Ended::Unsupported(why.to_owned())),
