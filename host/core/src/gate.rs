@@ -3,15 +3,15 @@
 //! A [`Gate`] belongs to a plugin, a [`Session`] to one reconcile. The sandbox holds a session and nothing else, so
 //! what is not on this page a plugin cannot do. The chain, in order:
 //!
-//! 1. [`Session::admit`] — count the call, refuse it when it is over a limit of this reconcile;
+//! 1. [`Session::admit`] — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
 //! 2. the call itself, under its own deadline;
 //! 3. [`Session::settle`] — meter the outcome.
 //!
-//! Grants, fencing, recording and shadow runs join this chain; nothing goes round it.
+//! What may be read of the host's caches is asked where the resource is known: see [`crate::grants`]. Fencing, recording and shadow runs join this chain; nothing goes round it.
 
 use std::{
     sync::{
-        Arc, RwLock,
+        Arc, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -79,6 +79,8 @@ pub struct Gate {
     config: RwLock<Arc<str>>,
     limits: GateLimits,
     meter: Arc<Meter>,
+    /// Why nothing passes any more.
+    closed: OnceLock<String>,
 }
 
 impl Gate {
@@ -90,7 +92,15 @@ impl Gate {
         config: Arc<str>,
         limits: GateLimits,
     ) -> Arc<Self> {
-        Arc::new(Self { api, events, logs, config: RwLock::new(config), limits, meter: Arc::default() })
+        Arc::new(Self {
+            api,
+            events,
+            logs,
+            config: RwLock::new(config),
+            limits,
+            meter: Arc::default(),
+            closed: OnceLock::new(),
+        })
     }
 
     /// A gate for `describe`: the log works, the API server is out of reach, events go nowhere.
@@ -101,6 +111,11 @@ impl Gate {
     /// Replaces the configuration: reconciles that begin from now on see the new one.
     pub fn set_config(&self, config: Arc<str>) {
         *self.config.write().unwrap_or_else(std::sync::PoisonError::into_inner) = config;
+    }
+
+    /// Lets nothing pass from now on, also not of reconciles in flight: each call fails with `Forbidden` and this text.
+    pub fn close(&self, why: &str) {
+        let _closed_before = self.closed.set(why.to_owned());
     }
 
     /// The plugin's counts.
@@ -224,9 +239,11 @@ impl Session {
     }
 
     fn admit(&mut self, verb: Verb, bytes: usize) -> Result<(), ApiError> {
-        let Gate { limits, meter, .. } = self.gate.as_ref();
+        let Gate { limits, meter, closed, .. } = self.gate.as_ref();
         meter.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
-        let refusal = if self.calls >= limits.calls {
+        let refusal = if let Some(why) = closed.get() {
+            why.clone()
+        } else if self.calls >= limits.calls {
             format!("this reconcile made more than {} calls to the host (limits.hostCalls)", limits.calls)
         } else if bytes > limits.payload_bytes {
             format!("{verb} of {bytes} bytes is over the limit of {} bytes", limits.payload_bytes)
@@ -385,6 +402,17 @@ mod tests {
         let over = session.raw(get("/api/v1/pods")).await;
         assert!(over.status == 403 && over.body.contains("limits.hostCalls"), "{over:?}");
         assert_eq!((slow.meter().calls(Verb::Get), slow.meter().errors.load(Ordering::Relaxed)), (4, 4));
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_reconcile_in_flight_passes_a_closed_gate() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits::default());
+        let mut session = gate.session(None);
+        assert!(session.object(get()).await.is_ok());
+        gate.close("ServiceAccount \"x\" does not consent any more");
+        let error = session.object(get()).await.expect_err("closed");
+        assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains("does not consent"), "{error}");
     }
 
     #[tokio::test]

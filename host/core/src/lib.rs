@@ -7,6 +7,7 @@
 pub mod controller;
 pub mod event;
 pub mod gate;
+pub mod grants;
 pub mod handler;
 pub mod kind;
 pub mod manifest;

@@ -1,0 +1,566 @@
+//! Who may see what: RBAC's own answers, kept for seconds.
+//!
+//! The cache and the watches are the host's, so the API server cannot guard what a plugin reads from them. [`Grants`]
+//! does: each cached read and each event is let through only if the API server says that the plugin's ServiceAccount
+//! could have made the same request itself. There is no other rule here, and the answer to everything unknown is no.
+//!
+//! - An answer to a read is used for [`Grants::KEEP`] at most. From half of that on it is asked again in the background.
+//!   Events are let through for [`Grants::KEEP_TOLD`], as long as somebody tells of changes ([`Grants::set_told`]).
+//! - [`Grants::changed`] ends answers at once, also those that are on their way. The authorizer learns of a change by a
+//!   watch of its own, maybe after we do: what it answers soon after one is used for [`Grants::UNSETTLED`] only.
+//! - When the API server cannot be asked, nothing is let through.
+//!
+//! A refusal is worded as the API server words it, and comes before anyone has looked whether the object exists.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::{sync::watch, time::Instant};
+
+use crate::status::{ApiError, ErrorKind};
+
+/// A ServiceAccount, the one subject that plugins act as.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceAccount {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ServiceAccount {
+    /// The user name that the API server knows it by.
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// The groups that the API server puts it into.
+    pub fn groups(&self) -> [String; 3] {
+        let all = "system:serviceaccounts";
+        [all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
+    }
+}
+
+/// The verbs that the host answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
+pub enum ReadVerb {
+    Get,
+    List,
+    Watch,
+}
+
+impl ReadVerb {
+    /// In RBAC's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+        }
+    }
+}
+
+/// What is asked of the authorizer: the ResourceAttributes of a SubjectAccessReview.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// What is done.
+    pub verb: ReadVerb,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource, e.g. `pods`.
+    pub resource: String,
+    /// None asks for all namespaces, or is about a resource without namespaces.
+    pub namespace: Option<String>,
+    /// None asks for every name.
+    pub name: Option<String>,
+}
+
+impl Access {
+    /// The same in another namespace, for every name.
+    fn wider(&self, namespace: Option<String>) -> Self {
+        Self { namespace, name: None, ..self.clone() }
+    }
+
+    /// What is asked, the widest first: rights that hold everywhere are asked for once, not for each namespace.
+    fn ladder(&self) -> Vec<Self> {
+        let mut asks = vec![self.wider(None), self.wider(self.namespace.clone()), self.clone()];
+        asks.dedup();
+        asks
+    }
+
+    /// The refusal, worded as the API server words it.
+    pub fn forbidden(&self, subject: &ServiceAccount) -> ApiError {
+        let Self { verb, group, resource, namespace, name } = self;
+        let dot = if group.is_empty() { "" } else { "." };
+        let object = name.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
+        let place = match namespace {
+            Some(namespace) => format!("in the namespace {namespace:?}"),
+            None => "at the cluster scope".to_owned(),
+        };
+        let (user, verb) = (subject.user(), verb.as_str());
+        ApiError::new(
+            ErrorKind::Forbidden,
+            format!(
+                "{resource}{dot}{group}{object} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API \
+                 group {group:?} {place}"
+            ),
+        )
+    }
+}
+
+/// As `get pods in namespace "n"`.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{} {}{dot}{}", self.verb.as_str(), self.resource, self.group)?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace:?}"),
+            None => f.write_str(" in all namespaces"),
+        }
+    }
+}
+
+/// The commands with which an administrator gives `subject` these verbs on a resource, in a namespace or everywhere.
+pub fn remedy(subject: &ServiceAccount, verbs: &[ReadVerb], access: &Access) -> String {
+    let Access { group, resource, namespace, .. } = access;
+    let verbs = verbs.iter().map(|verb| verb.as_str()).collect::<Vec<_>>().join(",");
+    let dot = if group.is_empty() { "" } else { "." };
+    let ServiceAccount { namespace: home, name } = subject;
+    let made = format!("{name}-{resource}");
+    let (kind, place) = match namespace {
+        Some(namespace) => ("role", format!(" -n {namespace}")),
+        None => ("clusterrole", String::new()),
+    };
+    format!(
+        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource}{dot}{group} && \
+         kubectl create {kind}binding {made}{place} --{kind}={made} --serviceaccount={home}:{name}"
+    )
+}
+
+/// Asks the API server's authorizer.
+#[async_trait]
+pub trait AccessReviewer: Send + Sync {
+    /// Whether the subject may do it.
+    ///
+    /// # Errors
+    /// What the API server said when it could not be asked.
+    async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError>;
+}
+
+/// The answers to all subjects of a host.
+pub struct Grants {
+    reviewer: Arc<dyn AccessReviewer>,
+    kept: Mutex<Kept>,
+    /// Counts changes; whoever waits for one waits here.
+    changes: watch::Sender<u64>,
+    /// Whether somebody tells of changes.
+    told: AtomicBool,
+}
+
+#[derive(Default)]
+struct Kept {
+    answers: HashMap<ServiceAccount, HashMap<Access, Answer>>,
+    /// The last change of rights in a namespace.
+    changed_in: HashMap<String, Change>,
+    /// The last change of rights that hold everywhere.
+    changed: Option<Change>,
+}
+
+/// A change of rights: answers that were asked for before it are worth nothing.
+#[derive(Clone, Copy)]
+struct Change {
+    number: u64,
+    at: Instant,
+}
+
+#[derive(Clone, Copy)]
+struct Answer {
+    allowed: bool,
+    /// When it was asked for.
+    asked: Instant,
+    /// The last change before that.
+    change: u64,
+    /// Whether it is being asked for again.
+    renewing: bool,
+}
+
+/// How much of an answer's time is over.
+enum Age {
+    Fresh,
+    Ageing,
+    Over,
+}
+
+impl Grants {
+    /// How long an answer is used. A revoked right, also one of an authorizer whose changes nobody tells of, is gone
+    /// after this.
+    pub const KEEP: Duration = Duration::from_secs(4);
+    /// How long an answer about events is used while changes are told: a host with a thousand plugins would ask all day.
+    pub const KEEP_TOLD: Duration = Duration::from_secs(60);
+    /// How long after a change an authorizer may still answer as before it.
+    pub const SETTLE: Duration = Duration::from_secs(2);
+    /// How long an answer of that time is used.
+    pub const UNSETTLED: Duration = Duration::from_millis(300);
+    /// Answers kept for one subject; one more ends those that are over, and if there are none, all of them.
+    const ANSWERS: usize = 16_384;
+
+    /// Asks this reviewer.
+    pub fn new(reviewer: Arc<dyn AccessReviewer>) -> Arc<Self> {
+        Arc::new(Self {
+            reviewer,
+            kept: Mutex::default(),
+            changes: watch::Sender::new(0),
+            told: AtomicBool::new(false),
+        })
+    }
+
+    /// What one subject may.
+    pub fn of(self: &Arc<Self>, subject: ServiceAccount) -> SubjectGrants {
+        SubjectGrants { grants: self.clone(), subject }
+    }
+
+    /// Rights have changed in a namespace, or anywhere: what was answered before is worth nothing.
+    pub fn changed(&self, namespace: Option<&str>) {
+        let mut kept = lock(&self.kept);
+        let mut change = Change { number: 0, at: Instant::now() };
+        self.changes.send_modify(|changes| {
+            *changes += 1;
+            change.number = *changes;
+        });
+        match namespace {
+            Some(namespace) => drop(kept.changed_in.insert(namespace.to_owned(), change)),
+            None => {
+                kept.changed = Some(change);
+                kept.changed_in.clear();
+                kept.answers.clear();
+            }
+        }
+    }
+
+    /// Says whether every change will be told with [`Self::changed`] from now on.
+    pub fn set_told(&self, told: bool) {
+        self.told.store(told, Ordering::Relaxed);
+    }
+
+    /// How long answers about events are used.
+    pub fn keep_for_events(&self) -> Duration {
+        if self.told.load(Ordering::Relaxed) { Self::KEEP_TOLD } else { Self::KEEP }
+    }
+
+    /// Drops what was answered for a subject that no plugin acts as any more.
+    pub fn forget(&self, subject: &ServiceAccount) {
+        lock(&self.kept).answers.remove(subject);
+    }
+
+    /// Counts changes: it changes when rights do.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    async fn ask(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
+        let (asked, change) = (Instant::now(), *self.changes.borrow());
+        let allowed = self.reviewer.review(subject, access).await?;
+        let mut kept = lock(&self.kept);
+        let answers = kept.answers.entry(subject.clone()).or_default();
+        if answers.len() >= Self::ANSWERS && !answers.contains_key(access) {
+            answers.retain(|_, answer| asked.duration_since(answer.asked) < Self::KEEP);
+            if answers.len() >= Self::ANSWERS {
+                answers.clear();
+            }
+        }
+        answers.insert(access.clone(), Answer { allowed, asked, change, renewing: false });
+        Ok(allowed)
+    }
+}
+
+impl Kept {
+    /// The answer to keep using, and how old it is. Marks one that is ageing: the caller renews it.
+    fn look_up(&mut self, subject: &ServiceAccount, access: &Access, keep: Duration) -> Option<(bool, Age)> {
+        let in_namespace = access.namespace.as_ref().and_then(|namespace| self.changed_in.get(namespace)).copied();
+        let changed = [self.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number);
+        let answer = self.answers.get_mut(subject)?.get_mut(access)?;
+        let old = answer.asked.elapsed();
+        let keep = match changed {
+            Some(change) if answer.change < change.number => Duration::ZERO,
+            Some(change) if answer.asked < change.at + Grants::SETTLE => keep.min(Grants::UNSETTLED),
+            _ => keep,
+        };
+        let age = if old >= keep {
+            Age::Over
+        } else if old < keep / 2 || std::mem::replace(&mut answer.renewing, true) {
+            Age::Fresh
+        } else {
+            Age::Ageing
+        };
+        Some((answer.allowed, age))
+    }
+}
+
+/// What one subject may.
+#[derive(Clone)]
+pub struct SubjectGrants {
+    grants: Arc<Grants>,
+    subject: ServiceAccount,
+}
+
+impl SubjectGrants {
+    /// As whom the plugin acts.
+    pub fn subject(&self) -> &ServiceAccount {
+        &self.subject
+    }
+
+    /// Counts changes of anyone's rights.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.grants.changes()
+    }
+
+    /// Lets through what the API server would let through.
+    ///
+    /// # Errors
+    /// `Forbidden`, worded as the API server words it; `Unavailable` when it cannot be asked.
+    pub async fn check(&self, access: &Access) -> Result<(), ApiError> {
+        if self.allows(access).await? { Ok(()) } else { Err(access.forbidden(&self.subject)) }
+    }
+
+    /// Whether the API server would let it through.
+    ///
+    /// # Errors
+    /// `Unavailable` when it cannot be asked.
+    pub async fn allows(&self, access: &Access) -> Result<bool, ApiError> {
+        self.allows_for(access, Grants::KEEP).await
+    }
+
+    /// The same for events: whoever asks is told of changes, and asks again after [`Self::keep_for_events`].
+    ///
+    /// # Errors
+    /// `Unavailable` when it cannot be asked.
+    pub async fn allows_events(&self, access: &Access) -> Result<bool, ApiError> {
+        self.allows_for(access, self.keep_for_events()).await
+    }
+
+    /// See [`Grants::keep_for_events`].
+    pub fn keep_for_events(&self) -> Duration {
+        self.grants.keep_for_events()
+    }
+
+    async fn allows_for(&self, access: &Access, keep: Duration) -> Result<bool, ApiError> {
+        for ask in access.ladder() {
+            if self.allows_just(&ask, keep).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn allows_just(&self, access: &Access, keep: Duration) -> Result<bool, ApiError> {
+        let known = lock(&self.grants.kept).look_up(&self.subject, access, keep);
+        match known {
+            Some((allowed, Age::Fresh)) => return Ok(allowed),
+            Some((allowed, Age::Ageing)) => {
+                let (this, access) = (self.clone(), access.clone());
+                // What it cannot learn is asked for when the answer is over.
+                tokio::spawn(async move { this.grants.ask(&this.subject, &access).await.is_ok() });
+                return Ok(allowed);
+            }
+            Some((_, Age::Over)) | None => {}
+        }
+        let asked = self.grants.ask(&self.subject, access).await;
+        asked.map_err(|error| {
+            let message = format!("whether {} may {access} cannot be asked: {error}", self.subject.user());
+            ApiError::new(ErrorKind::Unavailable, message)
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Namespace (None: everywhere), resource and name (None: every).
+    type Rule = (Option<&'static str>, &'static str, Option<&'static str>);
+
+    /// Answers by rules, and counts the questions.
+    #[derive(Default)]
+    struct Rules {
+        rules: Mutex<HashSet<Rule>>,
+        asked: Mutex<Vec<Access>>,
+        down: Mutex<bool>,
+        slow: Duration,
+    }
+
+    #[async_trait]
+    impl AccessReviewer for Rules {
+        async fn review(&self, _: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
+            lock(&self.asked).push(access.clone());
+            let matches = |rule: &Rule| {
+                (rule.0.is_none() || rule.0 == access.namespace.as_deref())
+                    && rule.1 == access.resource
+                    && (rule.2.is_none() || rule.2 == access.name.as_deref())
+            };
+            let allowed = lock(&self.rules).iter().any(matches);
+            if *lock(&self.down) {
+                return Err(ApiError::new(ErrorKind::Unavailable, "connection refused"));
+            }
+            tokio::time::sleep(self.slow).await;
+            Ok(allowed)
+        }
+    }
+
+    fn account() -> ServiceAccount {
+        ServiceAccount { namespace: "team".into(), name: "plugin".into() }
+    }
+
+    fn access(namespace: Option<&str>, resource: &str, name: Option<&str>) -> Access {
+        Access {
+            verb: ReadVerb::Get,
+            group: String::new(),
+            resource: resource.into(),
+            namespace: namespace.map(Into::into),
+            name: name.map(Into::into),
+        }
+    }
+
+    fn grants(rules: &[Rule]) -> (Arc<Rules>, SubjectGrants) {
+        let rules = Arc::new(Rules { rules: Mutex::new(rules.iter().copied().collect()), ..Rules::default() });
+        (rules.clone(), Grants::new(rules).of(account()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_rbac_allows_is_let_through_and_nothing_else() {
+        let (_, grants) =
+            grants(&[(Some("a"), "pods", None), (None, "nodes", None), (Some("b"), "secrets", Some("one"))]);
+        for (namespace, resource, name, allowed) in [
+            (Some("a"), "pods", None, true),
+            (Some("a"), "pods", Some("x"), true),
+            (Some("b"), "pods", None, false),
+            (None, "pods", None, false),
+            (Some("a"), "secrets", None, false),
+            (None, "nodes", Some("n"), true),
+            (Some("b"), "secrets", Some("one"), true),
+            (Some("b"), "secrets", Some("two"), false),
+            (Some("b"), "secrets", None, false),
+            (Some("a"), "secrets", Some("one"), false),
+        ] {
+            let asked = access(namespace, resource, name);
+            assert_eq!(grants.allows(&asked).await.expect("answered"), allowed, "{asked} {name:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_right_that_holds_everywhere_is_asked_for_once() {
+        let (rules, grants) = grants(&[(None, "pods", None)]);
+        for namespace in ["a", "b", "c"] {
+            assert!(grants.allows(&access(Some(namespace), "pods", Some("x"))).await.expect("answered"));
+        }
+        assert_eq!(lock(&rules.asked).len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_revoked_right_is_gone_when_the_change_is_told_or_the_time_is_over() {
+        let (rules, grants) = grants(&[(Some("a"), "pods", None)]);
+        let pods = access(Some("a"), "pods", None);
+        assert!(grants.allows(&pods).await.expect("answered"));
+        lock(&rules.rules).clear();
+        assert!(grants.allows(&pods).await.expect("kept"));
+        grants.grants.changed(Some("other"));
+        assert!(grants.allows(&pods).await.expect("kept"), "another namespace's change is not ours");
+        grants.grants.changed(Some("a"));
+        assert!(!grants.allows(&pods).await.expect("asked again"));
+        tokio::time::sleep(Grants::SETTLE).await;
+        assert!(!grants.allows(&pods).await.expect("asked again"));
+        lock(&rules.rules).insert((Some("a"), "pods", None));
+        assert!(!grants.allows(&pods).await.expect("kept"));
+        tokio::time::sleep(Grants::KEEP).await;
+        assert!(grants.allows(&pods).await.expect("asked again"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_a_change_has_overtaken_is_not_kept() {
+        let rules = Rules { slow: Duration::from_secs(1), ..Rules::default() };
+        lock(&rules.rules).insert((Some("a"), "pods", None));
+        let rules = Arc::new(rules);
+        let grants = Grants::new(rules.clone()).of(account());
+        let pods = access(Some("a"), "pods", None);
+        let before = {
+            let (grants, pods) = (grants.clone(), pods.clone());
+            tokio::spawn(async move { grants.allows(&pods).await })
+        };
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        lock(&rules.rules).clear();
+        grants.grants.changed(Some("a"));
+        assert!(before.await.expect("ends").expect("answered"), "it was asked before the change");
+        assert!(!grants.allows(&pods).await.expect("answered"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_authorizer_that_learns_of_a_change_after_us_is_asked_again_soon() {
+        let (rules, grants) = grants(&[]);
+        let pods = access(Some("a"), "pods", None);
+        grants.grants.changed(Some("a"));
+        assert!(!grants.allows(&pods).await.expect("asked too early"));
+        lock(&rules.rules).insert((Some("a"), "pods", None));
+        tokio::time::sleep(Grants::UNSETTLED).await;
+        assert!(grants.allows_events(&pods).await.expect("asked again"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ageing_answer_is_renewed_without_waiting() {
+        let (rules, grants) = grants(&[(None, "pods", None)]);
+        let pods = access(None, "pods", None);
+        assert!(grants.allows(&pods).await.expect("answered"));
+        lock(&rules.rules).clear();
+        tokio::time::sleep(Grants::KEEP / 2).await;
+        assert!(grants.allows(&pods).await.expect("kept"));
+        tokio::task::yield_now().await;
+        assert!(!grants.allows(&pods).await.expect("renewed"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_nobody_answers_nothing_is_let_through() {
+        let (rules, grants) = grants(&[(None, "pods", None)]);
+        *lock(&rules.down) = true;
+        let error = grants.check(&access(None, "pods", None)).await.expect_err("refused");
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert!(error.status.message.contains("get pods in all namespaces cannot be asked"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_asks_for_endless_names_fills_no_memory() {
+        let (_, grants) = grants(&[]);
+        for number in 0..Grants::ANSWERS + 10 {
+            let asked = access(Some("a"), "secrets", Some(&number.to_string()));
+            assert!(!grants.allows(&asked).await.expect("answered"));
+        }
+        assert!(lock(&grants.grants.kept).answers[&account()].len() <= Grants::ANSWERS);
+    }
+
+    #[test]
+    fn a_refusal_is_worded_as_the_api_server_s_and_its_remedy_can_be_run() {
+        let asked = Access { group: "apps".into(), ..access(Some("a"), "deployments", Some("web")) };
+        assert_eq!(
+            asked.forbidden(&account()).status.message,
+            "deployments.apps \"web\" is forbidden: User \"system:serviceaccount:team:plugin\" cannot get resource \
+             \"deployments\" in API group \"apps\" in the namespace \"a\""
+        );
+        assert_eq!(
+            remedy(&account(), &[ReadVerb::List, ReadVerb::Watch], &asked),
+            "kubectl create role plugin-deployments -n a --verb=list,watch --resource=deployments.apps && kubectl create \
+             rolebinding plugin-deployments -n a --role=plugin-deployments --serviceaccount=team:plugin"
+        );
+    }
+}
