@@ -144,9 +144,15 @@ impl Worker {
     }
 
     fn outcome(&self, status: ExitStatus, words: String, bytes: usize) -> Result<(), LoadError> {
-        /// What Rust, its thread pool and the operating system say of memory that there is not.
-        const NO_MEMORY: [&str; 4] =
-            ["memory allocation of", "Cannot allocate memory", "ThreadPoolBuildError", "failed to spawn thread"];
+        /// What Rust, its thread pool, the allocator and the operating system say of memory that there is not. The
+        /// allocator says it so often that nothing else may be heard.
+        const NO_MEMORY: [&str; 5] = [
+            "memory allocation of",
+            "Cannot allocate memory",
+            "ThreadPoolBuildError",
+            "failed to spawn thread",
+            "background thread creation failed",
+        ];
         const ABORTED: i32 = 6;
         const OUT_OF_TIME: i32 = 24;
         let limits = self.limits;
