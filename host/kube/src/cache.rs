@@ -1,6 +1,9 @@
 //! How a store is read: its objects, covered by the host's own writes, cut down to what a list asks for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use operetta_core::{
     object::{Object, ObjectKey},
@@ -43,6 +46,8 @@ pub struct Query<'a> {
     pub after: Option<ObjectKey>,
     /// Field paths to keep.
     pub projection: &'a [String],
+    /// Only these namespaces; None shows all.
+    pub visible: Option<BTreeSet<String>>,
 }
 
 impl Cache {
@@ -77,6 +82,7 @@ impl Cache {
         };
         let mut selected = objects
             .into_iter()
+            .filter(|object| is_visible(&object.header.key, query.visible.as_ref()))
             .filter(|object| query.labels.matches(&object.header) && query.fields.matches(&object.header));
         let limit = query.limit.unwrap_or(usize::MAX);
         let page: Vec<Arc<Object>> = selected.by_ref().take(limit).collect();
@@ -86,6 +92,13 @@ impl Cache {
             resource_version: self.store.revision().to_string(),
             items: page.into_iter().map(|object| item(object, query.projection)).collect(),
         }
+    }
+
+    /// The namespaces of its objects.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        let written = self.overlay.snapshot();
+        let stored = self.store.namespaces();
+        stored.into_iter().chain(written.into_iter().filter_map(|(key, _)| key.namespace)).collect()
     }
 
     /// Keeps the answer to a write, as far as it is in this informer's view.
@@ -106,6 +119,10 @@ impl Cache {
             (Some(Written::Present(object)), _) => self.selects.matches(&object.header).then_some(object),
         }
     }
+}
+
+fn is_visible(key: &ObjectKey, visible: Option<&BTreeSet<String>>) -> bool {
+    visible.is_none_or(|visible| key.namespace.as_ref().is_some_and(|namespace| visible.contains(namespace)))
 }
 
 fn found_by(lookup: &Lookup, object: &Object) -> bool {
@@ -166,7 +183,7 @@ mod tests {
 
     fn query<'a>(lookup: Lookup, limit: Option<usize>, after: Option<ObjectKey>) -> Query<'a> {
         let (labels, fields) = (LabelSelector::default(), MetadataFieldSelector::default());
-        Query { lookup, namespace: Some("n"), labels, fields, limit, after, projection: &[] }
+        Query { lookup, namespace: Some("n"), labels, fields, limit, after, projection: &[], visible: None }
     }
 
     fn watch(cache: &Cache, writer: &mut Writer, object: &Arc<Object>) {

@@ -1,10 +1,12 @@
 //! Everything of Operetta that talks to an API server.
 //!
 //! Along the one-way flow: [`informer`] watches and fills a [`store`], then tells its handlers; [`registry`] shares one
-//! informer between all who ask for the same objects; [`object_api`] answers a plugin's reads from there and sends its
+//! informer between all who ask for the same objects; [`view`] tells a plugin what RBAC, which [`access`] asks, lets it see;
+//! [`object_api`] answers a plugin's reads from there and sends its
 //! writes; [`overlay`] lets reads see the host's own writes before the watch brings them. [`discovery`] resolves kinds,
 //! [`recorder`] writes Events, [`wire`] is one HTTP exchange.
 
+pub mod access;
 pub mod cache;
 pub mod connect;
 pub mod correlator;
@@ -17,5 +19,6 @@ pub mod recorder;
 pub mod registry;
 mod requests;
 pub mod store;
+pub mod view;
 pub mod wire;
 pub mod wire_object;

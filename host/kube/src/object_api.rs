@@ -1,5 +1,5 @@
-//! A plugin's reads and writes: cached reads from the shared informers, everything else at the API server under the
-//! plugin's identity.
+//! A plugin's reads and writes: cached reads from the shared informers, as far as RBAC lets the plugin's ServiceAccount see
+//! them, everything else at the API server under that identity.
 //!
 //! Which informer answers a cached read:
 //! - one that sees the whole kind, if the plugin watches the kind so, or has read it before;
@@ -8,13 +8,16 @@
 //! - else an informer of the whole kind, started now and kept as long as the plugin runs.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
 use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Client;
 use operetta_core::{
+    grants::{Access, ReadVerb, SubjectGrants},
     kind::GroupVersionKind,
     manifest::{Index, IndexKey},
     object::{ManagedFields, Object, ObjectKey},
@@ -26,13 +29,14 @@ use operetta_core::{
 };
 
 use crate::{
-    cache::{Query, key_of_token},
+    access::reading,
+    cache::{Cache, Query, key_of_token},
     discovery::{ApiResource, Discovery},
     informer::{Informer, InformerState, Scope},
     registry::InformerRegistry,
     requests::{self, DeleteAnswer},
     store::Lookup,
-    wire::{Wire, check_key, check_segment},
+    wire::{Identity, Wire, check_key, check_segment},
 };
 
 /// How long a read waits for an informer whose list fails, before it reports the failure.
@@ -44,6 +48,8 @@ pub struct PluginApi {
     pub(crate) wire: Wire,
     pub(crate) discovery: Arc<Discovery>,
     registry: Arc<InformerRegistry>,
+    /// What may be read from caches; None for the host itself, whose caches they are.
+    grants: Option<SubjectGrants>,
     /// The field manager of writes that name none.
     field_manager: String,
     /// What the plugin's controllers watch, and its indexes; replaced when its code is.
@@ -68,15 +74,51 @@ enum Source {
 }
 
 impl PluginApi {
-    /// An API for one plugin. `field_manager` is used by writes that name none.
-    pub fn new(
+    /// An API for the host itself, which may read all that it has. `field_manager` is used by writes that name none.
+    pub fn of_host(
         wire: Wire,
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
         field_manager: String,
     ) -> Arc<Self> {
+        Arc::new(Self::with(wire, discovery, registry, None, field_manager))
+    }
+
+    /// An API for one plugin: `client` is what its requests go out over, `grants` says as whom, and what it may read from
+    /// the host's caches. `field_manager` is used by writes that name none.
+    ///
+    /// # Errors
+    /// `BadRequest` when the ServiceAccount's name cannot stand in a header.
+    pub fn of_plugin(
+        client: Client,
+        discovery: Arc<Discovery>,
+        registry: Arc<InformerRegistry>,
+        grants: SubjectGrants,
+        field_manager: String,
+    ) -> Result<Arc<Self>, ApiError> {
+        let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
+        Ok(Arc::new(Self::with(wire, discovery, registry, Some(grants), field_manager)))
+    }
+
+    fn with(
+        wire: Wire,
+        discovery: Arc<Discovery>,
+        registry: Arc<InformerRegistry>,
+        grants: Option<SubjectGrants>,
+        field_manager: String,
+    ) -> Self {
         let (watched, on_demand) = (RwLock::default(), Mutex::default());
-        Arc::new(Self { wire, discovery, registry, field_manager, watched, on_demand })
+        Self { wire, discovery, registry, grants, field_manager, watched, on_demand }
+    }
+
+    /// What the plugin may read from caches; None for the host.
+    pub fn grants(&self) -> Option<&SubjectGrants> {
+        self.grants.as_ref()
+    }
+
+    /// The plugin's way to the API server.
+    pub fn wire(&self) -> &Wire {
+        &self.wire
     }
 
     /// Replaces what the plugin watches; cached reads follow.
@@ -93,6 +135,10 @@ impl PluginApi {
 
     pub(crate) async fn get(&self, resource: &Arc<ApiResource>, key: ObjectKey, read: Read) -> Result<Reply, ApiError> {
         if read == Read::Cached {
+            if let Some(grants) = &self.grants {
+                let namespace = key.namespace.as_deref();
+                grants.check(&reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
+            }
             match self.source(resource, false) {
                 Source::Whole(informer) => {
                     wait_synced(&informer).await?;
@@ -122,10 +168,11 @@ impl PluginApi {
             }
             return self.list_live(resource, options).await;
         }
+        let parts = self.may_list(resource, options).await?;
         match self.source(resource, !plain) {
             Source::Whole(informer) => {
                 wait_synced(&informer).await?;
-                self.list_cached(&informer, options).map(Reply::Page)
+                self.list_cached(&informer, options, parts).await.map(Reply::Page)
             }
             Source::Selected(informers) => {
                 let same = |informer: &&Arc<Informer>| {
@@ -137,7 +184,7 @@ impl PluginApi {
                         wait_synced(informer).await?;
                         // The informer selects by them already, and the cache may not know the fields.
                         let options = ListOptions { labels: None, fields: None, ..options.clone() };
-                        self.list_cached(informer, &options).map(Reply::Page)
+                        self.list_cached(informer, &options, parts).await.map(Reply::Page)
                     }
                     None => self.list_live(resource, options).await,
                 }
@@ -145,7 +192,32 @@ impl PluginApi {
         }
     }
 
-    fn list_cached(&self, informer: &Informer, options: &ListOptions) -> Result<Page, ApiError> {
+    /// Whether a list shows only some of the namespaces that it is about: a plugin with rights in two of them sees those,
+    /// as controller-runtime's cache of several namespaces does.
+    ///
+    /// # Errors
+    /// `Forbidden` for a list of one namespace, or of a kind without.
+    async fn may_list(&self, resource: &ApiResource, options: &ListOptions) -> Result<Parts, ApiError> {
+        let Some(grants) = &self.grants else { return Ok(Parts::All) };
+        let name = options.fields.as_deref().and_then(|fields| fields.strip_prefix("metadata.name="));
+        let access = reading(resource, ReadVerb::List, options.namespace.as_deref(), name);
+        match grants.check(&access).await {
+            Ok(()) => Ok(Parts::All),
+            Err(error) if error.kind == ErrorKind::Forbidden && resource.namespaced && access.namespace.is_none() => {
+                Ok(Parts::Some(access, error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list_cached(&self, informer: &Informer, options: &ListOptions, parts: Parts) -> Result<Page, ApiError> {
+        let visible = match (parts, &self.grants) {
+            (Parts::Some(access, refusal), Some(grants)) => {
+                let visible = visible(&informer.cache, &access, grants).await?;
+                Some(visible).filter(|visible| !visible.is_empty()).ok_or(refusal).map(Some)?
+            }
+            _ => None,
+        };
         let lookup = match &options.selection {
             Selection::All => Lookup::All,
             Selection::ByOwner(uid) => Lookup::Owner(uid.clone()),
@@ -165,6 +237,7 @@ impl PluginApi {
             limit: options.limit.map(|limit| limit.max(1) as usize),
             after: options.continue_token.as_deref().map(key_of_token).transpose()?,
             projection: &options.projection,
+            visible,
         }))
     }
 
@@ -296,6 +369,22 @@ impl ObjectApi for PluginApi {
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
         self.send_raw(request, target).await
     }
+}
+
+/// How much of what a list is about may be seen.
+enum Parts {
+    All,
+    /// What was asked, and what is answered when nothing of it may be seen.
+    Some(Access, ApiError),
+}
+
+/// The namespaces in a cache that may be listed.
+async fn visible(cache: &Cache, access: &Access, grants: &SubjectGrants) -> Result<BTreeSet<String>, ApiError> {
+    let asked = stream::iter(cache.namespaces()).map(async |namespace| {
+        let access = Access { namespace: Some(namespace.clone()), ..access.clone() };
+        Ok::<_, ApiError>(grants.allows(&access).await?.then_some(namespace))
+    });
+    asked.buffer_unordered(8).try_filter_map(async |namespace| Ok(namespace)).try_collect().await
 }
 
 fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {

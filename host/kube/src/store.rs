@@ -110,6 +110,22 @@ impl Store {
         })
     }
 
+    /// The namespaces that there are objects of.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        self.read(|inner| {
+            let mut found = BTreeSet::new();
+            let mut last = None;
+            for namespace in inner.objects.keys().map(|key| key.namespace.as_ref()) {
+                // In order: the same ones stand together.
+                if namespace != last {
+                    found.extend(namespace.cloned());
+                    last = namespace;
+                }
+            }
+            found
+        })
+    }
+
     /// Every key, in order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.read(|inner| inner.objects.keys().cloned().collect())

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
 use operetta_core::{
+    grants::ServiceAccount,
     object::ObjectKey,
     raw::is_path_text,
     status::{ApiError, Cause, ErrorKind, Status},
@@ -23,12 +24,7 @@ pub enum Identity {
     /// The host's own.
     Host,
     /// A ServiceAccount, by impersonation; the API server adds the groups of its namespace.
-    ServiceAccount {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    ServiceAccount(ServiceAccount),
 }
 
 /// A client under one identity.
@@ -46,10 +42,9 @@ impl Wire {
     pub fn new(client: Client, identity: &Identity) -> Result<Self, ApiError> {
         let impersonate = match identity {
             Identity::Host => None,
-            Identity::ServiceAccount { namespace, name } => {
-                let user = format!("system:serviceaccount:{namespace}:{name}");
-                let header = HeaderValue::from_str(&user);
-                Some(header.map_err(|_| bad_request(format!("{name:?} is not a ServiceAccount's name")))?)
+            Identity::ServiceAccount(account) => {
+                let header = HeaderValue::from_str(&account.user());
+                Some(header.map_err(|_| bad_request(format!("{:?} is not a ServiceAccount's name", account.name)))?)
             }
         };
         Ok(Self { client, impersonate })

@@ -12,9 +12,10 @@ use kube::Client;
 use operetta_core::{
     controller::{Controller, Observer},
     event::Event,
+    grants::{Grants, ServiceAccount},
     kind::GroupVersionKind,
     manifest::PredicateName,
-    object::ObjectKey,
+    object::{Object, ObjectKey},
     operation::{Operation, OperationAction, Read, Reply},
     ports::{ObjectApi, Reconciler},
     predicate,
@@ -23,6 +24,7 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
+    access::{RightsWatch, SubjectAccessReviews},
     discovery::Discovery,
     informer::{Handler, Informer, Scope, Subscription},
     object_api::PluginApi,
@@ -39,6 +41,7 @@ use crate::{
     metrics::Metrics,
     plugin::{
         artifact::PLUGIN_LABEL,
+        consent::NAMESPACE_LABEL,
         crd,
         drop_in::DropInController,
         health::Health,
@@ -66,6 +69,8 @@ pub struct Host {
     pub logs: LogStore,
     /// For Prometheus.
     pub metrics: Arc<Metrics>,
+    /// What plugins may see.
+    pub grants: Arc<Grants>,
     /// The host's own reads and writes.
     pub api: Arc<PluginApi>,
     /// The host's own Events.
@@ -81,6 +86,11 @@ struct Started {
     plugins: Arc<Informer>,
     config_maps: Arc<Informer>,
     parts: Arc<Informer>,
+    /// Those that take part.
+    namespaces: Arc<Informer>,
+    /// Without those named `default`.
+    service_accounts: Arc<Informer>,
+    _rights: RightsWatch,
     plugin_controller: Arc<Controller>,
     drop_in_controller: Arc<Controller>,
     /// What puts keys into the two queues; made after the rest, because it asks for it.
@@ -104,7 +114,8 @@ impl Host {
         let wire = Wire::new(client.clone(), &Identity::Host)?;
         let discovery = Discovery::new(wire.clone());
         let registry = InformerRegistry::new(wire.clone());
-        let api = PluginApi::new(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
+        let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
+        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
         Ok(Arc::new(Self {
             engine: Engine::with_code(&config.engine(), config.code()?)?,
             config,
@@ -113,6 +124,7 @@ impl Host {
             registry,
             logs: LogStore::default(),
             metrics: Metrics::new(),
+            grants,
             api,
             recorder: EventRecorder::start(wire, "operetta".to_owned()),
             slots: Mutex::default(),
@@ -141,6 +153,13 @@ impl Host {
         let parts = self.registry.informer(&config_maps, metadata(PART_OF));
         let config_maps = self.registry.informer(&config_maps, metadata(&format!("{PLUGIN_LABEL}=true")));
 
+        let namespaces = self.served(&kind("v1", "Namespace")).await?;
+        let namespaces = self.registry.informer(&namespaces, metadata(&format!("{NAMESPACE_LABEL}=enabled")));
+        let service_accounts = self.served(&kind("v1", "ServiceAccount")).await?;
+        let not_default = Scope { fields: "metadata.name!=default".to_owned(), ..metadata("") };
+        let service_accounts = self.registry.informer(&service_accounts, not_default);
+        let rights = RightsWatch::start(&self.grants, &self.discovery, &self.registry).await?;
+
         let new = |name: &'static str, reconciler: Arc<dyn Reconciler>| {
             Controller::new(name, WorkQueue::new(), reconciler, Arc::new(HostObserver(name)))
         };
@@ -150,6 +169,9 @@ impl Host {
             plugins: plugins.clone(),
             config_maps: config_maps.clone(),
             parts: parts.clone(),
+            namespaces: namespaces.clone(),
+            service_accounts: service_accounts.clone(),
+            _rights: rights,
             plugin_controller,
             drop_in_controller,
             subscriptions: Mutex::new(vec![crds]),
@@ -161,6 +183,8 @@ impl Host {
             plugins.subscribe(on_plugin, None),
             config_maps.subscribe(on_config_map, None),
             parts.subscribe(self.on_part(), None),
+            namespaces.subscribe(self.on_namespace(&started.drop_in_controller), None),
+            service_accounts.subscribe(self.on_service_account(), None),
         ];
         started.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).extend(subscriptions);
         // Most of what they do is waiting: for the API server, or for a plugin to be compiled.
@@ -207,13 +231,84 @@ impl Host {
         })
     }
 
+    /// A namespace takes part, or does not any more.
+    fn on_namespace(self: &Arc<Self>, drop_ins: &Arc<Controller>) -> Handler {
+        let (host, drop_ins) = (Arc::downgrade(self), drop_ins.clone());
+        Arc::new(move |event: &Event| {
+            if matches!(event, Event::Modified { .. }) {
+                return;
+            }
+            let Some(host) = host.upgrade() else { return };
+            let name = Some(event.object().header.key.name.as_str());
+            host.look_at_all(name, |_| true);
+            for config_map in host.labelled_config_maps().cache.store.list(&Lookup::All, name, None) {
+                drop_ins.enqueue(config_map.header.key.clone(), Priority::Normal);
+            }
+        })
+    }
+
+    /// A ServiceAccount may have consented, or not any more.
+    fn on_service_account(self: &Arc<Self>) -> Handler {
+        let host = Arc::downgrade(self);
+        Arc::new(move |event: &Event| {
+            let key = &event.object().header.key;
+            if let Some(host) = host.upgrade() {
+                host.look_at_all(key.namespace.as_deref(), |plugin| {
+                    plugin.scalar_at(".spec.serviceAccountName").as_ref() == Some(&key.name)
+                });
+            }
+        })
+    }
+
     /// Looks at every Plugin whose source is this ConfigMap: not only the one of its name may be.
     fn look_at_users(&self, config_map: &ObjectKey) {
-        let plugins = self.plugins().cache.store.list(&Lookup::All, config_map.namespace.as_deref(), None);
-        for plugin in plugins {
-            if plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name) {
+        self.look_at_all(config_map.namespace.as_deref(), |plugin| {
+            plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name)
+        });
+    }
+
+    fn look_at_all(&self, namespace: Option<&str>, concerns: impl Fn(&Object) -> bool) {
+        for plugin in self.plugins().cache.store.list(&Lookup::All, namespace, None) {
+            if concerns(&plugin) {
                 self.look_at(&plugin.header.key);
             }
+        }
+    }
+
+    /// A namespace, as far as it exists.
+    ///
+    /// # Errors
+    /// What the API server said.
+    ///
+    /// # Panics
+    /// As [`Host::plugins`].
+    pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Object>>, ApiError> {
+        let namespaces = &self.started.get().expect("only started controllers ask").namespaces;
+        self.known_or_read(namespaces, &ObjectKey::cluster(name)).await
+    }
+
+    /// A ServiceAccount that is not a namespace's default one.
+    ///
+    /// # Errors
+    /// What the API server said.
+    ///
+    /// # Panics
+    /// As [`Host::plugins`].
+    pub async fn service_account(&self, account: &ServiceAccount) -> Result<Option<Arc<Object>>, ApiError> {
+        let accounts = &self.started.get().expect("only started controllers ask").service_accounts;
+        self.known_or_read(accounts, &ObjectKey::namespaced(&account.namespace, &account.name)).await
+    }
+
+    /// From an informer, or from the API server when it is not there: what was applied a moment ago together with a
+    /// Plugin is not reported as missing.
+    async fn known_or_read(&self, informer: &Informer, key: &ObjectKey) -> Result<Option<Arc<Object>>, ApiError> {
+        informer.synced().await;
+        if let Some(known) = informer.cache.get(key) {
+            return Ok(Some(known));
+        }
+        match self.read(&informer.resource.kind, key).await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
         }
     }
 
@@ -222,11 +317,15 @@ impl Host {
     /// # Errors
     /// What the API server said.
     pub async fn config_map(&self, key: &ObjectKey) -> Result<ConfigMap, ApiError> {
+        let object = self.read(&GroupVersionKind::new("v1", "ConfigMap"), key).await?;
+        serde_json::from_str(object.json())
+            .map_err(|error| ApiError::new(ErrorKind::Other, format!("ConfigMap {key}: {error}")))
+    }
+
+    async fn read(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
         let action = OperationAction::Get { key: key.clone(), read: Read::Live };
-        let kind = GroupVersionKind::new("v1", "ConfigMap");
-        match self.api.call(Operation { kind, action }).await? {
-            Reply::Object(object) => serde_json::from_str(object.json())
-                .map_err(|error| ApiError::new(ErrorKind::Other, format!("ConfigMap {key}: {error}"))),
+        match self.api.call(Operation { kind: kind.clone(), action }).await? {
+            Reply::Object(object) => Ok(object),
             Reply::Page(_) | Reply::Done => Err(ApiError::new(ErrorKind::Other, "the answer to a get is no object")),
         }
     }

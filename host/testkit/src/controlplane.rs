@@ -107,6 +107,17 @@ impl ControlPlane {
         TestNamespace::open(self, name.to_owned()).await
     }
 
+    /// Where kubectl is.
+    ///
+    /// # Panics
+    /// When it was not built.
+    pub fn kubectl_path(&self) -> PathBuf {
+        let folders = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let folders = folders.into_iter().chain([target_dir().join("controlplane/bin")]);
+        let program = folders.map(|folder| folder.join("kubectl")).find(|program| program.exists());
+        program.expect("kubectl: run `make controlplane`")
+    }
+
     /// Runs kubectl; its standard output. Blocks.
     ///
     /// # Panics
@@ -167,10 +178,7 @@ impl ControlPlane {
     }
 
     fn kubectl_command<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
-        let folders = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let folders = folders.into_iter().chain([target_dir().join("controlplane/bin")]);
-        let program = folders.map(|folder| folder.join("kubectl")).find(|program| program.exists());
-        let mut command = Command::new(program.expect("kubectl: run `make controlplane`"));
+        let mut command = Command::new(self.kubectl_path());
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).stdin(Stdio::null());
         command
     }

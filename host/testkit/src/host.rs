@@ -26,6 +26,8 @@ pub struct HostOptions {
     pub config: String,
     /// RUST_LOG; the program's own choice when empty.
     pub log: String,
+    /// Rules of `deploy/base/rbac.yaml`'s ClusterRole to leave out, by their place in it.
+    pub without_rules: Vec<usize>,
 }
 
 /// A running `operetta run`. Dropping it kills it.
@@ -54,14 +56,12 @@ pub struct LogLine {
 }
 
 impl Host {
-    /// Installs the Plugin CRD, starts a host and waits until it looks after Plugins. `program` is the built `operetta`:
-    /// its integration tests know it as `env!("CARGO_BIN_EXE_operetta")`.
+    /// Installs what is in `deploy/`, starts a host with the rights that are there, and waits until it looks after Plugins.
+    /// `program` is the built `operetta`: its integration tests know it as `env!("CARGO_BIN_EXE_operetta")`.
     ///
     /// # Panics
     /// When it does not start, with its log.
     pub async fn start(program: impl AsRef<Path>, control_plane: &ControlPlane, options: &HostOptions) -> Self {
-        let crd = workspace().join("deploy/crd/plugins.yaml");
-        control_plane.apply(&fs::read_to_string(&crd).unwrap_or_else(|error| panic!("{}: {error}", crd.display())));
         let mut host = Self::spawn(program.as_ref(), control_plane, options);
         host.admin_address = eventually("the host starts", async || {
             host.assert_sound();
@@ -81,7 +81,12 @@ impl Host {
         host
     }
 
-    fn spawn(program: &Path, control_plane: &ControlPlane, options: &HostOptions) -> Self {
+    /// As [`Host::start`], but does not wait.
+    ///
+    /// # Panics
+    /// When the program cannot be started.
+    pub fn spawn(program: &Path, control_plane: &ControlPlane, options: &HostOptions) -> Self {
+        install(control_plane, &options.without_rules);
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let at = COUNT.fetch_add(1, Ordering::Relaxed);
         let [log, config] = ["log", "yaml"].map(|ending| control_plane.folder().join(format!("host-{at}.{ending}")));
@@ -91,7 +96,7 @@ impl Host {
             .args(["run", "--exit-with-parent", "--admin-address", "127.0.0.1:0", "--config"])
             .arg(config)
             .arg("--kubeconfig")
-            .arg(control_plane.kubeconfig())
+            .arg(identity(control_plane))
             .env("RUST_BACKTRACE", "0")
             .env("XDG_CACHE_HOME", control_plane.folder().join("cache"))
             .env_remove("RUST_LOG")
@@ -223,6 +228,39 @@ impl Host {
             _ => Err(answer),
         }
     }
+}
+
+/// Installs the CRD, the host's rights but for the rules at these places, and the policy about namespaces.
+fn install(control_plane: &ControlPlane, without_rules: &[usize]) {
+    let deploy = workspace().join("deploy");
+    for file in ["crd/plugins.yaml", "base/namespace.yaml", "base/namespace-opt-in.yaml", "base/rbac.yaml"] {
+        let path = deploy.join(file).display().to_string();
+        control_plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &path]);
+    }
+    // From the last on: the places of those before stay what they are.
+    let mut places = without_rules.to_vec();
+    places.sort_unstable_by(|one, other| other.cmp(one));
+    for place in places {
+        let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{place}")}]).to_string();
+        control_plane.kubectl(&["patch", "clusterrole", "operetta", "--type=json", "-p", &patch]);
+    }
+}
+
+/// A kubeconfig of the host's ServiceAccount.
+fn identity(control_plane: &ControlPlane) -> PathBuf {
+    let path = control_plane.folder().join("host-kubeconfig");
+    let token = control_plane.kubectl(&["create", "token", "operetta", "-n", "operetta-system", "--duration=24h"]);
+    let own = path.with_extension("new");
+    fs::copy(control_plane.kubeconfig(), &own).expect("a kubeconfig");
+    let kubectl = |args: &[&str]| {
+        let mut command = Command::new(control_plane.kubectl_path());
+        let output = command.arg("--kubeconfig").arg(&own).arg("config").args(args).output().expect("kubectl runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    kubectl(&["set-credentials", "operetta", &format!("--token={}", token.trim())]);
+    kubectl(&["set-context", "--current", "--user=operetta"]);
+    fs::rename(own, &path).expect("a kubeconfig");
+    path
 }
 
 impl Drop for Host {

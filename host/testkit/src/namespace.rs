@@ -54,7 +54,7 @@ pub struct Condition {
 }
 
 impl DropIn {
-    /// One component, `NAME.wasm`, that acts as the ServiceAccount `plugin`.
+    /// One component, `NAME.wasm`, that acts as the ServiceAccount `plugin`, which each test's namespace has.
     pub fn new(name: &str, wasm: impl Into<Vec<u8>>) -> Self {
         let files = vec![(format!("{name}.wasm"), wasm.into())];
         Self { name: name.to_owned(), files, service_account: "plugin".to_owned(), config: None }
@@ -142,8 +142,11 @@ impl<'a> TestNamespace<'a> {
         let opened = Self::open(control_plane, name).await;
         let kind = Kind("v1", "Namespace");
         let namespaces: Api<DynamicObject> = Api::all_with(opened.client.clone(), &resource(kind));
-        let made = object(kind, json!({"metadata": {"name": opened.name}}));
+        // As a cluster administrator lets plugins run in it.
+        let labels = json!({"operetta.dev/plugins": "enabled"});
+        let made = object(kind, json!({"metadata": {"name": opened.name, "labels": labels}}));
         namespaces.create(&PostParams::default(), &made).await.expect("a namespace");
+        opened.consenting("plugin").await;
         opened
     }
 
@@ -162,8 +165,20 @@ impl<'a> TestNamespace<'a> {
         self.control_plane
     }
 
-    /// Lets a ServiceAccount do everything in here. Neither has to exist before.
+    /// Makes a ServiceAccount that consents to be acted as by every plugin, if there is none of that name.
+    pub async fn consenting(&self, service_account: &str) {
+        let annotations = json!({"operetta.dev/allow-plugins": "*"});
+        let account = json!({"metadata": {"name": service_account, "annotations": annotations}});
+        let kind = Kind("v1", "ServiceAccount");
+        match self.api(kind).create(&PostParams::default(), &object(kind, account)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            made => drop(made.expect("a ServiceAccount")),
+        }
+    }
+
+    /// Lets a ServiceAccount, which is made if need be and consents to every plugin, do everything in here.
     pub async fn allow_all(&self, service_account: &str) {
+        self.consenting(service_account).await;
         let binding = json!({
             "metadata": {"name": format!("{service_account}-may-do-all")},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},

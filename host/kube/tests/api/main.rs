@@ -11,6 +11,7 @@ mod writes;
 use std::sync::Arc;
 
 use operetta_core::{
+    grants::{Grants, ServiceAccount},
     kind::GroupVersionKind,
     object::{Object, ObjectKey},
     operation::{
@@ -20,6 +21,7 @@ use operetta_core::{
     status::ApiError,
 };
 use operetta_kube::{
+    access::SubjectAccessReviews,
     discovery::{ApiResource, Discovery},
     informer::{Informer, Scope},
     object_api::PluginApi,
@@ -44,15 +46,18 @@ impl Stage {
         let client = namespace.control_plane().client().await;
         let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
         let (discovery, registry) = (Discovery::new(wire.clone()), InformerRegistry::new(wire.clone()));
-        let api = PluginApi::new(wire, discovery.clone(), registry.clone(), "test".to_owned());
+        let api = PluginApi::of_host(wire, discovery.clone(), registry.clone(), "test".to_owned());
         Self { namespace, client, discovery, registry, api }
     }
 
     /// The API as a ServiceAccount of the namespace sees it.
     fn api_as(&self, service_account: &str) -> Arc<PluginApi> {
         let (namespace, name) = (self.namespace.name().to_owned(), service_account.to_owned());
-        let wire = Wire::new(self.client.clone(), &Identity::ServiceAccount { namespace, name }).expect("a wire");
-        PluginApi::new(wire, self.discovery.clone(), self.registry.clone(), "test".to_owned())
+        let wire = Wire::new(self.client.clone(), &Identity::Host).expect("a wire");
+        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
+        let grants = grants.of(ServiceAccount { namespace, name });
+        let (discovery, registry) = (self.discovery.clone(), self.registry.clone());
+        PluginApi::of_plugin(self.client.clone(), discovery, registry, grants, "test".to_owned()).expect("an API")
     }
 
     async fn resource(&self, api_version: &str, kind: &str) -> Arc<ApiResource> {

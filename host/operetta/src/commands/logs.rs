@@ -54,7 +54,7 @@ pub async fn logs(args: LogsArgs) -> Result<()> {
 async fn host_of(client: kube::Client, namespace: &str, name: &str) -> Result<String> {
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
-    let api = PluginApi::new(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
+    let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
     let action = OperationAction::Get { key: ObjectKey::namespaced(namespace, name), read: Read::Live };
     let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
     let object = match api.call(Operation { kind, action }).await {

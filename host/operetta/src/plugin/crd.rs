@@ -32,9 +32,10 @@ pub const KIND: &str = "Plugin";
 pub struct PluginSpec {
     /// Where the component comes from.
     pub source: Source,
-    /// The ServiceAccount of this namespace as which the plugin writes and reads live; `default` if left out, as for
-    /// Pods. RBAC decides what it may do.
+    /// The ServiceAccount of this namespace as which the plugin acts: RBAC decides what it may see and do. It has to
+    /// consent, by the annotation `operetta.dev/allow-plugins`, and it is never `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub service_account_name: Option<String>,
     /// What the plugin reads as its configuration; any JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -234,7 +235,8 @@ mod tests {
     fn the_crd_in_the_repository_is_the_one_of_these_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crd/plugins.yaml");
         let text = "# Generated from host/operetta/src/plugin/crd.rs: run `make generate`.\n".to_owned()
-            + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml");
+            // A format that the API server knows: it warns of others.
+            + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml").replace("format: uint32", "format: int64");
         if std::env::var_os("UPDATE_GENERATED").is_some() {
             std::fs::write(path, &text).expect("write");
         }

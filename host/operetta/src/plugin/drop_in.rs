@@ -1,5 +1,5 @@
 //! A ConfigMap that is dropped in: labelled `operetta.dev/plugin: "true"`, it gets a Plugin of its own name, which it
-//! owns. Its annotations and its keys `config.json` or `config.yaml` become that Plugin's spec.
+//! owns, if its namespace takes part. Its annotations and its keys `config.json` or `config.yaml` become that Plugin's spec.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     artifact::PLUGIN_LABEL,
+    consent,
     crd::{API_VERSION, KIND},
     reconcile::note,
 };
@@ -57,6 +58,15 @@ impl DropInController {
 
     async fn make(&self, key: &ObjectKey) -> Result<(), Failure> {
         let retry = |error: ApiError| Failure::Retry(error.to_string());
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let found = self.host.namespace(namespace).await.map_err(retry)?;
+        let taking_part = consent::namespace_takes_part(namespace, found.as_deref());
+        if let Err(problem) = taking_part {
+            let uid = self.host.labelled_config_maps().cache.get(key).map(|found| found.header.uid.clone());
+            self.warn(key, uid.unwrap_or_default(), &problem.reason, problem.message);
+            // The label of the namespace is what this waits for.
+            return Ok(());
+        }
         let config_map = match self.host.config_map(key).await {
             Ok(config_map) => config_map,
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),

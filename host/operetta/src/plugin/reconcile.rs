@@ -1,4 +1,5 @@
-//! The host reconciles Plugins: source, code, controllers, status, in that order, each step only where something changed.
+//! The host reconciles Plugins: consent, source, code, controllers, status, in that order, each step only where something
+//! changed.
 //!
 //! A Plugin whose source is gone, or that is gone itself, stops. A source that does not load leaves the code before it at
 //! work. A kind that is not served is waited for. Whatever happens, the status says it in one sentence.
@@ -11,6 +12,7 @@ use std::{
 use async_trait::async_trait;
 use k8s_openapi::{api::core::v1::ConfigMap, jiff::Timestamp};
 use operetta_core::{
+    grants::ServiceAccount,
     kind::GroupVersionKind,
     object::{Object, ObjectKey},
     operation::{Operation, OperationAction, PatchBody, WriteOptions},
@@ -18,13 +20,16 @@ use operetta_core::{
     request::{Action, Failure, ReconcileRequest},
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::informer::{Informer, Scope, Subscription};
+use operetta_kube::{
+    informer::{Informer, Scope, Subscription},
+    view::View,
+};
 use operetta_wasm::{LoadError, Origin, Plugin as Component};
 use serde_json::json;
 use tokio::{sync::Mutex, task::JoinSet};
 
 use super::{
-    artifact,
+    artifact, consent,
     crd::{self, Plugin},
     health::Health,
     parts::{PartsError, Split},
@@ -54,6 +59,8 @@ pub struct State {
     /// Since when parts of the source are awaited; None while none are.
     incomplete: Option<Instant>,
     component: Option<Arc<Component>>,
+    /// Why it may not run here.
+    refusal: Option<Problem>,
     load_problem: Option<Problem>,
     setup_problem: Option<Problem>,
     /// The generation and digest that `running` was set up for.
@@ -79,15 +86,46 @@ impl PluginController {
     async fn reconcile_plugin(&self, key: &ObjectKey, plugin: &Plugin) -> Result<(), ApiError> {
         let slot = self.host.slot(key);
         let mut state = slot.state.lock().await;
-        self.load(key, plugin, &slot, &mut state).await?;
-        if plugin.spec.suspend || state.component.is_none() {
-            self.stop(&slot, &mut state);
-        } else {
-            self.set_up(key, plugin, &slot, &mut state).await?;
+        match self.permit(key, plugin).await? {
+            Ok(account) => {
+                state.refusal = None;
+                self.load(key, plugin, &slot, &mut state).await?;
+                if plugin.spec.suspend || state.component.is_none() {
+                    self.stop(&slot, &mut state);
+                } else {
+                    self.set_up(key, plugin, account, &slot, &mut state).await?;
+                }
+            }
+            Err(problem) => {
+                if let Some(running) = &state.running {
+                    running.close(&problem.message);
+                }
+                self.stop(&slot, &mut state);
+                if state.refusal.as_ref() != Some(&problem) {
+                    self.say(&slot, LogLevel::Error, problem.message.clone());
+                    self.event(key, None, EventType::Warning, &problem.reason, problem.message.clone());
+                }
+                state.refusal = Some(problem);
+            }
         }
         let facts = self.facts(plugin, &slot, &state);
         drop(state);
         self.write_status(key, &facts).await
+    }
+
+    /// As whom the Plugin may act.
+    async fn permit(&self, key: &ObjectKey, plugin: &Plugin) -> Result<Result<ServiceAccount, Problem>, ApiError> {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        if let Err(problem) = consent::namespace_takes_part(namespace, self.host.namespace(namespace).await?.as_deref())
+        {
+            return Ok(Err(problem));
+        }
+        let account = match consent::named_account(key, plugin.spec.service_account_name.as_deref()) {
+            Ok(account) => account,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let found = self.host.service_account(&account).await?;
+        Ok(consent::consents(&account, found.as_deref(), &key.name).map(|()| account))
     }
 
     fn stop(&self, slot: &Slot, state: &mut State) {
@@ -232,7 +270,14 @@ impl PluginController {
     }
 
     /// Makes `state.running` what the code's manifest and the spec say.
-    async fn set_up(&self, key: &ObjectKey, plugin: &Plugin, slot: &Slot, state: &mut State) -> Result<(), ApiError> {
+    async fn set_up(
+        &self,
+        key: &ObjectKey,
+        plugin: &Plugin,
+        account: ServiceAccount,
+        slot: &Slot,
+        state: &mut State,
+    ) -> Result<(), ApiError> {
         let Some(component) = state.component.clone() else { return Ok(()) };
         let generation = plugin.metadata.generation.unwrap_or_default();
         let wanted = (generation, component.digest().to_owned());
@@ -249,6 +294,7 @@ impl PluginController {
             component: &component,
             log: &slot.log,
             health: &slot.health,
+            grants: self.host.grants.of(account),
         };
         let running = state.running.get_or_insert_default();
         match running.update(&setup).await {
@@ -295,16 +341,18 @@ impl PluginController {
             generation: plugin.metadata.generation.unwrap_or_default(),
             suspended: plugin.spec.suspend,
             loaded: state.component.as_ref().map(|component| (component.digest().to_owned(), component.size())),
+            refusal: state.refusal.clone(),
             load_problem: state.load_problem.clone(),
             setup_problem: state.setup_problem.clone(),
             missing_kinds: state.missing.iter().map(ToString::to_string).collect(),
             host: self.host.admin_address(),
             ..Facts::default()
         };
-        for informer in
-            state.running.iter().flat_map(|running| controllers.iter().flat_map(|(name, ..)| running.informers(name)))
+        for view in
+            state.running.iter().flat_map(|running| controllers.iter().flat_map(|(name, ..)| running.views(name)))
         {
-            look_at_informer(informer, &mut facts);
+            look_at_informer(view.informer(), &mut facts);
+            look_at_view(view, &mut facts);
         }
         facts.controllers = controllers;
         facts
@@ -372,6 +420,27 @@ fn look_at_informer(informer: &Informer, facts: &mut Facts) {
         }
     } else if !state.synced && !facts.syncing_kinds.contains(&kind) {
         facts.syncing_kinds.push(kind);
+    }
+}
+
+fn look_at_view(view: &View, facts: &mut Facts) {
+    let state = view.state().borrow().clone();
+    let kind = view.informer().resource.kind.to_string();
+    let add = |to: &mut Vec<String>, text: String| {
+        if !to.contains(&text) {
+            to.push(text);
+        }
+    };
+    if let Some(error) = state.error {
+        add(&mut facts.watch_errors, error);
+    } else if !state.asked {
+        add(&mut facts.syncing_kinds, kind);
+    } else if !state.whole && state.visible.is_empty() {
+        let (right, remedy) = view.needs();
+        add(&mut facts.denied, format!("{right}: {remedy}"));
+    } else if !state.whole {
+        let namespaces = state.visible.into_iter().collect::<Vec<_>>().join(", ");
+        add(&mut facts.partial, format!("sees {kind} in these namespaces only: {namespaces}"));
     }
 }
 

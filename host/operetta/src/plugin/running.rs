@@ -10,6 +10,7 @@ use operetta_core::{
     controller::Controller,
     event::Event,
     gate::Gate,
+    grants::{ServiceAccount, SubjectGrants},
     handler::{EventHandler, Target},
     kind::GroupVersionKind,
     manifest::{self, Mapping, Namespaces, Source},
@@ -21,10 +22,11 @@ use operetta_core::{
 };
 use operetta_kube::{
     discovery::ApiResource,
-    informer::{Informer, Scope, Subscription},
+    informer::{Informer, Scope},
     object_api::{PluginApi, Watched},
     recorder::EventRecorder,
-    wire::{Identity, Wire},
+    view::View,
+    wire::Wire,
 };
 use operetta_wasm::{Plugin as Component, PluginReconciler};
 use tokio::task::JoinSet;
@@ -37,14 +39,16 @@ use crate::{host::Host, log_store::PluginLog};
 pub struct Running {
     controllers: BTreeMap<String, RunningController>,
     /// Kept while the identity stays: it remembers which Events were written.
-    recorder: Option<(Identity, Arc<EventRecorder>)>,
+    recorder: Option<(ServiceAccount, Arc<EventRecorder>)>,
+    /// As whom the plugin acts, and the gate that its reconciles pass.
+    gate: Option<(SubjectGrants, Arc<Gate>)>,
     /// Tell the host when an informer's state changes; they end with this.
     watchers: JoinSet<()>,
 }
 
 struct RunningController {
     controller: Arc<Controller>,
-    subscriptions: Vec<Subscription>,
+    views: Vec<View>,
     limiter: manifest::RateLimiter,
 }
 
@@ -62,6 +66,8 @@ pub struct Setup<'a> {
     pub log: &'a Arc<PluginLog>,
     /// Who is told of reconciles.
     pub health: &'a Arc<Health>,
+    /// As whom it acts, and what it may see.
+    pub grants: SubjectGrants,
 }
 
 /// Why a plugin is not set up.
@@ -82,11 +88,6 @@ impl Running {
     /// Makes the controllers what the component's manifest says. Returns the kinds that are not served: their
     /// controllers do not run yet.
     pub async fn update(&mut self, setup: &Setup<'_>) -> Result<Vec<GroupVersionKind>, SetupError> {
-        let namespace = setup.key.namespace.clone().unwrap_or_default();
-        let name = setup.spec.service_account_name.clone().unwrap_or_else(|| "default".to_owned());
-        let identity = Identity::ServiceAccount { namespace, name };
-        let wire = Wire::new(setup.host.client.clone(), &identity)
-            .map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
         let manifest = setup.component.manifest();
         let mut missing = Vec::new();
         let mut wired = Vec::new();
@@ -102,10 +103,11 @@ impl Running {
 
         let manager = format!("operetta:{}", setup.key);
         let (discovery, registry) = (setup.host.discovery.clone(), setup.host.registry.clone());
-        let api = PluginApi::new(wire.clone(), discovery, registry, manager);
+        let api = PluginApi::of_plugin(setup.host.client.clone(), discovery, registry, setup.grants.clone(), manager)
+            .map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
         let informers = wired.iter().flat_map(|(_, wiring)| wiring).map(|wiring| wiring.informer.clone()).collect();
         api.watch(Watched { informers, indexes: manifest.indexes.clone() });
-        let recorder = self.recorder(&identity, wire, setup.key);
+        let recorder = self.recorder(setup.grants.subject(), api.wire().clone(), setup.key);
         let (call_limits, gate_limits) = setup.host.config.limits(&setup.spec.limits);
         let config = setup
             .spec
@@ -113,6 +115,12 @@ impl Running {
             .as_ref()
             .map_or_else(|| "{}".to_owned(), |config| serde_json::Value::Object(config.clone()).to_string());
         let gate = Gate::new(api, recorder, setup.log.clone(), config.into(), gate_limits);
+        if let Some((before, old)) = self.gate.replace((setup.grants.clone(), gate.clone()))
+            && before.subject() != setup.grants.subject()
+        {
+            // Nobody looks any more whether the one before still consents.
+            old.close("the plugin acts as another ServiceAccount now");
+        }
         let mut reconciler = PluginReconciler::new(setup.component.clone(), gate, call_limits);
         if let Some(warm) = &setup.spec.runtime.warm {
             reconciler = reconciler.keep_warm(warm.limits());
@@ -150,27 +158,38 @@ impl Running {
             };
             let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
             let resync = resync.map(|seconds| Duration::from_secs(seconds.into()));
-            let subscriptions = wiring.into_iter().map(|Wiring { informer, handler }| {
+            let views = wiring.into_iter().map(|Wiring { informer, handler }| {
+                let only = handler.namespace.clone();
+                let enqueue = enqueue_on(&controller, handler);
+                let view = View::open(&informer, setup.grants.clone(), only, enqueue, resync);
                 self.watchers.spawn(tell_changes(informer.state(), setup.host.clone(), setup.key.clone()));
-                informer.subscribe(enqueue_on(&controller, handler), resync)
+                self.watchers.spawn(tell_changes(view.state(), setup.host.clone(), setup.key.clone()));
+                view
             });
-            let subscriptions = subscriptions.collect();
+            let views = views.collect();
             controller.set_workers(declared.workers);
-            let running = RunningController { controller, subscriptions, limiter };
+            let running = RunningController { controller, views, limiter };
             self.controllers.insert(declared.name.clone(), running);
             // `old` goes only now: what both watch was never without a user.
         }
         before.into_values().for_each(|old| old.stop(setup.host.shutdown_time()));
     }
 
-    fn recorder(&mut self, identity: &Identity, wire: Wire, key: &ObjectKey) -> Arc<EventRecorder> {
+    fn recorder(&mut self, account: &ServiceAccount, wire: Wire, key: &ObjectKey) -> Arc<EventRecorder> {
         match &self.recorder {
-            Some((kept, recorder)) if kept == identity => recorder.clone(),
+            Some((kept, recorder)) if kept == account => recorder.clone(),
             _ => {
                 let recorder = EventRecorder::start(wire, key.name.clone());
-                self.recorder = Some((identity.clone(), recorder.clone()));
+                self.recorder = Some((account.clone(), recorder.clone()));
                 recorder
             }
+        }
+    }
+
+    /// Lets nothing that its reconciles do reach the API server or a cache any more, and says why.
+    pub fn close(&self, why: &str) {
+        if let Some((_, gate)) = &self.gate {
+            gate.close(why);
         }
     }
 
@@ -183,17 +202,17 @@ impl Running {
     /// As [`Running::stop`], but waits for the reconciles in flight.
     pub async fn stop_and_wait(self, grace: Duration) {
         let mut stops = JoinSet::new();
-        for RunningController { controller, subscriptions, .. } in self.controllers.into_values() {
-            drop(subscriptions);
+        for RunningController { controller, views, .. } in self.controllers.into_values() {
+            drop(views);
             stops.spawn(async move { tokio::time::timeout(grace, controller.stop()).await.is_ok() });
         }
         stops.join_all().await;
     }
 
-    /// The informers of a controller; none when it does not run.
-    pub fn informers(&self, controller: &str) -> impl Iterator<Item = &Arc<Informer>> {
-        let subscriptions = self.controllers.get(controller).map(|running| running.subscriptions.as_slice());
-        subscriptions.unwrap_or_default().iter().map(Subscription::informer)
+    /// What a controller sees; nothing when it does not run.
+    pub fn views(&self, controller: &str) -> impl Iterator<Item = &View> {
+        let views = self.controllers.get(controller).map(|running| running.views.as_slice());
+        views.unwrap_or_default().iter()
     }
 
     /// The controllers that run.
@@ -204,17 +223,13 @@ impl Running {
 
 impl RunningController {
     fn stop(self, grace: Duration) {
-        drop(self.subscriptions);
+        drop(self.views);
         tokio::spawn(async move { tokio::time::timeout(grace, self.controller.stop()).await.is_ok() });
     }
 }
 
-/// Tells the host of each change of an informer's state, without keeping the informer.
-async fn tell_changes(
-    mut state: tokio::sync::watch::Receiver<operetta_kube::informer::InformerState>,
-    host: Arc<Host>,
-    plugin: ObjectKey,
-) {
+/// Tells the host of each change of the state of an informer or a view, without keeping it.
+async fn tell_changes<T>(mut state: tokio::sync::watch::Receiver<T>, host: Arc<Host>, plugin: ObjectKey) {
     while state.changed().await.is_ok() {
         host.look_at(&plugin);
     }

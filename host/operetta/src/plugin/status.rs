@@ -33,6 +33,8 @@ pub struct Facts {
     pub generation: i64,
     /// spec.suspend.
     pub suspended: bool,
+    /// Why it may not run here at all.
+    pub refusal: Option<Problem>,
     /// The code that is loaded: digest and size in bytes.
     pub loaded: Option<(String, usize)>,
     /// Why the newest source was not loaded.
@@ -45,6 +47,10 @@ pub struct Facts {
     pub syncing_kinds: Vec<String>,
     /// What the API server said against watches, with the kind.
     pub watch_errors: Vec<String>,
+    /// Rights that it lacks to see anything of a kind, with the commands that give them.
+    pub denied: Vec<String>,
+    /// Kinds of which it sees a part only, with the namespaces.
+    pub partial: Vec<String>,
     /// Its controllers: name, kind, health.
     pub controllers: Vec<(String, String, ControllerHealth)>,
     /// Where the host answers.
@@ -95,6 +101,9 @@ fn loaded(facts: &Facts) -> (bool, Problem) {
     match (&facts.loaded, &facts.load_problem) {
         (Some((digest, _)), _) => (true, Problem::new("Loaded", format!("{digest} is loaded"))),
         (None, Some(problem)) => (false, problem.clone()),
+        (None, None) if facts.refusal.is_some() => {
+            (false, Problem::new("NotPermitted", "the component is not loaded: it may not run here"))
+        }
         (None, None) => (false, Problem::new("Loading", "the component is being loaded")),
     }
 }
@@ -103,6 +112,9 @@ fn ready(facts: &Facts) -> (bool, Problem) {
     let no = |reason: &str, message: String| (false, Problem::new(reason, message));
     if facts.suspended {
         return no("Suspended", "spec.suspend is true".to_owned());
+    }
+    if let Some(problem) = &facts.refusal {
+        return (false, problem.clone());
     }
     if facts.loaded.is_none() {
         return no("NotLoaded", loaded(facts).1.message);
@@ -114,6 +126,9 @@ fn ready(facts: &Facts) -> (bool, Problem) {
         let kinds = facts.missing_kinds.join(", ");
         return no("KindNotFound", format!("waiting for the API server to serve {kinds} (is the CRD installed?)"));
     }
+    if !facts.denied.is_empty() {
+        return no("Forbidden", facts.denied.join("; "));
+    }
     if !facts.watch_errors.is_empty() {
         return no("WatchFailing", facts.watch_errors.join("; "));
     }
@@ -121,10 +136,14 @@ fn ready(facts: &Facts) -> (bool, Problem) {
         return no("Syncing", format!("waiting for the first list of {}", facts.syncing_kinds.join(", ")));
     }
     let names: Vec<&str> = facts.controllers.iter().map(|(name, ..)| name.as_str()).collect();
-    (true, Problem::new("Running", format!("controllers: {}", names.join(", "))))
+    let partial = facts.partial.iter().map(|partial| format!("; {partial}")).collect::<String>();
+    (true, Problem::new("Running", format!("controllers: {}{partial}", names.join(", "))))
 }
 
 fn degraded(facts: &Facts) -> Option<Problem> {
+    if let Some(problem) = &facts.refusal {
+        return Some(problem.clone());
+    }
     if let Some(problem) = &facts.load_problem {
         let message = match &facts.loaded {
             Some((digest, _)) => format!("{}; {digest} goes on", problem.message),
@@ -137,6 +156,9 @@ fn degraded(facts: &Facts) -> Option<Problem> {
     }
     if let Some(problem) = &facts.setup_problem {
         return Some(problem.clone());
+    }
+    if !facts.denied.is_empty() {
+        return Some(Problem::new("Forbidden", facts.denied.join("; ")));
     }
     if !facts.watch_errors.is_empty() {
         return Some(Problem::new("WatchFailing", facts.watch_errors.join("; ")));
@@ -171,6 +193,10 @@ mod tests {
             (Facts::default(), ["False", "False", "False"], "NotLoaded"),
             (Facts { load_problem: not_wasm(), ..Facts::default() }, ["False", "False", "True"], "NotWasm"),
             (Facts { load_problem: not_wasm(), ..running() }, ["True", "True", "True"], "NotWasm"),
+            (Facts { refusal: not_wasm(), ..running() }, ["True", "False", "True"], "NotWasm"),
+            (Facts { refusal: not_wasm(), ..Facts::default() }, ["False", "False", "True"], "NotWasm"),
+            (Facts { denied: vec!["no".into()], ..running() }, ["True", "False", "True"], "Forbidden"),
+            (Facts { partial: vec!["only a".into()], ..running() }, ["True", "True", "False"], "Running"),
             (Facts { suspended: true, ..running() }, ["True", "False", "False"], "Suspended"),
             (Facts { missing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "KindNotFound"),
             (Facts { syncing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "Syncing"),

@@ -75,6 +75,7 @@ impl Stage {
             all("conformance.operetta.dev", &["widgets", "widgets/status"]),
         ];
         let rbac = |kind: &'static str| Kind("rbac.authorization.k8s.io/v1", kind);
+        self.namespace.consenting("conformance").await;
         let named = json!({"name": "conformance"});
         self.namespace.create_object(rbac("Role"), json!({"metadata": named, "rules": rules})).await;
         let binding = json!({

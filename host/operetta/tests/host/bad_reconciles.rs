@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use operetta_testkit::{DropIn, eventually, guest, kinds, throughout, wat_guest::Guest};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{Stage, create_touchable, manifest, until_touched};
 
@@ -122,30 +122,6 @@ async fn an_update_with_a_stale_resource_version_is_a_conflict() {
 async fn an_object_that_the_api_server_rejects_is_invalid_with_its_causes() {
     let stage = Stage::misbehaving("invalid").await;
     stage.is_degraded("ReconcileFailing", &["is invalid", "spec.replicas", "spec.selector"]).await;
-}
-
-#[tokio::test]
-async fn a_service_account_without_rights_is_forbidden_and_the_status_says_to_whom() {
-    let stage = Stage::new("no-rights").await;
-    create_touchable(&stage.namespace, "target").await;
-    let drop_in = DropIn::new("bad", guest("fixture-touch-v1")).service_account("nobody");
-    stage.namespace.drop_in(&drop_in).await;
-    let user = format!("system:serviceaccount:{}:nobody", stage.namespace.name());
-    stage.is_degraded_by_rights(&user).await;
-
-    stage.namespace.allow_all("nobody").await;
-    until_touched(&stage.namespace, "target", "v1").await;
-    stage.namespace.until_condition("bad", "Degraded", "False", "AsExpected").await;
-}
-
-impl Stage {
-    async fn is_degraded_by_rights(&self, user: &str) {
-        let words = ["is forbidden", user, "cannot update resource \"configmaps\""];
-        self.namespace.until_degraded("bad", "ReconcileFailing", &words).await;
-        let target = self.namespace.get(kinds::CONFIG_MAP, "target").await.expect("there");
-        assert_eq!(target["data"], Value::Null);
-        self.others_go_on().await;
-    }
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ async fn a_config_map_that_loses_its_label_takes_its_plugin_along() {
 async fn a_plugin_that_was_there_before_is_left_alone_and_the_config_map_told() {
     let stage = Stage::new("exists").await;
     let source = json!({"configMap": {"name": "elsewhere"}});
-    let plugin = json!({"metadata": {"name": "touch"}, "spec": {"source": source}});
+    let plugin = json!({"metadata": {"name": "touch"}, "spec": {"source": source, "serviceAccountName": "plugin"}});
     stage.namespace.create_object(kinds::PLUGIN, plugin).await;
     stage.namespace.until_degraded("touch", "SourceNotFound", &["elsewhere"]).await;
     stage.namespace.drop_in(&touch("touch")).await;

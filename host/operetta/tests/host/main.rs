@@ -9,6 +9,7 @@ mod drop_in;
 mod parts;
 mod shared_watches;
 mod swap;
+mod tenancy;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

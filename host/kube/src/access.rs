@@ -1,0 +1,132 @@
+//! The API server's authorizer, asked for a ServiceAccount, and the watches that tell when its answers change.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::Request;
+use operetta_core::{
+    event::Event,
+    grants::{Access, AccessReviewer, Grants, ReadVerb, ServiceAccount},
+    kind::GroupVersionKind,
+    status::{ApiError, ErrorKind},
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{sync::watch, task::JoinSet};
+
+use crate::{
+    discovery::{ApiResource, Discovery},
+    informer::{InformerState, Scope, Subscription},
+    registry::InformerRegistry,
+    wire::Wire,
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// Asks by SubjectAccessReviews, as the host.
+pub struct SubjectAccessReviews {
+    wire: Wire,
+}
+
+impl SubjectAccessReviews {
+    /// Asks over `wire`, whose identity must be allowed to create subjectaccessreviews.
+    pub fn new(wire: Wire) -> Self {
+        Self { wire }
+    }
+}
+
+#[derive(Deserialize)]
+struct Review {
+    #[serde(default)]
+    status: ReviewStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ReviewStatus {
+    allowed: bool,
+}
+
+#[async_trait]
+impl AccessReviewer for SubjectAccessReviews {
+    async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
+        let mut attributes = json!({
+            "verb": access.verb.as_str(), "group": access.group, "resource": access.resource, "version": "*",
+        });
+        for (name, value) in [("namespace", &access.namespace), ("name", &access.name)] {
+            if let Some(value) = value {
+                attributes[name] = json!(value);
+            }
+        }
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": subject.user(), "groups": subject.groups(), "resourceAttributes": attributes},
+        });
+        let request = Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(review.to_string().into_bytes())
+            .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+        let answer: Review = serde_json::from_str(&self.wire.send(request).await?)
+            .map_err(|error| ApiError::new(ErrorKind::Other, format!("the answer to an access review: {error}")))?;
+        Ok(answer.status.allowed)
+    }
+}
+
+/// What to ask before something is read from a cache of `resource`.
+pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<&str>, name: Option<&str>) -> Access {
+    Access {
+        verb,
+        group: resource.kind.group().to_owned(),
+        resource: resource.plural.clone(),
+        namespace: namespace.filter(|_| resource.namespaced).map(str::to_owned),
+        name: name.map(str::to_owned),
+    }
+}
+
+/// Tells `grants` of every change of a role or a binding, as long as it is held; and, while one of its watches fails,
+/// that it cannot.
+pub struct RightsWatch {
+    _subscriptions: Vec<Subscription>,
+    _health: JoinSet<()>,
+}
+
+impl RightsWatch {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// What the API server said when it was asked where these kinds are served.
+    pub async fn start(
+        grants: &Arc<Grants>,
+        discovery: &Discovery,
+        registry: &InformerRegistry,
+    ) -> Result<Self, ApiError> {
+        let mut subscriptions = Vec::new();
+        for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
+            let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
+            let informer = registry.informer(&resource, Scope { metadata_only: true, ..Scope::everything() });
+            let told = grants.clone();
+            let tell = move |event: &Event| {
+                if !matches!(event, Event::Added { initial: true, .. }) {
+                    told.changed(event.object().header.key.namespace.as_deref());
+                }
+            };
+            subscriptions.push(informer.subscribe(Arc::new(tell), None));
+        }
+        let mut health = JoinSet::new();
+        let states = subscriptions.iter().map(|subscription| subscription.informer().state()).collect();
+        health.spawn(follow(states, grants.clone()));
+        Ok(Self { _subscriptions: subscriptions, _health: health })
+    }
+}
+
+async fn follow(mut states: Vec<watch::Receiver<InformerState>>, grants: Arc<Grants>) {
+    loop {
+        let well = |state: &watch::Receiver<InformerState>| state.borrow().synced && state.borrow().error.is_none();
+        grants.set_told(states.iter().all(well));
+        let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
+        if futures::future::select_all(changes).await.0.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! Three namespaces with one object of each kind, six ServiceAccounts of the first one, and what each of them sees.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use http::Request;
+use kube::Client;
+use operetta_core::{
+    event::Event,
+    grants::{Grants, ServiceAccount},
+    handler::{EventHandler, Target},
+    kind::GroupVersionKind,
+    manifest::{Index, Mapping},
+    object::ObjectKey,
+    operation::{ListOptions, Operation, OperationAction, PatchBody, Read, Reply, Selection, WriteOptions},
+    ports::{EventNote, EventSink, EventType, ObjectApi},
+    raw::RawRequest,
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    access::{RightsWatch, SubjectAccessReviews},
+    discovery::Discovery,
+    informer::{Handler, Informer, Scope, Subscription},
+    object_api::{PluginApi, Watched},
+    recorder::EventRecorder,
+    registry::InformerRegistry,
+    view::View,
+    wire::{Identity, Wire},
+};
+use operetta_testkit::{ControlPlane, Kind as TestKind, TestNamespace, eventually};
+use serde_json::{Value, json};
+
+use crate::ways::{Cell, Kind, Question, Way, cells_of};
+
+/// ServiceAccounts of the first namespace, by what they begin with.
+pub const ACCOUNTS: [&str; 6] = ["none", "own", "two", "wide", "named", "writer"];
+
+/// The name of every namespaced object.
+const ONE: &str = "one";
+const INDEX: &str = "by-touch";
+
+/// A ClusterRole of the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rights {
+    ReadAll,
+    GetOnly,
+    ListOnly,
+    ListWatch,
+    Named,
+    Write,
+}
+
+impl Rights {
+    pub const ALL: [Self; 6] =
+        [Self::ReadAll, Self::GetOnly, Self::ListOnly, Self::ListWatch, Self::Named, Self::Write];
+
+    fn rules(self) -> Value {
+        let all = |verbs: &[&str]| {
+            json!([{"apiGroups": ["", "apps"], "resources": ["configmaps", "secrets", "deployments", "nodes"],
+                    "verbs": verbs}])
+        };
+        match self {
+            Self::ReadAll => all(&["get", "list", "watch"]),
+            Self::GetOnly => all(&["get"]),
+            Self::ListOnly => all(&["list"]),
+            Self::ListWatch => all(&["list", "watch"]),
+            Self::Named => {
+                json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [ONE], "verbs": ["get"]}])
+            }
+            Self::Write => json!([
+                {"apiGroups": ["apps"], "resources": ["deployments/status"], "verbs": ["patch"]},
+                {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+            ]),
+        }
+    }
+
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// What handlers were told last of a kind, by account, what they listen for, and namespace: a resourceVersion.
+type Told = Arc<Mutex<BTreeMap<(&'static str, Way, Kind, Option<String>), String>>>;
+
+pub struct Stage {
+    pub control_plane: &'static ControlPlane,
+    pub places: Vec<String>,
+    client: Client,
+    namespaces: Vec<TestNamespace<'static>>,
+    node: String,
+    apis: BTreeMap<&'static str, Arc<PluginApi>>,
+    recorders: BTreeMap<&'static str, Arc<EventRecorder>>,
+    bindings: BTreeSet<(&'static str, Option<String>, Rights)>,
+    told: Told,
+    touched: Mutex<BTreeMap<(Kind, Option<String>), String>>,
+    touches: Mutex<u64>,
+    _views: Vec<View>,
+    _references: Vec<Subscription>,
+    _rights: Option<RightsWatch>,
+}
+
+impl Stage {
+    pub async fn new(prefix: &str) -> Self {
+        Self::with(prefix, true).await
+    }
+
+    /// Nobody tells of changes of rights.
+    pub async fn untold(prefix: &str) -> Self {
+        Self::with(prefix, false).await
+    }
+
+    async fn with(prefix: &str, told_of_changes: bool) -> Self {
+        let control_plane = ControlPlane::shared().await;
+        let mut namespaces = Vec::new();
+        for place in ["home", "other", "third"] {
+            namespaces.push(control_plane.namespace(&format!("{prefix}-{place}")).await);
+        }
+        let places: Vec<String> = namespaces.iter().map(|namespace| namespace.name().to_owned()).collect();
+        let client = control_plane.client().await;
+        let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
+        let (discovery, registry) = (Discovery::new(wire.clone()), InformerRegistry::new(wire.clone()));
+        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
+        let rights = if told_of_changes {
+            Some(RightsWatch::start(&grants, &discovery, &registry).await.expect("a watch"))
+        } else {
+            None
+        };
+        let mut stage = Self {
+            control_plane,
+            node: format!("{prefix}-node"),
+            places,
+            client,
+            namespaces,
+            apis: BTreeMap::new(),
+            recorders: BTreeMap::new(),
+            bindings: BTreeSet::new(),
+            told: Told::default(),
+            touched: Mutex::default(),
+            touches: Mutex::default(),
+            _views: Vec::new(),
+            _references: Vec::new(),
+            _rights: rights,
+        };
+        stage.make_objects().await;
+        for (account, place, rights) in [
+            ("own", Some(0), Rights::ReadAll),
+            ("two", Some(0), Rights::ReadAll),
+            ("two", Some(1), Rights::ReadAll),
+            ("two", Some(2), Rights::GetOnly),
+            ("wide", None, Rights::ReadAll),
+            ("named", Some(0), Rights::Named),
+            ("named", Some(1), Rights::ListWatch),
+            ("named", Some(2), Rights::ListOnly),
+            ("writer", Some(0), Rights::Write),
+            ("writer", Some(1), Rights::Write),
+        ] {
+            let place = place.map(|at: usize| stage.places[at].clone());
+            stage.toggle(account, place, rights).await;
+        }
+        stage.open(&grants, &discovery, &registry).await;
+        stage
+    }
+
+    async fn make_objects(&self) {
+        let rbac = "rbac.authorization.k8s.io/v1";
+        for rights in Rights::ALL {
+            let role = json!({"metadata": {"name": self.role(rights)}, "rules": rights.rules()});
+            self.apply(rbac, "ClusterRole", &role);
+        }
+        self.apply("v1", "Node", &json!({"metadata": {"name": self.node}}));
+        let owner =
+            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": ONE, "uid": "an-owner", "controller": true}]);
+        let labels = json!({"app": ONE});
+        for namespace in &self.namespaces {
+            for kind in [Kind::ConfigMap, Kind::Secret] {
+                let object = json!({"metadata": {"name": ONE, "ownerReferences": owner}});
+                namespace.create_object(TestKind(kind.api_version(), kind.name()), object).await;
+            }
+            let deployment = json!({
+                "metadata": {"name": ONE, "ownerReferences": owner},
+                "spec": {"selector": {"matchLabels": labels}, "template": {
+                    "metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+            });
+            namespace.create_object(TestKind("apps/v1", "Deployment"), deployment).await;
+        }
+    }
+
+    fn apply(&self, api_version: &str, kind: &str, object: &Value) {
+        let mut object = object.clone();
+        (object["apiVersion"], object["kind"]) = (json!(api_version), json!(kind));
+        self.control_plane.apply(&object.to_string());
+    }
+
+    async fn open(&mut self, grants: &Arc<Grants>, discovery: &Arc<Discovery>, registry: &Arc<InformerRegistry>) {
+        let indexes = Kind::ALL.map(|kind| Index {
+            name: INDEX.to_owned(),
+            api_version: kind.api_version().to_owned(),
+            kind: kind.name().to_owned(),
+            path: Some(".metadata.name".to_owned()),
+            controller: None,
+        });
+        let mut informers: BTreeMap<Kind, Arc<Informer>> = BTreeMap::new();
+        for kind in Kind::ALL {
+            let resource = discovery.resolve(&gvk(kind)).await.expect("served");
+            informers.insert(kind, registry.informer(&resource, Scope::everything()));
+        }
+        for account in ACCOUNTS {
+            let subject = ServiceAccount { namespace: self.places[0].clone(), name: account.to_owned() };
+            let own = grants.of(subject);
+            let api = PluginApi::of_plugin(
+                self.client.clone(),
+                discovery.clone(),
+                registry.clone(),
+                own.clone(),
+                account.to_owned(),
+            );
+            let api = api.expect("an API");
+            let watched = informers.values().cloned().collect();
+            api.watch(Watched { informers: watched, indexes: indexes.to_vec() });
+            self.recorders.insert(account, EventRecorder::start(api.wire().clone(), account.to_owned()));
+            self.apis.insert(account, api);
+            for (kind, informer) in &informers {
+                let handler = self.note(account, Way::Event, *kind, |event| vec![event.object().header.key.clone()]);
+                self._views.push(View::open(informer, own.clone(), None, handler, None));
+            }
+            let target = Target::Mapped {
+                kind: gvk(Kind::ConfigMap),
+                cluster_scoped: false,
+                mapping: Mapping::Owner { all_owners: false },
+            };
+            let mapping = EventHandler { predicates: vec![], namespace: None, target };
+            let handler = self.note(account, Way::Mapping, Kind::Deployment, move |event| mapping.keys(event));
+            self._views.push(View::open(&informers[&Kind::Deployment], own, None, handler, None));
+        }
+        // The last to be told of an event: when these have seen it, whoever may see it has.
+        for (kind, informer) in &informers {
+            let handler = self.note("", Way::Event, *kind, |event| vec![event.object().header.key.clone()]);
+            self._references.push(informer.subscribe(handler, None));
+        }
+    }
+
+    fn note(
+        &self,
+        account: &'static str,
+        way: Way,
+        kind: Kind,
+        keys: impl Fn(&Event) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Handler {
+        let (told, node) = (self.told.clone(), self.node.clone());
+        Arc::new(move |event| {
+            let header = &event.object().header;
+            if header.key.name != ONE && header.key.name != node {
+                return;
+            }
+            for key in keys(event) {
+                lock(&told).insert((account, way, kind, key.namespace), header.resource_version.clone());
+            }
+        })
+    }
+
+    /// Gives or takes rights; says what it did.
+    pub async fn toggle(&mut self, account: &'static str, place: Option<String>, rights: Rights) -> String {
+        let entry = (account, place.clone(), rights);
+        let gives = !self.bindings.remove(&entry);
+        let (kind, name) = match place {
+            Some(_) => ("RoleBinding", format!("{account}-{}", rights.name())),
+            None => ("ClusterRoleBinding", format!("{}-{account}-{}", self.places[0], rights.name())),
+        };
+        let change = format!("{} {rights:?} for {account} in {place:?}", if gives { "give" } else { "take" });
+        let mut metadata = json!({"name": name});
+        if let Some(place) = &place {
+            metadata["namespace"] = json!(place);
+        }
+        if gives {
+            let binding = json!({
+                "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": self.role(rights)},
+                "subjects": [{"kind": "ServiceAccount", "namespace": self.places[0], "name": account}],
+            });
+            self.apply("rbac.authorization.k8s.io/v1", kind, &binding);
+            self.bindings.insert(entry);
+        } else {
+            let namespace = place.as_ref().map_or_else(Vec::new, |place| vec!["-n", place.as_str()]);
+            self.control_plane.kubectl(&[&["delete", kind, &name][..], &namespace].concat());
+        }
+        change
+    }
+
+    pub fn user(&self, account: &str) -> String {
+        format!("system:serviceaccount:{}:{account}", self.places[0])
+    }
+
+    /// The name of the object of a kind.
+    pub fn object(&self, kind: Kind) -> &str {
+        if kind.namespaced() { ONE } else { &self.node }
+    }
+
+    fn role(&self, rights: Rights) -> String {
+        format!("{}-{}", self.places[0], rights.name())
+    }
+
+    pub fn cells(&self) -> Vec<Cell> {
+        ACCOUNTS.into_iter().flat_map(|account| cells_of(account, &self.places)).collect()
+    }
+
+    /// Every question that the cells ask, and those about Events.
+    pub fn questions(&self, cells: &[Cell]) -> BTreeSet<Question> {
+        let asked = cells.iter().flat_map(|cell| cell.questions(self).into_iter().chain(cell.alternatives(self)));
+        let events = ACCOUNTS.iter().flat_map(|account| self.places.iter().map(|place| (*account, place)));
+        asked.chain(events.map(|(account, place)| Question::events(self, account, place))).collect()
+    }
+
+    /// What the API server answers to the same questions, as kubectl asks them.
+    pub async fn self_reviews(&self, cells: &[Cell]) -> BTreeMap<Question, bool> {
+        let mut answers = BTreeMap::new();
+        for question in self.questions(cells) {
+            let mut attributes = json!({"verb": question.verb, "group": question.group, "resource": question.resource});
+            let optional = [("namespace", &question.namespace), ("name", &question.name)];
+            optional.iter().for_each(|(name, value)| attributes[*name] = json!(value));
+            attributes["subresource"] = json!(question.subresource);
+            let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                                "spec": {"resourceAttributes": attributes}});
+            let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+                .header("content-type", "application/json")
+                .header("impersonate-user", &question.user)
+                .body(review.to_string().into_bytes());
+            let answer: Value = self.client.request(request.expect("a request")).await.expect("answered");
+            answers.insert(question, answer["status"]["allowed"] == true);
+        }
+        answers
+    }
+
+    /// Changes every object, and waits until its informer has told of it.
+    pub async fn touch_all(&self) {
+        let touch = {
+            let mut touches = lock(&self.touches);
+            *touches += 1;
+            json!({"metadata": {"annotations": {"touch": touches.to_string()}}})
+        };
+        for namespace in &self.namespaces {
+            for kind in [Kind::ConfigMap, Kind::Secret, Kind::Deployment] {
+                let made = namespace.patch(TestKind(kind.api_version(), kind.name()), ONE, touch.clone()).await;
+                self.touched(kind, Some(namespace.name().to_owned()), &made);
+            }
+        }
+        let request = Request::patch(format!("/api/v1/nodes/{}", self.node))
+            .header("content-type", "application/merge-patch+json")
+            .body(touch.to_string().into_bytes());
+        let made: Value = self.client.request(request.expect("a request")).await.expect("patched");
+        self.touched(Kind::Node, None, &made);
+        eventually("the informers", async || {
+            let behind = lock(&self.touched).iter().any(|((kind, place), version)| {
+                lock(&self.told).get(&("", Way::Event, *kind, place.clone())) != Some(version)
+            });
+            if behind { Err("behind".to_owned()) } else { Ok(()) }
+        })
+        .await;
+    }
+
+    fn touched(&self, kind: Kind, place: Option<String>, made: &Value) {
+        let version = made["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        lock(&self.touched).insert((kind, place), version);
+    }
+
+    /// Whether the account sees or does what the cell is about; Err when that cannot be told.
+    pub async fn look(&self, cell: &Cell) -> Result<bool, String> {
+        match cell.way {
+            Way::Event | Way::Mapping => {
+                let told = lock(&self.told).get(&(cell.account, cell.way, cell.kind, cell.place.clone())).cloned();
+                Ok(told.as_ref() == lock(&self.touched).get(&(cell.kind, cell.place.clone())))
+            }
+            Way::RawGet | Way::RawList => {
+                // A refusal of the cache is an error here, which the gate puts as the API server would; one of the API
+                // server is an answer.
+                match self.raw(cell).await {
+                    Ok((200, _)) => Ok(true),
+                    Ok((403, _)) => Ok(false),
+                    Err(error) if error.kind == ErrorKind::Forbidden => Ok(false),
+                    other => Err(format!("{other:?}")),
+                }
+            }
+            _ => match self.call(cell).await {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind == ErrorKind::Forbidden => Ok(false),
+                Err(error) if error.kind == ErrorKind::NotFound && cell.way == Way::CachedGetAbsent => Ok(true),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+
+    /// The namespaces of the stage that a list of all of them shows.
+    pub async fn shown(&self, cell: &Cell) -> Vec<String> {
+        let texts: Vec<String> = if cell.way == Way::RawList {
+            let list: Value = serde_json::from_str(&self.raw(cell).await.expect("answered").1).expect("a list");
+            list["items"].as_array().expect("items").iter().map(ToString::to_string).collect()
+        } else {
+            match self.call(cell).await {
+                Ok(Reply::Page(page)) => page.items.iter().map(|item| item.json().to_owned()).collect(),
+                other => panic!("a list answered {other:?}"),
+            }
+        };
+        let shown: BTreeSet<String> = texts
+            .iter()
+            .map(|text| serde_json::from_str::<Value>(text).expect("an object"))
+            .filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned))
+            .collect();
+        self.places.iter().filter(|place| shown.contains(*place)).cloned().collect()
+    }
+
+    async fn raw(&self, cell: &Cell) -> Result<(u16, String), ApiError> {
+        let root = if cell.kind.group().is_empty() { "api" } else { "apis" };
+        let place = cell.place.as_ref().map_or_else(String::new, |place| format!("namespaces/{place}/"));
+        let name = if cell.way == Way::RawGet { format!("/{}", self.object(cell.kind)) } else { String::new() };
+        let path = format!("/{root}/{}/{place}{}{name}", cell.kind.api_version(), cell.kind.plural());
+        let request = RawRequest { method: "GET".to_owned(), path, cached: true, ..RawRequest::default() };
+        let target = request.target()?;
+        let answer = self.apis[cell.account].raw(request, target).await?;
+        Ok((answer.status, answer.body))
+    }
+
+    async fn call(&self, cell: &Cell) -> Result<Reply, ApiError> {
+        let named = |name: &str| ObjectKey { namespace: cell.place.clone(), name: name.to_owned() };
+        let list = |read, selection| {
+            OperationAction::List(ListOptions {
+                namespace: cell.place.clone(),
+                labels: None,
+                fields: None,
+                selection,
+                limit: None,
+                continue_token: None,
+                read,
+                projection: vec![],
+            })
+        };
+        let one = self.object(cell.kind);
+        let action = match cell.way {
+            Way::CachedGet => OperationAction::Get { key: named(one), read: Read::Cached },
+            Way::CachedGetAbsent => OperationAction::Get { key: named("absent"), read: Read::Cached },
+            Way::LiveGet => OperationAction::Get { key: named(one), read: Read::Live },
+            Way::CachedList => list(Read::Cached, Selection::All),
+            Way::LiveList => list(Read::Live, Selection::All),
+            Way::ListByOwner => list(Read::Cached, Selection::ByOwner("an-owner".to_owned())),
+            Way::ListByIndex => {
+                list(Read::Cached, Selection::ByIndex { name: INDEX.to_owned(), value: one.to_owned() })
+            }
+            Way::Status => OperationAction::Patch {
+                key: named(one),
+                subresource: Some("status".to_owned()),
+                body: PatchBody::Merge("{}".to_owned()),
+                force: false,
+                options: WriteOptions::default(),
+            },
+            Way::RawGet | Way::RawList | Way::Event | Way::Mapping => unreachable!("not a call"),
+        };
+        self.apis[cell.account].call(Operation { kind: gvk(cell.kind), action }).await
+    }
+
+    /// Lets an account's recorder write an Event about the ConfigMap of a namespace.
+    pub fn emit(&self, account: &str, place: &str) {
+        self.recorders[account].emit(EventNote {
+            regarding: gvk(Kind::ConfigMap),
+            key: ObjectKey::namespaced(place, ONE),
+            uid: None,
+            event_type: EventType::Normal,
+            reason: format!("From{account}"),
+            action: String::new(),
+            note: "a test".to_owned(),
+        });
+    }
+
+    pub async fn event_count(&self, account: &str, place: &str) -> usize {
+        let namespace = self.namespaces.iter().find(|namespace| namespace.name() == place).expect("a namespace");
+        let events = namespace.list(operetta_testkit::kinds::EVENT).await;
+        events.iter().filter(|event| event["reason"] == format!("From{account}")).count()
+    }
+}
+
+fn gvk(kind: Kind) -> GroupVersionKind {
+    GroupVersionKind::new(kind.api_version(), kind.name())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,185 @@
+//! Consents and rights: what a plugin must be given before it runs, what it then sees, and what becomes of it when
+//! something is taken away. Every refusal prints the command that ends it, and the tests run that command.
+
+use std::{process::Command, time::Duration};
+
+use operetta_testkit::{DropIn, Kind, TestNamespace, guest, kinds, throughout, within};
+use serde_json::json;
+
+use crate::{Stage, create_touchable, until_touched};
+
+const SERVICE_ACCOUNT: Kind = Kind("v1", "ServiceAccount");
+/// Rights that were revoked are gone after this.
+const IN_EFFECT: Duration = Duration::from_secs(5);
+
+/// Runs the command that a message ends with, as an administrator would.
+fn run_what_it_says(namespace: &TestNamespace<'_>, message: &str) {
+    let command = message.find("kubectl ").map(|at| &message[at..]).expect("a command");
+    let control_plane = namespace.control_plane();
+    let mut shell = Command::new("bash");
+    let kubectl = control_plane.kubectl_path();
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let paths = [kubectl.parent().expect("a folder").to_owned()].into_iter().chain(std::env::split_paths(&inherited));
+    shell.env("PATH", std::env::join_paths(paths).expect("paths")).env("KUBECONFIG", control_plane.kubeconfig());
+    let output = shell.args(["-ec", command]).output().expect("bash runs");
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn touch(account: &str) -> DropIn {
+    DropIn::new("touch", guest("fixture-touch-v1")).service_account(account)
+}
+
+#[tokio::test]
+async fn a_namespace_that_takes_no_part_gets_an_event_that_says_what_to_ask_for() {
+    let stage = Stage::new("opt-in").await;
+    let name = stage.namespace.name().to_owned();
+    stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins-"]);
+    // Until the host has seen it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    create_touchable(&stage.namespace, "target").await;
+    stage.namespace.drop_in(&touch("plugin")).await;
+    let message = stage.namespace.until_event(kinds::CONFIG_MAP, "touch", "NamespaceNotEnabled").await;
+    assert_eq!(stage.namespace.get(kinds::PLUGIN, "touch").await, None, "no Plugin is made for it");
+    // A Plugin made by hand does not get further.
+    let spec = json!({"source": {"configMap": {"name": "touch"}}, "serviceAccountName": "plugin"});
+    stage.namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": "by-hand"}, "spec": spec})).await;
+    stage.namespace.until_degraded("by-hand", "NamespaceNotEnabled", &["kubectl label namespace"]).await;
+    stage.namespace.delete(kinds::PLUGIN, "by-hand").await;
+
+    run_what_it_says(&stage.namespace, &message);
+    until_touched(&stage.namespace, "target", "v1").await;
+
+    // Taken back, everything in it stops.
+    stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins-"]);
+    stage.namespace.until_degraded("touch", "NamespaceNotEnabled", &[&name]).await;
+    create_touchable(&stage.namespace, "later").await;
+    throughout(Duration::from_secs(2), "nothing is touched", async || {
+        let later = stage.namespace.get(kinds::CONFIG_MAP, "later").await.ok_or("gone")?;
+        if later["data"]["touched"].is_null() { Ok(()) } else { Err(later.to_string()) }
+    })
+    .await;
+    stage.others_go_on().await;
+    stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins=enabled"]);
+    until_touched(&stage.namespace, "later", "v1").await;
+}
+
+#[tokio::test]
+async fn a_plugin_acts_as_a_service_account_of_its_own_that_consents() {
+    let stage = Stage::new("consent").await;
+    create_touchable(&stage.namespace, "target").await;
+    for account in ["default", "no-such-account"] {
+        let mut plugin = touch(account).object();
+        plugin["metadata"]["name"] = json!(format!("as-{account}"));
+        stage.namespace.create_object(kinds::CONFIG_MAP, plugin).await;
+    }
+    stage.namespace.until_degraded("as-default", "ServiceAccountRequired", &["default", "allow-plugins"]).await;
+    let missing =
+        stage.namespace.until_degraded("as-no-such-account", "ServiceAccountNotFound", &["no-such-account"]).await;
+    run_what_it_says(&stage.namespace, &missing);
+    stage.namespace.until_degraded("as-no-such-account", "Forbidden", &["may not list and watch configmaps"]).await;
+
+    let account = json!({"metadata": {"name": "silent", "annotations": {"operetta.dev/allow-plugins": "another"}}});
+    stage.namespace.create_object(SERVICE_ACCOUNT, account).await;
+    stage.namespace.drop_in(&touch("silent")).await;
+    let message = stage.namespace.until_degraded("touch", "ConsentMissing", &["another,touch"]).await;
+    run_what_it_says(&stage.namespace, &message);
+    let message =
+        stage.namespace.until_degraded("touch", "Forbidden", &["--verb=get,list,watch", "kubectl create role"]).await;
+    run_what_it_says(&stage.namespace, &message);
+    // It is woken now; what it then does is the API server's to refuse.
+    let user = format!("system:serviceaccount:{}:silent", stage.namespace.name());
+    stage.namespace.until_degraded("touch", "ReconcileFailing", &[&user, "cannot update resource"]).await;
+    stage.namespace.allow_all("silent").await;
+    until_touched(&stage.namespace, "target", "v1").await;
+    stage.namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn another_namespace_s_service_account_cannot_be_named() {
+    let (stage, victim) = (Stage::new("names").await, Stage::new("victim").await);
+    let theirs = victim.namespace.name();
+    for (at, account) in
+        [format!("{theirs}:plugin"), format!("../{theirs}/plugin"), format!("{theirs}/plugin")].into_iter().enumerate()
+    {
+        let mut plugin = touch(&account).object();
+        plugin["metadata"]["name"] = json!(format!("touch-{at}"));
+        stage.namespace.create_object(kinds::CONFIG_MAP, plugin).await;
+        let message = stage.namespace.until_event(kinds::CONFIG_MAP, &format!("touch-{at}"), "InvalidPlugin").await;
+        assert!(message.contains("spec.serviceAccountName"), "{message}");
+    }
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn a_right_that_is_revoked_ends_what_the_plugin_sees_and_its_status_says_so() {
+    let stage = Stage::new("revoked").await;
+    stage.namespace.drop_in(&touch("plugin")).await;
+    create_touchable(&stage.namespace, "before").await;
+    until_touched(&stage.namespace, "before", "v1").await;
+    stage.namespace.kubectl(&["delete", "rolebinding", "plugin-may-do-all"]);
+    within(IN_EFFECT, "the status", async || match stage.namespace.plugin_condition("touch", "Degraded").await {
+        Some(now) if now.status == "True" && now.reason == "Forbidden" => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    create_touchable(&stage.namespace, "meanwhile").await;
+    throughout(Duration::from_secs(2), "it is not reconciled", async || {
+        let lines = stage.host.logs(stage.namespace.name(), "touch");
+        if lines.iter().any(|line| format!("{line:?}").contains("meanwhile")) {
+            Err(format!("{lines:?}"))
+        } else {
+            Ok(())
+        }
+    })
+    .await;
+    stage.others_go_on().await;
+    stage.namespace.allow_all("plugin").await;
+    until_touched(&stage.namespace, "meanwhile", "v1").await;
+    stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
+}
+
+#[tokio::test]
+async fn when_consent_goes_a_reconcile_in_flight_reaches_nothing_any_more() {
+    let stage = Stage::new("in-flight").await;
+    create_touchable(&stage.namespace, "target").await;
+    let flood = DropIn::new("flood", guest("fixture-misbehave")).config(json!({"do": "call-flood"}));
+    stage.namespace.drop_in(&flood).await;
+    let user = format!("system:serviceaccount:{}:plugin", stage.namespace.name());
+    let reads = || {
+        let audit = stage.namespace.control_plane().audit();
+        audit.done("get", "configmaps").filter(|event| event.impersonated_user.username == user).count()
+    };
+    within(Duration::from_secs(60), "it reads", async || if reads() > 100 { Ok(()) } else { Err(String::new()) }).await;
+    stage.namespace.kubectl(&["annotate", "serviceaccount", "plugin", "operetta.dev/allow-plugins-"]);
+    stage.namespace.until_degraded("flood", "ConsentMissing", &["does not consent"]).await;
+    let then = reads();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(reads() <= then + 1, "{} reads after consent was gone", reads() - then);
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn rights_in_one_namespace_are_a_view_of_that_one() {
+    let (stage, other) = (Stage::new("view").await, Stage::new("not-in-view").await);
+    for namespace in [&stage.namespace, &other.namespace] {
+        create_touchable(namespace, "everywhere").await;
+    }
+    // One that watches all namespaces.
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": [
+        {"name": "c", "for": {"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "operetta-fixture=true"}}]});
+    let guest = operetta_testkit::wat_guest::Guest::default()
+        .manifest(&manifest.to_string())
+        .reconcile("(call $retry (i32.const 64) (i32.const 2))");
+    stage.namespace.drop_in(&DropIn::new("wide", guest.build())).await;
+    let message = stage.namespace.until_condition("wide", "Ready", "True", "Running").await;
+    assert!(message.contains(&format!("in these namespaces only: {}", stage.namespace.name())), "{message}");
+    stage
+        .namespace
+        .until(kinds::PLUGIN, "wide", |plugin| match &plugin["status"]["controllers"][0]["failing"] {
+            failing if *failing == 1 => Ok(()),
+            failing => Err(format!("{failing} keys fail, not 1")),
+        })
+        .await;
+    other.namespace.delete(kinds::CONFIG_MAP, "everywhere").await;
+}
