@@ -1,11 +1,12 @@
 //! What a controller host is, without Kubernetes clients, sandboxes or sockets.
 //!
-//! Kinds, objects and keys; events, predicates and the handlers that turn them into keys; the workqueue; the gate that
-//! every guest call passes; the traits at which `operetta-kube` and `operetta-wasm` plug in. Nothing here does I/O, so
-//! everything here is tested with paused time.
+//! Kinds, objects and keys; events, predicates and the handlers that turn them into keys; the workqueue; the fair
+//! scheduler of guests; the gate that every guest call passes; the traits at which `operetta-kube` and `operetta-wasm`
+//! plug in. Nothing here does I/O, so everything here is tested with paused time.
 
 pub mod controller;
 pub mod event;
+pub mod fair;
 pub mod gate;
 pub mod grants;
 pub mod handler;

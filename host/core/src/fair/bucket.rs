@@ -1,0 +1,111 @@
+//! A token bucket of processor time: exact, with the time passed in.
+
+/// Processor time that a full bucket holds, in nanoseconds: what may be used at once after a rest.
+pub const BURST: u64 = 100_000_000;
+
+/// Tokens for one nanosecond of processor time: limits count in millionths of a processor.
+const UNIT: i64 = 1_000_000;
+
+/// The tokens of a full bucket.
+const FULL: i64 = BURST as i64 * UNIT;
+
+/// The lowest limit, in millionths of a processor. One of zero would keep a reconcile in flight for ever.
+const LOWEST: i64 = 1_000;
+
+/// The highest limit, in millionths of a processor.
+const HIGHEST: i64 = 1_000_000_000;
+
+/// Processor time that grows with time, up to [`BURST`]. A poll is paid when it is over, so the bucket may be in debt.
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    /// Tokens that grow in a nanosecond: the limit in millionths of a processor.
+    rate: i64,
+    /// At most [`FULL`]. The bucket is open while this is above zero.
+    tokens: i64,
+    /// The time up to which tokens have grown, in nanoseconds.
+    at: u64,
+}
+
+impl Bucket {
+    /// A full bucket; `limit` in processor seconds for each second, at least a thousandth.
+    pub fn new(limit: f64, now: u64) -> Self {
+        Self { rate: rate(limit), tokens: FULL, at: now }
+    }
+
+    /// Another limit; what is left and what is owed stays.
+    pub fn set_limit(&mut self, limit: f64, now: u64) {
+        self.refill(now);
+        self.rate = rate(limit);
+    }
+
+    /// Pays for `polled` nanoseconds.
+    pub fn charge(&mut self, polled: u64, now: u64) {
+        self.refill(now);
+        let polled = i64::try_from(polled).unwrap_or(i64::MAX);
+        self.tokens = self.tokens.saturating_sub(polled.saturating_mul(UNIT));
+    }
+
+    /// When the bucket opens, in nanoseconds; None if it is open.
+    pub fn opens_at(&mut self, now: u64) -> Option<u64> {
+        self.refill(now);
+        let missing = 1_i64.saturating_sub(self.tokens).try_into().unwrap_or(0_u64);
+        (missing > 0).then(|| self.at.saturating_add(missing.div_ceil(self.rate.unsigned_abs())))
+    }
+
+    fn refill(&mut self, now: u64) {
+        let elapsed = i64::try_from(now.saturating_sub(self.at)).unwrap_or(i64::MAX);
+        self.tokens = self.tokens.saturating_add(elapsed.saturating_mul(self.rate)).min(FULL);
+        self.at = self.at.max(now);
+    }
+}
+
+/// A float cast saturates, and makes zero of what is no number.
+fn rate(limit: f64) -> i64 {
+    ((limit * UNIT as f64).round() as i64).clamp(LOWEST, HIGHEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_bucket_closes_when_its_burst_is_used_and_opens_when_the_debt_is_paid() {
+        let mut bucket = Bucket::new(0.25, 0);
+        bucket.charge(99 * MS, 0);
+        assert_eq!(bucket.opens_at(0), None);
+        bucket.charge(2 * MS, 0);
+        assert_eq!(bucket.opens_at(0), Some(4 * MS + 1), "1 ms is owed, a quarter grows");
+        assert_eq!(bucket.opens_at(4 * MS), Some(4 * MS + 1));
+        assert_eq!(bucket.opens_at(4 * MS + 1), None);
+    }
+
+    #[test]
+    fn a_bucket_never_holds_more_than_its_burst() {
+        let mut bucket = Bucket::new(64.0, 0);
+        bucket.charge(BURST, u64::MAX / 2);
+        assert!(bucket.opens_at(u64::MAX / 2).is_some());
+    }
+
+    #[test]
+    fn no_limit_and_no_time_stops_a_bucket_for_ever_or_overflows_it() {
+        for limit in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY, f64::MIN_POSITIVE] {
+            let mut bucket = Bucket::new(limit, 0);
+            bucket.charge(BURST + MS, 0);
+            assert_eq!(bucket.opens_at(0), Some(1000 * MS + 1), "{limit} counts as a thousandth");
+        }
+        let mut bucket = Bucket::new(f64::INFINITY, 0);
+        bucket.charge(u64::MAX, 5);
+        bucket.charge(u64::MAX, 3);
+        assert!(bucket.opens_at(0).is_some_and(|at| at > 5));
+    }
+
+    #[test]
+    fn another_limit_keeps_what_is_owed() {
+        let mut bucket = Bucket::new(1.0, 0);
+        bucket.charge(BURST + 10 * MS, 0);
+        bucket.set_limit(0.5, 4 * MS);
+        assert_eq!(bucket.opens_at(4 * MS), Some(16 * MS + 1));
+    }
+}

@@ -1,0 +1,401 @@
+//! The pure state against a naive model, on random operations.
+//!
+//! The model keeps plain lists, and sorts and scans them. After every operation these must hold:
+//!
+//! - both give the slots to the same tickets in the same order: by virtual time of the group, of the account, then
+//!   first in first out;
+//! - no more slots are given than there are, and none is free while someone may have it;
+//! - the next time at which something has to happen is the same;
+//! - polled time, polls, waits and throttling are counted alike.
+//!
+//! At the end nothing more is asked for, and time passes: everyone who waits gets a slot, and all slots are free.
+//!
+//! A failing run prints its seed; `OPERETTA_SEED` repeats it.
+
+use std::time::Duration;
+
+use rand::{
+    Rng, SeedableRng,
+    rngs::StdRng,
+    seq::{IndexedMutRandom, IndexedRandom},
+};
+
+use super::{Share, bucket::Bucket, state::State};
+
+type Ticket = u64;
+
+/// A group or an account.
+struct Contender {
+    weight: u64,
+    virtual_time: u128,
+    bucket: Option<Bucket>,
+    /// Whether it was in its line at the last look.
+    ready: bool,
+    polled: u64,
+    polls: u64,
+    wait: u64,
+}
+
+impl Contender {
+    fn new(share: &Share, floor: u128, now: u64) -> Self {
+        let bucket = share.cpu_limit.map(|limit| Bucket::new(limit, now));
+        let weight = share.weight.into();
+        Self { weight, virtual_time: floor, bucket, ready: false, polled: 0, polls: 0, wait: 0 }
+    }
+
+    fn set_share(&mut self, share: &Share, now: u64) {
+        self.weight = share.weight.into();
+        match (&mut self.bucket, share.cpu_limit) {
+            (Some(bucket), Some(limit)) => bucket.set_limit(limit, now),
+            (bucket, None) => *bucket = None,
+            (bucket, Some(limit)) => *bucket = Some(Bucket::new(limit, now)),
+        }
+    }
+
+    fn closed(&mut self, now: u64) -> Option<u64> {
+        self.bucket.as_mut().and_then(|bucket| bucket.opens_at(now))
+    }
+
+    fn charge(&mut self, polled: u64, now: u64) {
+        self.polled += polled;
+        self.polls += 1;
+        self.virtual_time += u128::from(polled.max(1) * 10_000 / self.weight);
+        if let Some(bucket) = &mut self.bucket {
+            bucket.charge(polled, now);
+        }
+    }
+
+    /// Whoever comes into its line has saved at most the credit.
+    fn enter(&mut self, ready: bool, floor: u128, credit: u128) {
+        if ready && !self.ready {
+            self.virtual_time = self.virtual_time.max(floor.saturating_sub(credit));
+        }
+        self.ready = ready;
+    }
+}
+
+struct Account {
+    /// The state's name for it.
+    id: usize,
+    group: usize,
+    contender: Contender,
+    waiting: Vec<(Ticket, u64)>,
+}
+
+struct Group {
+    id: usize,
+    contender: Contender,
+    floor: u128,
+}
+
+struct Model {
+    free: usize,
+    credit: u128,
+    floor: u128,
+    groups: Vec<Group>,
+    accounts: Vec<Account>,
+}
+
+impl Model {
+    /// Who is in line now: account and group open, and somebody waits.
+    fn look(&mut self, now: u64) {
+        let mut waits = vec![false; self.groups.len()];
+        for account in &mut self.accounts {
+            let ready = !account.waiting.is_empty() && account.contender.closed(now).is_none();
+            account.contender.enter(ready, self.groups[account.group].floor, self.credit);
+            waits[account.group] |= ready;
+        }
+        for (group, waits) in self.groups.iter_mut().zip(waits) {
+            let ready = waits && group.contender.closed(now).is_none();
+            group.contender.enter(ready, self.floor, self.credit);
+        }
+    }
+
+    fn pick(&mut self, at: usize) {
+        let account = &mut self.accounts[at];
+        let group = &mut self.groups[account.group];
+        if !account.contender.ready {
+            account.contender.enter(true, group.floor, self.credit);
+        }
+        if !group.contender.ready {
+            group.contender.enter(true, self.floor, self.credit);
+        }
+        group.floor = group.floor.max(account.contender.virtual_time);
+        self.floor = self.floor.max(group.contender.virtual_time);
+        self.free -= 1;
+    }
+
+    /// Who is next.
+    fn first(&self) -> Option<usize> {
+        let groups = self.groups.iter().enumerate().filter(|(_, group)| group.contender.ready);
+        let (group, _) = groups.min_by_key(|(_, group)| (group.contender.virtual_time, group.id))?;
+        let accounts = self.accounts.iter().enumerate();
+        let accounts = accounts.filter(|(_, account)| account.group == group && account.contender.ready);
+        accounts.min_by_key(|(_, account)| (account.contender.virtual_time, account.id)).map(|(at, _)| at)
+    }
+
+    fn dispatch(&mut self, now: u64) -> Vec<Ticket> {
+        self.look(now);
+        let mut given = Vec::new();
+        while let Some(at) = self.first().filter(|_| self.free > 0) {
+            self.pick(at);
+            let (ticket, since) = self.accounts[at].waiting.remove(0);
+            self.accounts[at].contender.wait += now - since;
+            let group = self.accounts[at].group;
+            self.groups[group].contender.wait += now - since;
+            given.push(ticket);
+            self.look(now);
+        }
+        given
+    }
+
+    /// Whether one who asks now gets a slot at once.
+    fn at_once(&mut self, at: usize, now: u64) -> bool {
+        self.look(now);
+        let open = self.accounts[at].contender.closed(now).is_none();
+        let group = self.accounts[at].group;
+        let open = open && self.groups[group].contender.closed(now).is_none();
+        let at_once = self.free > 0 && self.first().is_none() && open;
+        if at_once {
+            self.pick(at);
+            self.look(now);
+        }
+        at_once
+    }
+
+    fn next_due(&mut self, now: u64) -> Option<u64> {
+        let mut due: Vec<u64> = Vec::new();
+        let mut waits = vec![false; self.groups.len()];
+        for account in self.accounts.iter_mut().filter(|account| !account.waiting.is_empty()) {
+            match account.contender.closed(now) {
+                Some(at) => due.push(at),
+                None => waits[account.group] = true,
+            }
+        }
+        let groups = self.groups.iter_mut().zip(waits).filter(|(_, waits)| *waits);
+        due.extend(groups.filter_map(|(group, _)| group.contender.closed(now)));
+        due.into_iter().min()
+    }
+}
+
+/// Both, and who has what.
+struct Run {
+    random: StdRng,
+    state: State<Ticket>,
+    model: Model,
+    now: u64,
+    /// Account and ticket of those who wait, by the model.
+    waiting: Vec<(usize, Ticket)>,
+    granted: Vec<(usize, Ticket)>,
+    /// The accounts of those who are being polled.
+    polling: Vec<usize>,
+    next_ticket: Ticket,
+}
+
+impl Run {
+    fn share(&mut self) -> Share {
+        let weight = *[1, 50, 100, 100, 300, 10_000].choose(&mut self.random).expect("some");
+        let cpu_limit = self.random.random_bool(0.3).then(|| self.random.random_range(0.001..2.0));
+        Share { weight, cpu_limit, concurrency: None }
+    }
+
+    /// Moves those who were given a slot; `woken` are the state's, `given` the model's.
+    fn given(&mut self, woken: &[Ticket], given: &[Ticket]) {
+        assert_eq!(woken, given);
+        for ticket in given {
+            let at = self.waiting.iter().position(|(_, of)| of == ticket).expect("it waited");
+            self.granted.push(self.waiting.remove(at));
+        }
+    }
+
+    fn want(&mut self, at: usize) {
+        let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
+        let has = self.state.want(id, || ticket, self.now, &mut woken);
+        // Throttled ones whose time has come are before it.
+        if self.model.at_once(at, self.now) {
+            assert_eq!((has, woken.len()), (None, 0));
+            self.polling.push(at);
+            return;
+        }
+        self.next_ticket += 1;
+        self.model.accounts[at].waiting.push((ticket, self.now));
+        self.waiting.push((at, ticket));
+        let given = self.model.dispatch(self.now);
+        self.given(&woken, &given);
+        match has {
+            Some(has) => assert!(has == ticket && !given.contains(&ticket)),
+            None => {
+                assert_eq!(self.granted.pop_if(|(_, of)| *of == ticket), Some((at, ticket)));
+                self.polling.push(at);
+            }
+        }
+    }
+
+    fn done(&mut self, at: usize, again: bool) {
+        let polled = self.random.random_range(0..3_000_000);
+        let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
+        let waits = self.state.done(id, polled, again.then_some(ticket), self.now, &mut woken);
+        assert_eq!(waits, again.then_some(ticket));
+        let model = &mut self.model;
+        model.accounts[at].contender.charge(polled, self.now);
+        let group = model.accounts[at].group;
+        model.groups[group].contender.charge(polled, self.now);
+        model.free += 1;
+        if again {
+            self.next_ticket += 1;
+            model.accounts[at].waiting.push((ticket, self.now));
+            self.waiting.push((at, ticket));
+        }
+        let given = self.model.dispatch(self.now);
+        self.given(&woken, &given);
+    }
+
+    fn cancel(&mut self, at: usize, ticket: Ticket, has_slot: bool) {
+        let mut woken = Vec::new();
+        let dropped = self.state.cancel(self.model.accounts[at].id, ticket, self.now, &mut woken);
+        assert_eq!(dropped, (!has_slot).then_some(ticket));
+        self.model.accounts[at].waiting.retain(|(of, _)| *of != ticket);
+        self.model.free += usize::from(has_slot);
+        let given = self.model.dispatch(self.now);
+        self.given(&woken, &given);
+    }
+
+    fn set_share(&mut self) {
+        let (share, mut woken) = (self.share(), Vec::new());
+        if self.random.random_bool(0.7) {
+            let account = self.model.accounts.choose_mut(&mut self.random).expect("some");
+            account.contender.set_share(&share, self.now);
+            self.state.set_share(account.id, &share, self.now, &mut woken);
+        } else {
+            let group = self.model.groups.choose_mut(&mut self.random).expect("some");
+            group.contender.set_share(&share, self.now);
+            self.state.set_group_share(group.id, &share, self.now, &mut woken);
+        }
+        let given = self.model.dispatch(self.now);
+        self.given(&woken, &given);
+    }
+
+    fn pass(&mut self, time: u64) {
+        let mut woken = Vec::new();
+        self.now += time;
+        self.state.dispatch(self.now, &mut woken);
+        let given = self.model.dispatch(self.now);
+        self.given(&woken, &given);
+    }
+
+    fn compare(&mut self) {
+        let (free, waiting, ..) = self.state.counts();
+        assert_eq!((free, waiting), (self.model.free, self.waiting.len()));
+        assert!(free == 0 || self.model.first().is_none(), "a slot is free for someone");
+        assert_eq!(self.state.next_due(), self.model.next_due(self.now));
+    }
+
+    fn compare_usage(&self) {
+        let time = Duration::from_nanos;
+        for account in &self.model.accounts {
+            let (usage, of) = (self.state.usage(account.id, self.now), &account.contender);
+            assert_eq!((usage.polled, usage.polls, usage.wait), (time(of.polled), of.polls, time(of.wait)));
+        }
+        for group in &self.model.groups {
+            let (usage, of) = (self.state.group_usage(group.id, self.now), &group.contender);
+            assert_eq!((usage.polled, usage.polls, usage.wait), (time(of.polled), of.polls, time(of.wait)));
+        }
+    }
+
+    fn step(&mut self) {
+        let account = self.random.random_range(0..self.model.accounts.len());
+        match self.random.random_range(0..100) {
+            0..35 => self.want(account),
+            35..70 if !self.polling.is_empty() => {
+                let at = self.random.random_range(0..self.polling.len());
+                let at = self.polling.swap_remove(at);
+                let again = self.random.random_bool(0.6);
+                self.done(at, again);
+            }
+            70..80 if !self.granted.is_empty() => self.take(),
+            80..84 if !self.waiting.is_empty() => {
+                let at = self.random.random_range(0..self.waiting.len());
+                let (at, ticket) = self.waiting.remove(at);
+                self.cancel(at, ticket, false);
+            }
+            84..86 if !self.granted.is_empty() => {
+                let at = self.random.random_range(0..self.granted.len());
+                let (at, ticket) = self.granted.remove(at);
+                self.cancel(at, ticket, true);
+            }
+            86..88 => self.set_share(),
+            _ => {
+                let time = self.random.random_range(0..5_000_000);
+                self.pass(time);
+            }
+        }
+        while !self.granted.is_empty() && self.random.random_bool(0.8) {
+            self.take();
+        }
+    }
+
+    fn take(&mut self) {
+        let at = self.random.random_range(0..self.granted.len());
+        let (at, ticket) = self.granted.remove(at);
+        assert!(self.state.take(self.model.accounts[at].id, ticket));
+        if let Some((at, ticket)) = self.waiting.first() {
+            assert!(!self.state.take(self.model.accounts[*at].id, *ticket), "it still waits");
+        }
+        self.polling.push(at);
+    }
+}
+
+fn run(seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let slots = random.random_range(1..6);
+    let state = State::new(slots);
+    let credit = 5_000_000 * 100 * slots as u128;
+    let model = Model { free: slots, credit, floor: 0, groups: Vec::new(), accounts: Vec::new() };
+    let (waiting, granted, polling) = (Vec::new(), Vec::new(), Vec::new());
+    let mut run = Run { random, state, model, now: 0, waiting, granted, polling, next_ticket: 0 };
+    for group in 0..run.random.random_range(1..5) {
+        let share = run.share();
+        let id = run.state.add_group(&share, 0);
+        run.model.groups.push(Group { id, contender: Contender::new(&share, 0, 0), floor: 0 });
+        for _ in 0..run.random.random_range(1..5) {
+            let share = run.share();
+            let id = run.state.add_account(id, &share, 0);
+            let contender = Contender::new(&share, 0, 0);
+            run.model.accounts.push(Account { id, group, contender, waiting: Vec::new() });
+        }
+    }
+    for _ in 0..2000 {
+        run.step();
+        run.compare();
+    }
+    run.compare_usage();
+    while !(run.waiting.is_empty() && run.granted.is_empty() && run.polling.is_empty()) {
+        while !run.granted.is_empty() {
+            run.take();
+        }
+        while let Some(at) = run.polling.pop() {
+            run.done(at, false);
+        }
+        if run.granted.is_empty() && !run.waiting.is_empty() {
+            let due = run.state.next_due().expect("those who are not served wait for a time");
+            run.pass(due.saturating_sub(run.now));
+        }
+        run.compare();
+    }
+    run.compare_usage();
+    assert_eq!((run.state.counts().0, run.state.next_due()), (slots, None));
+    run.model.accounts.iter().for_each(|account| run.state.remove_account(account.id));
+    run.model.groups.iter().for_each(|group| run.state.remove_group(group.id));
+    assert_eq!(run.state.counts(), (slots, 0, 0, 0));
+}
+
+#[test]
+fn random_operations_give_the_slots_to_the_same_as_a_naive_model_and_forget_nobody() {
+    let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
+    let (first, runs) = seed.map_or((rand::random(), 100), |seed| (seed, 1));
+    for at in 0..runs {
+        let seed = u64::wrapping_add(first, at);
+        println!("OPERETTA_SEED={seed}");
+        run(seed);
+    }
+}

@@ -1,0 +1,45 @@
+//! What an account or a group may use, and what it has used.
+
+use std::time::Duration;
+
+/// What an account or a group may use. The default is a weight of 100 and no limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// Its part of the processor time compared with its siblings, when that is short: 1 to 10000, as cgroup's
+    /// `cpu.weight`. Other numbers count as the nearest of these.
+    pub weight: u32,
+    /// Processor seconds for each second, at least 0.001 and with a burst of 100 ms; None: no limit.
+    pub cpu_limit: Option<f64>,
+    /// Reconciles in flight at the same time; 0 lets none begin; None: no limit.
+    pub concurrency: Option<u32>,
+}
+
+impl Share {
+    /// The weight of those who do not say.
+    pub const DEFAULT_WEIGHT: u32 = 100;
+    /// The highest weight.
+    pub const MAX_WEIGHT: u32 = 10_000;
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { weight: Self::DEFAULT_WEIGHT, cpu_limit: None, concurrency: None }
+    }
+}
+
+/// What an account or a group has used since it was made: all numbers only rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time spent polling, to the nanosecond.
+    pub polled: Duration,
+    /// Polls that are over.
+    pub polls: u64,
+    /// How often a `cpu_limit` began to hold back someone who waited for a slot.
+    pub throttled: u64,
+    /// How long it held back, up to now.
+    pub throttled_time: Duration,
+    /// Time between wanting a slot and getting it, of all polls together; throttling included.
+    pub wait: Duration,
+    /// The longest such time.
+    pub wait_max: Duration,
+}

@@ -1,0 +1,193 @@
+//! Many guests at once, at random and on many threads: nobody is forgotten and no slot is lost.
+//!
+//! A failing random run prints its seed; `OPERETTA_SEED` repeats it.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    task::Poll,
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::time::sleep;
+
+use super::{
+    tests::{Fake, MS, SECOND, counts, host, spin},
+    *,
+};
+
+/// Invariants: every future that is not dropped ends, whatever the others do and whatever happens to the shares; then
+/// all slots are free and nobody waits.
+#[tokio::test(start_paused = true)]
+async fn random_guests_drops_panics_and_shares_lose_no_wake_up() {
+    let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
+    let seed: u64 = seed.unwrap_or_else(rand::random);
+    println!("OPERETTA_SEED={seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    for _ in 0..20 {
+        let slots = random.random_range(1..4);
+        let (scheduler, clock) = host(slots);
+        let accounts: Vec<_> = (0..6)
+            .map(|at| scheduler.group(format!("tenant {}", at % 3), Share::default()).account(Share::default()))
+            .collect();
+        let mut tasks = Vec::new();
+        for _ in 0..300 {
+            let account = accounts[random.random_range(0..accounts.len())].clone();
+            match random.random_range(0..20) {
+                0 => account.set_share(share(&mut random)),
+                1 => account.group().set_share(share(&mut random)),
+                2..6 => sleep(Duration::from_micros(random.random_range(0..5000))).await,
+                _ => {
+                    let patience = random.random_bool(0.3).then(|| random.random_range(0..20));
+                    let guest = guest(StdRng::seed_from_u64(random.random()), clock.clone());
+                    tasks.push(tokio::spawn(async move {
+                        let permit = account.enter().await;
+                        let run = pin!(account.run(guest));
+                        match patience {
+                            Some(millis) => drop(timeout(Duration::from_millis(millis), run).await),
+                            None => run.await,
+                        }
+                        drop(permit);
+                    }));
+                }
+            }
+        }
+        accounts.iter().for_each(|account| {
+            account.set_share(Share { cpu_limit: Some(0.5), ..Share::default() });
+            account.group().set_share(Share::default());
+        });
+        for task in tasks {
+            let ended = timeout(10_000 * SECOND, task).await;
+            assert!(ended.is_ok(), "forgotten: {:?}", counts(&scheduler));
+        }
+        let (free, waiting, ..) = counts(&scheduler);
+        assert_eq!((free, waiting), (slots, 0));
+    }
+}
+
+fn share(random: &mut StdRng) -> Share {
+    Share {
+        weight: random.random_range(1..1000),
+        cpu_limit: random.random_bool(0.5).then(|| random.random_range(0.01..2.0)),
+        concurrency: random.random_bool(0.5).then(|| random.random_range(1..4)),
+    }
+}
+
+/// Works, yields, sleeps, and at times panics.
+async fn guest(mut random: StdRng, clock: Fake) {
+    for _ in 0..random.random_range(0..20) {
+        clock.busy(random.random_range(0..2 * MS));
+        match random.random_range(0..40) {
+            0 => panic!("a guest's host call"),
+            1..20 => spin(clock.clone(), random.random_range(0..MS), random.random_range(1..4)).await,
+            20..30 => sleep(Duration::from_micros(random.random_range(0..3000))).await,
+            30..35 => tokio::task::yield_now().await,
+            _ => {}
+        }
+    }
+}
+
+/// Spins on the real clock.
+fn burn(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn on_many_threads_a_quiet_account_has_every_one_of_its_polls_beside_many_that_spin() {
+    const SLOTS: usize = 2;
+    const ROUNDS: u64 = 30;
+    let scheduler = FairScheduler::new(SLOTS);
+    let (polling, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let inside = move |time| {
+        assert!(polling.fetch_add(1, Ordering::SeqCst) < SLOTS, "more polls than slots");
+        burn(time);
+        polling.fetch_sub(1, Ordering::SeqCst);
+    };
+    let mut noisy = Vec::new();
+    for at in 0..3 {
+        let share = Share { cpu_limit: (at == 2).then_some(0.1), ..Share::default() };
+        let account = scheduler.group(format!("noisy {at}"), Share::default()).account(share);
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let (inside, stop, mut polls) = (inside.clone(), stop.clone(), 0_u64);
+                tokio::spawn(account.run(poll_fn(move |cx| {
+                    inside(Duration::from_millis(1));
+                    polls += 1;
+                    if stop.load(Ordering::SeqCst) {
+                        return Poll::Ready(polls);
+                    }
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                })))
+            })
+            .collect();
+        noisy.push((account, tasks));
+    }
+    let quiet = scheduler.group("quiet", Share::default()).account(Share::default());
+    for _ in 0..ROUNDS {
+        sleep(Duration::from_millis(10)).await;
+        let inside = inside.clone();
+        tokio::spawn(quiet.run(async move { inside(Duration::from_micros(50)) })).await.expect("no panic");
+    }
+    stop.store(true, Ordering::SeqCst);
+    assert_eq!(quiet.usage().polls, ROUNDS);
+    for (account, tasks) in noisy {
+        // What is owed depends on how busy the machine is, for the clock is a real one.
+        account.set_share(Share::default());
+        let mut polls = 0;
+        for task in tasks {
+            polls += timeout(300 * SECOND, task).await.expect("not forgotten").expect("no panic");
+        }
+        let usage = account.usage();
+        assert_eq!(usage.polls, polls);
+        assert!(usage.polled >= Duration::from_millis(polls), "{usage:?}");
+    }
+    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (SLOTS, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_many_threads_wake_ups_drops_and_changes_of_share_race_and_nobody_is_forgotten() {
+    let scheduler = FairScheduler::new(3);
+    let accounts: Vec<_> = (0..4)
+        .map(|at| scheduler.group(format!("tenant {}", at % 2), Share::default()).account(Share::default()))
+        .collect();
+    let tasks: Vec<_> = (0..32_u64)
+        .map(|task| {
+            let (account, other) = (accounts[task as usize % 4].clone(), accounts[(task as usize + 1) % 4].clone());
+            tokio::spawn(async move {
+                for round in 0..150_u64 {
+                    let (ask, answer) = tokio::sync::oneshot::channel();
+                    let answers = tokio::spawn(other.run(async move {
+                        tokio::task::yield_now().await;
+                        ask.send(round).ok();
+                    }));
+                    let asks = account.run(answer);
+                    match (task + round) % 5 {
+                        0 => drop(timeout(Duration::from_micros(round), asks).await),
+                        1 => {
+                            let cpu_limit = (round % 2 == 0).then_some(0.5);
+                            account.set_share(Share { cpu_limit, ..Share::default() });
+                            assert_eq!(asks.await, Ok(round));
+                        }
+                        2 => answers.abort(),
+                        _ => assert_eq!(asks.await, Ok(round)),
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        timeout(300 * SECOND, task).await.expect("not forgotten").expect("no panic");
+    }
+    timeout(300 * SECOND, async {
+        while (counts(&scheduler).0, counts(&scheduler).1) != (3, 0) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .expect("every slot comes back");
+}
