@@ -4,14 +4,15 @@
 //! what is not on this page a plugin cannot do. The chain, in order:
 //!
 //! 1. [`Session::admit`] — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
-//! 2. the call itself, under its own deadline;
-//! 3. [`Session::settle`] — meter the outcome.
+//! 2. [`CallRate`] — a request to the API server waits for its quota;
+//! 3. the call itself, under its own deadline;
+//! 4. [`Session::settle`] — meter the outcome.
 //!
 //! What may be read of the host's caches is asked where the resource is known: see [`crate::grants`]. Fencing, recording and shadow runs join this chain; nothing goes round it.
 
 use std::{
     sync::{
-        Arc, OnceLock, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -20,8 +21,10 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
+    audit::Audit,
     operation::{Operation, Reply, Verb},
     ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    queue::{BucketRateLimiter, RateLimiter as _},
     raw::{RawRequest, RawResponse, Target},
     request::ReconcileRequest,
     status::{ApiError, ErrorKind},
@@ -51,6 +54,22 @@ impl Default for GateLimits {
     }
 }
 
+/// How many requests to the API server there may be: `burst` at once, then `qps` in each second. Shared by all who use up
+/// the same quota.
+pub struct CallRate(Mutex<BucketRateLimiter>);
+
+impl CallRate {
+    /// A full bucket. Zeroes count as 1.
+    pub fn new(qps: u32, burst: u32) -> Self {
+        Self(Mutex::new(BucketRateLimiter::new(qps, burst)))
+    }
+
+    /// Takes one request; how long it has to wait.
+    fn take(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).when(&(), tokio::time::Instant::now().into_std())
+    }
+}
+
 /// Counts of what a plugin did, since it was loaded.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -59,8 +78,12 @@ pub struct Meter {
     pub errors: AtomicU64,
     /// Calls that the gate refused.
     pub refused: AtomicU64,
-    /// Time spent in calls on objects, in microseconds.
+    /// Time spent in calls on objects, in microseconds; without what [`CallRate`] held back.
     pub call_micros: AtomicU64,
+    /// Requests that a [`CallRate`] held back.
+    pub throttled: AtomicU64,
+    /// How long, in microseconds.
+    pub throttled_micros: AtomicU64,
 }
 
 impl Meter {
@@ -68,6 +91,17 @@ impl Meter {
     pub fn calls(&self, verb: Verb) -> u64 {
         self.calls[verb as usize].load(Ordering::Relaxed)
     }
+}
+
+/// What outlives a gate: it goes from the one before to the one after it.
+#[derive(Clone, Default)]
+pub struct Shared {
+    /// The plugin's counts.
+    pub meter: Arc<Meter>,
+    /// Quotas of requests to the API server.
+    pub rates: Vec<Arc<CallRate>>,
+    /// Where its writes are recorded; None records none.
+    pub audit: Option<Audit>,
 }
 
 /// One plugin's way to the host.
@@ -78,7 +112,7 @@ pub struct Gate {
     /// The plugin's configuration as JSON text; replaced as a whole.
     config: RwLock<Arc<str>>,
     limits: GateLimits,
-    meter: Arc<Meter>,
+    shared: Shared,
     /// Why nothing passes any more.
     closed: OnceLock<String>,
 }
@@ -92,15 +126,19 @@ impl Gate {
         config: Arc<str>,
         limits: GateLimits,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            api,
-            events,
-            logs,
-            config: RwLock::new(config),
-            limits,
-            meter: Arc::default(),
-            closed: OnceLock::new(),
-        })
+        Self::sharing(api, events, logs, config, limits, Shared::default())
+    }
+
+    /// The same, counting, held to quotas and recorded as `shared` says.
+    pub fn sharing(
+        api: Arc<dyn ObjectApi>,
+        events: Arc<dyn EventSink>,
+        logs: Arc<dyn LogSink>,
+        config: Arc<str>,
+        limits: GateLimits,
+        shared: Shared,
+    ) -> Arc<Self> {
+        Arc::new(Self { api, events, logs, config: RwLock::new(config), limits, shared, closed: OnceLock::new() })
     }
 
     /// A gate for `describe`: the log works, the API server is out of reach, events go nowhere.
@@ -110,7 +148,7 @@ impl Gate {
 
     /// Replaces the configuration: reconciles that begin from now on see the new one.
     pub fn set_config(&self, config: Arc<str>) {
-        *self.config.write().unwrap_or_else(std::sync::PoisonError::into_inner) = config;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
     /// Lets nothing pass from now on, also not of reconciles in flight: each call fails with `Forbidden` and this text.
@@ -120,7 +158,20 @@ impl Gate {
 
     /// The plugin's counts.
     pub fn meter(&self) -> &Arc<Meter> {
-        &self.meter
+        &self.shared.meter
+    }
+
+    /// Waits until every quota has room for one more request.
+    async fn throttle(&self) {
+        let wait = self.shared.rates.iter().map(|rate| rate.take()).max().unwrap_or_default();
+        if wait.is_zero() {
+            return;
+        }
+        let meter = &self.shared.meter;
+        meter.throttled.fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        meter.throttled_micros.fetch_add(micros, Ordering::Relaxed);
+        tokio::time::sleep(wait).await;
     }
 
     /// Bounds one call by its deadline.
@@ -134,7 +185,7 @@ impl Gate {
 
     /// Opens the gate for one reconcile; None while the manifest is asked for.
     pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
-        let config = self.config.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
         Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0 }
     }
 }
@@ -157,22 +208,40 @@ impl Session {
     /// What the API server said; `Forbidden` when a limit of this reconcile is reached, `TimedOut` when the call took
     /// longer than [`GateLimits::call_timeout`].
     pub async fn object(&mut self, operation: Operation) -> Result<Reply, ApiError> {
-        let (verb, bytes) = (operation.verb(), operation.payload_bytes());
-        self.pass(verb, bytes, async |gate| {
+        let (verb, bytes, remote) = (operation.verb(), operation.payload_bytes(), !operation.is_cached());
+        let reconcile = self.audited(verb);
+        self.pass(verb, bytes, remote, async |gate| {
             let what = format_call(&operation);
-            gate.within(what, gate.api.call(operation)).await
+            let audit = gate.shared.audit.as_ref();
+            let begun = audit.and_then(|audit| audit.begin(&operation, reconcile.as_ref(), &*gate.api));
+            let result = gate.within(what, gate.api.call(operation)).await;
+            if let (Some(audit), Some(begun)) = (audit, begun) {
+                audit.end(begun, &result);
+            }
+            result
         })
         .await
     }
 
     /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
     pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
-        let (verb, bytes) = (request.verb(), request.payload_bytes());
-        let sent = self.pass(verb, bytes, async |gate| {
+        let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.cached);
+        let reconcile = self.audited(verb);
+        let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
-            gate.within(request.to_string(), gate.api.raw(request, target)).await
+            let path = request.path.clone();
+            let result = gate.within(request.to_string(), gate.api.raw(request, target)).await;
+            if let Some(audit) = gate.shared.audit.as_ref().filter(|_| verb.is_write()) {
+                audit.raw((verb, &path), reconcile.as_ref(), &result);
+            }
+            result
         });
         sent.await.unwrap_or_else(|error| RawResponse::of_error(&error))
+    }
+
+    /// The reconcile, where a record of it may be made.
+    fn audited(&self, verb: Verb) -> Option<ReconcileRequest> {
+        self.reconcile.clone().filter(|_| verb.is_write() && self.gate.shared.audit.is_some())
     }
 
     /// The chain around one call.
@@ -180,10 +249,15 @@ impl Session {
         &mut self,
         verb: Verb,
         bytes: usize,
+        remote: bool,
         call: impl AsyncFnOnce(&Gate) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
+        let admitted = self.admit(verb, bytes);
+        if remote && admitted.is_ok() {
+            self.gate.throttle().await;
+        }
         let started = Instant::now();
-        let result = match self.admit(verb, bytes) {
+        let result = match admitted {
             Ok(()) => call(&self.gate).await,
             Err(refusal) => Err(refusal),
         };
@@ -239,7 +313,7 @@ impl Session {
     }
 
     fn admit(&mut self, verb: Verb, bytes: usize) -> Result<(), ApiError> {
-        let Gate { limits, meter, closed, .. } = self.gate.as_ref();
+        let Gate { limits, shared: Shared { meter, .. }, closed, .. } = self.gate.as_ref();
         meter.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
         let refusal = if let Some(why) = closed.get() {
             why.clone()
@@ -256,7 +330,7 @@ impl Session {
     }
 
     fn settle(&self, took: Duration, failed: bool) {
-        let meter = &self.gate.meter;
+        let meter = &self.gate.shared.meter;
         meter.call_micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         meter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
     }
@@ -402,6 +476,29 @@ mod tests {
         let over = session.raw(get("/api/v1/pods")).await;
         assert!(over.status == 403 && over.body.contains("limits.hostCalls"), "{over:?}");
         assert_eq!((slow.meter().calls(Verb::Get), slow.meter().errors.load(Ordering::Relaxed)), (4, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_over_the_quota_wait_and_are_counted_and_cached_reads_are_free() {
+        let fake = Arc::new(Fake::default());
+        let shared = Arc::new(CallRate::new(10, 2));
+        let [one, other] = [(); 2].map(|()| {
+            let shared = Shared { rates: vec![shared.clone()], ..Shared::default() };
+            Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared)
+        });
+        let start = tokio::time::Instant::now();
+        for gate in [&one, &other, &one, &other] {
+            gate.session(None).object(get()).await.expect("it waits, and is not refused");
+        }
+        assert_eq!(start.elapsed().as_millis(), 200, "two at once, two more at ten a second");
+        assert_eq!(one.meter().throttled.load(Ordering::Relaxed), 1);
+        assert_eq!(one.meter().throttled_micros.load(Ordering::Relaxed), 100_000);
+        let action = OperationAction::Get { key: ObjectKey::cluster("a"), read: Read::Cached };
+        for _ in 0..100 {
+            let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action: action.clone() };
+            one.session(None).object(operation).await.expect("answered");
+        }
+        assert_eq!(start.elapsed().as_millis(), 200);
     }
 
     #[tokio::test]

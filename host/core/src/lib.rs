@@ -4,6 +4,7 @@
 //! scheduler of guests; the gate that every guest call passes; the traits at which `operetta-kube` and `operetta-wasm`
 //! plug in. Nothing here does I/O, so everything here is tested with paused time.
 
+pub mod audit;
 pub mod controller;
 pub mod event;
 pub mod fair;

@@ -183,6 +183,24 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Whether it changes objects.
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
+    }
+
+    /// Each of them.
+    pub const ALL: [Self; 9] = [
+        Self::Get,
+        Self::List,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::Event,
+        Self::Log,
+        Self::Config,
+    ];
+
     /// The verb in RBAC's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -215,6 +233,15 @@ impl Operation {
             OperationAction::Update { .. } => Verb::Update,
             OperationAction::Patch { .. } => Verb::Patch,
             OperationAction::Delete { .. } => Verb::Delete,
+        }
+    }
+
+    /// Whether it asks for the cache only: nothing of it reaches the API server, as a rule.
+    pub fn is_cached(&self) -> bool {
+        match &self.action {
+            OperationAction::Get { read, .. } => *read == Read::Cached,
+            OperationAction::List(options) => options.read == Read::Cached,
+            _ => false,
         }
     }
 

@@ -3,11 +3,13 @@
 //! `operetta-kube` implements [`ObjectApi`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`], the binary
 //! implements [`LogSink`]; none of them knows the others.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::{
     kind::GroupVersionKind,
-    object::ObjectKey,
+    object::{Object, ObjectKey},
     operation::{Operation, Reply},
     raw::{RawRequest, RawResponse, Target},
     request::{Action, Failure, ReconcileRequest},
@@ -19,6 +21,11 @@ use crate::{
 pub trait ObjectApi: Send + Sync {
     /// Carries out one operation. Never retries: the caller decides.
     async fn call(&self, operation: Operation) -> Result<Reply, ApiError>;
+
+    /// An object as the host's caches have it now, whoever may see it; None when they do not have it. For the host only.
+    fn known(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+        None
+    }
 
     /// Carries out one request that [`RawRequest::target`] has taken. An answer of the API server is no error here,
     /// whatever its status. Never retries.

@@ -64,6 +64,7 @@ mod line;
 #[cfg(test)]
 mod model;
 mod places;
+mod reconciler;
 mod share;
 mod state;
 #[cfg(test)]
@@ -85,6 +86,7 @@ use tokio::{runtime::Handle, sync::Notify, time::timeout};
 pub use future::Fair;
 use future::Signal;
 use places::{Place, Places};
+pub use reconciler::FairReconciler;
 pub use share::{Share, Usage};
 use state::{State, Ticket};
 

@@ -1,5 +1,7 @@
 //! What the benches of calls share: an API server that takes no time, one Deployment, and a native peer.
 
+#![allow(dead_code, reason = "no bench needs everything")]
+
 #[path = "../../../../plugins/fixtures/bench/src/change.rs"]
 mod change;
 

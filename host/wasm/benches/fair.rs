@@ -1,0 +1,194 @@
+//! What a quiet tenant notices of a noisy one: the p99 of its reconciles, from the key being added to the reconcile being
+//! over, with a neighbour of equal weight over the p99 when it is alone.
+//!
+//! The quiet plugin reads, changes and writes an object every 5 ms. Its neighbour has 20 workers that are never without a
+//! key, and each reconcile of it
+//! - `fair.p99_spin`: spins until its deadline of a second;
+//! - `fair.p99_flood`: returns at once;
+//! - `fair.p99_memory`: takes 32 MiB and writes to each page of it;
+//! - `fair.p99_errors`: fails; here a thousand keys a second are added.
+//!
+//! The peer `unscheduled` is the same without the fair scheduler. `cargo bench -p operetta-wasm --bench fair`.
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use common::{AnyError, Ports, deployment, guest, reconciler};
+use operetta_core::{
+    controller::{Controller, Observer},
+    fair::{FairReconciler, FairScheduler, Share},
+    gate::{Gate, GateLimits},
+    object::ObjectKey,
+    ports::Reconciler,
+    queue::{ItemExponentialFailureRateLimiter, Priority, WorkQueue},
+    request::{Action, Failure, ReconcileRequest},
+};
+use operetta_testkit::{
+    bench::{Report, Row, Samples},
+    wat_guest::Guest,
+};
+use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+
+const ROUNDS: usize = 5;
+const KEYS: usize = 600;
+const PERIOD: Duration = Duration::from_millis(5);
+const NOISY_WORKERS: u32 = 20;
+
+/// Notes when reconciles are over; the noisy one's key comes back at once.
+#[derive(Default)]
+struct Notes {
+    over: Mutex<HashMap<String, Instant>>,
+    again: Mutex<Option<Arc<Controller>>>,
+    ended: AtomicBool,
+}
+
+impl Observer for Notes {
+    fn reconciled(&self, request: &ReconcileRequest, _: &Result<Action, Failure>, _: Duration, _: u32) {
+        if self.ended.load(Ordering::Relaxed) {
+            return;
+        }
+        match &*self.again.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(controller) => controller.enqueue(request.key.clone(), Priority::Normal),
+            None => {
+                let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+                over.insert(request.key.name.clone(), Instant::now());
+            }
+        }
+    }
+}
+
+fn key(name: impl ToString) -> ObjectKey {
+    ObjectKey::namespaced("n", name.to_string())
+}
+
+fn queue() -> WorkQueue<ObjectKey> {
+    // A failure does not wait: it is the flood of them that is measured.
+    let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_micros(1), Duration::from_millis(1));
+    WorkQueue::with_rate_limiter(limiter)
+}
+
+/// A neighbour: what it runs, and how many keys a second are added to it; None keeps its workers busy.
+struct Noisy {
+    reconciler: Arc<dyn Reconciler>,
+    per_second: Option<u32>,
+}
+
+/// Milliseconds: the quiet one's p99, with a neighbour or alone.
+async fn p99(quiet: &Arc<dyn Reconciler>, noisy: Option<&Noisy>, fair: bool) -> f64 {
+    let scheduler = FairScheduler::new(std::thread::available_parallelism().map_or(2, std::num::NonZero::get));
+    let of_tenant = |name: &str, reconciler: &Arc<dyn Reconciler>| -> Arc<dyn Reconciler> {
+        let account = scheduler.group(name, Share::default()).account(Share::default());
+        if fair { Arc::new(FairReconciler::new(reconciler.clone(), account)) } else { reconciler.clone() }
+    };
+    let neighbour = noisy.map(|noisy| {
+        let notes = Arc::new(Notes::default());
+        let controller = Controller::new("full", queue(), of_tenant("noisy", &noisy.reconciler), notes.clone());
+        controller.start(NOISY_WORKERS);
+        let adding = match noisy.per_second {
+            None => {
+                *notes.again.lock().unwrap_or_else(PoisonError::into_inner) = Some(controller.clone());
+                (0..1000).for_each(|number| controller.enqueue(key(number), Priority::Normal));
+                None
+            }
+            Some(per_second) => {
+                let controller = controller.clone();
+                Some(tokio::spawn(async move {
+                    let mut tick = tokio::time::interval(Duration::from_millis(10));
+                    for number in 0_u64.. {
+                        tick.tick().await;
+                        for at in 0..per_second / 100 {
+                            controller.enqueue(key(number * 1000 + u64::from(at)), Priority::Normal);
+                        }
+                    }
+                }))
+            }
+        };
+        (controller, notes, adding)
+    });
+    let notes = Arc::new(Notes::default());
+    let controller = Controller::new("full", queue(), of_tenant("quiet", quiet), notes.clone());
+    controller.start(2);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut added = HashMap::new();
+    let mut tick = tokio::time::interval(PERIOD);
+    for number in 0..KEYS {
+        tick.tick().await;
+        added.insert(number.to_string(), Instant::now());
+        controller.enqueue(key(number), Priority::Normal);
+    }
+    while notes.over.lock().unwrap_or_else(PoisonError::into_inner).len() < KEYS {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if let Some((controller, notes, adding)) = neighbour {
+        notes.ended.store(true, Ordering::Relaxed);
+        *notes.again.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        adding.inspect(tokio::task::JoinHandle::abort);
+        controller.stop().await;
+    }
+    controller.stop().await;
+    let over = notes.over.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut took: Vec<f64> = added.iter().map(|(key, added)| (over[key] - *added).as_secs_f64() * 1e3).collect();
+    took.sort_by(f64::total_cmp);
+    took[took.len() * 99 / 100]
+}
+
+fn main() -> Result<(), AnyError> {
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) + 1;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let engine = Engine::new(&EngineConfig::default())?;
+    let ports = Arc::new(Ports(Arc::new(deployment()?)));
+    let load = |wasm: Vec<u8>| -> Result<Arc<Plugin>, AnyError> {
+        let limits = LoadLimits::default();
+        Ok(Arc::new(runtime.block_on(Plugin::load(&engine, wasm, &limits, ports.clone()))?))
+    };
+    let quiet: Arc<dyn Reconciler> = Arc::new(reconciler(&load(std::fs::read(guest()?)?)?, &ports));
+    let noisy = |guest: Guest, per_second| -> Result<Noisy, AnyError> {
+        let limits = CallLimits { timeout: Duration::from_secs(1), ..CallLimits::default() };
+        let gate = Gate::new(ports.clone(), ports.clone(), ports.clone(), "{}".into(), GateLimits::default());
+        let reconciler = Arc::new(PluginReconciler::new(load(guest.build())?, gate, limits));
+        Ok(Noisy { reconciler, per_second })
+    };
+    let eat = "(func $eat (local $at i32)
+        (local.set $at (i32.shl (memory.grow (i32.const 512)) (i32.const 16)))
+        (loop $next
+            (i32.store (local.get $at) (i32.const 1))
+            (local.set $at (i32.add (local.get $at) (i32.const 4096)))
+            (br_if $next (i32.lt_u (local.get $at) (i32.shl (memory.size) (i32.const 16))))))";
+    let neighbours = [
+        ("fair.p99_spin", noisy(Guest::default().reconcile("(call $spin) i32.const 16"), None)?),
+        ("fair.p99_flood", noisy(Guest::default(), None)?),
+        ("fair.p99_memory", noisy(Guest::default().with(eat).reconcile("(call $eat) i32.const 16"), None)?),
+        (
+            "fair.p99_errors",
+            noisy(
+                Guest::default().text("it fails").reconcile("(call $retry (global.get $text) (global.get $text_len))"),
+                Some(1000),
+            )?,
+        ),
+    ];
+    let mut report = Report::new("fair");
+    for (metric, neighbour) in &neighbours {
+        let mut samples = Samples::interleaved(
+            ROUNDS,
+            &mut [
+                &mut || runtime.block_on(p99(&quiet, Some(neighbour), true)),
+                &mut || runtime.block_on(p99(&quiet, None, true)),
+                &mut || runtime.block_on(p99(&quiet, Some(neighbour), false)),
+            ],
+        );
+        let (unscheduled, alone, ours) = (samples.remove(2), samples.remove(1), samples.remove(0));
+        let target = (1.5 * alone.median() * 1e3).round() / 1e3;
+        let row = Row::new(*metric, "ms", ours).peer("alone", &alone).peer("unscheduled", &unscheduled);
+        report.row(row.target(target));
+    }
+    report.finish()?;
+    Ok(())
+}
