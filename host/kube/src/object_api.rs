@@ -366,6 +366,10 @@ impl ObjectApi for PluginApi {
         }
     }
 
+    fn known(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key))
+    }
+
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
         self.send_raw(request, target).await
     }

@@ -1,6 +1,10 @@
 //! The host's own HTTP: /healthz, /readyz, /metrics, and the plugins' logs under /logs/NAMESPACE/PLUGIN.
 
-use std::{convert::Infallible, sync::Arc, sync::atomic::Ordering};
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use axum::{
@@ -12,14 +16,19 @@ use axum::{
     routing::get,
 };
 use futures::{StreamExt, stream};
-use operetta_core::object::ObjectKey;
+use operetta_core::{object::ObjectKey, operation::Verb};
 use serde::Deserialize;
 use tokio::{
     net::TcpListener,
     sync::broadcast::{Receiver, error::RecvError},
 };
 
-use crate::{host::Host, log_store::LogLine, metrics::gauge};
+use crate::{
+    host::Host,
+    log_store::LogLine,
+    metrics::{counter, gauge},
+    plugin::running::Metered,
+};
 
 /// Binds the address in the configuration and returns it with the port it got.
 pub async fn bind(host: &Host) -> Result<(TcpListener, String)> {
@@ -51,10 +60,14 @@ async fn ready(State(host): State<Arc<Host>>) -> Response {
 
 async fn metrics(State(host): State<Arc<Host>>) -> Response {
     let mut depths = Vec::new();
+    let mut used = Used::default();
     for (key, slot) in host.slots() {
         // A plugin that is being set up right now is left out this time.
         let Ok(state) = slot.state.try_lock() else { continue };
         let (namespace, plugin) = (key.namespace.unwrap_or_default(), key.name);
+        if let Some(metered) = state.running.as_ref().and_then(|running| running.metered()) {
+            used.add(&format!("plugin={plugin:?},namespace={namespace:?}"), metered);
+        }
         for controller in state.running.iter().flat_map(|running| running.controllers()) {
             let labels = format!("name={:?},plugin={plugin:?},namespace={namespace:?}", controller.name());
             depths.push((labels, controller.queue().len() as u64));
@@ -79,6 +92,7 @@ async fn metrics(State(host): State<Arc<Host>>) -> Response {
     let dropped = host.recorder.dropped.load(Ordering::Relaxed);
     let text = host.metrics.text(|text| {
         gauge(text, "workqueue_depth", "Keys waiting", &depths)?;
+        used.write(text)?;
         gauge(text, "operetta_informer_objects", "Objects cached", &objects)?;
         gauge(text, "operetta_informer_bytes", "Bytes of cached objects", &bytes)?;
         gauge(text, "operetta_events_dropped", "Own Events that found the queue full", &[(String::new(), dropped)])
@@ -86,6 +100,39 @@ async fn metrics(State(host): State<Arc<Host>>) -> Response {
     match text {
         Ok(text) => ([("content-type", "text/plain; version=0.0.4")], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// What each plugin has used, by metric: labels and value.
+#[derive(Default)]
+struct Used {
+    cpu: Vec<(String, f64)>,
+    waited: Vec<(String, f64)>,
+    throttled: Vec<(String, f64)>,
+    calls: Vec<(String, f64)>,
+}
+
+impl Used {
+    fn add(&mut self, labels: &str, metered: &Metered) {
+        let (usage, meter) = (metered.account.usage(), &metered.meter);
+        self.cpu.push((labels.to_owned(), usage.polled.as_secs_f64()));
+        self.waited.push((labels.to_owned(), usage.wait.as_secs_f64()));
+        let calls = Duration::from_micros(meter.throttled_micros.load(Ordering::Relaxed));
+        for (what, time) in [("cpu", usage.throttled_time), ("api", calls)] {
+            self.throttled.push((format!("{labels},quota={what:?}"), time.as_secs_f64()));
+        }
+        for verb in Verb::ALL {
+            self.calls.push((format!("{labels},verb=\"{verb}\""), meter.calls(verb) as f64));
+        }
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        counter(text, "operetta_plugin_cpu_seconds_total", "Processor time that a plugin's code took", &self.cpu)?;
+        let help = "Time that a plugin waited for a processor";
+        counter(text, "operetta_plugin_wait_seconds_total", help, &self.waited)?;
+        let help = "Time that a quota held a plugin back";
+        counter(text, "operetta_plugin_throttled_seconds_total", help, &self.throttled)?;
+        counter(text, "operetta_plugin_calls_total", "Calls of a plugin to the host, by verb", &self.calls)
     }
 }
 

@@ -11,7 +11,7 @@ use operetta_core::{gate::GateLimits, ports::LogLevel};
 use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
 use serde::Deserialize;
 
-use crate::plugin::crd::Limits;
+use crate::{plugin::crd::Limits, quotas::Quotas};
 
 /// Components of fewer bytes are compiled in the host itself: that takes some ten milliseconds, as starting a process
 /// for it may.
@@ -43,6 +43,10 @@ pub struct HostConfig {
     pub max_limits: Limits,
     /// Instances of all plugins that may be kept between reconciles (`spec.runtime.warm`); 0 keeps none.
     pub max_warm_instances: u32,
+    /// Where each write of a plugin is recorded as a line of JSON, besides the host's log; appended to.
+    pub audit_file: Option<PathBuf>,
+    /// What plugins and namespaces may use of the host together.
+    pub quotas: Quotas,
     /// The least important level that plugins log: error, warn, info, debug or trace.
     pub plugin_log_level: Level,
     /// Seconds that reconciles in flight get to end when the host stops.
@@ -90,6 +94,8 @@ impl Default for HostConfig {
             default_limits: limits("64Mi", 30, 10_000),
             max_limits: limits("1Gi", 600, 100_000),
             max_warm_instances: EngineConfig::default().warm_instances,
+            audit_file: None,
+            quotas: Quotas::default(),
             plugin_log_level: Level::Info,
             shutdown_seconds: 20,
         }

@@ -12,6 +12,8 @@ use kube::Client;
 use operetta_core::{
     controller::{Controller, Observer},
     event::Event,
+    fair::{Account, FairScheduler},
+    gate::CallRate,
     grants::{Grants, ServiceAccount},
     kind::GroupVersionKind,
     manifest::PredicateName,
@@ -36,6 +38,7 @@ use operetta_kube::{
 use operetta_wasm::Engine;
 
 use crate::{
+    audit_log::AuditLog,
     config::HostConfig,
     log_store::LogStore,
     metrics::Metrics,
@@ -69,6 +72,12 @@ pub struct Host {
     pub logs: LogStore,
     /// For Prometheus.
     pub metrics: Arc<Metrics>,
+    /// Where plugins' writes are recorded.
+    pub audit: Arc<AuditLog>,
+    /// Who runs next.
+    fair: Arc<FairScheduler>,
+    /// Requests of each namespace's plugins together.
+    call_rates: Mutex<HashMap<String, Option<Arc<CallRate>>>>,
     /// What plugins may see.
     pub grants: Arc<Grants>,
     /// The host's own reads and writes.
@@ -117,6 +126,7 @@ impl Host {
         let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
         Ok(Arc::new(Self {
+            audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine: Engine::with_code(&config.engine(), config.code()?)?,
             config,
             client,
@@ -124,6 +134,8 @@ impl Host {
             registry,
             logs: LogStore::default(),
             metrics: Metrics::new(),
+            fair: FairScheduler::new(crate::fair_slots()),
+            call_rates: Mutex::default(),
             grants,
             api,
             recorder: EventRecorder::start(wire, "operetta".to_owned()),
@@ -198,7 +210,8 @@ impl Host {
         tokio::time::timeout(Duration::from_secs(60), self.discovery.wait_for(kind)).await.with_context(what)
     }
 
-    /// A Plugin's own status writes are not worth a look; that one is gone, its drop-in ConfigMap may want a new one.
+    /// That a Plugin is gone, its drop-in ConfigMap may want to know. A status that somebody else wrote is put right; to
+    /// look at one's own costs nothing.
     fn on_plugin(&self, plugins: &Arc<Controller>, drop_ins: &Arc<Controller>) -> Handler {
         let (plugins, drop_ins) = (plugins.clone(), drop_ins.clone());
         Arc::new(move |event| {
@@ -206,6 +219,8 @@ impl Host {
             if predicate::passes(&[PredicateName::GenerationChanged], event) || event.object().header.deleting {
                 plugins.enqueue(key.clone(), Priority::Normal);
                 drop_ins.enqueue(key.clone(), Priority::Normal);
+            } else if event.old().is_some_and(|old| old.at(".status") != event.object().at(".status")) {
+                plugins.enqueue(key.clone(), Priority::Normal);
             }
         })
     }
@@ -370,6 +385,21 @@ impl Host {
         let found = parts.cache.store.list(&Lookup::All, first.namespace.as_deref(), None);
         let of_this = found.iter().filter(|part| part.header.label(PART_OF) == Some(&first.name));
         of_this.map(|part| format!(" {}/{}", part.header.uid, part.header.resource_version)).collect()
+    }
+
+    /// A plugin's share of the processors, within its namespace's.
+    pub fn account(&self, namespace: &str) -> Arc<Account> {
+        let quotas = &self.config.quotas;
+        self.fair.group(namespace, quotas.of_namespace(namespace).share()).account(quotas.plugin.share())
+    }
+
+    /// The quotas of requests that a plugin is held to: its own, a new one, and its namespace's.
+    pub fn call_rates(&self, namespace: &str) -> Vec<Arc<CallRate>> {
+        let quotas = &self.config.quotas;
+        let mut kept = self.call_rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || quotas.of_namespace(namespace).call_rate().map(Arc::new);
+        let shared = kept.entry(namespace.to_owned()).or_insert_with(begin).clone();
+        quotas.plugin.call_rate().map(Arc::new).into_iter().chain(shared).collect()
     }
 
     /// Whether the host looks after Plugins.

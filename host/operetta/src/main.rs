@@ -4,6 +4,7 @@
 
 mod admin;
 mod args;
+mod audit_log;
 mod commands;
 mod config;
 mod host;
@@ -11,6 +12,7 @@ mod log_store;
 mod logging;
 mod metrics;
 mod plugin;
+mod quotas;
 
 use std::process::ExitCode;
 
@@ -22,13 +24,20 @@ use crate::args::{Cli, Command};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// How many plugins run at the same moment: one on each processor.
+fn fair_slots() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Command::CompileWorker(args) = &cli.command {
         // Before anything else takes memory or starts threads.
         return commands::compile_worker::compile_worker(args);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    // One more than there are processors: one that plugins cannot take. See operetta_core::fair.
+    let threads = fair_slots() + 1;
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: the runtime does not start: {error}");

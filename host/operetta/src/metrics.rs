@@ -148,6 +148,12 @@ pub fn gauge(text: &mut String, name: &str, help: &str, values: &[(String, u64)]
     values.iter().try_for_each(|(labels, value)| writeln!(text, "{name}{{{labels}}} {value}"))
 }
 
+/// One counter's lines, in the text format; `name` ends in `_total`.
+pub fn counter(text: &mut String, name: &str, help: &str, values: &[(String, f64)]) -> std::fmt::Result {
+    writeln!(text, "# HELP {name} {help}.\n# TYPE {name} counter")?;
+    values.iter().try_for_each(|(labels, value)| writeln!(text, "{name}{{{labels}}} {value}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

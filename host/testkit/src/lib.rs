@@ -30,7 +30,7 @@ pub use audit::{AuditEvent, AuditLog};
 pub use controlplane::ControlPlane;
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine};
-pub use namespace::{Condition, DropIn, Kind, TestNamespace, kinds};
+pub use namespace::{Condition, DropIn, Kind, TestNamespace, digest, kinds};
 pub use wait::{eventually, throughout, within};
 
 use std::path::PathBuf;

@@ -116,8 +116,7 @@ impl DropIn {
     pub fn split(&self, bytes: usize) -> Vec<Value> {
         let (key, file) = &self.files[0];
         let pieces: Vec<&[u8]> = file.chunks(bytes).collect();
-        let hash = Sha256::digest(file);
-        let digest = hash.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+        let digest = digest(file);
         let mut first = self.object();
         let annotations = &mut first["metadata"]["annotations"];
         annotations["operetta.dev/parts"] = pieces.len().to_string().into();
@@ -316,6 +315,11 @@ impl<'a> TestNamespace<'a> {
     fn api(&self, kind: Kind) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.name, &resource(kind))
     }
+}
+
+/// As the host writes digests.
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn resource(Kind(api_version, kind): Kind) -> ApiResource {

@@ -32,6 +32,10 @@ pub const KIND: &str = "Plugin";
 pub struct PluginSpec {
     /// Where the component comes from.
     pub source: Source,
+    /// The component's digest, as `operetta check` prints it: code of any other is not run, whoever changed the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub digest: Option<String>,
     /// The ServiceAccount of this namespace as which the plugin acts: RBAC decides what it may see and do. It has to
     /// consent, by the annotation `operetta.dev/allow-plugins`, and it is never `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -153,7 +153,10 @@ impl PluginController {
             return Ok(());
         };
         let parts = self.host.versions_of_parts(&at).await;
-        let version = (format!("{}/{}{parts}", found.header.uid, found.header.resource_version), source.key.clone());
+        let pin = plugin.spec.digest.as_deref();
+        let version =
+            format!("{}/{}{parts} {}", found.header.uid, found.header.resource_version, pin.unwrap_or_default());
+        let version = (version, source.key.clone());
         if state.source.as_ref() == Some(&version) {
             return Ok(());
         }
@@ -191,6 +194,12 @@ impl PluginController {
             }
         };
         let digest = operetta_wasm::inspect(&bytes).digest;
+        if let Some(pin) = pin.filter(|pin| *pin != digest) {
+            let message = format!("the component's digest is {digest}, and spec.digest is {pin}: it is not run");
+            state.source = Some(version);
+            self.refuse(key, &at, slot, state, Problem::new("DigestMismatch", message));
+            return Ok(());
+        }
         if state.component.as_ref().is_some_and(|component| component.digest() == digest) {
             (state.source, state.load_problem) = (Some(version), None);
             return Ok(());

@@ -7,9 +7,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use operetta_core::{
+    audit::{Audit, Writer},
     controller::Controller,
     event::Event,
-    gate::Gate,
+    fair::{Account, FairReconciler},
+    gate::{CallRate, Gate, Meter, Shared},
     grants::{ServiceAccount, SubjectGrants},
     handler::{EventHandler, Target},
     kind::GroupVersionKind,
@@ -42,8 +44,20 @@ pub struct Running {
     recorder: Option<(ServiceAccount, Arc<EventRecorder>)>,
     /// As whom the plugin acts, and the gate that its reconciles pass.
     gate: Option<(SubjectGrants, Arc<Gate>)>,
+    /// What it uses of the host, whatever code it runs.
+    metered: Option<Metered>,
     /// Tell the host when an informer's state changes; they end with this.
     watchers: JoinSet<()>,
+}
+
+/// What a plugin is charged for, and held to.
+#[derive(Clone)]
+pub struct Metered {
+    /// Processor time.
+    pub account: Arc<Account>,
+    /// Calls.
+    pub meter: Arc<Meter>,
+    rates: Vec<Arc<CallRate>>,
 }
 
 struct RunningController {
@@ -114,7 +128,23 @@ impl Running {
             .config
             .as_ref()
             .map_or_else(|| "{}".to_owned(), |config| serde_json::Value::Object(config.clone()).to_string());
-        let gate = Gate::new(api, recorder, setup.log.clone(), config.into(), gate_limits);
+        let namespace = setup.key.namespace.as_deref().unwrap_or_default();
+        let metered = self.metered.get_or_insert_with(|| Metered {
+            account: setup.host.account(namespace),
+            meter: Arc::default(),
+            rates: setup.host.call_rates(namespace),
+        });
+        let writer = Writer {
+            plugin: setup.key.clone(),
+            digest: setup.component.digest().to_owned(),
+            service_account: setup.grants.subject().user(),
+        };
+        let shared = Shared {
+            meter: metered.meter.clone(),
+            rates: metered.rates.clone(),
+            audit: Some(Audit { writer, sink: setup.host.audit.clone() }),
+        };
+        let gate = Gate::sharing(api, recorder, setup.log.clone(), config.into(), gate_limits, shared);
         if let Some((before, old)) = self.gate.replace((setup.grants.clone(), gate.clone()))
             && before.subject() != setup.grants.subject()
         {
@@ -125,7 +155,8 @@ impl Running {
         if let Some(warm) = &setup.spec.runtime.warm {
             reconciler = reconciler.keep_warm(warm.limits());
         }
-        let reconciler: Arc<dyn Reconciler> = Arc::new(reconciler);
+        let account = metered.account.clone();
+        let reconciler: Arc<dyn Reconciler> = Arc::new(FairReconciler::new(Arc::new(reconciler), account));
         self.take_over(setup, wired, &reconciler);
         Ok(missing)
     }
@@ -213,6 +244,11 @@ impl Running {
     pub fn views(&self, controller: &str) -> impl Iterator<Item = &View> {
         let views = self.controllers.get(controller).map(|running| running.views.as_slice());
         views.unwrap_or_default().iter()
+    }
+
+    /// What it has used; None before it was set up.
+    pub fn metered(&self) -> Option<&Metered> {
+        self.metered.as_ref()
     }
 
     /// The controllers that run.

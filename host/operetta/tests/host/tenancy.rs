@@ -160,6 +160,50 @@ async fn when_consent_goes_a_reconcile_in_flight_reaches_nothing_any_more() {
 }
 
 #[tokio::test]
+async fn code_of_another_digest_than_the_pinned_one_is_not_run() {
+    let stage = Stage::new("pinned").await;
+    let code = |version: &str| {
+        let mut code = DropIn::new("code", guest(version)).object();
+        code["metadata"] = json!({"name": "code"});
+        code
+    };
+    let digest = |version: &str| operetta_testkit::digest(&guest(version));
+    stage.namespace.create_object(kinds::CONFIG_MAP, code("fixture-touch-v1")).await;
+    let spec = json!({
+        "source": {"configMap": {"name": "code"}}, "serviceAccountName": "plugin", "digest": digest("fixture-touch-v1"),
+    });
+    stage.namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": "touch"}, "spec": spec})).await;
+    create_touchable(&stage.namespace, "first").await;
+    until_touched(&stage.namespace, "first", "v1").await;
+    // Whoever may change ConfigMaps tries to run something else.
+    stage.namespace.delete(kinds::CONFIG_MAP, "code").await;
+    stage.namespace.create_object(kinds::CONFIG_MAP, code("fixture-touch-v2")).await;
+    let words = [digest("fixture-touch-v2"), digest("fixture-touch-v1")];
+    stage.namespace.until_degraded("touch", "DigestMismatch", &[&words[0], &words[1]]).await;
+    let pinned = json!({"spec": {"digest": words[0]}});
+    stage.namespace.patch(kinds::PLUGIN, "touch", pinned).await;
+    until_touched(&stage.namespace, "first", "v2").await;
+    stage.namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
+}
+
+#[tokio::test]
+async fn a_status_that_was_edited_by_hand_is_put_right_and_believed_by_nobody() {
+    let stage = Stage::new("forged").await;
+    stage.namespace.drop_in(&touch("plugin")).await;
+    stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
+    let forged = json!({"status": {"digest": "sha256:forged", "host": "elsewhere:1", "conditions": []}}).to_string();
+    stage.namespace.kubectl(&["patch", "plugin", "touch", "--subresource=status", "--type=merge", "-p", &forged]);
+    stage
+        .namespace
+        .until(kinds::PLUGIN, "touch", |plugin| match plugin["status"]["digest"].as_str() {
+            Some(digest) if *digest == operetta_testkit::digest(&guest("fixture-touch-v1")) => Ok(()),
+            other => Err(format!("the digest is {other:?}")),
+        })
+        .await;
+    stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
+}
+
+#[tokio::test]
 async fn rights_in_one_namespace_are_a_view_of_that_one() {
     let (stage, other) = (Stage::new("view").await, Stage::new("not-in-view").await);
     for namespace in [&stage.namespace, &other.namespace] {
