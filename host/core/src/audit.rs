@@ -96,24 +96,21 @@ impl Audit {
         reconcile: Option<&ReconcileRequest>,
         api: &dyn ObjectApi,
     ) -> Option<Begun> {
-        let (key, subresource, dry_run) = match &operation.action {
+        let (key, dry_run) = match &operation.action {
             OperationAction::Get { .. } | OperationAction::List(_) => return None,
             OperationAction::Create { namespace, options, .. } => {
-                (ObjectKey { namespace: namespace.clone(), name: String::new() }, None, options.dry_run)
+                (ObjectKey { namespace: namespace.clone(), name: String::new() }, options.dry_run)
             }
-            OperationAction::Update { key, status, options, .. } => {
-                (key.clone(), status.then(|| "status".to_owned()), options.dry_run)
+            OperationAction::Update { key, options, .. } | OperationAction::Patch { key, options, .. } => {
+                (key.clone(), options.dry_run)
             }
-            OperationAction::Patch { key, subresource, options, .. } => {
-                (key.clone(), subresource.clone(), options.dry_run)
-            }
-            OperationAction::Delete { key, options } => (key.clone(), None, options.dry_run),
+            OperationAction::Delete { key, options } => (key.clone(), options.dry_run),
         };
         let before = api.known(&operation.kind, &key);
         let record = AuditRecord {
             kind: operation.kind.to_string(),
             object: key.to_string(),
-            subresource: subresource.unwrap_or_default(),
+            subresource: operation.subresource().unwrap_or_default().to_owned(),
             dry_run,
             ..self.record(operation.verb(), reconcile)
         };

@@ -129,19 +129,28 @@ impl fmt::Display for Access {
     }
 }
 
-/// The commands with which an administrator gives `subject` these verbs on a resource, in a namespace or everywhere.
-pub fn remedy(subject: &ServiceAccount, verbs: &[ReadVerb], access: &Access) -> String {
-    let Access { group, resource, namespace, .. } = access;
-    let verbs = verbs.iter().map(|verb| verb.as_str()).collect::<Vec<_>>().join(",");
-    let dot = if group.is_empty() { "" } else { "." };
+/// The commands with which an administrator gives `subject` these verbs, as `get,list`, on a resource or subresource, in a
+/// namespace or everywhere.
+pub fn remedy(
+    subject: &ServiceAccount,
+    verbs: &str,
+    (group, resource): (&str, &str),
+    namespace: Option<&str>,
+) -> String {
+    let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let resource = match (group, subresource) {
+        ("", _) => resource.to_owned(),
+        (_, "") => format!("{plural}.{group}"),
+        _ => format!("{plural}.{group}/{subresource}"),
+    };
     let ServiceAccount { namespace: home, name } = subject;
-    let made = format!("{name}-{resource}");
+    let made = [name, plural, subresource, verbs].map(|part| part.replace(',', "-")).join("-").replace("--", "-");
     let (kind, place) = match namespace {
         Some(namespace) => ("role", format!(" -n {namespace}")),
         None => ("clusterrole", String::new()),
     };
     format!(
-        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource}{dot}{group} && \
+        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource} && \
          kubectl create {kind}binding {made}{place} --{kind}={made} --serviceaccount={home}:{name}"
     )
 }
@@ -558,9 +567,16 @@ mod tests {
              \"deployments\" in API group \"apps\" in the namespace \"a\""
         );
         assert_eq!(
-            remedy(&account(), &[ReadVerb::List, ReadVerb::Watch], &asked),
-            "kubectl create role plugin-deployments -n a --verb=list,watch --resource=deployments.apps && kubectl create \
-             rolebinding plugin-deployments -n a --role=plugin-deployments --serviceaccount=team:plugin"
+            remedy(&account(), "list,watch", ("apps", "deployments"), Some("a")),
+            "kubectl create role plugin-deployments-list-watch -n a --verb=list,watch --resource=deployments.apps && \
+             kubectl create rolebinding plugin-deployments-list-watch -n a --role=plugin-deployments-list-watch \
+             --serviceaccount=team:plugin"
+        );
+        let status = remedy(&account(), "update", ("apps", "deployments/status"), None);
+        assert!(
+            status.starts_with("kubectl create clusterrole plugin-deployments-status-update --verb=update")
+                && status.contains("--resource=deployments.apps/status "),
+            "{status}"
         );
     }
 }

@@ -236,6 +236,27 @@ impl Operation {
         }
     }
 
+    /// The namespace that it is about; None for all, and for cluster-scoped kinds.
+    pub fn namespace(&self) -> Option<&str> {
+        match &self.action {
+            OperationAction::List(options) => options.namespace.as_deref(),
+            OperationAction::Create { namespace, .. } => namespace.as_deref(),
+            OperationAction::Get { key, .. }
+            | OperationAction::Update { key, .. }
+            | OperationAction::Patch { key, .. }
+            | OperationAction::Delete { key, .. } => key.namespace.as_deref(),
+        }
+    }
+
+    /// The subresource that it writes.
+    pub fn subresource(&self) -> Option<&str> {
+        match &self.action {
+            OperationAction::Update { status: true, .. } => Some("status"),
+            OperationAction::Patch { subresource, .. } => subresource.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Whether it asks for the cache only: nothing of it reaches the API server, as a rule.
     pub fn is_cached(&self) -> bool {
         match &self.action {

@@ -21,7 +21,7 @@ use operetta_core::{
     kind::GroupVersionKind,
     manifest::{Index, IndexKey},
     object::{ManagedFields, Object, ObjectKey},
-    operation::{ListOptions, Operation, OperationAction, Page, Read, Reply, Selection},
+    operation::{ListOptions, Operation, OperationAction, Page, Read, Reply, Selection, Verb},
     ports::ObjectApi,
     raw::{RawRequest, RawResponse, Target},
     selector::{LabelSelector, MetadataFieldSelector},
@@ -56,6 +56,17 @@ pub struct PluginApi {
     watched: RwLock<Watched>,
     /// Informers of whole kinds that cached reads have started.
     on_demand: Mutex<HashMap<GroupVersionKind, Arc<Informer>>>,
+    /// What was forbidden last.
+    refusal: Mutex<Option<Refusal>>,
+}
+
+/// Something that RBAC forbade.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the plugin was told.
+    pub message: String,
+    /// The commands that give the right.
+    pub remedy: String,
 }
 
 /// What a plugin's manifest makes the host cache.
@@ -107,13 +118,34 @@ impl PluginApi {
         grants: Option<SubjectGrants>,
         field_manager: String,
     ) -> Self {
-        let (watched, on_demand) = (RwLock::default(), Mutex::default());
-        Self { wire, discovery, registry, grants, field_manager, watched, on_demand }
+        let (watched, on_demand, refusal) = (RwLock::default(), Mutex::default(), Mutex::default());
+        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, refusal }
     }
 
     /// What the plugin may read from caches; None for the host.
     pub fn grants(&self) -> Option<&SubjectGrants> {
         self.grants.as_ref()
+    }
+
+    /// What was forbidden last.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_refusal(
+        &self,
+        error: &ApiError,
+        verb: Verb,
+        (resource, part): (&ApiResource, &str),
+        namespace: Option<&str>,
+    ) {
+        let Some(grants) = self.grants.as_ref().filter(|_| error.kind == ErrorKind::Forbidden) else { return };
+        let name = if part.is_empty() { resource.plural.clone() } else { format!("{}/{part}", resource.plural) };
+        let what = (resource.kind.group(), name.as_str());
+        let namespace = namespace.filter(|_| resource.namespaced);
+        let remedy = operetta_core::grants::remedy(grants.subject(), verb.as_str(), what, namespace);
+        let refusal = Refusal { message: error.status.message.clone(), remedy };
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
     }
 
     /// The plugin's way to the API server.
@@ -332,38 +364,13 @@ impl PluginApi {
 impl ObjectApi for PluginApi {
     async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
         let resource = self.discovery.resolve(&operation.kind).await?;
-        let checked = |mut key: ObjectKey| {
-            key.namespace = key.namespace.filter(|namespace| !namespace.is_empty());
-            check_key(&key)?;
-            resource.check_namespace(key.namespace.as_deref())?;
-            Ok::<_, ApiError>(key)
-        };
-        match operation.action {
-            OperationAction::Get { key, read } => self.get(&resource, checked(key)?, read).await,
-            OperationAction::List(options) => self.list(&resource, &options).await,
-            OperationAction::Create { namespace, object, options } => {
-                resource.check_namespace(namespace.as_deref())?;
-                namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
-                let request = requests::create(&resource, namespace.as_deref(), object, &options, &self.field_manager)?;
-                let text = self.wire.send(request).await?;
-                self.wrote(&text, &resource, options.dry_run)
-            }
-            OperationAction::Update { key, status, object, options } => {
-                let key = checked(key)?;
-                let request = requests::update(&resource, &key, status, object, &options, &self.field_manager)?;
-                let text = self.wire.send(request).await?;
-                self.wrote(&text, &resource, options.dry_run)
-            }
-            OperationAction::Patch { key, subresource, body, force, options } => {
-                let key = checked(key)?;
-                let subresource = subresource.as_deref();
-                let request =
-                    requests::patch(&resource, &key, subresource, body, force, &options, &self.field_manager)?;
-                let text = self.wire.send(request).await?;
-                self.wrote(&text, &resource, options.dry_run)
-            }
-            OperationAction::Delete { key, options } => self.delete(&resource, &checked(key)?, &options).await,
+        let (verb, part) = (operation.verb(), operation.subresource().unwrap_or_default().to_owned());
+        let namespace = operation.namespace().map(str::to_owned);
+        let result = self.carry_out(&resource, operation).await;
+        if let Err(error) = &result {
+            self.note_refusal(error, verb, (&resource, &part), namespace.as_deref());
         }
+        result
     }
 
     fn known(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
@@ -372,6 +379,42 @@ impl ObjectApi for PluginApi {
 
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
         self.send_raw(request, target).await
+    }
+}
+
+impl PluginApi {
+    async fn carry_out(&self, resource: &Arc<ApiResource>, operation: Operation) -> Result<Reply, ApiError> {
+        let checked = |mut key: ObjectKey| {
+            key.namespace = key.namespace.filter(|namespace| !namespace.is_empty());
+            check_key(&key)?;
+            resource.check_namespace(key.namespace.as_deref())?;
+            Ok::<_, ApiError>(key)
+        };
+        match operation.action {
+            OperationAction::Get { key, read } => self.get(resource, checked(key)?, read).await,
+            OperationAction::List(options) => self.list(resource, &options).await,
+            OperationAction::Create { namespace, object, options } => {
+                resource.check_namespace(namespace.as_deref())?;
+                namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
+                let request = requests::create(resource, namespace.as_deref(), object, &options, &self.field_manager)?;
+                let text = self.wire.send(request).await?;
+                self.wrote(&text, resource, options.dry_run)
+            }
+            OperationAction::Update { key, status, object, options } => {
+                let key = checked(key)?;
+                let request = requests::update(resource, &key, status, object, &options, &self.field_manager)?;
+                let text = self.wire.send(request).await?;
+                self.wrote(&text, resource, options.dry_run)
+            }
+            OperationAction::Patch { key, subresource, body, force, options } => {
+                let key = checked(key)?;
+                let subresource = subresource.as_deref();
+                let request = requests::patch(resource, &key, subresource, body, force, &options, &self.field_manager)?;
+                let text = self.wire.send(request).await?;
+                self.wrote(&text, resource, options.dry_run)
+            }
+            OperationAction::Delete { key, options } => self.delete(resource, &checked(key)?, &options).await,
+        }
     }
 }
 

@@ -115,7 +115,8 @@ impl View {
         let account = grants.subject();
         let right = format!("ServiceAccount {}/{} may not list and {access}", account.namespace, account.name);
         // A reconciler reads what it is woken for.
-        (right, remedy(account, &[ReadVerb::Get, ReadVerb::List, ReadVerb::Watch], &access))
+        let what = (access.group.as_str(), access.resource.as_str());
+        (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
     }
 
     /// What it lets through, now and later.

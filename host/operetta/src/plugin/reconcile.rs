@@ -339,10 +339,17 @@ impl PluginController {
     }
 
     fn facts(&self, plugin: &Plugin, slot: &Slot, state: &State) -> Facts {
+        let refusal = state.running.as_ref().and_then(Running::refusal);
         let declared = state.component.iter().flat_map(|component| &component.manifest().controllers);
         let controllers: Vec<_> = declared
             .map(|controller| {
-                let health = slot.health.of(&controller.name);
+                let mut health = slot.health.of(&controller.name);
+                // What RBAC forbade and the plugin failed for comes with what gives the right.
+                if let (Some(error), Some(refusal)) = (&mut health.last_error, &refusal)
+                    && error.message.contains(&refusal.message)
+                {
+                    error.message = Problem::new("", format!("{}: {}", error.message, refusal.remedy)).message;
+                }
                 (controller.name.clone(), controller.for_.group_version_kind().to_string(), health)
             })
             .collect();

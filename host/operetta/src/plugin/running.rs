@@ -25,7 +25,7 @@ use operetta_core::{
 use operetta_kube::{
     discovery::ApiResource,
     informer::{Informer, Scope},
-    object_api::{PluginApi, Watched},
+    object_api::{PluginApi, Refusal, Watched},
     recorder::EventRecorder,
     view::View,
     wire::Wire,
@@ -44,6 +44,8 @@ pub struct Running {
     recorder: Option<(ServiceAccount, Arc<EventRecorder>)>,
     /// As whom the plugin acts, and the gate that its reconciles pass.
     gate: Option<(SubjectGrants, Arc<Gate>)>,
+    /// Behind that gate.
+    api: Option<Arc<PluginApi>>,
     /// What it uses of the host, whatever code it runs.
     metered: Option<Metered>,
     /// Tell the host when an informer's state changes; they end with this.
@@ -144,6 +146,7 @@ impl Running {
             rates: metered.rates.clone(),
             audit: Some(Audit { writer, sink: setup.host.audit.clone() }),
         };
+        self.api = Some(api.clone());
         let gate = Gate::sharing(api, recorder, setup.log.clone(), config.into(), gate_limits, shared);
         if let Some((before, old)) = self.gate.replace((setup.grants.clone(), gate.clone()))
             && before.subject() != setup.grants.subject()
@@ -244,6 +247,11 @@ impl Running {
     pub fn views(&self, controller: &str) -> impl Iterator<Item = &View> {
         let views = self.controllers.get(controller).map(|running| running.views.as_slice());
         views.unwrap_or_default().iter()
+    }
+
+    /// What RBAC forbade last.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.api.as_ref()?.refusal()
     }
 
     /// What it has used; None before it was set up.

@@ -88,8 +88,9 @@ async fn a_plugin_acts_as_a_service_account_of_its_own_that_consents() {
     run_what_it_says(&stage.namespace, &message);
     // It is woken now; what it then does is the API server's to refuse.
     let user = format!("system:serviceaccount:{}:silent", stage.namespace.name());
-    stage.namespace.until_degraded("touch", "ReconcileFailing", &[&user, "cannot update resource"]).await;
-    stage.namespace.allow_all("silent").await;
+    let words = [user.as_str(), "cannot update resource", "kubectl create role"];
+    let message = stage.namespace.until_degraded("touch", "ReconcileFailing", &words).await;
+    run_what_it_says(&stage.namespace, &message);
     until_touched(&stage.namespace, "target", "v1").await;
     stage.namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
     stage.others_go_on().await;
