@@ -35,9 +35,10 @@ fn main() -> ExitCode {
         // Before anything else takes memory or starts threads.
         return commands::compile_worker::compile_worker(args);
     }
-    // One more than there are processors: one that plugins cannot take. See operetta_core::fair.
-    let threads = fair_slots() + 1;
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
+    // Timers, sockets and other threads' wake-ups are looked at after each turn of a plugin: see operetta_core::fair.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(fair_slots()).event_interval(1).global_queue_interval(1).enable_all().build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: the runtime does not start: {error}");

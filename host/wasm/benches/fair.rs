@@ -76,19 +76,20 @@ fn queue() -> WorkQueue<ObjectKey> {
 }
 
 /// A neighbour: what it runs, and how many keys a second are added to it; None keeps its workers busy.
+#[derive(Clone)]
 struct Noisy {
     reconciler: Arc<dyn Reconciler>,
     per_second: Option<u32>,
 }
 
 /// Milliseconds: the quiet one's p99, with a neighbour or alone.
-async fn p99(quiet: &Arc<dyn Reconciler>, noisy: Option<&Noisy>, fair: bool) -> f64 {
+async fn p99(quiet: Arc<dyn Reconciler>, noisy: Option<Noisy>, fair: bool) -> f64 {
     let scheduler = FairScheduler::new(std::thread::available_parallelism().map_or(2, std::num::NonZero::get));
     let of_tenant = |name: &str, reconciler: &Arc<dyn Reconciler>| -> Arc<dyn Reconciler> {
         let account = scheduler.group(name, Share::default()).account(Share::default());
         if fair { Arc::new(FairReconciler::new(reconciler.clone(), account)) } else { reconciler.clone() }
     };
-    let neighbour = noisy.map(|noisy| {
+    let neighbour = noisy.as_ref().map(|noisy| {
         let notes = Arc::new(Notes::default());
         let controller = Controller::new("full", queue(), of_tenant("noisy", &noisy.reconciler), notes.clone());
         controller.start(NOISY_WORKERS);
@@ -114,7 +115,7 @@ async fn p99(quiet: &Arc<dyn Reconciler>, noisy: Option<&Noisy>, fair: bool) -> 
         (controller, notes, adding)
     });
     let notes = Arc::new(Notes::default());
-    let controller = Controller::new("full", queue(), of_tenant("quiet", quiet), notes.clone());
+    let controller = Controller::new("full", queue(), of_tenant("quiet", &quiet), notes.clone());
     controller.start(2);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let mut added = HashMap::new();
@@ -141,8 +142,13 @@ async fn p99(quiet: &Arc<dyn Reconciler>, noisy: Option<&Noisy>, fair: bool) -> 
 }
 
 fn main() -> Result<(), AnyError> {
-    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) + 1;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .event_interval(1)
+        .global_queue_interval(1)
+        .enable_all()
+        .build()?;
     let engine = Engine::new(&EngineConfig::default())?;
     let ports = Arc::new(Ports(Arc::new(deployment()?)));
     let load = |wasm: Vec<u8>| -> Result<Arc<Plugin>, AnyError> {
@@ -175,14 +181,14 @@ fn main() -> Result<(), AnyError> {
         ),
     ];
     let mut report = Report::new("fair");
+    // On a worker, as all of the host is.
+    let run = |noisy: Option<&Noisy>, fair: bool| {
+        runtime.block_on(runtime.spawn(p99(quiet.clone(), noisy.cloned(), fair))).expect("no panic")
+    };
     for (metric, neighbour) in &neighbours {
         let mut samples = Samples::interleaved(
             ROUNDS,
-            &mut [
-                &mut || runtime.block_on(p99(&quiet, Some(neighbour), true)),
-                &mut || runtime.block_on(p99(&quiet, None, true)),
-                &mut || runtime.block_on(p99(&quiet, Some(neighbour), false)),
-            ],
+            &mut [&mut || run(Some(neighbour), true), &mut || run(None, true), &mut || run(Some(neighbour), false)],
         );
         let (unscheduled, alone, ours) = (samples.remove(2), samples.remove(1), samples.remove(0));
         let target = (1.5 * alone.median() * 1e3).round() / 1e3;

@@ -1,10 +1,13 @@
 //! One call into a guest: a fresh store, a deadline, a memory limit, and how it ended.
 //!
 //! The deadline holds twice. A timer ends a guest that waits in a host call; the epoch ends one that spins, even on a
-//! runtime too busy to fire timers. Between ticks a spinning guest gives its thread back, by the executor's own yield,
-//! so that timers and sockets are served too.
+//! runtime too busy to fire timers. At each tick a spinning guest gives its thread back and asks for its next turn, so
+//! that others get theirs, and timers and sockets are served too.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use operetta_core::{gate::Session, request::Fault};
 use tokio::{sync::OwnedSemaphorePermit, time::error::Elapsed};
@@ -98,7 +101,9 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
     store.set_hostcall_fuel(budget.transfer_bytes);
     store.set_max_component_handles(MAX_HANDLES);
     store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(|context| {
+    let spinning = engine.spinning().clone();
+    store.epoch_deadline_callback(move |context| {
+        spinning.store(true, Ordering::Relaxed);
         let call = context.data();
         if call.started.elapsed() >= call.timeout {
             return Err(DeadlineReached.into());

@@ -8,6 +8,7 @@ use std::{
     io,
     sync::{
         Arc,
+        atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
@@ -19,8 +20,12 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAll
 
 use crate::{call::Call, code::Code, imports};
 
-/// How long a guest may run before it gives its thread back.
-pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// How long a guest may run before it gives its thread back, while nobody has done so lately.
+const TICK: Duration = Duration::from_millis(10);
+/// The same while guests run for long: others wait for their turn. A host at rest is not woken that often.
+const BUSY_TICK: Duration = Duration::from_millis(1);
+/// Busy ticks after the last guest that ran for longer than one.
+const BUSY_TICKS: u32 = 100;
 
 /// Elements of one table; the largest guest seen, Go with controller-runtime, needs 31,336.
 pub(crate) const TABLE_ELEMENTS: usize = 65_536;
@@ -105,7 +110,7 @@ struct Shared {
     /// Where compiled code comes from.
     code: Code,
     pooled: bool,
-    _ticker: Ticker,
+    ticker: Ticker,
 }
 
 impl Engine {
@@ -138,13 +143,18 @@ impl Engine {
         let calls = Arc::new(Semaphore::new(config.concurrent_calls as usize));
         let warm = config.warm_instances.min(config.concurrent_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
-        let shared = Shared { wasmtime, linker, calls, warm, code, pooled, _ticker: ticker };
+        let shared = Shared { wasmtime, linker, calls, warm, code, pooled, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Whether instances come from the pool.
     pub fn is_pooled(&self) -> bool {
         self.shared.pooled
+    }
+
+    /// Set by a guest that has run for a tick.
+    pub(crate) fn spinning(&self) -> &Arc<AtomicBool> {
+        &self.shared.ticker.spinning
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -219,8 +229,9 @@ fn start(config: &Config) -> Result<wasmtime::Engine, EngineError> {
     wasmtime::Engine::new(config).map_err(|error| EngineError::Engine(format!("{error:#}")))
 }
 
-/// Advances the engine's epoch by one every [`TICK`]; dropping it ends the thread.
+/// Advances the engine's epoch by one every [`TICK`] or [`BUSY_TICK`]; dropping it ends the thread.
 struct Ticker {
+    spinning: Arc<AtomicBool>,
     /// None only while dropping.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -229,12 +240,16 @@ struct Ticker {
 impl Ticker {
     fn start(engine: wasmtime::Engine) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
+        let spinning = Arc::new(AtomicBool::new(false));
+        let seen = spinning.clone();
         let thread = thread::Builder::new().name("operetta-epoch".into()).spawn(move || {
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            let mut busy = 0;
+            while stopped.recv_timeout(if busy > 0 { BUSY_TICK } else { TICK }) == Err(RecvTimeoutError::Timeout) {
                 engine.increment_epoch();
+                busy = if seen.swap(false, Ordering::Relaxed) { BUSY_TICKS } else { u32::saturating_sub(busy, 1) };
             }
         })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        Ok(Self { spinning, stop: Some(stop), thread: Some(thread) })
     }
 }
 

@@ -21,11 +21,11 @@
 //! A future that waits for anything but a slot holds none. One that is given a slot holds it until its task comes to
 //! poll: for the moment in which the task is in the runtime's queue. Meanwhile other tasks in that queue ask, get
 //! nothing, and wait in the scheduler's line instead: so all who want to run are in one line and the scheduler chooses.
-//! The moment is short as long as a thread is left that empties the queue. So **let the runtime have more worker threads
-//! than the scheduler has slots**: one slot for each processor, one thread more. That thread also serves timers and
-//! sockets, which a tokio worker looks at only when it is idle or has polled some sixty tasks. With as many threads as
-//! slots nothing is lost and the shares of those in the line hold, but while guests spin on all threads, whoever is woken
-//! by a timer or a socket comes to the line hundreds of milliseconds late.
+//! A tokio worker looks at timers and sockets, and at what other threads have woken, only when it is idle or has polled
+//! some sixty tasks: while guests spin on all threads, whoever is woken so comes to the line hundreds of milliseconds
+//! late. So **let the runtime look after each poll** (`event_interval(1)` and `global_queue_interval(1)`), and have as many
+//! worker threads as the scheduler has slots, and as there are processors. A thread more, that only serves timers, gets a
+//! processor when the kernel's slice of another one is over: after some 8 ms.
 //!
 //! A slot is not taken away from a future that does not come. One that is neither polled nor dropped after its wake-up,
 //! in a `select!` whose other arm is busy, say, keeps its slot from everybody for so long: the task that awaits it shall
