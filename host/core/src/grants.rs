@@ -14,7 +14,7 @@
 
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, iter,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -90,11 +90,12 @@ impl Access {
         Self { namespace, name: None, ..self.clone() }
     }
 
-    /// What is asked, the widest first: rights that hold everywhere are asked for once, not for each namespace.
-    fn ladder(&self) -> Vec<Self> {
-        let mut asks = vec![self.wider(None), self.wider(self.namespace.clone()), self.clone()];
-        asks.dedup();
-        asks
+    /// What is asked, the widest first: rights that hold everywhere are asked for once, not for each namespace. Each is
+    /// made when the one before was not allowed.
+    fn ladder(&self) -> impl Iterator<Item = Self> {
+        let in_namespace = self.namespace.iter().map(|namespace| self.wider(Some(namespace.clone())));
+        let by_name = self.name.iter().map(|_| self.clone());
+        iter::once_with(|| self.wider(None)).chain(in_namespace).chain(by_name)
     }
 
     /// The refusal, worded as the API server words it.

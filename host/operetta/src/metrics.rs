@@ -1,7 +1,7 @@
 //! What Prometheus reads, under controller-runtime's names where it has one.
 
 use std::{
-    fmt::Write,
+    fmt::{Display, Write},
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -144,13 +144,16 @@ impl Metrics {
 
 /// One gauge's lines, in the text format.
 pub fn gauge(text: &mut String, name: &str, help: &str, values: &[(String, u64)]) -> std::fmt::Result {
-    writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge")?;
-    values.iter().try_for_each(|(labels, value)| writeln!(text, "{name}{{{labels}}} {value}"))
+    lines(text, name, help, "gauge", values)
 }
 
 /// One counter's lines, in the text format; `name` ends in `_total`.
 pub fn counter(text: &mut String, name: &str, help: &str, values: &[(String, f64)]) -> std::fmt::Result {
-    writeln!(text, "# HELP {name} {help}.\n# TYPE {name} counter")?;
+    lines(text, name, help, "counter", values)
+}
+
+fn lines(text: &mut String, name: &str, help: &str, kind: &str, values: &[(String, impl Display)]) -> std::fmt::Result {
+    writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}")?;
     values.iter().try_for_each(|(labels, value)| writeln!(text, "{name}{{{labels}}} {value}"))
 }
 

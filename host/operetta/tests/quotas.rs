@@ -1,27 +1,14 @@
 //! Quotas of processors and of requests: who is over them waits, is counted, and loses nothing; the others do not notice.
 //! And the audit of what they write meanwhile.
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds};
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest};
 use serde_json::json;
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
     let namespace = control_plane.namespace(prefix).await;
     namespace.allow_all("plugin").await;
-    target(&namespace, "target").await;
+    namespace.create_touchable("target").await;
     namespace
-}
-
-async fn target(namespace: &TestNamespace<'_>, name: &str) {
-    let metadata = json!({"name": name, "labels": {"operetta-fixture": "true"}});
-    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata})).await;
-}
-
-async fn until_touched(namespace: &TestNamespace<'_>, name: &str) {
-    let touched = |target: &serde_json::Value| match target["data"]["touched"].as_str() {
-        Some(_) => Ok(()),
-        None => Err("not touched".to_owned()),
-    };
-    namespace.until(kinds::CONFIG_MAP, name, touched).await;
 }
 
 #[tokio::test]
@@ -53,10 +40,10 @@ async fn who_is_over_a_quota_waits_and_is_counted_and_the_others_go_on() {
     let quiet = stage(control_plane, "quiet").await;
     quiet.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
     for number in 0..20 {
-        target(&quiet, &format!("target-{number}")).await;
+        quiet.create_touchable(&format!("target-{number}")).await;
     }
     for number in 0..20 {
-        until_touched(&quiet, &format!("target-{number}")).await;
+        quiet.until_touched(&format!("target-{number}"), "v1").await;
     }
     // Each write is in the audit: who, as whom, what, and which fields.
     let text = std::fs::read_to_string(&audit).expect("an audit");

@@ -3,7 +3,6 @@
 use std::{path::Path, time::Duration};
 
 use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, guest, kinds};
-use serde_json::json;
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
 /// What works takes a few seconds; on a busy machine a few more.
@@ -14,14 +13,9 @@ const DOES_NOT: Duration = Duration::from_secs(8);
 async fn a_plugin_lives(control_plane: &ControlPlane, name: &str) {
     let namespace = control_plane.namespace(name).await;
     namespace.allow_all("plugin").await;
-    let metadata = json!({"name": "target", "labels": {"operetta-fixture": "true"}});
-    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata})).await;
+    namespace.create_touchable("target").await;
     namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
-    let touched = |target: &serde_json::Value| match target["data"]["touched"].as_str() {
-        Some("v1") => Ok(()),
-        other => Err(format!("touched by {other:?}")),
-    };
-    namespace.until(kinds::CONFIG_MAP, "target", touched).await;
+    namespace.until_touched("target", "v1").await;
     namespace.until_condition("touch", "Ready", "True", "Running").await;
     namespace.until_event(kinds::PLUGIN, "touch", "Loaded").await;
     namespace.kubectl(&["label", "configmap", "touch", "operetta.dev/plugin-"]);

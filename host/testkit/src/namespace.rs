@@ -260,6 +260,21 @@ impl<'a> TestNamespace<'a> {
         .await
     }
 
+    /// Creates a ConfigMap that the fixtures reconcile.
+    pub async fn create_touchable(&self, name: &str) {
+        let metadata = json!({"name": name, "labels": {"operetta-fixture": "true"}});
+        self.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata})).await;
+    }
+
+    /// Waits until a fixture has written a value into a ConfigMap.
+    pub async fn until_touched(&self, name: &str, value: &str) {
+        self.until(kinds::CONFIG_MAP, name, |found| match found["data"]["touched"].as_str() {
+            Some(now) if now == value => Ok(()),
+            now => Err(format!("touched by {now:?}, not {value}")),
+        })
+        .await;
+    }
+
     /// Drops a plugin in.
     pub async fn drop_in(&self, drop_in: &DropIn) -> Value {
         self.create_object(kinds::CONFIG_MAP, drop_in.object()).await

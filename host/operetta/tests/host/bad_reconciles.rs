@@ -8,7 +8,7 @@ use std::time::Duration;
 use operetta_testkit::{DropIn, eventually, guest, kinds, throughout, wat_guest::Guest};
 use serde_json::json;
 
-use crate::{Stage, create_touchable, manifest, until_touched};
+use crate::{Stage, manifest};
 
 impl Stage {
     /// A namespace where `misbehave` does one thing with the ConfigMap `target`.
@@ -17,7 +17,7 @@ impl Stage {
         let mut code = DropIn::new("code", guest("fixture-misbehave")).object();
         code["metadata"] = json!({"name": "code"});
         stage.namespace.create_object(kinds::CONFIG_MAP, code).await;
-        create_touchable(&stage.namespace, "target").await;
+        stage.namespace.create_touchable("target").await;
         let spec = json!({
             "source": {"configMap": {"name": "code"}},
             "serviceAccountName": "plugin",
@@ -145,6 +145,6 @@ async fn a_config_map_deleted_in_the_middle_of_a_reconcile_stops_its_plugin_and_
     stage.others_go_on().await;
 
     stage.namespace.drop_in(&DropIn::new("bad", guest("fixture-touch-v1"))).await;
-    create_touchable(&stage.namespace, "target").await;
-    until_touched(&stage.namespace, "target", "v1").await;
+    stage.namespace.create_touchable("target").await;
+    stage.namespace.until_touched("target", "v1").await;
 }

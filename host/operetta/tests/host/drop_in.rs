@@ -3,7 +3,7 @@
 use operetta_testkit::{DropIn, eventually, guest, kinds};
 use serde_json::{Value, json};
 
-use crate::{Stage, create_touchable, until_touched};
+use crate::Stage;
 
 fn touch(name: &str) -> DropIn {
     DropIn::new(name, guest("fixture-touch-v1"))
@@ -13,8 +13,8 @@ fn touch(name: &str) -> DropIn {
 async fn a_dropped_in_config_map_makes_a_plugin_that_it_owns_and_takes_it_along() {
     let stage = Stage::new("owned").await;
     let config_map = stage.namespace.drop_in(&touch("touch").config(json!({"a": 1}))).await;
-    create_touchable(&stage.namespace, "target").await;
-    until_touched(&stage.namespace, "target", "v1").await;
+    stage.namespace.create_touchable("target").await;
+    stage.namespace.until_touched("target", "v1").await;
     let plugin = stage.namespace.get(kinds::PLUGIN, "touch").await.expect("made");
     let owner = &plugin["metadata"]["ownerReferences"][0];
     assert_eq!(
@@ -82,20 +82,20 @@ async fn a_plugin_s_source_may_come_later() {
 async fn a_suspended_plugin_does_nothing_until_it_is_resumed() {
     let stage = Stage::new("suspended").await;
     stage.namespace.drop_in(&touch("touch")).await;
-    create_touchable(&stage.namespace, "before").await;
-    until_touched(&stage.namespace, "before", "v1").await;
+    stage.namespace.create_touchable("before").await;
+    stage.namespace.until_touched("before", "v1").await;
 
     let suspend = |value: &str| json!({"metadata": {"annotations": {"operetta.dev/suspend": value}}});
     stage.namespace.patch(kinds::CONFIG_MAP, "touch", suspend("true")).await;
     stage.namespace.until_condition("touch", "Ready", "False", "Suspended").await;
-    create_touchable(&stage.namespace, "meanwhile").await;
+    stage.namespace.create_touchable("meanwhile").await;
     // That others are served shows that there was time for this one.
     stage.others_go_on().await;
     let meanwhile = stage.namespace.get(kinds::CONFIG_MAP, "meanwhile").await.expect("there");
     assert_eq!(meanwhile["data"], Value::Null);
 
     stage.namespace.patch(kinds::CONFIG_MAP, "touch", suspend("false")).await;
-    until_touched(&stage.namespace, "meanwhile", "v1").await;
+    stage.namespace.until_touched("meanwhile", "v1").await;
     stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
 
     stage.namespace.patch(kinds::CONFIG_MAP, "touch", suspend("perhaps")).await;

@@ -13,7 +13,7 @@ mod tenancy;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest, kinds};
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
@@ -58,26 +58,10 @@ impl Stage {
         };
         let healthy = control_plane.existing_namespace(HEALTHY.get_or_init(start).await).await;
         let name = format!("after-{}-{}", self.namespace.name(), COUNT.fetch_add(1, Ordering::Relaxed));
-        create_touchable(&healthy, &name).await;
-        until_touched(&healthy, &name, "v1").await;
+        healthy.create_touchable(&name).await;
+        healthy.until_touched(&name, "v1").await;
         self.host.assert_sound();
     }
-}
-
-/// Creates a ConfigMap that the fixtures reconcile.
-async fn create_touchable(namespace: &TestNamespace<'_>, name: &str) {
-    let metadata = json!({"name": name, "labels": {"operetta-fixture": "true"}});
-    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata})).await;
-}
-
-/// Waits until a fixture has written a value into a ConfigMap.
-async fn until_touched(namespace: &TestNamespace<'_>, name: &str, value: &str) {
-    namespace
-        .until(kinds::CONFIG_MAP, name, |found| match found["data"]["touched"].as_str() {
-            Some(now) if now == value => Ok(()),
-            now => Err(format!("touched by {now:?}, not {value}")),
-        })
-        .await;
 }
 
 /// A manifest with one controller, `c`, for a kind.

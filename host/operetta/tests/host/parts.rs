@@ -3,7 +3,7 @@
 use operetta_testkit::{DropIn, guest, kinds};
 use serde_json::json;
 
-use crate::{Stage, create_touchable, until_touched};
+use crate::Stage;
 
 fn split(version: &str) -> Vec<serde_json::Value> {
     let wasm = guest(&format!("fixture-touch-{version}"));
@@ -24,8 +24,8 @@ async fn parts_make_a_plugin_in_whatever_order_they_come_and_a_missing_one_is_na
     stage.namespace.until_event(kinds::CONFIG_MAP, "split", "PartsMissing").await;
     stage.namespace.create_object(kinds::CONFIG_MAP, parts[0].clone()).await;
     stage.namespace.until_condition("split", "Ready", "True", "Running").await;
-    create_touchable(&stage.namespace, "target").await;
-    until_touched(&stage.namespace, "target", "v1").await;
+    stage.namespace.create_touchable("target").await;
+    stage.namespace.until_touched("target", "v1").await;
     stage.others_go_on().await;
 }
 
@@ -43,12 +43,12 @@ async fn parts_of_two_versions_are_never_joined_and_the_old_code_goes_on() {
     };
     replace(&new[0]).await;
     stage.namespace.until_degraded("split", "PartsMissing", &["split-part-2 is of another version"]).await;
-    create_touchable(&stage.namespace, "meanwhile").await;
-    until_touched(&stage.namespace, "meanwhile", "v1").await;
+    stage.namespace.create_touchable("meanwhile").await;
+    stage.namespace.until_touched("meanwhile", "v1").await;
     replace(&new[1]).await;
     replace(&new[2]).await;
-    create_touchable(&stage.namespace, "after").await;
-    until_touched(&stage.namespace, "after", "v2").await;
+    stage.namespace.create_touchable("after").await;
+    stage.namespace.until_touched("after", "v2").await;
     stage.namespace.until_condition("split", "Degraded", "False", "AsExpected").await;
 }
 

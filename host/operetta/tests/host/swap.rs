@@ -3,7 +3,7 @@
 use operetta_testkit::{DropIn, TestNamespace, eventually, guest, kinds};
 use serde_json::{Value, json};
 
-use crate::{Stage, create_touchable};
+use crate::Stage;
 
 const KEYS: usize = 60;
 
@@ -29,7 +29,7 @@ async fn every_key_is_reconciled_by_the_new_code_while_keys_change() {
     let stage = Stage::new("swapped").await;
     let namespace = &stage.namespace;
     for at in 0..KEYS {
-        create_touchable(namespace, &format!("key-{at}")).await;
+        namespace.create_touchable(&format!("key-{at}")).await;
     }
     namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
     until_all_touched(namespace, KEYS, "v1").await;
@@ -43,7 +43,7 @@ async fn every_key_is_reconciled_by_the_new_code_while_keys_change() {
             let name = format!("key-{}", rounds * 7 % KEYS);
             namespace.patch(kinds::CONFIG_MAP, &name, json!({"data": {"touched": format!("by hand {rounds}")}})).await;
             if rounds % 5 == 0 {
-                create_touchable(namespace, &format!("late-{rounds}")).await;
+                namespace.create_touchable(&format!("late-{rounds}")).await;
             }
             rounds += 1;
             after += usize::from(swapped.get());
@@ -70,7 +70,7 @@ async fn code_that_does_not_load_leaves_the_code_before_it_at_work() {
     let stage = Stage::new("bad-swap").await;
     let namespace = &stage.namespace;
     namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
-    create_touchable(namespace, "first").await;
+    namespace.create_touchable("first").await;
     until_all_touched(namespace, 1, "v1").await;
 
     let broken = DropIn::new("touch", *b"broken").object();
@@ -78,7 +78,7 @@ async fn code_that_does_not_load_leaves_the_code_before_it_at_work() {
     namespace.until_degraded("touch", "NotWasm", &["goes on"]).await;
     let ready = namespace.plugin_condition("touch", "Ready").await.expect("a condition");
     assert_eq!(ready.status, "True", "{ready:?}");
-    create_touchable(namespace, "second").await;
+    namespace.create_touchable("second").await;
     until_all_touched(namespace, 2, "v1").await;
 
     namespace.patch(kinds::CONFIG_MAP, "touch", code("v2")).await;

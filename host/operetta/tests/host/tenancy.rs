@@ -6,7 +6,7 @@ use std::{process::Command, time::Duration};
 use operetta_testkit::{DropIn, Kind, TestNamespace, guest, kinds, throughout, within};
 use serde_json::json;
 
-use crate::{Stage, create_touchable, until_touched};
+use crate::Stage;
 
 const SERVICE_ACCOUNT: Kind = Kind("v1", "ServiceAccount");
 /// Rights that were revoked are gone after this.
@@ -36,7 +36,7 @@ async fn a_namespace_that_takes_no_part_gets_an_event_that_says_what_to_ask_for(
     stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins-"]);
     // Until the host has seen it.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    create_touchable(&stage.namespace, "target").await;
+    stage.namespace.create_touchable("target").await;
     stage.namespace.drop_in(&touch("plugin")).await;
     let message = stage.namespace.until_event(kinds::CONFIG_MAP, "touch", "NamespaceNotEnabled").await;
     assert_eq!(stage.namespace.get(kinds::PLUGIN, "touch").await, None, "no Plugin is made for it");
@@ -47,12 +47,12 @@ async fn a_namespace_that_takes_no_part_gets_an_event_that_says_what_to_ask_for(
     stage.namespace.delete(kinds::PLUGIN, "by-hand").await;
 
     run_what_it_says(&stage.namespace, &message);
-    until_touched(&stage.namespace, "target", "v1").await;
+    stage.namespace.until_touched("target", "v1").await;
 
     // Taken back, everything in it stops.
     stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins-"]);
     stage.namespace.until_degraded("touch", "NamespaceNotEnabled", &[&name]).await;
-    create_touchable(&stage.namespace, "later").await;
+    stage.namespace.create_touchable("later").await;
     throughout(Duration::from_secs(2), "nothing is touched", async || {
         let later = stage.namespace.get(kinds::CONFIG_MAP, "later").await.ok_or("gone")?;
         if later["data"]["touched"].is_null() { Ok(()) } else { Err(later.to_string()) }
@@ -60,13 +60,13 @@ async fn a_namespace_that_takes_no_part_gets_an_event_that_says_what_to_ask_for(
     .await;
     stage.others_go_on().await;
     stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins=enabled"]);
-    until_touched(&stage.namespace, "later", "v1").await;
+    stage.namespace.until_touched("later", "v1").await;
 }
 
 #[tokio::test]
 async fn a_plugin_acts_as_a_service_account_of_its_own_that_consents() {
     let stage = Stage::new("consent").await;
-    create_touchable(&stage.namespace, "target").await;
+    stage.namespace.create_touchable("target").await;
     for account in ["default", "no-such-account"] {
         let mut plugin = touch(account).object();
         plugin["metadata"]["name"] = json!(format!("as-{account}"));
@@ -91,7 +91,7 @@ async fn a_plugin_acts_as_a_service_account_of_its_own_that_consents() {
     let words = [user.as_str(), "cannot update resource", "kubectl create role"];
     let message = stage.namespace.until_degraded("touch", "ReconcileFailing", &words).await;
     run_what_it_says(&stage.namespace, &message);
-    until_touched(&stage.namespace, "target", "v1").await;
+    stage.namespace.until_touched("target", "v1").await;
     stage.namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
     stage.others_go_on().await;
 }
@@ -116,15 +116,15 @@ async fn another_namespace_s_service_account_cannot_be_named() {
 async fn a_right_that_is_revoked_ends_what_the_plugin_sees_and_its_status_says_so() {
     let stage = Stage::new("revoked").await;
     stage.namespace.drop_in(&touch("plugin")).await;
-    create_touchable(&stage.namespace, "before").await;
-    until_touched(&stage.namespace, "before", "v1").await;
+    stage.namespace.create_touchable("before").await;
+    stage.namespace.until_touched("before", "v1").await;
     stage.namespace.kubectl(&["delete", "rolebinding", "plugin-may-do-all"]);
     within(IN_EFFECT, "the status", async || match stage.namespace.plugin_condition("touch", "Degraded").await {
         Some(now) if now.status == "True" && now.reason == "Forbidden" => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await;
-    create_touchable(&stage.namespace, "meanwhile").await;
+    stage.namespace.create_touchable("meanwhile").await;
     throughout(Duration::from_secs(2), "it is not reconciled", async || {
         let lines = stage.host.logs(stage.namespace.name(), "touch");
         if lines.iter().any(|line| format!("{line:?}").contains("meanwhile")) {
@@ -136,14 +136,14 @@ async fn a_right_that_is_revoked_ends_what_the_plugin_sees_and_its_status_says_s
     .await;
     stage.others_go_on().await;
     stage.namespace.allow_all("plugin").await;
-    until_touched(&stage.namespace, "meanwhile", "v1").await;
+    stage.namespace.until_touched("meanwhile", "v1").await;
     stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
 }
 
 #[tokio::test]
 async fn when_consent_goes_a_reconcile_in_flight_reaches_nothing_any_more() {
     let stage = Stage::new("in-flight").await;
-    create_touchable(&stage.namespace, "target").await;
+    stage.namespace.create_touchable("target").await;
     let flood = DropIn::new("flood", guest("fixture-misbehave")).config(json!({"do": "call-flood"}));
     stage.namespace.drop_in(&flood).await;
     let user = format!("system:serviceaccount:{}:plugin", stage.namespace.name());
@@ -174,8 +174,8 @@ async fn code_of_another_digest_than_the_pinned_one_is_not_run() {
         "source": {"configMap": {"name": "code"}}, "serviceAccountName": "plugin", "digest": digest("fixture-touch-v1"),
     });
     stage.namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": "touch"}, "spec": spec})).await;
-    create_touchable(&stage.namespace, "first").await;
-    until_touched(&stage.namespace, "first", "v1").await;
+    stage.namespace.create_touchable("first").await;
+    stage.namespace.until_touched("first", "v1").await;
     // Whoever may change ConfigMaps tries to run something else.
     stage.namespace.delete(kinds::CONFIG_MAP, "code").await;
     stage.namespace.create_object(kinds::CONFIG_MAP, code("fixture-touch-v2")).await;
@@ -183,7 +183,7 @@ async fn code_of_another_digest_than_the_pinned_one_is_not_run() {
     stage.namespace.until_degraded("touch", "DigestMismatch", &[&words[0], &words[1]]).await;
     let pinned = json!({"spec": {"digest": words[0]}});
     stage.namespace.patch(kinds::PLUGIN, "touch", pinned).await;
-    until_touched(&stage.namespace, "first", "v2").await;
+    stage.namespace.until_touched("first", "v2").await;
     stage.namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
 }
 
@@ -208,7 +208,7 @@ async fn a_status_that_was_edited_by_hand_is_put_right_and_believed_by_nobody() 
 async fn rights_in_one_namespace_are_a_view_of_that_one() {
     let (stage, other) = (Stage::new("view").await, Stage::new("not-in-view").await);
     for namespace in [&stage.namespace, &other.namespace] {
-        create_touchable(namespace, "everywhere").await;
+        namespace.create_touchable("everywhere").await;
     }
     // One that watches all namespaces.
     let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": [
