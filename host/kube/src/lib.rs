@@ -2,12 +2,12 @@
 //!
 //! Along the one-way flow: [`informer`] watches and fills a [`store`], then tells its handlers; [`registry`] shares one
 //! informer between all who ask for the same objects; [`view`] tells a plugin what RBAC, which [`access`] asks, lets it see;
-//! [`object_api`] answers a plugin's reads from there and sends its
-//! writes; [`overlay`] lets reads see the host's own writes before the watch brings them. [`discovery`] resolves kinds,
+//! [`object_api`] answers a plugin's reads from there (cached_reads.rs) and sends its writes; [`overlay`] lets reads see the host's own writes before the watch brings them. [`discovery`] resolves kinds,
 //! [`recorder`] writes Events, [`wire`] is one HTTP exchange.
 
 pub mod access;
 pub mod cache;
+mod cached_reads;
 pub mod connect;
 pub mod correlator;
 pub mod discovery;

@@ -1,61 +1,46 @@
 //! A plugin's reads and writes: cached reads from the shared informers, as far as RBAC lets the plugin's ServiceAccount see
-//! them, everything else at the API server under that identity.
-//!
-//! Which informer answers a cached read:
-//! - one that sees the whole kind, if the plugin watches the kind so, or has read it before;
-//! - else, for a kind that the plugin watches by selectors only: that informer for what it holds and for lists by the
-//!   very same selector, and the API server for the rest, so that a selector never makes an object look missing;
-//! - else an informer of the whole kind, started now and kept as long as the plugin runs.
+//! them (cached_reads.rs), everything else at the API server under that identity.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
 };
 
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 use operetta_core::{
-    grants::{Access, ReadVerb, SubjectGrants},
+    grants::SubjectGrants,
     kind::GroupVersionKind,
-    manifest::{Index, IndexKey},
+    manifest::Index,
     object::{ManagedFields, Object, ObjectKey},
-    operation::{ListOptions, Operation, OperationAction, Page, Read, Reply, Selection, Verb},
+    operation::{Operation, OperationAction, Reply, Verb},
     ports::ObjectApi,
     raw::{RawRequest, RawResponse, Target},
-    selector::{LabelSelector, MetadataFieldSelector},
     status::{ApiError, ErrorKind},
 };
 
 use crate::{
-    access::reading,
-    cache::{Cache, Query, key_of_token},
     discovery::{ApiResource, Discovery},
-    informer::{Informer, InformerState, Scope},
+    informer::Informer,
     registry::InformerRegistry,
     requests::{self, DeleteAnswer},
-    store::Lookup,
     wire::{Identity, Wire, check_key, check_segment},
 };
-
-/// How long a read waits for an informer whose list fails, before it reports the failure.
-const FAILING_SYNC: Duration = Duration::from_secs(3);
 
 /// The API of one plugin.
 pub struct PluginApi {
     /// Writes and live reads go out under the plugin's identity.
     pub(crate) wire: Wire,
     pub(crate) discovery: Arc<Discovery>,
-    registry: Arc<InformerRegistry>,
+    pub(crate) registry: Arc<InformerRegistry>,
     /// What may be read from caches; None for the host itself, whose caches they are.
-    grants: Option<SubjectGrants>,
+    pub(crate) grants: Option<SubjectGrants>,
     /// The field manager of writes that name none.
     field_manager: String,
     /// What the plugin's controllers watch, and its indexes; replaced when its code is.
-    watched: RwLock<Watched>,
+    pub(crate) watched: RwLock<Watched>,
     /// Informers of whole kinds that cached reads have started.
-    on_demand: Mutex<HashMap<GroupVersionKind, Arc<Informer>>>,
+    pub(crate) on_demand: Mutex<HashMap<GroupVersionKind, Arc<Informer>>>,
     /// What was forbidden last.
     refusal: Mutex<Option<Refusal>>,
 }
@@ -76,12 +61,6 @@ pub struct Watched {
     pub informers: Vec<Arc<Informer>>,
     /// The indexes it declares.
     pub indexes: Vec<Index>,
-}
-
-/// Who answers a cached read.
-enum Source {
-    Whole(Arc<Informer>),
-    Selected(Vec<Arc<Informer>>),
 }
 
 impl PluginApi {
@@ -163,148 +142,6 @@ impl PluginApi {
             }
         }
         *self.watched.write().unwrap_or_else(PoisonError::into_inner) = watched;
-    }
-
-    pub(crate) async fn get(&self, resource: &Arc<ApiResource>, key: ObjectKey, read: Read) -> Result<Reply, ApiError> {
-        if read == Read::Cached {
-            if let Some(grants) = &self.grants {
-                let namespace = key.namespace.as_deref();
-                grants.check(&reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
-            }
-            match self.source(resource, false) {
-                Source::Whole(informer) => {
-                    wait_synced(&informer).await?;
-                    let found = informer.cache.get(&key).ok_or_else(|| not_found(resource, &key))?;
-                    return Ok(Reply::Object(found));
-                }
-                Source::Selected(informers) => {
-                    if let Some(found) = informers.iter().find_map(|informer| informer.cache.get(&key)) {
-                        return Ok(Reply::Object(found));
-                    }
-                }
-            }
-        }
-        let text = self.wire.send(requests::get(resource, &key)?).await?;
-        Ok(Reply::Object(object(&text, resource)?))
-    }
-
-    pub(crate) async fn list(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Reply, ApiError> {
-        if let Some(namespace) = &options.namespace {
-            resource.check_namespace(Some(namespace))?;
-            check_segment("namespace", namespace)?;
-        }
-        let plain = options.selection == Selection::All;
-        if options.read == Read::Live {
-            if !plain {
-                return Err(bad_request("lists by index or owner are answered by the cache: set read to cached"));
-            }
-            return self.list_live(resource, options).await;
-        }
-        let parts = self.may_list(resource, options).await?;
-        match self.source(resource, !plain) {
-            Source::Whole(informer) => {
-                wait_synced(&informer).await?;
-                self.list_cached(&informer, options, parts).await.map(Reply::Page)
-            }
-            Source::Selected(informers) => {
-                let same = |informer: &&Arc<Informer>| {
-                    informer.scope.labels == options.labels.as_deref().unwrap_or_default()
-                        && informer.scope.fields == options.fields.as_deref().unwrap_or_default()
-                };
-                match informers.iter().find(same) {
-                    Some(informer) => {
-                        wait_synced(informer).await?;
-                        // The informer selects by them already, and the cache may not know the fields.
-                        let options = ListOptions { labels: None, fields: None, ..options.clone() };
-                        self.list_cached(informer, &options, parts).await.map(Reply::Page)
-                    }
-                    None => self.list_live(resource, options).await,
-                }
-            }
-        }
-    }
-
-    /// Whether a list shows only some of the namespaces that it is about: a plugin with rights in two of them sees those,
-    /// as controller-runtime's cache of several namespaces does.
-    ///
-    /// # Errors
-    /// `Forbidden` for a list of one namespace, or of a kind without.
-    async fn may_list(&self, resource: &ApiResource, options: &ListOptions) -> Result<Parts, ApiError> {
-        let Some(grants) = &self.grants else { return Ok(Parts::All) };
-        let name = options.fields.as_deref().and_then(|fields| fields.strip_prefix("metadata.name="));
-        let access = reading(resource, ReadVerb::List, options.namespace.as_deref(), name);
-        match grants.check(&access).await {
-            Ok(()) => Ok(Parts::All),
-            Err(error) if error.kind == ErrorKind::Forbidden && resource.namespaced && access.namespace.is_none() => {
-                Ok(Parts::Some(access, error))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn list_cached(&self, informer: &Informer, options: &ListOptions, parts: Parts) -> Result<Page, ApiError> {
-        let visible = match (parts, &self.grants) {
-            (Parts::Some(access, refusal), Some(grants)) => {
-                let visible = visible(&informer.cache, &access, grants).await?;
-                Some(visible).filter(|visible| !visible.is_empty()).ok_or(refusal).map(Some)?
-            }
-            _ => None,
-        };
-        let lookup = match &options.selection {
-            Selection::All => Lookup::All,
-            Selection::ByOwner(uid) => Lookup::Owner(uid.clone()),
-            Selection::ByIndex { name, value } => {
-                let key = self.index(name, &informer.resource.kind)?;
-                informer.cache.store.declare_index(&key);
-                Lookup::Index { key, value: value.clone() }
-            }
-        };
-        let labels = LabelSelector::parse(options.labels.as_deref().unwrap_or_default());
-        let fields = MetadataFieldSelector::parse(options.fields.as_deref().unwrap_or_default());
-        Ok(informer.cache.list(&Query {
-            lookup,
-            namespace: options.namespace.as_deref(),
-            labels: labels.map_err(|error| bad_request(error.to_string()))?,
-            fields: fields.map_err(bad_request)?,
-            limit: options.limit.map(|limit| limit.max(1) as usize),
-            after: options.continue_token.as_deref().map(key_of_token).transpose()?,
-            projection: &options.projection,
-            visible,
-        }))
-    }
-
-    async fn list_live(&self, resource: &ApiResource, options: &ListOptions) -> Result<Reply, ApiError> {
-        let text = self.wire.send(requests::list(resource, options)?).await?;
-        requests::page(&text, resource, &options.projection).map(Reply::Page)
-    }
-
-    fn index(&self, name: &str, kind: &GroupVersionKind) -> Result<IndexKey, ApiError> {
-        let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
-        let declared =
-            |index: &&Index| index.name == name && index.api_version == kind.api_version && index.kind == kind.kind;
-        let index = watched.indexes.iter().find(declared);
-        index
-            .and_then(Index::key)
-            .ok_or_else(|| bad_request(format!("the manifest declares no index {name:?} for {kind}")))
-    }
-
-    /// Who answers cached reads of a kind; `whole` when only an informer of the whole kind can.
-    fn source(&self, resource: &Arc<ApiResource>, whole: bool) -> Source {
-        {
-            let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
-            let of_kind = watched.informers.iter().filter(|informer| informer.resource.kind == resource.kind);
-            let (all, selected): (Vec<_>, Vec<_>) =
-                of_kind.cloned().partition(|informer| informer.scope.is_everything());
-            if let Some(informer) = all.into_iter().next() {
-                return Source::Whole(informer);
-            }
-            if !whole && !selected.is_empty() {
-                return Source::Selected(selected);
-            }
-        }
-        let mut on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = || self.registry.informer(resource, Scope::everything());
-        Source::Whole(on_demand.entry(resource.kind.clone()).or_insert_with(start).clone())
     }
 
     /// Reads the answer to a write and lets cached reads see it.
@@ -418,23 +255,7 @@ impl PluginApi {
     }
 }
 
-/// How much of what a list is about may be seen.
-enum Parts {
-    All,
-    /// What was asked, and what is answered when nothing of it may be seen.
-    Some(Access, ApiError),
-}
-
-/// The namespaces in a cache that may be listed.
-async fn visible(cache: &Cache, access: &Access, grants: &SubjectGrants) -> Result<BTreeSet<String>, ApiError> {
-    let asked = stream::iter(cache.namespaces()).map(async |namespace| {
-        let access = Access { namespace: Some(namespace.clone()), ..access.clone() };
-        Ok::<_, ApiError>(grants.allows(&access).await?.then_some(namespace))
-    });
-    asked.buffer_unordered(8).try_filter_map(async |namespace| Ok(namespace)).try_collect().await
-}
-
-fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {
+pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {
     Object::from_json(text, &resource.kind, ManagedFields::Keep).map(Arc::new).map_err(unreadable)
 }
 
@@ -446,29 +267,6 @@ fn unreadable(error: operetta_core::object::ObjectError) -> ApiError {
     ApiError::new(ErrorKind::Other, format!("the API server's answer is {error}"))
 }
 
-fn bad_request(message: impl Into<String>) -> ApiError {
+pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorKind::BadRequest, message)
-}
-
-/// As the API server words it.
-fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
-    let group = resource.kind.group();
-    let (plural, dot) = (&resource.plural, if group.is_empty() { "" } else { "." });
-    ApiError::new(ErrorKind::NotFound, format!("{plural}{dot}{group} {:?} not found", key.name))
-}
-
-/// Waits for the first full list; the gate's deadline on the call bounds it. A list that keeps failing is reported.
-async fn wait_synced(informer: &Informer) -> Result<(), ApiError> {
-    let mut state = informer.state();
-    let done = |state: &InformerState| state.synced;
-    if done(&state.borrow()) {
-        return Ok(());
-    }
-    while tokio::time::timeout(FAILING_SYNC, state.wait_for(done)).await.is_err() {
-        if let Some(error) = &informer.state().borrow().error {
-            let message = format!("the cache of {} cannot be filled: {error}", informer.resource.kind);
-            return Err(ApiError::new(ErrorKind::Unavailable, message));
-        }
-    }
-    Ok(())
 }
