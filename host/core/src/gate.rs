@@ -70,6 +70,33 @@ impl CallRate {
     }
 }
 
+/// Holds requests back that the gate could not know of: cached reads that the API server has to answer.
+#[derive(Clone, Default)]
+pub struct Throttle {
+    /// The quotas.
+    pub rates: Vec<Arc<CallRate>>,
+    /// Counts what they hold back.
+    pub meter: Arc<Meter>,
+}
+
+impl Throttle {
+    /// Waits until every quota has room for one more request.
+    pub async fn wait(&self) {
+        wait_for(&self.rates, &self.meter).await;
+    }
+}
+
+async fn wait_for(rates: &[Arc<CallRate>], meter: &Meter) {
+    let wait = rates.iter().map(|rate| rate.take()).max().unwrap_or_default();
+    if wait.is_zero() {
+        return;
+    }
+    meter.throttled.fetch_add(1, Ordering::Relaxed);
+    let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+    meter.throttled_micros.fetch_add(micros, Ordering::Relaxed);
+    tokio::time::sleep(wait).await;
+}
+
 /// Counts of what a plugin did, since it was loaded.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -84,6 +111,8 @@ pub struct Meter {
     pub throttled: AtomicU64,
     /// How long, in microseconds.
     pub throttled_micros: AtomicU64,
+    /// The most bytes of linear memory that one of its instances had.
+    pub peak_memory_bytes: AtomicU64,
 }
 
 impl Meter {
@@ -159,19 +188,6 @@ impl Gate {
     /// The plugin's counts.
     pub fn meter(&self) -> &Arc<Meter> {
         &self.shared.meter
-    }
-
-    /// Waits until every quota has room for one more request.
-    async fn throttle(&self) {
-        let wait = self.shared.rates.iter().map(|rate| rate.take()).max().unwrap_or_default();
-        if wait.is_zero() {
-            return;
-        }
-        let meter = &self.shared.meter;
-        meter.throttled.fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        meter.throttled_micros.fetch_add(micros, Ordering::Relaxed);
-        tokio::time::sleep(wait).await;
     }
 
     /// Bounds one call by its deadline.
@@ -254,7 +270,7 @@ impl Session {
     ) -> Result<T, ApiError> {
         let admitted = self.admit(verb, bytes);
         if remote && admitted.is_ok() {
-            self.gate.throttle().await;
+            wait_for(&self.gate.shared.rates, self.gate.meter()).await;
         }
         let started = Instant::now();
         let result = match admitted {
@@ -271,6 +287,12 @@ impl Session {
             Ok(()) => self.gate.events.emit(note),
             Err(_) => self.settle(Duration::ZERO, true),
         }
+    }
+
+    /// Notes how many bytes of linear memory the reconcile has taken.
+    pub fn used_memory(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.gate.shared.meter.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Whether a log line of this level would be kept. Not counted: it exists to save work.

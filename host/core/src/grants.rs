@@ -132,11 +132,17 @@ impl fmt::Display for Access {
 
 /// The commands with which an administrator gives `subject` these verbs, as `get,list`, on a resource or subresource, in a
 /// namespace or everywhere.
-pub fn remedy(
+pub fn remedy(subject: &ServiceAccount, verbs: &str, what: (&str, &str), namespace: Option<&str>) -> String {
+    remedy_for(subject, verbs, what, namespace, None)
+}
+
+/// The same for the one object of a name.
+pub fn remedy_for(
     subject: &ServiceAccount,
     verbs: &str,
     (group, resource): (&str, &str),
     namespace: Option<&str>,
+    object: Option<&str>,
 ) -> String {
     let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let resource = match (group, subresource) {
@@ -145,13 +151,16 @@ pub fn remedy(
         _ => format!("{plural}.{group}/{subresource}"),
     };
     let ServiceAccount { namespace: home, name } = subject;
-    let made = [name, plural, subresource, verbs].map(|part| part.replace(',', "-")).join("-").replace("--", "-");
+    let parts = [name, plural, subresource, object.unwrap_or_default(), verbs];
+    let parts = parts.iter().filter(|part| !part.is_empty()).map(|part| part.replace(',', "-"));
+    let made = parts.collect::<Vec<_>>().join("-");
+    let object = object.map(|object| format!(" --resource-name={object}")).unwrap_or_default();
     let (kind, place) = match namespace {
         Some(namespace) => ("role", format!(" -n {namespace}")),
         None => ("clusterrole", String::new()),
     };
     format!(
-        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource} && \
+        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource}{object} && \
          kubectl create {kind}binding {made}{place} --{kind}={made} --serviceaccount={home}:{name}"
     )
 }

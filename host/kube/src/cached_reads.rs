@@ -4,7 +4,8 @@
 //! - one that sees the whole kind, if the plugin watches the kind so, or has read it before;
 //! - else, for a kind that the plugin watches by selectors only: that informer for what it holds and for lists by the
 //!   very same selector, and the API server for the rest, so that a selector never makes an object look missing;
-//! - else an informer of the whole kind, started now and kept as long as the plugin runs.
+//! - else an informer of the whole kind, started now and kept as long as the plugin runs, or until its quota of cached
+//!   bytes is used up: then the API server.
 
 use std::{
     collections::BTreeSet,
@@ -50,7 +51,7 @@ impl PluginApi {
                 let namespace = key.namespace.as_deref();
                 grants.check(&reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
             }
-            match self.source(resource, false) {
+            match self.source(resource, false)? {
                 Source::Whole(informer) => {
                     wait_synced(&informer).await?;
                     let found = informer.cache.get(&key).ok_or_else(|| not_found(resource, &key))?;
@@ -60,6 +61,7 @@ impl PluginApi {
                     if let Some(found) = informers.iter().find_map(|informer| informer.cache.get(&key)) {
                         return Ok(Reply::Object(found));
                     }
+                    self.throttle().await;
                 }
             }
         }
@@ -80,7 +82,7 @@ impl PluginApi {
             return self.list_live(resource, options).await;
         }
         let parts = self.may_list(resource, options).await?;
-        match self.source(resource, !plain) {
+        match self.source(resource, !plain)? {
             Source::Whole(informer) => {
                 wait_synced(&informer).await?;
                 self.list_cached(&informer, options, parts).await.map(Reply::Page)
@@ -97,9 +99,18 @@ impl PluginApi {
                         let options = ListOptions { labels: None, fields: None, ..options.clone() };
                         self.list_cached(informer, &options, parts).await.map(Reply::Page)
                     }
-                    None => self.list_live(resource, options).await,
+                    None => {
+                        self.throttle().await;
+                        self.list_live(resource, options).await
+                    }
                 }
             }
+        }
+    }
+
+    async fn throttle(&self) {
+        if let Some(throttle) = self.throttle.get() {
+            throttle.wait().await;
         }
     }
 
@@ -168,22 +179,36 @@ impl PluginApi {
     }
 
     /// Who answers cached reads of a kind; `whole` when only an informer of the whole kind can.
-    fn source(&self, resource: &Arc<ApiResource>, whole: bool) -> Source {
+    ///
+    /// # Errors
+    /// `TooManyRequests` when there may be none.
+    fn source(&self, resource: &Arc<ApiResource>, whole: bool) -> Result<Source, ApiError> {
         {
             let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
             let of_kind = watched.informers.iter().filter(|informer| informer.resource.kind == resource.kind);
             let (all, selected): (Vec<_>, Vec<_>) =
                 of_kind.cloned().partition(|informer| informer.scope.is_everything());
             if let Some(informer) = all.into_iter().next() {
-                return Source::Whole(informer);
+                return Ok(Source::Whole(informer));
             }
             if !whole && !selected.is_empty() {
-                return Source::Selected(selected);
+                return Ok(Source::Selected(selected));
             }
         }
         let mut on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(on_demand) = on_demand.as_mut() else {
+            let message = format!(
+                "lists of {} by index or owner need the host's cache, and this plugin's quota of it (cacheBytes) is used up",
+                resource.kind
+            );
+            return if whole {
+                Err(ApiError::new(ErrorKind::TooManyRequests, message))
+            } else {
+                Ok(Source::Selected(vec![]))
+            };
+        };
         let start = || self.registry.informer(resource, Scope::everything());
-        Source::Whole(on_demand.entry(resource.kind.clone()).or_insert_with(start).clone())
+        Ok(Source::Whole(on_demand.entry(resource.kind.clone()).or_insert_with(start).clone()))
     }
 }
 

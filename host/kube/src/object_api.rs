@@ -3,12 +3,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
 
 use async_trait::async_trait;
 use kube::Client;
 use operetta_core::{
+    gate::Throttle,
     grants::SubjectGrants,
     kind::GroupVersionKind,
     manifest::Index,
@@ -39,8 +40,10 @@ pub struct PluginApi {
     field_manager: String,
     /// What the plugin's controllers watch, and its indexes; replaced when its code is.
     pub(crate) watched: RwLock<Watched>,
-    /// Informers of whole kinds that cached reads have started.
-    pub(crate) on_demand: Mutex<HashMap<GroupVersionKind, Arc<Informer>>>,
+    /// Informers of whole kinds that cached reads have started; None when they may start none any more.
+    pub(crate) on_demand: Mutex<Option<HashMap<GroupVersionKind, Arc<Informer>>>>,
+    /// What holds cached reads back that the API server answers.
+    pub(crate) throttle: OnceLock<Throttle>,
     /// What was forbidden last.
     refusal: Mutex<Option<Refusal>>,
 }
@@ -97,8 +100,31 @@ impl PluginApi {
         grants: Option<SubjectGrants>,
         field_manager: String,
     ) -> Self {
-        let (watched, on_demand, refusal) = (RwLock::default(), Mutex::default(), Mutex::default());
-        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, refusal }
+        let (watched, refusal, throttle) = (RwLock::default(), Mutex::default(), OnceLock::new());
+        let on_demand = Mutex::new(Some(HashMap::new()));
+        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, refusal }
+    }
+
+    /// Lets cached reads that the API server answers wait for these quotas. What is set once stays.
+    pub fn throttle_by(&self, throttle: Throttle) {
+        let _set_before = self.throttle.set(throttle);
+    }
+
+    /// The informers that its reads are answered by: those that it watches, and those that cached reads have started.
+    pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
+        let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner).informers.clone();
+        let on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        (watched, on_demand.iter().flat_map(HashMap::values).cloned().collect())
+    }
+
+    /// Gives up the informers that cached reads have started, and starts none any more: the API server answers.
+    pub fn read_live(&self) {
+        *self.on_demand.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Whether [`Self::read_live`] is in effect.
+    pub fn reads_live(&self) -> bool {
+        self.on_demand.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// What the plugin may read from caches; None for the host.

@@ -66,7 +66,8 @@ async fn metrics(State(host): State<Arc<Host>>) -> Response {
         let Ok(state) = slot.state.try_lock() else { continue };
         let (namespace, plugin) = (key.namespace.unwrap_or_default(), key.name);
         if let Some(metered) = state.running.as_ref().and_then(|running| running.metered()) {
-            used.add(&format!("plugin={plugin:?},namespace={namespace:?}"), metered);
+            let cached = slot.cached_bytes.load(Ordering::Relaxed);
+            used.add(&format!("plugin={plugin:?},namespace={namespace:?}"), metered, cached);
         }
         for controller in state.running.iter().flat_map(|running| running.controllers()) {
             let labels = format!("name={:?},plugin={plugin:?},namespace={namespace:?}", controller.name());
@@ -110,13 +111,17 @@ struct Used {
     waited: Vec<(String, f64)>,
     throttled: Vec<(String, f64)>,
     calls: Vec<(String, f64)>,
+    memory: Vec<(String, u64)>,
+    cached: Vec<(String, u64)>,
 }
 
 impl Used {
-    fn add(&mut self, labels: &str, metered: &Metered) {
+    fn add(&mut self, labels: &str, metered: &Metered, cached: u64) {
         let (usage, meter) = (metered.account.usage(), &metered.meter);
         self.cpu.push((labels.to_owned(), usage.polled.as_secs_f64()));
         self.waited.push((labels.to_owned(), usage.wait.as_secs_f64()));
+        self.memory.push((labels.to_owned(), meter.peak_memory_bytes.load(Ordering::Relaxed)));
+        self.cached.push((labels.to_owned(), cached));
         let calls = Duration::from_micros(meter.throttled_micros.load(Ordering::Relaxed));
         for (what, time) in [("cpu", usage.throttled_time), ("api", calls)] {
             self.throttled.push((format!("{labels},quota={what:?}"), time.as_secs_f64()));
@@ -132,7 +137,11 @@ impl Used {
         counter(text, "operetta_plugin_wait_seconds_total", help, &self.waited)?;
         let help = "Time that a quota held a plugin back";
         counter(text, "operetta_plugin_throttled_seconds_total", help, &self.throttled)?;
-        counter(text, "operetta_plugin_calls_total", "Calls of a plugin to the host, by verb", &self.calls)
+        counter(text, "operetta_plugin_calls_total", "Calls of a plugin to the host, by verb", &self.calls)?;
+        let help = "The most linear memory that one instance of a plugin had";
+        gauge(text, "operetta_plugin_peak_memory_bytes", help, &self.memory)?;
+        let help = "Bytes that the host caches for a plugin: its part of what it uses";
+        gauge(text, "operetta_plugin_cached_bytes", help, &self.cached)
     }
 }
 

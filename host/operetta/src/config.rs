@@ -26,6 +26,9 @@ pub struct HostConfig {
     pub admin_address: SocketAddr,
     /// Bytes of a component, decompressed.
     pub max_wasm_bytes: usize,
+    /// Where the files are that `spec.source.path` of a Plugin names: every Plugin may run what is below. If left out, none
+    /// may.
+    pub plugin_directory: Option<PathBuf>,
     /// Where compiled plugins are kept, so that each is compiled once: a directory of this user's alone. If left out,
     /// `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not set), or a directory that ends with the host if
     /// that cannot be used.
@@ -87,6 +90,7 @@ impl Default for HostConfig {
         Self {
             admin_address: SocketAddr::from(([127, 0, 0, 1], 0)),
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
+            plugin_directory: None,
             cache_dir: None,
             max_cache_bytes: 2 << 30,
             compile_memory_mib: 2048,

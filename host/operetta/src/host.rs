@@ -14,7 +14,7 @@ use operetta_core::{
     event::Event,
     fair::{Account, FairScheduler},
     gate::CallRate,
-    grants::{Grants, ServiceAccount},
+    grants::{Grants, ServiceAccount, SubjectGrants},
     kind::GroupVersionKind,
     manifest::PredicateName,
     object::{Object, ObjectKey},
@@ -36,20 +36,17 @@ use operetta_kube::{
     wire::{Identity, Wire},
 };
 use operetta_wasm::Engine;
+use tokio::task::JoinSet;
 
 use crate::{
     audit_log::AuditLog,
+    cache_share,
     config::HostConfig,
     log_store::LogStore,
     metrics::Metrics,
     plugin::{
-        artifact::PLUGIN_LABEL,
-        consent::NAMESPACE_LABEL,
-        crd,
-        drop_in::DropInController,
-        health::Health,
-        parts::PART_OF,
-        reconcile::{PluginController, Slot},
+        artifact::PLUGIN_LABEL, consent::NAMESPACE_LABEL, crd, drop_in::DropInController, health::Health,
+        parts::PART_OF, reconcile::PluginController, slot::Slot,
     },
 };
 
@@ -100,6 +97,8 @@ struct Started {
     /// Without those named `default`.
     service_accounts: Arc<Informer>,
     _rights: RightsWatch,
+    /// Looks whose memory the cache is; ends with this.
+    _cache: JoinSet<()>,
     plugin_controller: Arc<Controller>,
     drop_in_controller: Arc<Controller>,
     /// What puts keys into the two queues; made after the rest, because it asks for it.
@@ -114,6 +113,14 @@ impl Observer for HostObserver {
         if let Err(error) = result {
             tracing::warn!(controller = self.0, key = %request.key, %error, retries, ?took, "reconcile failed");
         }
+    }
+}
+
+async fn read(api: &PluginApi, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
+    let action = OperationAction::Get { key: key.clone(), read: Read::Live };
+    match api.call(Operation { kind: kind.clone(), action }).await? {
+        Reply::Object(object) => Ok(object),
+        Reply::Page(_) | Reply::Done => Err(ApiError::new(ErrorKind::Other, "the answer to a get is no object")),
     }
 }
 
@@ -172,6 +179,8 @@ impl Host {
         let service_accounts = self.registry.informer(&service_accounts, not_default);
         let rights = RightsWatch::start(&self.grants, &self.discovery, &self.registry).await?;
 
+        let mut cache = JoinSet::new();
+        cache.spawn(cache_share::watch(Arc::downgrade(self)));
         let new = |name: &'static str, reconciler: Arc<dyn Reconciler>| {
             Controller::new(name, WorkQueue::new(), reconciler, Arc::new(HostObserver(name)))
         };
@@ -184,6 +193,7 @@ impl Host {
             namespaces: namespaces.clone(),
             service_accounts: service_accounts.clone(),
             _rights: rights,
+            _cache: cache,
             plugin_controller,
             drop_in_controller,
             subscriptions: Mutex::new(vec![crds]),
@@ -338,11 +348,22 @@ impl Host {
     }
 
     async fn read(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
-        let action = OperationAction::Get { key: key.clone(), read: Read::Live };
-        match self.api.call(Operation { kind: kind.clone(), action }).await? {
-            Reply::Object(object) => Ok(object),
-            Reply::Page(_) | Reply::Done => Err(ApiError::new(ErrorKind::Other, "the answer to a get is no object")),
-        }
+        read(&self.api, kind, key).await
+    }
+
+    /// An object, from the API server, as a ServiceAccount may read it.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn read_as(
+        &self,
+        grants: &SubjectGrants,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+    ) -> Result<Arc<Object>, ApiError> {
+        let (discovery, registry) = (self.discovery.clone(), self.registry.clone());
+        let api = PluginApi::of_plugin(self.client.clone(), discovery, registry, grants.clone(), String::new())?;
+        read(&api, kind, key).await
     }
 
     /// Puts a Plugin into the queue of those to look at. Several calls within a moment are one look.
@@ -465,7 +486,7 @@ impl Host {
             // A plugin that compiles is not waited for.
             let _in_time = tokio::time::timeout(self.shutdown_time(), host_controllers).await;
         }
-        let mut stops = tokio::task::JoinSet::new();
+        let mut stops = JoinSet::new();
         for (_, slot) in self.slots() {
             if let Some(running) = slot.state.lock().await.running.take() {
                 stops.spawn(running.stop_and_wait(self.shutdown_time()));

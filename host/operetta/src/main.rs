@@ -5,6 +5,7 @@
 mod admin;
 mod args;
 mod audit_log;
+mod cache_share;
 mod commands;
 mod config;
 mod host;

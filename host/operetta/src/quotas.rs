@@ -33,6 +33,8 @@ pub struct Quota {
     pub api_qps: Option<u32>,
     /// Requests to the API server at once, before `apiQps` holds; as many as in a second if left out.
     pub api_burst: Option<u32>,
+    /// Bytes that the host caches for it; an informer that several plugins use counts in equal parts.
+    pub cache_bytes: Option<u64>,
 }
 
 impl Quotas {
@@ -45,6 +47,7 @@ impl Quotas {
             concurrency: own.concurrency.or(all.concurrency),
             api_qps: own.api_qps.or(all.api_qps),
             api_burst: own.api_burst.or(all.api_burst),
+            cache_bytes: own.cache_bytes.or(all.cache_bytes),
         }
     }
 }

@@ -132,6 +132,7 @@ pub(crate) fn settle<T>(
     budget: &Budget,
 ) -> Result<T, Ended> {
     let call = store.data_mut();
+    call.session.used_memory(call.memory.used_bytes());
     let on_stderr = call.wasi.as_ref().and_then(|wasi| wasi.output().finish(&mut call.session));
     let error = match outcome {
         Ok(Ok(value)) => return Ok(value),

@@ -1,4 +1,4 @@
-//! From a ConfigMap to the bytes of a component.
+//! From a ConfigMap, or from a file's content, to the bytes of a component.
 
 use std::io::Read;
 
@@ -7,7 +7,10 @@ use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 /// Marks a ConfigMap as a plugin, with the value `true`.
 pub const PLUGIN_LABEL: &str = "operetta.dev/plugin";
 
-/// Why a ConfigMap gives no component. Its author has to change it; retrying cannot help.
+/// What a component's file or key ends in.
+pub const ENDINGS: &str = ".wasm or .wasm.zst";
+
+/// Why a ConfigMap or a file gives no component. Its author has to change it; retrying cannot help.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ArtifactError {
     /// No key of binaryData has the ending of a component.
@@ -37,22 +40,18 @@ pub enum ArtifactError {
         found: String,
     },
     /// The compressed file is damaged or not whole.
-    #[error("{key} of ConfigMap {name:?} does not decompress, is it whole? {message}")]
+    #[error("{what} does not decompress, is it whole? {message}")]
     Damaged {
-        /// The ConfigMap.
-        name: String,
-        /// The key.
-        key: String,
+        /// The key or file.
+        what: String,
         /// What zstd said.
         message: String,
     },
     /// The component is larger than the host takes.
-    #[error("{key} of ConfigMap {name:?} holds more than the {limit} bytes that this host takes (maxWasmBytes)")]
+    #[error("{what} holds more than the {limit} bytes that this host takes (maxWasmBytes)")]
     TooLarge {
-        /// The ConfigMap.
-        name: String,
-        /// The key.
-        key: String,
+        /// The key or file.
+        what: String,
         /// The limit.
         limit: usize,
     },
@@ -78,19 +77,30 @@ impl ArtifactError {
 pub fn component(config_map: &ConfigMap, key: Option<&str>, limit: usize) -> Result<Vec<u8>, ArtifactError> {
     let name = config_map.metadata.name.clone().unwrap_or_default();
     let (key, data) = choose(config_map, &name, key)?;
-    let too_large = || ArtifactError::TooLarge { name: name.clone(), key: key.to_owned(), limit };
-    if !key.ends_with(".zst") {
-        return if data.len() > limit { Err(too_large()) } else { Ok(data.clone()) };
-    }
-    let damaged = |error: std::io::Error| ArtifactError::Damaged {
-        name: name.clone(),
-        key: key.to_owned(),
-        message: error.to_string(),
-    };
-    let decoder = zstd::stream::Decoder::new(data.as_slice()).map_err(damaged)?;
+    decompress(format!("{key} of ConfigMap {name:?}"), key, data, limit)
+}
+
+/// Whether a file or key of this name holds a component.
+pub fn is_component(name: &str) -> bool {
+    name.ends_with(".wasm") || name.ends_with(".wasm.zst")
+}
+
+/// The content of a file of this name, decompressed if its name says so. Never allocates much more than `limit` bytes.
+///
+/// # Errors
+/// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`], which call it `what`.
+pub fn decompress(what: String, name: &str, data: &[u8], limit: usize) -> Result<Vec<u8>, ArtifactError> {
     let mut bytes = Vec::new();
-    decoder.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(damaged)?;
-    if bytes.len() > limit { Err(too_large()) } else { Ok(bytes) }
+    let read = if name.ends_with(".zst") {
+        zstd::stream::Decoder::new(data).and_then(|decoder| decoder.take(limit as u64 + 1).read_to_end(&mut bytes))
+    } else {
+        data.take(limit as u64 + 1).read_to_end(&mut bytes)
+    };
+    match read {
+        Err(error) => Err(ArtifactError::Damaged { what, message: error.to_string() }),
+        Ok(_) if bytes.len() > limit => Err(ArtifactError::TooLarge { what, limit }),
+        Ok(_) => Ok(bytes),
+    }
 }
 
 fn choose<'a>(
@@ -105,7 +115,6 @@ fn choose<'a>(
         keys.extend(config_map.data.iter().flatten().map(|(key, _)| key.as_str()));
         if keys.is_empty() { "no keys".to_owned() } else { keys.join(", ") }
     };
-    let is_component = |key: &str| key.ends_with(".wasm") || key.ends_with(".wasm.zst");
     let found: Vec<(&String, &ByteString)> = match key {
         Some(wanted) => data.filter(|(key, _)| *key == wanted).collect(),
         None => data.filter(|(key, _)| is_component(key)).collect(),

@@ -13,13 +13,14 @@ use operetta_core::{
     request::{Action, Failure, ReconcileRequest},
     status::{ApiError, ErrorKind},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     artifact::PLUGIN_LABEL,
+    configuration::{config_key, config_object},
     consent,
     crd::{API_VERSION, KIND},
-    reconcile::note,
+    report::note,
 };
 use crate::host::Host;
 
@@ -145,16 +146,7 @@ fn spec(config_map: &ConfigMap) -> Result<Value, String> {
         spec["runtime"] = json!({"warm": {}});
     }
     let data = config_map.data.as_ref().unwrap_or(&none);
-    let config: Option<Map<String, Value>> = match (data.get("config.json"), data.get("config.yaml")) {
-        (Some(_), Some(_)) => return Err("it has both config.json and config.yaml: keep one".to_owned()),
-        (Some(text), None) => {
-            Some(serde_json::from_str(text).map_err(|error| format!("config.json is no JSON object: {error}"))?)
-        }
-        (None, Some(text)) => {
-            Some(serde_yaml_ng::from_str(text).map_err(|error| format!("config.yaml is no YAML mapping: {error}"))?)
-        }
-        (None, None) => None,
-    };
+    let config = config_key(data)?.map(|(key, text)| config_object(key, text)).transpose()?;
     if let Some(config) = config {
         spec["config"] = config.into();
     }

@@ -30,11 +30,26 @@ const REMEMBERED: usize = 10_000;
 /// The health of one plugin's controllers.
 pub struct Health {
     plugin: ObjectKey,
-    controllers: Mutex<HashMap<String, HashMap<ObjectKey, Failing>>>,
+    controllers: Mutex<Controllers>,
     log: Arc<PluginLog>,
     metrics: Arc<Metrics>,
     /// Called when something that the status shows has changed.
     changed: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Controllers {
+    by_name: HashMap<String, Counted>,
+    /// Counts failures, of all controllers.
+    failures: u64,
+}
+
+/// One controller.
+#[derive(Default)]
+struct Counted {
+    failing: HashMap<ObjectKey, Failing>,
+    reconciles: u64,
+    errors: u64,
 }
 
 struct Failing {
@@ -47,6 +62,10 @@ struct Failing {
 /// One controller's part of the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerHealth {
+    /// Reconciles so far.
+    pub reconciles: u64,
+    /// How many of them failed.
+    pub errors: u64,
     /// Keys whose last reconcile failed.
     pub failing: usize,
     /// The last of them that is worth telling, or just the last.
@@ -69,25 +88,33 @@ impl Health {
     /// How a controller does.
     pub fn of(&self, controller: &str) -> ControllerHealth {
         let controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(keys) = controllers.get(controller) else { return ControllerHealth::default() };
-        let last = keys.values().max_by_key(|failing| (failing.worth_telling, failing.order));
+        let Some(counted) = controllers.by_name.get(controller) else { return ControllerHealth::default() };
+        let last = counted.failing.values().max_by_key(|failing| (failing.worth_telling, failing.order));
         ControllerHealth {
-            failing: keys.len(),
+            reconciles: counted.reconciles,
+            errors: counted.errors,
+            failing: counted.failing.len(),
             last_error: last.map(|failing| failing.problem.clone()),
             degraded: last.is_some_and(|failing| failing.worth_telling),
         }
     }
 
-    /// Forgets everything: other code runs, or none.
+    /// Forgets what fails: other code runs, or none. What was counted stays.
     pub fn reset(&self) {
-        self.controllers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        controllers.by_name.values_mut().for_each(|counted| counted.failing.clear());
     }
 
     fn note(&self, request: &ReconcileRequest, failure: Option<(&Failure, u32)>) -> bool {
         let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
-        let order = controllers.values().flat_map(HashMap::values).map(|failing| failing.order).max().unwrap_or(0) + 1;
-        let keys = controllers.entry(request.controller.clone()).or_default();
+        let Controllers { by_name, failures } = &mut *controllers;
+        let counted = by_name.entry(request.controller.clone()).or_default();
+        counted.reconciles += 1;
+        let keys = &mut counted.failing;
         let Some((failure, retries)) = failure else { return keys.remove(&request.key).is_some() };
+        counted.errors += 1;
+        *failures += 1;
+        let order = *failures;
         if keys.len() >= REMEMBERED && !keys.contains_key(&request.key) {
             return false;
         }
@@ -171,7 +198,8 @@ mod tests {
         assert!(!tell("a", retry(), 2).degraded);
         let now = tell("a", retry(), 3);
         assert!(now.degraded && now.last_error.is_some_and(|error| error.message.contains("n/a failed: conflict")));
-        assert_eq!(tell("a", Ok(Action::Done), 0), ControllerHealth::default());
+        let well = ControllerHealth { reconciles: 4, errors: 3, ..ControllerHealth::default() };
+        assert_eq!(tell("a", Ok(Action::Done), 0), well);
         let now = tell("b", Err(Failure::Fault(Fault::Trap("unreachable".into()))), 1);
         assert!(now.degraded && now.last_error.is_some_and(|error| error.reason == "ReconcileTrapped"));
         assert_eq!(tell("c", retry(), 1).failing, 2);

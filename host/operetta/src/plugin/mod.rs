@@ -1,11 +1,16 @@
 //! The host as a controller of its own: it reconciles Plugins, and makes them for ConfigMaps that are dropped in.
 
 pub mod artifact;
+pub mod configuration;
 pub mod consent;
 pub mod crd;
 pub mod drop_in;
 pub mod health;
 pub mod parts;
+pub mod path_source;
 pub mod reconcile;
+pub mod report;
 pub mod running;
+pub mod slot;
+pub mod source;
 pub mod status;

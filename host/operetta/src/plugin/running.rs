@@ -4,19 +4,24 @@
 //! reconciles end on the old code; the new subscriptions are made before the old ones go, so no watch that both need
 //! ends; and because a new subscription is told of the whole store, every key is reconciled by the new code.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use operetta_core::{
     audit::{Audit, Writer},
     controller::Controller,
     event::Event,
     fair::{Account, FairReconciler},
-    gate::{CallRate, Gate, Meter, Shared},
+    gate::{CallRate, Gate, Meter, Shared, Throttle},
     grants::{ServiceAccount, SubjectGrants},
     handler::{EventHandler, Target},
     kind::GroupVersionKind,
     manifest::{self, Mapping, Namespaces, Source},
     object::ObjectKey,
+    operation::Verb,
     ports::Reconciler,
     queue::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, WorkQueue},
     selector::LabelSelector,
@@ -33,7 +38,11 @@ use operetta_kube::{
 use operetta_wasm::{Plugin as Component, PluginReconciler};
 use tokio::task::JoinSet;
 
-use super::{crd::PluginSpec, health::Health, status::Problem};
+use super::{
+    crd::{ControllerOverride, PluginSpec, Usage},
+    health::Health,
+    status::Problem,
+};
 use crate::{host::Host, log_store::PluginLog};
 
 /// A plugin's controllers.
@@ -62,6 +71,20 @@ pub struct Metered {
     rates: Vec<Arc<CallRate>>,
 }
 
+impl Metered {
+    /// For the Plugin's status.
+    pub fn usage(&self, cached_bytes: u64) -> Usage {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let millis = u64::try_from(self.account.usage().polled.as_millis()).unwrap_or(u64::MAX);
+        Usage {
+            cpu_milliseconds: number(millis),
+            peak_memory_bytes: number(self.meter.peak_memory_bytes.load(Ordering::Relaxed)),
+            calls: number(Verb::ALL.iter().map(|verb| self.meter.calls(*verb)).sum()),
+            cached_bytes: number(cached_bytes),
+        }
+    }
+}
+
 struct RunningController {
     controller: Arc<Controller>,
     views: Vec<View>,
@@ -76,6 +99,8 @@ pub struct Setup<'a> {
     pub key: &'a ObjectKey,
     /// The Plugin's spec.
     pub spec: &'a PluginSpec,
+    /// What the plugin reads as its configuration: JSON text.
+    pub config: Arc<str>,
     /// The code.
     pub component: &'a Arc<Component>,
     /// Where it logs.
@@ -105,9 +130,10 @@ impl Running {
     /// controllers do not run yet.
     pub async fn update(&mut self, setup: &Setup<'_>) -> Result<Vec<GroupVersionKind>, SetupError> {
         let manifest = setup.component.manifest();
+        let controllers = overridden(&manifest.controllers, &setup.spec.controllers).map_err(SetupError::Refused)?;
         let mut missing = Vec::new();
         let mut wired = Vec::new();
-        for declared in &manifest.controllers {
+        for declared in &controllers {
             let kinds_missing = missing.len();
             let wiring = wire_up(setup, declared, &mut missing).await?;
             if missing.len() == kinds_missing {
@@ -125,11 +151,6 @@ impl Running {
         api.watch(Watched { informers, indexes: manifest.indexes.clone() });
         let recorder = self.recorder(setup.grants.subject(), api.wire().clone(), setup.key);
         let (call_limits, gate_limits) = setup.host.config.limits(&setup.spec.limits);
-        let config = setup
-            .spec
-            .config
-            .as_ref()
-            .map_or_else(|| "{}".to_owned(), |config| serde_json::Value::Object(config.clone()).to_string());
         let namespace = setup.key.namespace.as_deref().unwrap_or_default();
         let metered = self.metered.get_or_insert_with(|| Metered {
             account: setup.host.account(namespace),
@@ -146,8 +167,9 @@ impl Running {
             rates: metered.rates.clone(),
             audit: Some(Audit { writer, sink: setup.host.audit.clone() }),
         };
+        api.throttle_by(Throttle { rates: metered.rates.clone(), meter: metered.meter.clone() });
         self.api = Some(api.clone());
-        let gate = Gate::sharing(api, recorder, setup.log.clone(), config.into(), gate_limits, shared);
+        let gate = Gate::sharing(api, recorder, setup.log.clone(), setup.config.clone(), gate_limits, shared);
         if let Some((before, old)) = self.gate.replace((setup.grants.clone(), gate.clone()))
             && before.subject() != setup.grants.subject()
         {
@@ -254,9 +276,31 @@ impl Running {
         self.api.as_ref()?.refusal()
     }
 
+    /// The informers that answer it: those that its controllers watch, and those that its reads have started.
+    pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
+        self.api.as_ref().map(|api| api.informers()).unwrap_or_default()
+    }
+
+    /// Lets the API server answer reads of what its controllers do not watch, until it is set up anew.
+    pub fn read_live(&self) {
+        if let Some(api) = &self.api {
+            api.read_live();
+        }
+    }
+
+    /// Whether [`Self::read_live`] is in effect.
+    pub fn reads_live(&self) -> bool {
+        self.api.as_ref().is_some_and(|api| api.reads_live())
+    }
+
     /// What it has used; None before it was set up.
     pub fn metered(&self) -> Option<&Metered> {
         self.metered.as_ref()
+    }
+
+    /// One that runs.
+    pub fn controller(&self, name: &str) -> Option<&Arc<Controller>> {
+        self.controllers.get(name).map(|running| &running.controller)
     }
 
     /// The controllers that run.
@@ -270,6 +314,27 @@ impl RunningController {
         drop(self.views);
         tokio::spawn(async move { tokio::time::timeout(grace, self.controller.stop()).await.is_ok() });
     }
+}
+
+/// What the manifest declares, with what an administrator has set otherwise.
+fn overridden(
+    declared: &[manifest::Controller],
+    overrides: &[ControllerOverride],
+) -> Result<Vec<manifest::Controller>, Problem> {
+    let mut controllers = declared.to_vec();
+    for set in overrides {
+        let Some(controller) = controllers.iter_mut().find(|controller| controller.name == set.name) else {
+            let names = declared.iter().map(|controller| controller.name.as_str()).collect::<Vec<_>>().join(", ");
+            let message = format!("spec.controllers names {:?}; the component's controllers are: {names}", set.name);
+            return Err(Problem::new("UnknownController", message));
+        };
+        controller.workers = set.workers.unwrap_or(controller.workers);
+        controller.resync_seconds = set.resync_seconds.unwrap_or(controller.resync_seconds);
+        if let Some(predicates) = &set.predicates {
+            controller.for_.predicates.clone_from(predicates);
+        }
+    }
+    Ok(controllers)
 }
 
 /// Tells the host of each change of the state of an informer or a view, without keeping it.
@@ -365,4 +430,31 @@ fn rate_limiter(limiter: &manifest::RateLimiter) -> MaxOfRateLimiter<ObjectKey> 
         Box::new(ItemExponentialFailureRateLimiter::new(millis(base_delay_ms), millis(max_delay_ms))),
         Box::new(BucketRateLimiter::new(qps, burst)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use operetta_core::manifest::{Manifest, PredicateName};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_administrator_s_word_on_a_controller_goes_before_the_manifest_s() {
+        let pods = json!({"apiVersion": "v1", "kind": "Pod", "predicates": ["GenerationChanged"]});
+        let controllers =
+            json!([{"name": "a", "for": pods, "workers": 2, "resyncSeconds": 60}, {"name": "b", "for": pods}]);
+        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+        let declared = Manifest::parse(&manifest.to_string()).expect("a manifest").controllers;
+        let set = |text: &str| serde_json::from_str::<Vec<ControllerOverride>>(text).expect("overrides");
+        let some = set(
+            r#"[{"name":"b","workers":7,"resyncSeconds":5,"predicates":["LabelsChanged"]},{"name":"a","predicates":[]}]"#,
+        );
+        let made = overridden(&declared, &some).expect("made");
+        let of = |at: usize| (made[at].workers, made[at].resync_seconds, made[at].for_.predicates.as_slice());
+        assert_eq!(of(0), (2, 60, [].as_slice()));
+        assert_eq!(of(1), (7, 5, [PredicateName::LabelsChanged].as_slice()));
+        let unknown = overridden(&declared, &set(r#"[{"name":"c"}]"#)).expect_err("unknown");
+        assert!(unknown.message.contains("\"c\"") && unknown.message.contains("a, b"), "{}", unknown.message);
+    }
 }

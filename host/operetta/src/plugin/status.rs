@@ -1,7 +1,7 @@
 //! What a Plugin's status says, from what the host knows: a pure function, so that it is tested as a table.
 
 use super::{
-    crd::{Condition, ControllerStatus, PluginStatus},
+    crd::{Condition, ControllerStatus, PluginStatus, Usage},
     health::ControllerHealth,
 };
 
@@ -39,8 +39,12 @@ pub struct Facts {
     pub loaded: Option<(String, usize)>,
     /// Why the newest source was not loaded.
     pub load_problem: Option<Problem>,
+    /// Why its configuration cannot be had.
+    pub config_problem: Option<Problem>,
     /// Why its controllers cannot be set up, whatever the kinds.
     pub setup_problem: Option<Problem>,
+    /// Whether it has controllers, those that wait for their kinds included.
+    pub running: bool,
     /// Kinds that are not served.
     pub missing_kinds: Vec<String>,
     /// Kinds whose first list is not there yet.
@@ -49,12 +53,29 @@ pub struct Facts {
     pub watch_errors: Vec<String>,
     /// Rights that it lacks to see anything of a kind, with the commands that give them.
     pub denied: Vec<String>,
+    /// What RBAC forbade a reconcile that failed for it, with the commands that give the right.
+    pub refused: Option<String>,
     /// Kinds of which it sees a part only, with the namespaces.
     pub partial: Vec<String>,
-    /// Its controllers: name, kind, health.
-    pub controllers: Vec<(String, String, ControllerHealth)>,
+    /// Its controllers.
+    pub controllers: Vec<ControllerFacts>,
+    /// What it has used.
+    pub usage: Option<Usage>,
     /// Where the host answers.
     pub host: String,
+}
+
+/// What the host knows about one controller.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerFacts {
+    /// Its name in the manifest.
+    pub name: String,
+    /// The kind that it reconciles.
+    pub kind: String,
+    /// Keys that wait.
+    pub queued: usize,
+    /// How its reconciles go.
+    pub health: ControllerHealth,
 }
 
 /// The status; `now` is RFC 3339. A condition that does not change keeps its time.
@@ -83,15 +104,32 @@ pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus
         reason: Some(summary.reason),
         message: Some(summary.message),
         controllers: facts.controllers.iter().map(controller).collect(),
+        usage: facts.usage.clone(),
         conditions: vec![condition("Loaded", loaded), condition("Ready", ready), condition("Degraded", degraded)],
         host: Some(facts.host.clone()),
     }
 }
 
-fn controller((name, kind, health): &(String, String, ControllerHealth)) -> ControllerStatus {
+/// Whether two statuses differ at most in what changes with every reconcile.
+pub fn same_but_for_counts(one: &PluginStatus, other: &PluginStatus) -> bool {
+    let without = |status: &PluginStatus| {
+        let mut status = status.clone();
+        status.usage = None;
+        for controller in &mut status.controllers {
+            (controller.reconciles, controller.errors, controller.queued) = (0, 0, 0);
+        }
+        status
+    };
+    without(one) == without(other)
+}
+
+fn controller(ControllerFacts { name, kind, queued, health }: &ControllerFacts) -> ControllerStatus {
     ControllerStatus {
         name: name.clone(),
         for_: kind.clone(),
+        reconciles: i64::try_from(health.reconciles).unwrap_or(i64::MAX),
+        errors: i64::try_from(health.errors).unwrap_or(i64::MAX),
+        queued: i64::try_from(*queued).unwrap_or(i64::MAX),
         failing: i32::try_from(health.failing).unwrap_or(i32::MAX),
         last_error: health.last_error.as_ref().map(|error| error.message.clone()),
     }
@@ -119,7 +157,7 @@ fn ready(facts: &Facts) -> (bool, Problem) {
     if facts.loaded.is_none() {
         return no("NotLoaded", loaded(facts).1.message);
     }
-    if let Some(problem) = &facts.setup_problem {
+    if let Some(problem) = facts.config_problem.as_ref().filter(|_| !facts.running).or(facts.setup_problem.as_ref()) {
         return (false, problem.clone());
     }
     if !facts.missing_kinds.is_empty() {
@@ -135,7 +173,7 @@ fn ready(facts: &Facts) -> (bool, Problem) {
     if !facts.syncing_kinds.is_empty() {
         return no("Syncing", format!("waiting for the first list of {}", facts.syncing_kinds.join(", ")));
     }
-    let names: Vec<&str> = facts.controllers.iter().map(|(name, ..)| name.as_str()).collect();
+    let names: Vec<&str> = facts.controllers.iter().map(|controller| controller.name.as_str()).collect();
     let partial = facts.partial.iter().map(|partial| format!("; {partial}")).collect::<String>();
     (true, Problem::new("Running", format!("controllers: {}{partial}", names.join(", "))))
 }
@@ -154,6 +192,10 @@ fn degraded(facts: &Facts) -> Option<Problem> {
     if facts.suspended {
         return None;
     }
+    if let Some(problem) = &facts.config_problem {
+        let goes_on = if facts.running { "; the configuration before goes on" } else { "" };
+        return Some(Problem::new(problem.reason.clone(), format!("{}{goes_on}", problem.message)));
+    }
     if let Some(problem) = &facts.setup_problem {
         return Some(problem.clone());
     }
@@ -163,8 +205,8 @@ fn degraded(facts: &Facts) -> Option<Problem> {
     if !facts.watch_errors.is_empty() {
         return Some(Problem::new("WatchFailing", facts.watch_errors.join("; ")));
     }
-    let failing = facts.controllers.iter().find(|(_, _, health)| health.degraded);
-    failing.and_then(|(_, _, health)| health.last_error.clone())
+    let failing = facts.controllers.iter().find(|controller| controller.health.degraded);
+    failing.and_then(|controller| controller.health.last_error.clone())
 }
 
 #[cfg(test)]
@@ -172,12 +214,10 @@ mod tests {
     use super::*;
 
     fn running() -> Facts {
-        Facts {
-            generation: 3,
-            loaded: Some(("sha256:a".into(), 10)),
-            controllers: vec![("c".into(), "Pod.v1".into(), ControllerHealth::default())],
-            ..Facts::default()
-        }
+        let controllers =
+            vec![ControllerFacts { name: "c".into(), kind: "Pod.v1".into(), ..ControllerFacts::default() }];
+        let loaded = Some(("sha256:a".into(), 10));
+        Facts { generation: 3, loaded, running: true, controllers, ..Facts::default() }
     }
 
     #[test]
@@ -186,7 +226,9 @@ mod tests {
             failing: 1,
             last_error: Some(Problem::new("ReconcileTrapped", "it trapped")),
             degraded: true,
+            ..ControllerHealth::default()
         };
+        let failing = ControllerFacts { health: failing, ..running().controllers[0].clone() };
         let not_wasm = || Some(Problem::new("NotWasm", "no wasm"));
         let table: Vec<(Facts, [&str; 3], &str)> = vec![
             (running(), ["True", "True", "False"], "Running"),
@@ -201,11 +243,9 @@ mod tests {
             (Facts { missing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "KindNotFound"),
             (Facts { syncing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "Syncing"),
             (Facts { watch_errors: vec!["gone".into()], ..running() }, ["True", "False", "True"], "WatchFailing"),
-            (
-                Facts { controllers: vec![("c".into(), "Pod.v1".into(), failing)], ..running() },
-                ["True", "True", "True"],
-                "ReconcileTrapped",
-            ),
+            (Facts { controllers: vec![failing], ..running() }, ["True", "True", "True"], "ReconcileTrapped"),
+            (Facts { config_problem: not_wasm(), ..running() }, ["True", "True", "True"], "NotWasm"),
+            (Facts { config_problem: not_wasm(), running: false, ..running() }, ["True", "False", "True"], "NotWasm"),
         ];
         for (facts, conditions, reason) in table {
             let status = status(&facts, &PluginStatus::default(), "t");
@@ -226,6 +266,18 @@ mod tests {
         let third = status(&Facts { suspended: true, ..running() }, &second, "t3");
         let times: Vec<_> = third.conditions.iter().map(|condition| condition.last_transition_time.as_str()).collect();
         assert_eq!(times, ["t1", "t3", "t1"]);
+    }
+
+    #[test]
+    fn counts_alone_are_no_reason_to_write_at_once() {
+        let before = status(&running(), &PluginStatus::default(), "t");
+        let mut busy = running();
+        busy.controllers[0].health.reconciles = 7;
+        busy.usage = Some(Usage { calls: 3, ..Usage::default() });
+        let counted = status(&busy, &before, "t");
+        assert!(counted != before && same_but_for_counts(&counted, &before));
+        let failing = status(&Facts { denied: vec!["no".into()], ..busy }, &before, "t");
+        assert!(!same_but_for_counts(&failing, &before));
     }
 
     #[test]

@@ -5,16 +5,24 @@
 
 mod bad_code;
 mod bad_reconciles;
+mod configuration;
 mod drop_in;
 mod parts;
+mod path_source;
+mod plugin_spec;
 mod shared_watches;
 mod swap;
 mod tenancy;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest};
-use serde_json::json;
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest, kinds};
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 /// What the host takes at most, in bytes.
@@ -30,11 +38,35 @@ struct Stage {
 async fn host() -> &'static Host {
     static HOST: OnceCell<Host> = OnceCell::const_new();
     let start = async || {
-        let config = format!("maxWasmBytes: {MAX_WASM_BYTES}");
+        let control_plane = ControlPlane::shared().await;
+        let directory = plugin_directory(control_plane);
+        std::fs::create_dir_all(&directory).expect("a folder");
+        let config = format!("maxWasmBytes: {MAX_WASM_BYTES}\npluginDirectory: {}", directory.display());
         let options = HostOptions { config, ..HostOptions::default() };
-        Host::start(env!("CARGO_BIN_EXE_operetta"), ControlPlane::shared().await, &options).await
+        Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await
     };
     HOST.get_or_init(start).await
+}
+
+/// The host's own files that Plugins may name.
+fn plugin_directory(control_plane: &ControlPlane) -> PathBuf {
+    control_plane.folder().join("plugins")
+}
+
+/// Rights that were given or taken away are in effect after this.
+const IN_EFFECT: Duration = Duration::from_secs(5);
+
+/// Runs the command that a message ends with, as an administrator would.
+fn run_what_it_says(namespace: &TestNamespace<'_>, message: &str) {
+    let command = message.find("kubectl ").map(|at| &message[at..]).expect("a command");
+    let control_plane = namespace.control_plane();
+    let mut shell = Command::new("bash");
+    let kubectl = control_plane.kubectl_path();
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let paths = [kubectl.parent().expect("a folder").to_owned()].into_iter().chain(std::env::split_paths(&inherited));
+    shell.env("PATH", std::env::join_paths(paths).expect("paths")).env("KUBECONFIG", control_plane.kubeconfig());
+    let output = shell.args(["-ec", command]).output().expect("bash runs");
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 impl Stage {
@@ -43,6 +75,19 @@ impl Stage {
         let namespace = ControlPlane::shared().await.namespace(prefix).await;
         namespace.allow_all("plugin").await;
         Self { host, namespace }
+    }
+
+    /// Creates a Plugin of this spec, and the ConfigMap of its component, which makes none by itself.
+    async fn plugin(&self, name: &str, wasm: Vec<u8>, mut spec: Value) {
+        let code = format!("{name}-code");
+        let mut map = DropIn::new(&code, wasm).object();
+        map["metadata"]["labels"] = json!({});
+        self.namespace.create_object(kinds::CONFIG_MAP, map).await;
+        spec["source"] = json!({"configMap": {"name": code}});
+        if spec["serviceAccountName"].is_null() {
+            spec["serviceAccountName"] = json!("plugin");
+        }
+        self.namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": name}, "spec": spec})).await;
     }
 
     /// Checks that the host runs, and that a healthy plugin in it still does its work.

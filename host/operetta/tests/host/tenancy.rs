@@ -1,30 +1,14 @@
 //! Consents and rights: what a plugin must be given before it runs, what it then sees, and what becomes of it when
 //! something is taken away. Every refusal prints the command that ends it, and the tests run that command.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
-use operetta_testkit::{DropIn, Kind, TestNamespace, guest, kinds, throughout, within};
+use operetta_testkit::{DropIn, Kind, eventually, guest, kinds, throughout, within};
 use serde_json::json;
 
-use crate::Stage;
+use crate::{IN_EFFECT, Stage, run_what_it_says};
 
 const SERVICE_ACCOUNT: Kind = Kind("v1", "ServiceAccount");
-/// Rights that were revoked are gone after this.
-const IN_EFFECT: Duration = Duration::from_secs(5);
-
-/// Runs the command that a message ends with, as an administrator would.
-fn run_what_it_says(namespace: &TestNamespace<'_>, message: &str) {
-    let command = message.find("kubectl ").map(|at| &message[at..]).expect("a command");
-    let control_plane = namespace.control_plane();
-    let mut shell = Command::new("bash");
-    let kubectl = control_plane.kubectl_path();
-    let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let paths = [kubectl.parent().expect("a folder").to_owned()].into_iter().chain(std::env::split_paths(&inherited));
-    shell.env("PATH", std::env::join_paths(paths).expect("paths")).env("KUBECONFIG", control_plane.kubeconfig());
-    let output = shell.args(["-ec", command]).output().expect("bash runs");
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
 fn touch(account: &str) -> DropIn {
     DropIn::new("touch", guest("fixture-touch-v1")).service_account(account)
 }
@@ -90,6 +74,19 @@ async fn a_plugin_acts_as_a_service_account_of_its_own_that_consents() {
     let user = format!("system:serviceaccount:{}:silent", stage.namespace.name());
     let words = [user.as_str(), "cannot update resource", "kubectl create role"];
     let message = stage.namespace.until_degraded("touch", "ReconcileFailing", &words).await;
+    let events = async |words: &[&str]| {
+        eventually(&format!("an Event Forbidden with {words:?}"), async || {
+            let events = stage.namespace.list(kinds::EVENT).await;
+            let of_plugin = events.iter().filter(|event| event["involvedObject"]["kind"] == "Plugin");
+            let mut texts =
+                of_plugin.filter(|event| event["reason"] == "Forbidden").map(|event| event["message"].to_string());
+            let found = texts.any(|text| words.iter().all(|word| text.contains(word)));
+            if found { Ok(()) } else { Err(format!("{events:?}")) }
+        })
+        .await;
+    };
+    events(&["may not list and watch configmaps", "kubectl create role"]).await;
+    events(&["cannot update resource", "kubectl create role"]).await;
     run_what_it_says(&stage.namespace, &message);
     stage.namespace.until_touched("target", "v1").await;
     stage.namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;

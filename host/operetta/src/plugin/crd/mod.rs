@@ -1,9 +1,14 @@
 //! The Plugin object, as people write it and as the host reports on it. `deploy/crd/plugins.yaml` is generated from here.
 
+mod status;
+
 use kube::CustomResource;
+use operetta_core::manifest::PredicateName;
 use operetta_wasm::WarmLimits;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+pub use status::{Condition, ControllerStatus, PluginStatus, Usage};
 
 /// The Plugin's apiVersion.
 pub const API_VERSION: &str = "operetta.dev/v1alpha1";
@@ -30,7 +35,7 @@ pub const KIND: &str = "Plugin";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PluginSpec {
-    /// Where the component comes from.
+    /// Where the component comes from: exactly one of these.
     pub source: Source,
     /// The component's digest, as `operetta check` prints it: code of any other is not run, whoever changed the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,10 +46,19 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub service_account_name: Option<String>,
-    /// What the plugin reads as its configuration; any JSON object.
+    /// What the plugin reads as its configuration; any JSON object. Its fields go before those of `configFrom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub config: Option<serde_json::Map<String, serde_json::Value>>,
+    /// ConfigMaps and Secrets of this namespace that make up the configuration, read as the ServiceAccount: it needs the
+    /// right to get each. Later ones go before earlier ones. A change of any is in effect within seconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub config_from: Vec<ConfigSource>,
+    /// What an administrator sets otherwise than the component's manifest does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub controllers: Vec<ControllerOverride>,
     /// Stops all of its controllers; its queues start anew when this is taken back.
     #[serde(default)]
     pub suspend: bool,
@@ -104,12 +118,34 @@ impl Warm {
     }
 }
 
-/// Where a component comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+/// Where a component comes from: exactly one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "[has(self.configMap), has(self.path), has(self.oci), has(self.url)].filter(given, given).size() == 1",
+        "message": "set exactly one of configMap and path",
+    },
+    {
+        "rule": "!has(self.oci) && !has(self.url)",
+        "message": "oci and url are reserved: this version fetches nothing; use configMap or path",
+    },
+]))]
 pub struct Source {
     /// A ConfigMap of the same namespace.
-    pub config_map: ConfigMapSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<ConfigMapSource>,
+    /// A file of the host, below the directory that its configuration names (`pluginDirectory`), ending in `.wasm` or
+    /// `.wasm.zst`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 4096))]
+    pub path: Option<String>,
+    /// Reserved for an artifact in an OCI registry; refused until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oci: Option<String>,
+    /// Reserved for a file on a web server; refused until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// A component in a ConfigMap's binaryData.
@@ -117,11 +153,70 @@ pub struct Source {
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapSource {
     /// The ConfigMap's name.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub name: String,
     /// The key in binaryData, ending in `.wasm` or `.wasm.zst`; the only such key if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+}
+
+/// A part of the configuration: exactly one of `configMapRef` and `secretRef`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.configMapRef) != has(self.secretRef)", "message": "set exactly one of configMapRef and secretRef"},
+]))]
+pub struct ConfigSource {
+    /// A ConfigMap of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<ConfigRef>,
+    /// A Secret of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<ConfigRef>,
+}
+
+/// One key of a ConfigMap or a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.targetPath) || has(self.key)", "message": "targetPath needs a key, whose value goes there"},
+]))]
+pub struct ConfigRef {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub name: String,
+    /// The key; `config.json` or `config.yaml`, whichever is there, if left out. Its value is a JSON object or a YAML
+    /// mapping, whose fields become fields of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: Option<String>,
+    /// Where in the configuration the key's value goes, as it is, as a string: `cloud.token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), regex(pattern = r"^[^.\s]+(\.[^.\s]+)*$"))]
+    pub target_path: Option<String>,
+    /// Whether the plugin runs also when this is not there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+/// What is set otherwise for one controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControllerOverride {
+    /// The controller's name in the component's manifest.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// How many keys are reconciled at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub workers: Option<u32>,
+    /// Every key is reconciled again after this many seconds; 0 never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 2_592_000))]
+    pub resync_seconds: Option<u32>,
+    /// An event of the kind that it reconciles must pass all of these; an empty list lets every event pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicates: Option<Vec<PredicateName>>,
 }
 
 /// What one reconcile may use; the host's configuration sets what is left out.
@@ -164,65 +259,6 @@ fn bytes(text: &str) -> Option<usize> {
         _ => return None,
     };
     digits.parse::<usize>().ok()?.checked_mul(unit)
-}
-
-/// What the host makes of a Plugin.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PluginStatus {
-    /// The metadata.generation that this status is about.
-    pub observed_generation: Option<i64>,
-    /// sha256 of the component that runs.
-    pub digest: Option<String>,
-    /// Bytes of the component that runs.
-    pub size_bytes: Option<i64>,
-    /// The most important condition's reason.
-    pub reason: Option<String>,
-    /// The most important condition's message.
-    pub message: Option<String>,
-    /// Its controllers, as the manifest declares them.
-    pub controllers: Vec<ControllerStatus>,
-    /// Loaded, Ready and Degraded.
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// Where the host that runs it answers `operetta logs`.
-    pub host: Option<String>,
-}
-
-/// One of the plugin's controllers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ControllerStatus {
-    /// Its name in the manifest.
-    pub name: String,
-    /// The kind it reconciles.
-    #[serde(rename = "for")]
-    pub for_: String,
-    /// Keys whose last reconcile failed.
-    pub failing: i32,
-    /// The last failure, while any key fails.
-    pub last_error: Option<String>,
-}
-
-/// As metav1.Condition.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Condition {
-    /// Loaded, Ready or Degraded.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// True, False or Unknown.
-    pub status: String,
-    /// One CamelCase word.
-    pub reason: String,
-    /// One sentence.
-    pub message: String,
-    /// When `status` last changed; RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub last_transition_time: String,
-    /// The metadata.generation it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
 }
 
 fn any_object(_: &mut SchemaGenerator) -> Schema {
