@@ -14,6 +14,7 @@ pub mod handler;
 pub mod kind;
 pub mod manifest;
 pub mod object;
+pub mod observed;
 pub mod operation;
 pub mod ports;
 pub mod predicate;

@@ -8,6 +8,7 @@ use operetta_core::{
     event::Event,
     grants::{Access, AccessReviewer, Grants, ReadVerb, ServiceAccount},
     kind::GroupVersionKind,
+    observed::Need,
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
@@ -47,22 +48,29 @@ struct ReviewStatus {
     allowed: bool,
 }
 
-#[async_trait]
-impl AccessReviewer for SubjectAccessReviews {
-    async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
-        let mut attributes = json!({
-            "verb": access.verb.as_str(), "group": access.group, "resource": access.resource, "version": "*",
-        });
-        for (name, value) in [("namespace", &access.namespace), ("name", &access.name)] {
-            if let Some(value) = value {
-                attributes[name] = json!(value);
+impl SubjectAccessReviews {
+    /// Whether the subject has a right, for every name or for one.
+    ///
+    /// # Errors
+    /// What the API server said when it could not be asked.
+    pub async fn has(&self, subject: &ServiceAccount, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
+        let mut spec = json!({"user": subject.user(), "groups": subject.groups()});
+        if need.path.is_empty() {
+            let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
+            let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": "*"});
+            let subresource = Some(subresource).filter(|text| !text.is_empty());
+            for (field, value) in
+                [("subresource", subresource), ("namespace", need.namespace.as_deref()), ("name", name)]
+            {
+                if let Some(value) = value {
+                    attributes[field] = json!(value);
+                }
             }
+            spec["resourceAttributes"] = attributes;
+        } else {
+            spec["nonResourceAttributes"] = json!({"verb": need.verb, "path": need.path});
         }
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {"user": subject.user(), "groups": subject.groups(), "resourceAttributes": attributes},
-        });
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
         let request = Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(review.to_string().into_bytes())
@@ -70,6 +78,15 @@ impl AccessReviewer for SubjectAccessReviews {
         let answer: Review = serde_json::from_str(&self.wire.send(request).await?)
             .map_err(|error| ApiError::new(ErrorKind::Other, format!("the answer to an access review: {error}")))?;
         Ok(answer.status.allowed)
+    }
+}
+
+#[async_trait]
+impl AccessReviewer for SubjectAccessReviews {
+    async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
+        let Access { verb, group, resource, namespace, name } = access;
+        let need = Need::resource(verb.as_str(), group, resource, namespace.as_deref());
+        self.has(subject, &need, name.as_deref()).await
     }
 }
 

@@ -29,10 +29,10 @@ use crate::{
     cache::{Cache, Query, key_of_token},
     discovery::ApiResource,
     informer::{Informer, InformerState, Scope},
+    needs,
     object_api::{PluginApi, bad_request, object},
     requests,
     store::Lookup,
-    wire::check_segment,
 };
 
 /// How long a read waits for an informer whose list fails, before it reports the failure.
@@ -70,10 +70,6 @@ impl PluginApi {
     }
 
     pub(crate) async fn list(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Reply, ApiError> {
-        if let Some(namespace) = &options.namespace {
-            resource.check_namespace(Some(namespace))?;
-            check_segment("namespace", namespace)?;
-        }
         let plain = options.selection == Selection::All;
         if options.read == Read::Live {
             if !plain {
@@ -121,8 +117,8 @@ impl PluginApi {
     /// `Forbidden` for a list of one namespace, or of a kind without.
     async fn may_list(&self, resource: &ApiResource, options: &ListOptions) -> Result<Parts, ApiError> {
         let Some(grants) = &self.grants else { return Ok(Parts::All) };
-        let name = options.fields.as_deref().and_then(|fields| fields.strip_prefix("metadata.name="));
-        let access = reading(resource, ReadVerb::List, options.namespace.as_deref(), name);
+        let name = options.fields.as_deref().and_then(needs::named);
+        let access = reading(resource, ReadVerb::List, options.namespace.as_deref(), name.as_deref());
         match grants.check(&access).await {
             Ok(()) => Ok(Parts::All),
             Err(error) if error.kind == ErrorKind::Forbidden && resource.namespaced && access.namespace.is_none() => {

@@ -2,7 +2,8 @@
 //!
 //! Along the one-way flow: [`informer`] watches and fills a [`store`], then tells its handlers; [`registry`] shares one
 //! informer between all who ask for the same objects; [`view`] tells a plugin what RBAC, which [`access`] asks, lets it see;
-//! [`object_api`] answers a plugin's reads from there (cached_reads.rs) and sends its writes; [`overlay`] lets reads see the host's own writes before the watch brings them. [`discovery`] resolves kinds,
+//! [`object_api`] answers a plugin's reads from there (cached_reads.rs) and sends its writes; [`overlay`] lets reads see the
+//! host's own writes before the watch brings them; [`needs`] notes what rights all that takes. [`discovery`] resolves kinds,
 //! [`recorder`] writes Events, [`wire`] is one HTTP exchange.
 
 pub mod access;
@@ -12,6 +13,7 @@ pub mod connect;
 pub mod correlator;
 pub mod discovery;
 pub mod informer;
+pub mod needs;
 pub mod object_api;
 pub mod overlay;
 mod raw;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use http::StatusCode;
 use kube::Client;
 use operetta_core::{
     gate::Throttle,
@@ -14,7 +15,8 @@ use operetta_core::{
     kind::GroupVersionKind,
     manifest::Index,
     object::{ManagedFields, Object, ObjectKey},
-    operation::{Operation, OperationAction, Reply, Verb},
+    observed::Observed,
+    operation::{ListOptions, Operation, OperationAction, Reply},
     ports::ObjectApi,
     raw::{RawRequest, RawResponse, Target},
     status::{ApiError, ErrorKind},
@@ -23,6 +25,7 @@ use operetta_core::{
 use crate::{
     discovery::{ApiResource, Discovery},
     informer::Informer,
+    needs::{self, Call},
     registry::InformerRegistry,
     requests::{self, DeleteAnswer},
     wire::{Identity, Wire, check_key, check_segment},
@@ -44,8 +47,10 @@ pub struct PluginApi {
     pub(crate) on_demand: Mutex<Option<HashMap<GroupVersionKind, Arc<Informer>>>>,
     /// What holds cached reads back that the API server answers.
     pub(crate) throttle: OnceLock<Throttle>,
+    /// What its calls need of RBAC; None for the host, of which deploy/base says it.
+    pub(crate) observed: Option<Arc<Observed>>,
     /// What was forbidden last.
-    refusal: Mutex<Option<Refusal>>,
+    pub(crate) refusal: Mutex<Option<Refusal>>,
 }
 
 /// Something that RBAC forbade.
@@ -78,7 +83,7 @@ impl PluginApi {
     }
 
     /// An API for one plugin: `client` is what its requests go out over, `grants` says as whom, and what it may read from
-    /// the host's caches. `field_manager` is used by writes that name none.
+    /// the host's caches; `observed` gets what its calls need. `field_manager` is used by writes that name none.
     ///
     /// # Errors
     /// `BadRequest` when the ServiceAccount's name cannot stand in a header.
@@ -87,22 +92,24 @@ impl PluginApi {
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
         grants: SubjectGrants,
+        observed: Arc<Observed>,
         field_manager: String,
     ) -> Result<Arc<Self>, ApiError> {
         let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
-        Ok(Arc::new(Self::with(wire, discovery, registry, Some(grants), field_manager)))
+        Ok(Arc::new(Self::with(wire, discovery, registry, Some((grants, observed)), field_manager)))
     }
 
     fn with(
         wire: Wire,
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
-        grants: Option<SubjectGrants>,
+        plugin: Option<(SubjectGrants, Arc<Observed>)>,
         field_manager: String,
     ) -> Self {
+        let (grants, observed) = plugin.unzip();
         let (watched, refusal, throttle) = (RwLock::default(), Mutex::default(), OnceLock::new());
         let on_demand = Mutex::new(Some(HashMap::new()));
-        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, refusal }
+        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, observed, refusal }
     }
 
     /// Lets cached reads that the API server answers wait for these quotas. What is set once stays.
@@ -135,22 +142,6 @@ impl PluginApi {
     /// What was forbidden last.
     pub fn refusal(&self) -> Option<Refusal> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn note_refusal(
-        &self,
-        error: &ApiError,
-        verb: Verb,
-        (resource, part): (&ApiResource, &str),
-        namespace: Option<&str>,
-    ) {
-        let Some(grants) = self.grants.as_ref().filter(|_| error.kind == ErrorKind::Forbidden) else { return };
-        let name = if part.is_empty() { resource.plural.clone() } else { format!("{}/{part}", resource.plural) };
-        let what = (resource.kind.group(), name.as_str());
-        let namespace = namespace.filter(|_| resource.namespaced);
-        let remedy = operetta_core::grants::remedy(grants.subject(), verb.as_str(), what, namespace);
-        let refusal = Refusal { message: error.status.message.clone(), remedy };
-        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
     }
 
     /// The plugin's way to the API server.
@@ -227,11 +218,12 @@ impl PluginApi {
 impl ObjectApi for PluginApi {
     async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
         let resource = self.discovery.resolve(&operation.kind).await?;
-        let (verb, part) = (operation.verb(), operation.subresource().unwrap_or_default().to_owned());
-        let namespace = operation.namespace().map(str::to_owned);
-        let result = self.carry_out(&resource, operation).await;
+        let operation = checked(&resource, operation)?;
+        let call = needs::of_operation(&resource, &operation);
+        self.note(&call);
+        let result = self.carry_out(&resource, operation, &call).await;
         if let Err(error) = &result {
-            self.note_refusal(error, verb, (&resource, &part), namespace.as_deref());
+            self.note_refusal(&call, error);
         }
         result
     }
@@ -246,39 +238,62 @@ impl ObjectApi for PluginApi {
 }
 
 impl PluginApi {
-    async fn carry_out(&self, resource: &Arc<ApiResource>, operation: Operation) -> Result<Reply, ApiError> {
-        let checked = |mut key: ObjectKey| {
-            key.namespace = key.namespace.filter(|namespace| !namespace.is_empty());
-            check_key(&key)?;
-            resource.check_namespace(key.namespace.as_deref())?;
-            Ok::<_, ApiError>(key)
-        };
-        match operation.action {
-            OperationAction::Get { key, read } => self.get(resource, checked(key)?, read).await,
-            OperationAction::List(options) => self.list(resource, &options).await,
+    async fn carry_out(
+        &self,
+        resource: &Arc<ApiResource>,
+        operation: Operation,
+        call: &Call,
+    ) -> Result<Reply, ApiError> {
+        let manager = &self.field_manager;
+        let (request, dry_run) = match operation.action {
+            OperationAction::Get { key, read } => return self.get(resource, key, read).await,
+            OperationAction::List(options) => return self.list(resource, &options).await,
+            OperationAction::Delete { key, options } => return self.delete(resource, &key, &options).await,
             OperationAction::Create { namespace, object, options } => {
-                resource.check_namespace(namespace.as_deref())?;
-                namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
-                let request = requests::create(resource, namespace.as_deref(), object, &options, &self.field_manager)?;
-                let text = self.wire.send(request).await?;
-                self.wrote(&text, resource, options.dry_run)
+                let request = requests::create(resource, namespace.as_deref(), object, &options, manager)?;
+                (request, options.dry_run)
             }
             OperationAction::Update { key, status, object, options } => {
-                let key = checked(key)?;
-                let request = requests::update(resource, &key, status, object, &options, &self.field_manager)?;
-                let text = self.wire.send(request).await?;
-                self.wrote(&text, resource, options.dry_run)
+                (requests::update(resource, &key, status, object, &options, manager)?, options.dry_run)
             }
             OperationAction::Patch { key, subresource, body, force, options } => {
-                let key = checked(key)?;
                 let subresource = subresource.as_deref();
-                let request = requests::patch(resource, &key, subresource, body, force, &options, &self.field_manager)?;
-                let text = self.wire.send(request).await?;
-                self.wrote(&text, resource, options.dry_run)
+                let request = requests::patch(resource, &key, subresource, body, force, &options, manager)?;
+                (request, options.dry_run)
             }
-            OperationAction::Delete { key, options } => self.delete(resource, &checked(key)?, &options).await,
+        };
+        let (status, text) = self.wire.send_for_status(request).await?;
+        if status == StatusCode::CREATED {
+            self.note_created(call);
         }
+        self.wrote(&text, resource, dry_run)
     }
+}
+
+/// The operation, if it is about something that can stand in a path.
+fn checked(resource: &ApiResource, mut operation: Operation) -> Result<Operation, ApiError> {
+    match &mut operation.action {
+        OperationAction::Get { key, .. }
+        | OperationAction::Update { key, .. }
+        | OperationAction::Patch { key, .. }
+        | OperationAction::Delete { key, .. } => {
+            key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
+            check_key(key)?;
+            resource.check_namespace(key.namespace.as_deref())?;
+        }
+        OperationAction::Create { namespace, .. } => {
+            resource.check_namespace(namespace.as_deref())?;
+            namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
+        }
+        OperationAction::List(ListOptions { namespace: Some(namespace), .. }) => {
+            resource.check_namespace(Some(namespace.as_str()))?;
+            check_segment("namespace", namespace)?;
+        }
+        OperationAction::List(_) => {}
+    }
+    let subresource = operation.subresource().filter(|name| !name.is_empty());
+    subresource.map_or(Ok(()), |name| check_segment("subresource", name))?;
+    Ok(operation)
 }
 
 pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {

@@ -1,17 +1,23 @@
 //! Raw requests of a plugin: under its identity like every other call, and known to the cache. A GET that may be cached
 //! is answered as the same read of `objects` would be; the answer to a write covers cached reads until the watch brings
-//! it.
+//! it. What each needs of RBAC is noted, and a refusal kept, as of every other call.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
 use http::Request;
 use operetta_core::{
+    observed::Need,
     operation::{ListOptions, Page, Read, Reply, Selection},
     raw::{RawRequest, RawResponse, ResourcePath, Target},
     status::{ApiError, ErrorKind},
 };
 
-use crate::{discovery::ApiResource, object_api::PluginApi, wire::query};
+use crate::{
+    discovery::ApiResource,
+    needs,
+    object_api::PluginApi,
+    wire::{from_body, query},
+};
 
 const JSON: &str = "application/json";
 
@@ -22,7 +28,10 @@ impl PluginApi {
     /// Carries out a request that has been parsed.
     pub(crate) async fn send_raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
         let parameters = request.parameters()?;
-        let Target::Resource(path) = target else { return self.forward(request, &parameters, None).await };
+        let Target::Resource(path) = target else {
+            self.note(&(Need::path(&request.path), None));
+            return self.forward(request, &parameters, None).await;
+        };
         let Some(resource) = self.discovery.resolve_plural(&path.api_version, &path.plural).await? else {
             // The API server words it.
             return self.forward(request, &parameters, None).await;
@@ -31,10 +40,23 @@ impl PluginApi {
             match self.read_cached(&resource, &path, &parameters).await {
                 // E.g. fields that the cache does not know.
                 Err(error) if error.kind == ErrorKind::BadRequest => {}
-                answer => return answer,
+                answer => {
+                    let call = needs::of_raw(&resource, &path, &request, true);
+                    self.note(&call);
+                    return answer.inspect_err(|error| self.note_refusal(&call, error));
+                }
             }
         }
-        self.forward(request, &parameters, Some((&resource, &path))).await
+        let call = needs::of_raw(&resource, &path, &request, false);
+        self.note(&call);
+        let replaces = matches!(request.method.as_str(), "PUT" | "PATCH");
+        let answer = self.forward(request, &parameters, Some((&resource, &path))).await?;
+        match answer.status {
+            201 if replaces => self.note_created(&call),
+            403 => self.note_refusal(&call, &from_body(answer.status, answer.body.as_bytes(), None)),
+            _ => {}
+        }
+        Ok(answer)
     }
 
     async fn read_cached(
@@ -50,6 +72,7 @@ impl PluginApi {
                 self.get(resource, key, Read::Cached).await?
             }
             None => {
+                path.namespace.as_deref().map_or(Ok(()), |namespace| resource.check_namespace(Some(namespace)))?;
                 let limit = text("limit").map(|limit| limit.parse::<u32>()).transpose();
                 let limit = limit.map_err(|_| ApiError::new(ErrorKind::BadRequest, "limit is no number"))?;
                 let options = ListOptions {

@@ -1,4 +1,5 @@
-//! Operations as HTTP requests, and the answers that are not plain objects. Keys and namespaces must have been checked.
+//! Operations as HTTP requests, and the answers that are not plain objects. Keys, namespaces and
+//! subresources must have been checked.
 
 use std::sync::Arc;
 
@@ -12,10 +13,7 @@ use operetta_core::{
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
-use crate::{
-    discovery::ApiResource,
-    wire::{check_segment, query},
-};
+use crate::{discovery::ApiResource, wire::query};
 
 const JSON: &str = "application/json";
 
@@ -76,7 +74,6 @@ pub fn patch(
 ) -> Result<Request<Vec<u8>>, ApiError> {
     let mut path = resource.object_path(key);
     if let Some(subresource) = subresource.filter(|name| !name.is_empty()) {
-        check_segment("subresource", subresource)?;
         path = format!("{path}/{subresource}");
     }
     let (content_type, text, force) = match body {

@@ -31,6 +31,7 @@ use tokio::{
 use crate::{
     access::reading,
     informer::{Handler, Informer, Subscription},
+    needs::{self, Call},
     store::Lookup,
 };
 
@@ -92,7 +93,7 @@ impl View {
         resync: Option<Duration>,
     ) -> Self {
         let only = only.filter(|_| informer.resource.namespaced);
-        let name = informer.scope.fields.strip_prefix("metadata.name=").map(str::to_owned);
+        let name = needs::named(&informer.scope.fields);
         // What it is for is asked about at once: the plugin's status tells of it before there is any object.
         let places = Mutex::new(BTreeMap::from([(only.clone(), Sight::Asked(vec![]))]));
         let inner = Arc::new(Inner { grants, handler, only, name, places, wake: Notify::new() });
@@ -117,6 +118,12 @@ impl View {
         // A reconciler reads what it is woken for.
         let what = (access.group.as_str(), access.resource.as_str());
         (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
+    }
+
+    /// What it needs to be whole, one right at a time.
+    pub fn rights(&self) -> Vec<Call> {
+        let Informer { resource, scope, .. } = &**self.informer();
+        needs::of_watch(resource, self.inner.only.as_deref(), &scope.fields)
     }
 
     /// What it lets through, now and later.

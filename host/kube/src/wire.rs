@@ -55,11 +55,19 @@ impl Wire {
     /// # Errors
     /// The Status that the API server sent, or `Unavailable` when there was no answer.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<String, ApiError> {
+        self.send_for_status(request).await.map(|(_, text)| text)
+    }
+
+    /// The same, with the status.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) async fn send_for_status(&self, request: Request<Vec<u8>>) -> Result<(StatusCode, String), ApiError> {
         let answer = self.exchange(request).await?;
         if !answer.status.is_success() {
             return Err(from_body(answer.status.as_u16(), &answer.body, answer.retry_after()));
         }
-        answer.text()
+        Ok((answer.status, answer.text()?))
     }
 
     /// Sends a request and returns the answer, whatever its status. Never retries.
@@ -132,7 +140,7 @@ struct WireDetails {
     retry_after_seconds: Option<u32>,
 }
 
-fn from_body(code: u16, body: &[u8], retry_after: Option<u32>) -> ApiError {
+pub(crate) fn from_body(code: u16, body: &[u8], retry_after: Option<u32>) -> ApiError {
     let status = match serde_json::from_slice::<WireStatus>(body) {
         Ok(WireStatus { reason, message, details }) => {
             let details = details.unwrap_or_default();

@@ -214,6 +214,7 @@ impl Stage {
                 discovery.clone(),
                 registry.clone(),
                 own.clone(),
+                Arc::default(),
                 account.to_owned(),
             );
             let api = api.expect("an API");

@@ -57,7 +57,8 @@ impl Stage {
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
         let grants = grants.of(ServiceAccount { namespace, name });
         let (discovery, registry) = (self.discovery.clone(), self.registry.clone());
-        PluginApi::of_plugin(self.client.clone(), discovery, registry, grants, "test".to_owned()).expect("an API")
+        PluginApi::of_plugin(self.client.clone(), discovery, registry, grants, Arc::default(), "test".to_owned())
+            .expect("an API")
     }
 
     async fn resource(&self, api_version: &str, kind: &str) -> Arc<ApiResource> {

@@ -8,7 +8,12 @@ use operetta_core::{
     raw::{RawRequest, RawResponse},
     status::ErrorKind,
 };
-use operetta_kube::object_api::PluginApi;
+use operetta_kube::{
+    access::SubjectAccessReviews,
+    object_api::PluginApi,
+    wire::{Identity, Wire},
+};
+use operetta_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::{Stage, config_map};
@@ -95,4 +100,95 @@ async fn raw_requests_go_out_as_the_plugin_s_service_account() {
     let action = OperationAction::Get { key: ObjectKey::namespaced(stage.namespace.name(), "a"), read: Read::Live };
     let operation = Operation { kind: GroupVersionKind::new("v1", "ConfigMap"), action };
     assert_eq!(stage.api.call(operation).await.expect_err("none").kind, ErrorKind::NotFound);
+}
+
+/// Runs the commands of a remedy, as an administrator would.
+fn run(stage: &Stage, remedy: &str) {
+    for command in remedy.split(" && ") {
+        let args: Vec<&str> = command.split(' ').skip(1).collect();
+        stage.namespace.control_plane().kubectl(&args);
+    }
+}
+
+/// Sends until the authorizer has heard of a change; what the API server says then.
+async fn until_code(api: &PluginApi, request: &RawRequest, wanted: u16) -> Value {
+    eventually(&format!("{request} is answered with {wanted}"), async || match send(api, request.clone()).await {
+        (code, answer) if code == wanted => Ok(answer),
+        other => Err(format!("{other:?}")),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_rbac_refuses_a_raw_request_comes_with_the_command_that_gives_it() {
+    let stage = Stage::new("raw-remedy").await;
+    let (api, name) = (stage.api_as("nobody"), stage.namespace.name());
+    let (core, apps) = (format!("/api/v1/namespaces/{name}"), format!("/apis/apps/v1/namespaces/{name}"));
+    let live = |request: RawRequest| RawRequest { cached: false, ..request };
+    for (request, verb, resource) in [
+        (request("POST", format!("{core}/configmaps"), Some(config_map("a"))), "create", "configmaps"),
+        (request("GET", format!("{core}/configmaps/a"), None), "get", "configmaps"),
+        (request("GET", format!("{core}/configmaps"), None), "list", "configmaps"),
+        (live(request("GET", format!("{core}/configmaps"), None)), "list", "configmaps"),
+        (live(request("GET", format!("{core}/pods/p/log"), None)), "get", "pods/log"),
+        (request("DELETE", format!("{apps}/deployments/d"), None), "delete", "deployments.apps"),
+        (request("DELETE", format!("{apps}/deployments"), None), "deletecollection", "deployments.apps"),
+    ] {
+        let (code, status) = send(&api, request).await;
+        let refusal = api.refusal().expect("kept");
+        assert_eq!((code, &status["message"]), (403, &json!(refusal.message)));
+        let command = format!(" -n {name} --verb={verb} --resource={resource} && ");
+        assert!(refusal.remedy.contains(&command), "{command} is not in {}", refusal.remedy);
+    }
+    let post = request("POST", format!("{core}/configmaps"), Some(config_map("a")));
+    assert_eq!(send(&api, post.clone()).await.0, 403);
+    run(&stage, &api.refusal().expect("kept").remedy);
+    until_code(&api, &post, 201).await;
+}
+
+#[tokio::test]
+async fn an_apply_that_makes_the_object_needs_create_besides_patch() {
+    let stage = Stage::new("raw-apply").await;
+    let (api, name) = (stage.api_as("patcher"), stage.namespace.name());
+    let apply = RawRequest {
+        content_type: Some("application/apply-patch+yaml".into()),
+        ..request("PATCH", format!("/api/v1/namespaces/{name}/configmaps/a"), Some(config_map("a")))
+    };
+    assert_eq!(send(&api, apply.clone()).await.0, 403);
+    run(&stage, &api.refusal().expect("kept").remedy);
+    eventually("the patch is allowed, and the object to be made is not", async || {
+        let (code, status) = send(&api, apply.clone()).await;
+        let message = status["message"].as_str().unwrap_or_default().to_owned();
+        if code == 403 && message.contains("cannot create resource") { Ok(()) } else { Err(message) }
+    })
+    .await;
+    let remedy = api.refusal().expect("kept").remedy;
+    assert!(remedy.contains("--verb=create --resource=configmaps "), "{remedy}");
+    run(&stage, &remedy);
+    until_code(&api, &apply, 201).await;
+    let wire = Wire::new(stage.client.clone(), &Identity::Host).expect("a wire");
+    let needs = api.needs(&SubjectAccessReviews::new(wire), vec![]).await.expect("asked").expect("a plugin's");
+    let needed: Vec<_> = needs.needed.iter().map(|needed| (needed.need.verb.as_str(), needed.allowed)).collect();
+    assert_eq!(needed, [("create", true), ("patch", true)]);
+}
+
+#[tokio::test]
+async fn what_admission_refuses_no_right_would_give() {
+    let stage = Stage::new("raw-admission").await;
+    let (api, name) = (stage.api_as("deleter"), stage.namespace.name());
+    let delete = request("DELETE", "/api/v1/namespaces/kube-public".into(), None);
+    assert_eq!(send(&api, delete.clone()).await.0, 403);
+    let remedy = api.refusal().expect("kept").remedy;
+    assert!(remedy.contains("kubectl create clusterrole deleter-namespaces-delete --verb=delete"), "{remedy}");
+    run(&stage, &remedy);
+    let other = stage.api_as("deleter");
+    eventually("admission refuses", async || {
+        let (code, status) = send(&other, delete.clone()).await;
+        let message = status["message"].as_str().unwrap_or_default().to_owned();
+        if code == 403 && !message.contains("cannot delete") { Ok(()) } else { Err(format!("{code} {message}")) }
+    })
+    .await;
+    let last = stage.api_as("deleter");
+    assert_eq!(send(&last, delete).await.0, 403);
+    assert_eq!(last.refusal(), None, "in {name}");
 }

@@ -21,6 +21,7 @@ use operetta_core::{
     kind::GroupVersionKind,
     manifest::{self, Mapping, Namespaces, Source},
     object::ObjectKey,
+    observed::Observed,
     operation::Verb,
     ports::Reconciler,
     queue::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, WorkQueue},
@@ -30,6 +31,7 @@ use operetta_core::{
 use operetta_kube::{
     discovery::ApiResource,
     informer::{Informer, Scope},
+    needs::NotedEvents,
     object_api::{PluginApi, Refusal, Watched},
     recorder::EventRecorder,
     view::View,
@@ -57,6 +59,8 @@ pub struct Running {
     api: Option<Arc<PluginApi>>,
     /// What it uses of the host, whatever code it runs.
     metered: Option<Metered>,
+    /// What its calls need of RBAC, whatever code it runs.
+    observed: Arc<Observed>,
     /// Tell the host when an informer's state changes; they end with this.
     watchers: JoinSet<()>,
 }
@@ -145,11 +149,13 @@ impl Running {
 
         let manager = format!("operetta:{}", setup.key);
         let (discovery, registry) = (setup.host.discovery.clone(), setup.host.registry.clone());
-        let api = PluginApi::of_plugin(setup.host.client.clone(), discovery, registry, setup.grants.clone(), manager)
+        let (client, observed) = (setup.host.client.clone(), self.observed.clone());
+        let api = PluginApi::of_plugin(client, discovery, registry, setup.grants.clone(), observed, manager)
             .map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
         let informers = wired.iter().flat_map(|(_, wiring)| wiring).map(|wiring| wiring.informer.clone()).collect();
         api.watch(Watched { informers, indexes: manifest.indexes.clone() });
         let recorder = self.recorder(setup.grants.subject(), api.wire().clone(), setup.key);
+        let events = Arc::new(NotedEvents::new(recorder, self.observed.clone()));
         let (call_limits, gate_limits) = setup.host.config.limits(&setup.spec.limits);
         let namespace = setup.key.namespace.as_deref().unwrap_or_default();
         let metered = self.metered.get_or_insert_with(|| Metered {
@@ -169,7 +175,7 @@ impl Running {
         };
         api.throttle_by(Throttle { rates: metered.rates.clone(), meter: metered.meter.clone() });
         self.api = Some(api.clone());
-        let gate = Gate::sharing(api, recorder, setup.log.clone(), setup.config.clone(), gate_limits, shared);
+        let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
         if let Some((before, old)) = self.gate.replace((setup.grants.clone(), gate.clone()))
             && before.subject() != setup.grants.subject()
         {
