@@ -1,4 +1,5 @@
-//! The host's own HTTP: /healthz, /readyz, /metrics, and the plugins' logs under /logs/NAMESPACE/PLUGIN.
+//! The host's own HTTP: /healthz, /readyz, /metrics, the plugins' logs under /logs/NAMESPACE/PLUGIN, and what rights they
+//! need under /rbac/NAMESPACE/PLUGIN.
 
 use std::{
     convert::Infallible,
@@ -8,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use axum::{
-    Router,
+    Json, Router,
     body::{Body, Bytes},
     extract::{Path, Query, State},
     http::StatusCode,
@@ -28,6 +29,7 @@ use crate::{
     log_store::LogLine,
     metrics::{counter, gauge},
     plugin::running::Metered,
+    rights::{self, NoRights},
 };
 
 /// Binds the address in the configuration and returns it with the port it got.
@@ -46,6 +48,7 @@ pub async fn serve(host: Arc<Host>, listener: TcpListener) -> Result<()> {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/logs/{namespace}/{plugin}", get(logs))
+        .route("/rbac/{namespace}/{plugin}", get(rbac))
         .with_state(host);
     axum::serve(listener, routes).await.context("the admin server stopped")
 }
@@ -159,13 +162,25 @@ async fn logs(
     Query(query): Query<LogQuery>,
 ) -> Response {
     let key = ObjectKey::namespaced(namespace, plugin);
-    let Some(log) = host.logs.get(&key) else {
-        return (StatusCode::NOT_FOUND, format!("this host runs no plugin {key}")).into_response();
-    };
+    let Some(log) = host.logs.get(&key) else { return unknown(&key) };
     let (lines, tail) = log.follow(query.tail.unwrap_or(usize::MAX));
     let kept = stream::iter(lines).map(|line| Ok::<_, Infallible>(bytes(&line)));
     let body = if query.follow { Body::from_stream(kept.chain(rest(tail))) } else { Body::from_stream(kept) };
     ([("content-type", "application/x-ndjson")], body).into_response()
+}
+
+fn unknown(plugin: &ObjectKey) -> Response {
+    (StatusCode::NOT_FOUND, format!("this host runs no plugin {plugin}")).into_response()
+}
+
+async fn rbac(State(host): State<Arc<Host>>, Path((namespace, plugin)): Path<(String, String)>) -> Response {
+    let key = ObjectKey::namespaced(namespace, plugin);
+    match rights::of(&host, &key).await {
+        Ok(rights) => Json(rights).into_response(),
+        Err(NoRights::Unknown) => unknown(&key),
+        Err(NoRights::NotRunning) => (StatusCode::CONFLICT, format!("Plugin {key} does not run")).into_response(),
+        Err(NoRights::Unavailable(error)) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
+    }
 }
 
 /// The lines to come; they end when the host drops the plugin's log.

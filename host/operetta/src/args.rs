@@ -28,6 +28,8 @@ pub enum Command {
     Bundle(BundleArgs),
     /// Print the log of a plugin
     Logs(LogsArgs),
+    /// Print the least Role for what a plugin was seen to do, and how it differs from what its ServiceAccount has
+    Rbac(ObservedArgs),
     /// Print the shell's completion script
     Completion(CompletionArgs),
     /// Compile the component on stdin to stdout: the host starts this for large plugins
@@ -205,6 +207,30 @@ pub struct LogsArgs {
     /// How to print it
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct ObservedArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The Plugin
+    #[arg(value_name = "PLUGIN")]
+    pub plugin: String,
+    /// The Plugin's namespace
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Print only how it differs; exit 0 if it does not, 1 if it does, 2 if that is not known
+    #[arg(long)]
+    pub diff: bool,
+    /// Give what it did in some namespaces for all of them
+    #[arg(short = 'A', long, conflicts_with = "diff")]
+    pub all_namespaces: bool,
+    /// The Role's name; the Plugin's if left out
+    #[arg(long, conflicts_with = "diff")]
+    pub name: Option<String>,
+    /// Where the host answers; the Plugin's status.host if left out
+    #[arg(long, value_name = "IP:PORT")]
+    pub host: Option<String>,
 }
 
 /// What a host gives the process that compiles for it.

@@ -1,6 +1,6 @@
 //! `operetta`: the host, and the commands that people type around it.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage; of `rbac --diff` as of `kubectl diff`.
 
 mod admin;
 mod args;
@@ -14,6 +14,7 @@ mod logging;
 mod metrics;
 mod plugin;
 mod quotas;
+mod rights;
 
 use std::process::ExitCode;
 
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(async {
-        match cli.command {
+        let done = match cli.command {
             Command::Run(args) => commands::run::run(args).await,
             Command::Check(args) => commands::check::check(args).await,
             Command::Bundle(args) => commands::bundle::bundle(&args),
@@ -56,11 +57,13 @@ fn main() -> ExitCode {
             Command::Generate(args) => commands::generate::generate(args).await,
             Command::Completion(args) => commands::completion::completion(&args),
             Command::Logs(args) => commands::logs::logs(args).await,
+            Command::Rbac(args) => return commands::rbac::rbac(&args).await,
             Command::CompileWorker(_) => unreachable!("it has returned above"),
-        }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     });
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

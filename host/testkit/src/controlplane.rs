@@ -84,6 +84,27 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
+    /// A new kubeconfig of a ServiceAccount, which has to exist.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn kubeconfig_of(&self, namespace: &str, service_account: &str) -> PathBuf {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let at = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("kubeconfig-{service_account}-{at}"));
+        let token = self.kubectl(&["create", "token", service_account, "-n", namespace, "--duration=24h"]);
+        fs::copy(&self.kubeconfig, &path).expect("a kubeconfig");
+        let kubectl = |args: &[&str]| {
+            let mut command = Command::new(self.kubectl_path());
+            let output =
+                command.arg("--kubeconfig").arg(&path).arg("config").args(args).output().expect("kubectl runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        kubectl(&["set-credentials", service_account, &format!("--token={}", token.trim())]);
+        kubectl(&["set-context", "--current", &format!("--user={service_account}")]);
+        path
+    }
+
     /// A folder for what belongs to this control plane, such as the logs of hosts.
     pub fn folder(&self) -> &Path {
         &self.folder

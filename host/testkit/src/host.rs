@@ -96,7 +96,7 @@ impl Host {
             .args(["run", "--exit-with-parent", "--admin-address", "127.0.0.1:0", "--config"])
             .arg(config)
             .arg("--kubeconfig")
-            .arg(identity(control_plane))
+            .arg(control_plane.kubeconfig_of("operetta-system", "operetta"))
             .env("RUST_BACKTRACE", "0")
             .env("XDG_CACHE_HOME", control_plane.folder().join("cache"))
             .env_remove("RUST_LOG")
@@ -244,23 +244,6 @@ fn install(control_plane: &ControlPlane, without_rules: &[usize]) {
         let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{place}")}]).to_string();
         control_plane.kubectl(&["patch", "clusterrole", "operetta", "--type=json", "-p", &patch]);
     }
-}
-
-/// A kubeconfig of the host's ServiceAccount.
-fn identity(control_plane: &ControlPlane) -> PathBuf {
-    let path = control_plane.folder().join("host-kubeconfig");
-    let token = control_plane.kubectl(&["create", "token", "operetta", "-n", "operetta-system", "--duration=24h"]);
-    let own = path.with_extension("new");
-    fs::copy(control_plane.kubeconfig(), &own).expect("a kubeconfig");
-    let kubectl = |args: &[&str]| {
-        let mut command = Command::new(control_plane.kubectl_path());
-        let output = command.arg("--kubeconfig").arg(&own).arg("config").args(args).output().expect("kubectl runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    };
-    kubectl(&["set-credentials", "operetta", &format!("--token={}", token.trim())]);
-    kubectl(&["set-context", "--current", "--user=operetta"]);
-    fs::rename(own, &path).expect("a kubeconfig");
-    path
 }
 
 impl Drop for Host {

@@ -6,28 +6,12 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Bytes;
-use hyper_util::rt::TokioIo;
-use operetta_core::{
-    kind::GroupVersionKind,
-    object::ObjectKey,
-    operation::{Operation, OperationAction, Read, Reply},
-    ports::ObjectApi,
-    status::ErrorKind,
-};
-use operetta_kube::{
-    discovery::Discovery,
-    object_api::PluginApi,
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
-};
-use tokio::net::TcpStream;
+use http_body_util::BodyExt;
 
 use crate::{
     args::{LogsArgs, Output},
+    commands::host_client::{address, get, plugin},
     log_store::LogLine,
-    plugin::crd::{self, Plugin},
 };
 
 /// Prints the lines; with `--follow` until the host ends or the reader goes.
@@ -41,7 +25,7 @@ pub async fn logs(args: LogsArgs) -> Result<()> {
             let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
             let address = match &args.host {
                 Some(address) => address.clone(),
-                None => host_of(client, &namespace, &args.plugin).await?,
+                None => address(&plugin(client, &namespace, &args.plugin).await?)?,
             };
             (namespace, address)
         }
@@ -51,34 +35,8 @@ pub async fn logs(args: LogsArgs) -> Result<()> {
     read(&address, &path, args.output).await
 }
 
-async fn host_of(client: kube::Client, namespace: &str, name: &str) -> Result<String> {
-    let wire = Wire::new(client, &Identity::Host)?;
-    let registry = InformerRegistry::new(wire.clone());
-    let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
-    let action = OperationAction::Get { key: ObjectKey::namespaced(namespace, name), read: Read::Live };
-    let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
-    let object = match api.call(Operation { kind, action }).await {
-        Ok(Reply::Object(object)) => object,
-        Err(error) if error.kind == ErrorKind::NotFound => {
-            bail!("no Plugin {name:?} in namespace {namespace:?} (-n chooses another)")
-        }
-        Err(error) => return Err(error.into()),
-        Ok(Reply::Page(_) | Reply::Done) => bail!("the answer to a get is no object"),
-    };
-    let plugin: Plugin = serde_json::from_str(object.json()).context("the Plugin is not as its CRD says")?;
-    let address = plugin.status.and_then(|status| status.host).filter(|address| !address.is_empty());
-    address.with_context(|| format!("no host has taken up Plugin {name:?} yet: is `operetta run` running?"))
-}
-
 async fn read(address: &str, path: &str, output: Option<Output>) -> Result<()> {
-    let unreachable =
-        || format!("the host at {address} does not answer (is it running? In a Pod: port-forward and --host)");
-    let stream = TcpStream::connect(address).await.with_context(unreachable)?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.with_context(unreachable)?;
-    tokio::spawn(connection);
-    let request = http::Request::get(path).header(http::header::HOST, address).body(Empty::<Bytes>::new())?;
-    let response = sender.send_request(request).await.with_context(unreachable)?;
+    let response = get(address, path).await?;
     let found = response.status().is_success();
     let mut body = response.into_body();
     let mut pending = Vec::new();

@@ -6,9 +6,12 @@ pub mod check;
 pub mod compile_worker;
 pub mod completion;
 pub mod generate;
+mod host_client;
 pub mod logs;
 pub mod names;
 pub mod new;
+pub mod rbac;
+mod roles;
 pub mod run;
 
 use std::io::{ErrorKind, Write};

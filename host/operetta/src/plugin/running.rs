@@ -31,7 +31,7 @@ use operetta_core::{
 use operetta_kube::{
     discovery::ApiResource,
     informer::{Informer, Scope},
-    needs::NotedEvents,
+    needs::{Call, NotedEvents},
     object_api::{PluginApi, Refusal, Watched},
     recorder::EventRecorder,
     view::View,
@@ -280,6 +280,12 @@ impl Running {
     /// What RBAC forbade last.
     pub fn refusal(&self) -> Option<Refusal> {
         self.api.as_ref()?.refusal()
+    }
+
+    /// Its way to the API server, and what it watches needs of RBAC; None before it was set up.
+    pub fn rights(&self) -> Option<(Arc<PluginApi>, Vec<Call>)> {
+        let views = self.controllers.values().flat_map(|running| &running.views);
+        Some((self.api.clone()?, views.flat_map(View::rights).collect()))
     }
 
     /// The informers that answer it: those that its controllers watch, and those that its reads have started.

@@ -91,7 +91,8 @@ pub struct State {
     pub(super) stopped_for: Option<(i64, String)>,
     /// The controllers, while not suspended.
     pub running: Option<Running>,
-    pub(super) missing: Vec<GroupVersionKind>,
+    /// Kinds that are not served: what reconciles or watches them does not run.
+    pub missing: Vec<GroupVersionKind>,
     /// Rights that it lacks and an Event has told of.
     pub(super) told_denied: Vec<String>,
     /// Waits for `missing`; ends with this.

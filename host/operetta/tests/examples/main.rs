@@ -21,6 +21,7 @@ macro_rules! in_each_language {
 mod app_service;
 mod cloud_manager;
 mod pod_tracker;
+mod rbac;
 mod sample_controller;
 
 use std::time::Duration;

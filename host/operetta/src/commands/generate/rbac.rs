@@ -14,6 +14,7 @@ use crate::{
         check,
         names::{is_dns_label, plural},
         print,
+        roles::{About, Role, Rules, name_elsewhere, plain},
     },
 };
 
@@ -36,9 +37,6 @@ pub async fn rbac(args: &RbacArgs) -> Result<()> {
     print(&yaml(plugin.manifest(), &name, args.namespace.as_deref(), &plurals)?)
 }
 
-/// Verbs by resource and group.
-type Rules = BTreeMap<(String, String), Vec<&'static str>>;
-
 const WATCH: &[&str] = &["get", "list", "watch"];
 /// Beside watching: what a controller does with the kind it is for, with its status, and with what it owns.
 const STATUS: &[&str] = &["update", "patch"];
@@ -50,14 +48,13 @@ fn yaml(
     namespace: Option<&str>,
     plurals: &BTreeMap<String, String>,
 ) -> Result<String> {
-    let (mut own, mut everywhere) = (Rules::new(), Rules::new());
-    let mut allow = |source: &Source, subresource: &str, verbs: &[&'static str]| {
+    let (mut own, mut everywhere) = (Rules::default(), Rules::default());
+    let mut allow = |source: &Source, subresource: &str, verbs: &[&str]| {
         let kind = source.group_version_kind();
         let resource = plurals.get(&source.kind).cloned().unwrap_or_else(|| plural(&source.kind));
-        let group = kind.api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let about = About::resource(kind.group(), &(resource + subresource));
         let rules = if source.namespaces == Namespaces::Own { &mut own } else { &mut everywhere };
-        let found = rules.entry((group, resource + subresource)).or_default();
-        found.extend(verbs.iter().filter(|verb| !found.contains(verb)).copied().collect::<Vec<_>>());
+        verbs.iter().for_each(|verb| rules.allow(about.clone(), verb));
     };
     for controller in &manifest.controllers {
         allow(&controller.for_, "", WATCH);
@@ -75,45 +72,30 @@ fn yaml(
     }
     let events = if everywhere.is_empty() { &mut own } else { &mut everywhere };
     for group in ["", "events.k8s.io"] {
-        events.insert((group.to_owned(), "events".to_owned()), vec!["create", "patch"]);
+        ["create", "patch"].iter().for_each(|verb| events.allow(About::resource(group, "events"), verb));
     }
 
-    let in_namespace = namespace.map(|namespace| format!("  namespace: {namespace}\n")).unwrap_or_default();
+    let in_namespace = namespace.map(|namespace| format!("  namespace: {}\n", plain(namespace))).unwrap_or_default();
+    let account = plain(name);
     let mut documents = vec![format!(
         "# As whom the plugin acts, and what that account may do for what the plugin declares. Add what it reads and writes\n\
          # besides.\n\
-         apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {name}\n{in_namespace}  annotations:\n    \
-         operetta.dev/allow-plugins: {name}\n"
+         apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {account}\n{in_namespace}  annotations:\n    \
+         operetta.dev/allow-plugins: {account}\n"
     )];
-    for (prefix, rules) in [("", own), ("Cluster", everywhere)] {
-        if rules.is_empty() {
-            continue;
-        }
-        // Names of ClusterRoles have no namespace to tell them apart.
-        let (role, place, subject) = match prefix {
-            "" => (name.to_owned(), in_namespace.clone(), namespace.map(str::to_owned)),
-            _ => {
-                let namespace = namespace.unwrap_or("default");
-                (format!("operetta:{namespace}:{name}"), String::new(), Some(namespace.to_owned()))
-            }
-        };
-        let subject = subject.map(|namespace| format!("    namespace: {namespace}\n")).unwrap_or_default();
-        documents.push(format!(
-            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\nmetadata:\n  name: {role}\n{place}rules:\n{}",
-            rules.iter().map(rule).collect::<String>()
-        ));
-        documents.push(format!(
-            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}RoleBinding\nmetadata:\n  name: {role}\n{place}roleRef:\n  \
-             apiGroup: rbac.authorization.k8s.io\n  kind: {prefix}Role\n  name: {role}\nsubjects:\n  - kind: ServiceAccount\n    \
-             name: {name}\n{subject}"
-        ));
+    if !own.is_empty() {
+        let (account, account_namespace) = (name, namespace);
+        let role = Role { name, cluster: false, namespace, account, account_namespace, rules: &own };
+        documents.extend(role.documents());
+    }
+    if !everywhere.is_empty() {
+        let home = namespace.unwrap_or("default");
+        let (name, account) = (&name_elsewhere(home, name), name);
+        let account_namespace = Some(home);
+        let role = Role { name, cluster: true, namespace, account, account_namespace, rules: &everywhere };
+        documents.extend(role.documents());
     }
     Ok(documents.join("---\n"))
-}
-
-fn rule(((group, resource), verbs): (&(String, String), &Vec<&'static str>)) -> String {
-    let group = if group.is_empty() { "\"\"" } else { group };
-    format!("  - apiGroups: [{group}]\n    resources: [{resource}]\n    verbs: [{}]\n", verbs.join(", "))
 }
 
 #[cfg(test)]
@@ -149,27 +131,19 @@ mod tests {
             .expect("rules")
             .iter()
             .map(|rule| {
-                format!(
-                    "{}/{}: {}",
-                    rule["apiGroups"][0].as_str().expect("a group"),
-                    rule["resources"][0].as_str().expect("a resource"),
-                    rule["verbs"]
-                        .as_array()
-                        .expect("verbs")
-                        .iter()
-                        .filter_map(|verb| verb.as_str())
-                        .collect::<Vec<_>>()
-                        .join(",")
-                )
+                let all = |field: &str| {
+                    let texts = rule[field].as_array().expect("a list").iter();
+                    texts.map(|text| text.as_str().expect("a text")).collect::<Vec<_>>().join(",")
+                };
+                format!("{}/{}: {}", all("apiGroups"), all("resources"), all("verbs"))
             })
             .collect();
         assert_eq!(
             rules,
             [
-                "/events: create,patch",
                 "/secrets: get,list,watch",
+                ",events.k8s.io/events: create,patch",
                 "apps/deployments: get,list,watch,create,update,patch,delete",
-                "events.k8s.io/events: create,patch",
                 "example.com/policies: get,list,watch",
                 "example.com/policies/finalizers: update",
                 "example.com/policies/status: update,patch",

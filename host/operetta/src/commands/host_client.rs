@@ -1,0 +1,60 @@
+//! What commands ask of the host that runs a plugin: the Plugin's status names its address.
+
+use anyhow::{Context, Result, bail};
+use http::Response;
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper_util::rt::TokioIo;
+use operetta_core::{
+    kind::GroupVersionKind,
+    object::ObjectKey,
+    operation::{Operation, OperationAction, Read, Reply},
+    ports::ObjectApi,
+    status::ErrorKind,
+};
+use operetta_kube::{
+    discovery::Discovery,
+    object_api::PluginApi,
+    registry::InformerRegistry,
+    wire::{Identity, Wire},
+};
+use tokio::net::TcpStream;
+
+use crate::plugin::crd::{self, Plugin};
+
+/// A Plugin as the cluster has it.
+pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result<Plugin> {
+    let wire = Wire::new(client, &Identity::Host)?;
+    let registry = InformerRegistry::new(wire.clone());
+    let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
+    let action = OperationAction::Get { key: ObjectKey::namespaced(namespace, name), read: Read::Live };
+    let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
+    let object = match api.call(Operation { kind, action }).await {
+        Ok(Reply::Object(object)) => object,
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            bail!("no Plugin {name:?} in namespace {namespace:?} (-n chooses another)")
+        }
+        Err(error) => return Err(error.into()),
+        Ok(Reply::Page(_) | Reply::Done) => bail!("the answer to a get is no object"),
+    };
+    serde_json::from_str(object.json()).context("the Plugin is not as its CRD says")
+}
+
+/// Where the host that runs a Plugin answers.
+pub fn address(plugin: &Plugin) -> Result<String> {
+    let host = plugin.status.as_ref().and_then(|status| status.host.clone()).filter(|address| !address.is_empty());
+    let name = plugin.metadata.name.as_deref().unwrap_or_default();
+    host.with_context(|| format!("no host has taken up Plugin {name:?} yet: is `operetta run` running?"))
+}
+
+/// GET at a host's address.
+pub async fn get(address: &str, path: &str) -> Result<Response<Incoming>> {
+    let unreachable =
+        || format!("the host at {address} does not answer (is it running? In a Pod: port-forward and --host)");
+    let stream = TcpStream::connect(address).await.with_context(unreachable)?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.with_context(unreachable)?;
+    tokio::spawn(connection);
+    let request = http::Request::get(path).header(http::header::HOST, address).body(Empty::<Bytes>::new())?;
+    sender.send_request(request).await.with_context(unreachable)
+}

@@ -1,0 +1,156 @@
+//! The least roles that give what a plugin needs: one for each namespace, and one for what is needed everywhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use operetta_core::{grants::ServiceAccount, observed::Need};
+use operetta_kube::needs::Needed;
+
+use super::held::Held;
+use crate::commands::roles::{About, Role, Rules, name_elsewhere};
+
+/// The rules by namespace; None holds everywhere.
+pub type Least = BTreeMap<Option<String>, Rules>;
+
+/// Adds to a need that is had in some namespaces those where nothing has been yet: there it would show, too.
+pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
+    let parts: BTreeSet<Need> =
+        needs.iter().filter(|needed| needed.partial).map(|needed| needed.need.within(None)).collect();
+    let places: BTreeSet<&str> = held.iter().filter_map(|held| held.namespace.as_deref()).collect();
+    for part in parts {
+        for place in &places {
+            let need = part.within(Some(place));
+            let needed = Needed { need, name: None, allowed: true, partial: true };
+            if held.iter().any(|held| held.gives(&needed)) && !needs.contains(&needed) {
+                needs.push(needed);
+            }
+        }
+    }
+    needs
+}
+
+/// The least that gives all of it. What Kubernetes gives to everybody is left out, and so is what is needed in a namespace
+/// when it is needed everywhere. With `all_namespaces` what is needed in some is given in all.
+pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
+    let everybodys = |needed: &Needed| held.iter().any(|held| held.everybodys && held.gives(needed));
+    let (mut rules, mut everywhere) = (Least::new(), Rules::default());
+    let own = || needs.iter().filter(|needed| !everybodys(needed));
+    for needed in own().filter(|needed| all_namespaces || needed.need.namespace.is_none()) {
+        everywhere.allow(about(needed), &needed.need.verb);
+    }
+    for needed in own() {
+        let (about, verb) = (about(needed), &needed.need.verb);
+        if needed.need.namespace.is_some() && !everywhere.allows(&about, verb) {
+            rules.entry(needed.need.namespace.clone()).or_default().allow(about, verb);
+        }
+    }
+    if !everywhere.is_empty() {
+        rules.insert(None, everywhere);
+    }
+    rules
+}
+
+/// Names that are not allowed are asked for like those that are: the role is to give both.
+fn about(Needed { need, name, .. }: &Needed) -> About {
+    About { group: need.group.clone(), resource: need.resource.clone(), path: need.path.clone(), name: name.clone() }
+}
+
+/// The roles with their bindings, as YAML documents.
+pub fn documents(least: &Least, account: &ServiceAccount, name: &str) -> Vec<String> {
+    let elsewhere = name_elsewhere(&account.namespace, name);
+    let role = |(place, rules): (&Option<String>, &Rules)| {
+        let at_home = place.as_ref() == Some(&account.namespace);
+        let role = Role {
+            name: if at_home { name } else { &elsewhere },
+            cluster: place.is_none(),
+            namespace: place.as_deref(),
+            account: &account.name,
+            account_namespace: Some(&account.namespace),
+            rules,
+        };
+        role.documents()
+    };
+    least.iter().flat_map(role).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn needed(verb: &str, resource: &str, namespace: Option<&str>) -> Needed {
+        Needed { need: Need::resource(verb, "", resource, namespace), allowed: true, ..Needed::default() }
+    }
+
+    fn held(namespace: Option<&str>, verbs: &[&str], everybodys: bool) -> Held {
+        let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
+        Held {
+            role: String::new(),
+            binding: String::new(),
+            namespace: namespace.map(str::to_owned),
+            rules: serde_json::from_value(rules).expect("rules"),
+            everybodys,
+        }
+    }
+
+    fn kinds(least: &Least) -> Vec<String> {
+        let account = ServiceAccount { namespace: "home".to_owned(), name: "sa".to_owned() };
+        let object = |text: &String| serde_yaml_ng::from_str::<serde_json::Value>(text).expect("YAML");
+        let documents = documents(least, &account, "p");
+        let objects = documents.iter().map(object);
+        let shown = |object: serde_json::Value| {
+            let at = object["metadata"]["namespace"].as_str().unwrap_or("*");
+            format!("{} {at} {}", object["kind"].as_str().unwrap_or_default(), object["metadata"]["name"])
+        };
+        objects.map(shown).collect()
+    }
+
+    #[test]
+    fn each_namespace_has_a_role_and_what_is_needed_everywhere_a_cluster_role() {
+        let needs = [
+            needed("list", "pods", None),
+            needed("list", "pods", Some("home")),
+            needed("get", "pods", Some("home")),
+            needed("get", "pods", Some("other")),
+        ];
+        let found = least(&needs, &[], false);
+        assert_eq!(
+            kinds(&found),
+            [
+                "ClusterRole * \"operetta:home:p\"",
+                "ClusterRoleBinding * \"operetta:home:p\"",
+                "Role home \"p\"",
+                "RoleBinding home \"p\"",
+                "Role other \"operetta:home:p\"",
+                "RoleBinding other \"operetta:home:p\"",
+            ]
+        );
+        assert!(!found[&Some("home".to_owned())].yaml().contains("list"), "it is had everywhere");
+        let all = least(&needs, &[], true);
+        assert_eq!(kinds(&all).len(), 2);
+        assert!(all[&None].yaml().contains("verbs: [get, list]"), "{}", all[&None].yaml());
+    }
+
+    #[test]
+    fn what_everybody_has_is_in_no_role() {
+        let needs = [needed("get", "pods", Some("home"))];
+        assert!(least(&needs, &[held(None, &["get"], true)], false).is_empty());
+        assert!(!least(&needs, &[held(None, &["get"], false)], false).is_empty());
+        assert!(!least(&needs, &[held(None, &["list"], true)], false).is_empty());
+    }
+
+    #[test]
+    fn a_watch_that_sees_some_namespaces_needs_them_and_those_where_nothing_is_yet() {
+        let part = |verb: &str, namespace: &str| Needed { partial: true, ..needed(verb, "pods", Some(namespace)) };
+        let needs = vec![part("list", "a"), part("watch", "a"), needed("get", "pods", Some("a"))];
+        let has = [
+            held(Some("a"), &["get", "list", "watch"], false),
+            held(Some("empty"), &["get", "list", "watch"], false),
+            held(Some("get-only"), &["get"], false),
+        ];
+        let found = least(&with_all_parts(needs, &has), &has, false);
+        let places: Vec<_> = found.keys().flatten().map(String::as_str).collect();
+        assert_eq!(places, ["a", "empty"]);
+        assert!(found[&Some("empty".to_owned())].yaml().contains("verbs: [list, watch]"));
+    }
+}

@@ -1,0 +1,161 @@
+//! `operetta rbac PLUGIN`: the least roles for what a plugin was seen to do, and how they differ from what its ServiceAccount
+//! has.
+//!
+//! The host that runs the plugin says what it needs and what of that is allowed; the roles and bindings, read with the
+//! caller's own rights, say what it has besides. The difference is comments, so that the whole can be applied.
+
+mod difference;
+mod held;
+mod least;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use operetta_core::{grants::ServiceAccount, observed::Need};
+
+use self::{
+    difference::{Difference, lacks, one_line, unused},
+    held::Held,
+};
+use super::{
+    host_client::{address, get, plugin},
+    print,
+};
+use crate::{args::ObservedArgs, plugin::crd::Plugin, rights::Rights};
+
+/// What is beyond this is no answer of a host.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// Prints the roles, or the difference alone.
+///
+/// # Errors
+/// What is missing, in one sentence; with `--diff` it is printed here, because exit code 1 says something else there.
+pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
+    match run(args).await {
+        Err(error) if args.diff => {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(2))
+        }
+        done => done,
+    }
+}
+
+async fn run(args: &ObservedArgs) -> Result<ExitCode> {
+    let cluster = &args.cluster;
+    let client = operetta_kube::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
+    let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let found = plugin(client.clone(), &namespace, &args.plugin).await?;
+    let mut rights = ask(args, &namespace, &found).await?;
+    let account = ServiceAccount { namespace: rights.namespace.clone(), name: rights.service_account.clone() };
+    let held = held::held(&client, &account).await;
+    let has = held.as_deref().unwrap_or_default();
+    rights.needs = least::with_all_parts(std::mem::take(&mut rights.needs), has);
+    let mut differences = lacks(&rights.needs);
+    differences.extend(unused(&rights.needs, has));
+    for warning in warnings(&rights) {
+        eprintln!("warning: {warning}");
+    }
+    if args.diff {
+        held?;
+        print(&differences.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+        return Ok(if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) });
+    }
+    let unknown = held.as_ref().err().map(|error| format!("{error:#}"));
+    if let Some(error) = &unknown {
+        eprintln!("warning: {error}");
+    }
+    let (name, plugin) = (args.name.as_deref().unwrap_or(&args.plugin), format!("{namespace}/{}", args.plugin));
+    let least = least::least(&rights.needs, &everybodys(&rights, held), args.all_namespaces);
+    let mut comments = head(&plugin, &rights);
+    comments.extend(compared(&differences, unknown.as_deref()));
+    let comments: String =
+        comments.iter().map(|line| format!("# {}", one_line(line)).trim_end().to_owned() + "\n").collect();
+    print(&(comments + &least::documents(&least, &account, name).join("---\n")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the host says.
+async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Rights> {
+    let name = &args.plugin;
+    if found.spec.suspend {
+        bail!("Plugin {name:?} is suspended, and what it did before is forgotten: set spec.suspend to false");
+    }
+    let address = args.host.clone().map_or_else(|| address(found), Ok)?;
+    let response = get(&address, &format!("/rbac/{namespace}/{name}")).await?;
+    let status = response.status();
+    let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map_err(|error| anyhow::anyhow!("the host at {address} went away: {error}"))?.to_bytes();
+    if status == StatusCode::CONFLICT {
+        let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("its status says why");
+        bail!("Plugin {name:?} does not run, and what it did before is forgotten: {why}");
+    }
+    if !status.is_success() {
+        bail!("the host at {address} says: {}", String::from_utf8_lossy(&body));
+    }
+    let rights: Rights = serde_json::from_slice(&body)
+        .with_context(|| format!("the host at {address} is of another version, or something else answers there"))?;
+    if !rights.called {
+        bail!(
+            "Plugin {name:?} has done nothing yet that RBAC decides about (recorded since {}): let it reconcile an object, \
+             or take `operetta generate rbac FILE.wasm`, which goes by its manifest",
+            rights.since
+        );
+    }
+    Ok(rights)
+}
+
+fn warnings(rights: &Rights) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if rights.missed > 0 {
+        warnings.push(format!("this is incomplete: {} calls are not in it, they were too various", rights.missed));
+    }
+    if !rights.missing_kinds.is_empty() {
+        let kinds = rights.missing_kinds.join(", ");
+        warnings.push(one_line(&format!("this is incomplete: nothing is known of {kinds}, which is not served")));
+    }
+    warnings
+}
+
+/// Without them, discovery is what everybody has.
+fn everybodys(rights: &Rights, held: Result<Vec<Held>>) -> Vec<Held> {
+    held.unwrap_or_else(|_| {
+        let paths = rights.needs.iter().filter(|needed| needed.allowed && !needed.need.path.is_empty());
+        let rules = paths.map(|needed| k8s_openapi::api::rbac::v1::PolicyRule {
+            non_resource_urls: Some(vec![needed.need.path.clone()]),
+            verbs: vec![needed.need.verb.clone()],
+            ..Default::default()
+        });
+        let (role, binding) = (String::new(), String::new());
+        vec![Held { role, binding, namespace: None, rules: rules.collect(), everybodys: true }]
+    })
+}
+
+fn head(plugin: &str, rights: &Rights) -> Vec<String> {
+    let mut lines = vec![
+        format!("What Plugin {plugin} needs: for what it watches, and for its calls since {}.", rights.since),
+        "What it has not done since then is not in it.".to_owned(),
+    ];
+    lines.extend(warnings(rights).into_iter().map(|warning| format!("WARNING: {warning}")));
+    let followed = |need: &Need| need.namespace.is_none() && need.cached && need.verb == "watch";
+    let elsewhere = |need: &Need| need.namespace.as_ref().is_some_and(|namespace| *namespace != rights.namespace);
+    let needs = || rights.needs.iter().map(|needed| &needed.need);
+    if needs().any(followed) && needs().any(elsewhere) {
+        lines.push(
+            "It watches all namespaces, and has acted in these; -A gives it the same in every other one.".to_owned(),
+        );
+    }
+    lines
+}
+
+fn compared(differences: &[Difference], unknown: Option<&str>) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    match unknown {
+        Some(why) => lines.push(format!("What it has besides is not known: {why}")),
+        None if differences.is_empty() => lines.push("It has just that.".to_owned()),
+        None => lines.push("What it has differs:".to_owned()),
+    }
+    lines.extend(differences.iter().map(|difference| format!("  {difference}")));
+    lines
+}
