@@ -362,7 +362,8 @@ impl Host {
         key: &ObjectKey,
     ) -> Result<Arc<Object>, ApiError> {
         let (discovery, registry) = (self.discovery.clone(), self.registry.clone());
-        let api = PluginApi::of_plugin(self.client.clone(), discovery, registry, grants.clone(), String::new())?;
+        let (grants, manager) = (grants.clone(), String::new());
+        let api = PluginApi::of_plugin(self.client.clone(), discovery, registry, grants, Arc::default(), manager)?;
         read(&api, kind, key).await
     }
 

@@ -21,7 +21,7 @@ use operetta_core::{
     kind::GroupVersionKind,
     manifest::{self, Mapping, Namespaces, Source},
     object::ObjectKey,
-    observed::Observed,
+    observed::{Need, Observed},
     operation::Verb,
     ports::Reconciler,
     queue::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, WorkQueue},
@@ -41,7 +41,7 @@ use operetta_wasm::{Plugin as Component, PluginReconciler};
 use tokio::task::JoinSet;
 
 use super::{
-    crd::{ControllerOverride, PluginSpec, Usage},
+    crd::{ConfigSource, ControllerOverride, PluginSpec, Usage},
     health::Health,
     status::Problem,
 };
@@ -154,6 +154,10 @@ impl Running {
             .map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
         let informers = wired.iter().flat_map(|(_, wiring)| wiring).map(|wiring| wiring.informer.clone()).collect();
         api.watch(Watched { informers, indexes: manifest.indexes.clone() });
+        for (resource, name) in setup.spec.config_from.iter().filter_map(ConfigSource::resource_and_name) {
+            // The host has read it already.
+            self.observed.note(&Need::resource("get", "", resource, setup.key.namespace.as_deref()), Some(name));
+        }
         let recorder = self.recorder(setup.grants.subject(), api.wire().clone(), setup.key);
         let events = Arc::new(NotedEvents::new(recorder, self.observed.clone()));
         let (call_limits, gate_limits) = setup.host.config.limits(&setup.spec.limits);

@@ -175,6 +175,14 @@ pub struct ConfigSource {
     pub secret_ref: Option<ConfigRef>,
 }
 
+impl ConfigSource {
+    /// The resource of what it names, and the name.
+    pub fn resource_and_name(&self) -> Option<(&'static str, &str)> {
+        let config_map = self.config_map_ref.as_ref().map(|reference| ("configmaps", reference.name.as_str()));
+        config_map.or_else(|| Some(("secrets", self.secret_ref.as_ref()?.name.as_str())))
+    }
+}
+
 /// One key of a ConfigMap or a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
