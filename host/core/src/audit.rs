@@ -1,7 +1,7 @@
 //! The audit of writes: who wrote what, why, and which fields changed by it.
 //!
 //! Every write that passes the gate leaves one [`AuditRecord`], also one that failed, and raw requests like others. A write
-//! that the gate refused never was one.
+//! that the gate refused never was one. What a write changed is told to [`Fights`] too.
 
 use std::sync::Arc;
 
@@ -9,18 +9,19 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    changes::{Change, changes},
+    fights::{Author, Fights, Wrote},
+    kind::GroupVersionKind,
     object::{Object, ObjectKey},
     operation::{Operation, OperationAction, Reply, Verb},
     ports::ObjectApi,
-    raw::RawResponse,
+    raw::{RawRequest, RawResponse, Target},
     request::ReconcileRequest,
     status::ApiError,
 };
 
 /// Paths named in one record; more are counted only.
 const MAX_PATHS: usize = 32;
-/// What changes with every write, whoever writes.
-const EVERY_WRITE: [&str; 3] = [".metadata.resourceVersion", ".metadata.generation", ".metadata.managedFields"];
 
 /// A plugin, as its records name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Writer {
     pub digest: String,
     /// As whom it acts.
     pub service_account: String,
+    /// The field manager of writes that name none.
+    pub field_manager: String,
 }
 
 /// One write of a plugin.
@@ -80,11 +83,18 @@ pub struct Audit {
     pub writer: Writer,
     /// Where its records go.
     pub sink: Arc<dyn AuditSink>,
+    /// What its writes are compared with for fights.
+    pub fights: Arc<Fights>,
 }
 
 /// A write that is under way.
-pub struct Begun {
+pub(crate) struct Begun {
     record: AuditRecord,
+    author: Author,
+    /// The field manager.
+    manager: String,
+    kind: Option<GroupVersionKind>,
+    /// The object as it is known; of the kind.
     before: Option<Arc<Object>>,
 }
 
@@ -96,17 +106,17 @@ impl Audit {
         reconcile: Option<&ReconcileRequest>,
         api: &dyn ObjectApi,
     ) -> Option<Begun> {
-        let (key, dry_run) = match &operation.action {
+        let (key, dry_run, manager) = match &operation.action {
             OperationAction::Get { .. } | OperationAction::List(_) => return None,
             OperationAction::Create { namespace, options, .. } => {
-                (ObjectKey { namespace: namespace.clone(), name: String::new() }, options.dry_run)
+                let key = ObjectKey { namespace: namespace.clone(), name: String::new() };
+                (key, options.dry_run, options.field_manager.clone())
             }
             OperationAction::Update { key, options, .. } | OperationAction::Patch { key, options, .. } => {
-                (key.clone(), options.dry_run)
+                (key.clone(), options.dry_run, options.field_manager.clone())
             }
-            OperationAction::Delete { key, options } => (key.clone(), options.dry_run),
+            OperationAction::Delete { key, options } => (key.clone(), options.dry_run, None),
         };
-        let before = api.known(&operation.kind, &key);
         let record = AuditRecord {
             kind: operation.kind.to_string(),
             object: key.to_string(),
@@ -114,41 +124,101 @@ impl Audit {
             dry_run,
             ..self.record(operation.verb(), reconcile)
         };
-        Some(Begun { record, before })
+        Some(self.begun(record, manager, Some((operation.kind.clone(), key)), api))
+    }
+
+    /// Begins the record of a raw write.
+    pub(crate) fn begin_raw(
+        &self,
+        request: &RawRequest,
+        target: &Target,
+        reconcile: Option<&ReconcileRequest>,
+        api: &dyn ObjectApi,
+    ) -> Begun {
+        let mut parameters = request.parameters().unwrap_or_default();
+        let record = AuditRecord {
+            kind: request.path.clone(),
+            dry_run: parameters.contains_key("dryRun"),
+            ..self.record(request.verb(), reconcile)
+        };
+        let about = match target {
+            Target::Resource(path) if request.verb() != Verb::Delete => api.kind_of(path).zip(path.key()),
+            _ => None,
+        };
+        self.begun(record, parameters.remove("fieldManager"), about, api)
+    }
+
+    fn begun(
+        &self,
+        record: AuditRecord,
+        manager: Option<String>,
+        about: Option<(GroupVersionKind, ObjectKey)>,
+        api: &dyn ObjectApi,
+    ) -> Begun {
+        let before = about.as_ref().and_then(|(kind, key)| api.known(kind, key));
+        let author = Author { plugin: self.writer.plugin.clone(), controller: record.controller.clone() };
+        let manager = manager.unwrap_or_else(|| self.writer.field_manager.clone());
+        Begun { record, author, manager, kind: about.map(|(kind, _)| kind), before }
+    }
+
+    /// Looks at who wrote the object before, where this write may be a part of a fight with somebody who is not known.
+    pub(crate) async fn look(&self, begun: &mut Begun, api: &dyn ObjectApi) {
+        let (Some(kind), Some(before)) = (&begun.kind, &begun.before) else { return };
+        if !begun.record.dry_run
+            && self.fights.suspects(&begun.author, &before.header)
+            && let Some(stored) = api.stored(kind, &before.header.key).await
+        {
+            begun.before = Some(stored);
+        }
     }
 
     /// Ends it.
-    pub(crate) fn end(&self, begun: Begun, result: &Result<Reply, ApiError>) {
-        let Begun { mut record, before } = begun;
-        match result {
+    pub(crate) fn end(&self, mut begun: Begun, result: &Result<Reply, ApiError>) {
+        begun.record.result = match result {
             Ok(Reply::Object(object)) => {
-                record.object = object.header.key.to_string();
-                record.changed = before.map(|before| changed_paths(before.json(), object.json()));
-                record.result = "ok".to_owned();
+                begun.record.object = object.header.key.to_string();
+                self.compare(&mut begun, object.json());
+                "ok".to_owned()
             }
-            Ok(_) => record.result = "ok".to_owned(),
-            Err(error) => record.result = outcome(error),
-        }
-        self.sink.record(&record);
+            Ok(_) => "ok".to_owned(),
+            Err(error) => outcome(error),
+        };
+        self.sink.record(&begun.record);
     }
 
-    /// Records a raw write.
-    pub(crate) fn raw(
-        &self,
-        (verb, path): (Verb, &str),
-        reconcile: Option<&ReconcileRequest>,
-        result: &Result<RawResponse, ApiError>,
-    ) {
-        let result = match result {
-            Ok(answer) if answer.status < 400 => "ok".to_owned(),
+    /// Ends a raw one.
+    pub(crate) fn end_raw(&self, mut begun: Begun, result: &Result<RawResponse, ApiError>) {
+        begun.record.result = match result {
+            Ok(answer) if answer.status < 400 => {
+                self.compare(&mut begun, &answer.body);
+                "ok".to_owned()
+            }
             Ok(answer) => answer.status.to_string(),
             Err(error) => outcome(error),
         };
-        self.sink.record(&AuditRecord { kind: path.to_owned(), result, ..self.record(verb, reconcile) });
+        self.sink.record(&begun.record);
+    }
+
+    /// What the write has changed, as far as the object was known and it is what came back: the answer to a patch of `scale`,
+    /// say, is another one.
+    fn compare(&self, begun: &mut Begun, answer: &str) {
+        let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
+        let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+        let Some((before, after)) = read(known.json()).zip(read(answer)) else { return };
+        if before["kind"] != after["kind"] || after["metadata"]["uid"] != known.header.uid.as_str() {
+            return;
+        }
+        let changes = changes(&before, &after);
+        begun.record.changed = Some(named(&changes));
+        if !begun.record.dry_run {
+            let (author, manager, header) = (&begun.author, begun.manager.as_str(), &known.header);
+            let (before, after, changes) = (&before, &after, changes.as_slice());
+            self.fights.wrote(&Wrote { author, manager, kind, header, before, after, changes });
+        }
     }
 
     fn record(&self, verb: Verb, reconcile: Option<&ReconcileRequest>) -> AuditRecord {
-        let Writer { plugin, digest, service_account } = &self.writer;
+        let Writer { plugin, digest, service_account, field_manager: _ } = &self.writer;
         AuditRecord {
             plugin: plugin.to_string(),
             digest: digest.clone(),
@@ -166,32 +236,13 @@ fn outcome(error: &ApiError) -> String {
     format!("{} {}", error.status.code, error.status.reason).trim().to_owned()
 }
 
-/// The paths at which two objects differ, in order: `.spec.replicas`. A list that differs is one path.
-pub fn changed_paths(before: &str, after: &str) -> Vec<String> {
-    let (Ok(before), Ok(after)) = (serde_json::from_str::<Value>(before), serde_json::from_str::<Value>(after)) else {
-        return Vec::new();
-    };
-    let mut paths = Vec::new();
-    compare(&before, &after, String::new(), &mut paths);
-    if paths.len() > MAX_PATHS {
-        let more = paths.len() - MAX_PATHS;
-        paths.truncate(MAX_PATHS);
-        paths.push(format!("and {more} more"));
+/// The paths of changes.
+fn named(changes: &[Change<'_>]) -> Vec<String> {
+    let mut paths: Vec<String> = changes.iter().take(MAX_PATHS).map(|change| change.path.to_string()).collect();
+    if changes.len() > MAX_PATHS {
+        paths.push(format!("and {} more", changes.len() - MAX_PATHS));
     }
     paths
-}
-
-fn compare(before: &Value, after: &Value, path: String, paths: &mut Vec<String>) {
-    if before == after || EVERY_WRITE.contains(&path.as_str()) {
-        return;
-    }
-    let (Value::Object(old), Value::Object(new)) = (before, after) else { return paths.push(path) };
-    for (name, value) in old {
-        compare(value, new.get(name).unwrap_or(&Value::Null), format!("{path}.{name}"), paths);
-    }
-    for (name, value) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
-        compare(&Value::Null, value, format!("{path}.{name}"), paths);
-    }
 }
 
 #[cfg(test)]
@@ -199,20 +250,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_named_and_what_every_write_changes_is_not() {
-        let before =
-            r#"{"metadata":{"name":"a","resourceVersion":"1","generation":1},"spec":{"a":1,"b":[1],"gone":true}}"#;
-        let after =
-            r#"{"metadata":{"name":"a","resourceVersion":"2","generation":2},"spec":{"a":2,"b":[1,2],"c":{"d":1}}}"#;
-        assert_eq!(changed_paths(before, after), [".spec.a", ".spec.b", ".spec.gone", ".spec.c"]);
-        assert_eq!(changed_paths(before, before), [""; 0]);
-        assert_eq!(changed_paths("no json", after), [""; 0]);
-    }
-
-    #[test]
     fn endless_changes_are_counted() {
-        let fields = (0..100).map(|number| format!(r#""f{number}":{number}"#)).collect::<Vec<_>>().join(",");
-        let paths = changed_paths("{}", &format!("{{{fields}}}"));
-        assert_eq!((paths.len(), paths[32].as_str()), (33, "and 68 more"));
+        let fields = (0..100).map(|number| format!(r#""f{number:02}":{number}"#)).collect::<Vec<_>>().join(",");
+        let after = serde_json::from_str(&format!("{{{fields}}}")).expect("json");
+        let paths = named(&changes(&serde_json::json!({}), &after));
+        assert_eq!((paths.len(), paths[0].as_str(), paths[32].as_str()), (33, ".f00", "and 68 more"));
     }
 }

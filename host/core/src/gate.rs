@@ -230,8 +230,15 @@ impl Session {
             let what = format_call(&operation);
             let audit = gate.shared.audit.as_ref();
             let begun = audit.and_then(|audit| audit.begin(&operation, reconcile.as_ref(), &*gate.api));
-            let result = gate.within(what, gate.api.call(operation)).await;
-            if let (Some(audit), Some(begun)) = (audit, begun) {
+            let mut audited = audit.zip(begun);
+            let call = async {
+                if let Some((audit, begun)) = &mut audited {
+                    audit.look(begun, &*gate.api).await;
+                }
+                gate.api.call(operation).await
+            };
+            let result = gate.within(what, call).await;
+            if let Some((audit, begun)) = audited {
                 audit.end(begun, &result);
             }
             result
@@ -242,13 +249,21 @@ impl Session {
     /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
     pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
         let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.cached);
-        let reconcile = self.audited(verb);
+        let (reconcile, what) = (self.audited(verb), request.to_string());
         let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
-            let path = request.path.clone();
-            let result = gate.within(request.to_string(), gate.api.raw(request, target)).await;
-            if let Some(audit) = gate.shared.audit.as_ref().filter(|_| verb.is_write()) {
-                audit.raw((verb, &path), reconcile.as_ref(), &result);
+            let audit = gate.shared.audit.as_ref().filter(|_| verb.is_write());
+            let begin = |audit: &Audit| audit.begin_raw(&request, &target, reconcile.as_ref(), &*gate.api);
+            let mut audited = audit.map(|audit| (audit, begin(audit)));
+            let call = async {
+                if let Some((audit, begun)) = &mut audited {
+                    audit.look(begun, &*gate.api).await;
+                }
+                gate.api.raw(request, target).await
+            };
+            let result = gate.within(what, call).await;
+            if let Some((audit, begun)) = audited {
+                audit.end_raw(begun, &result);
             }
             result
         });

@@ -5,9 +5,11 @@
 //! plug in. Nothing here does I/O, so everything here is tested with paused time.
 
 pub mod audit;
+pub mod changes;
 pub mod controller;
 pub mod event;
 pub mod fair;
+pub mod fights;
 pub mod gate;
 pub mod grants;
 pub mod handler;

@@ -11,7 +11,7 @@ use crate::{
     kind::GroupVersionKind,
     object::{Object, ObjectKey},
     operation::{Operation, Reply},
-    raw::{RawRequest, RawResponse, Target},
+    raw::{RawRequest, RawResponse, ResourcePath, Target},
     request::{Action, Failure, ReconcileRequest},
     status::ApiError,
 };
@@ -22,8 +22,19 @@ pub trait ObjectApi: Send + Sync {
     /// Carries out one operation. Never retries: the caller decides.
     async fn call(&self, operation: Operation) -> Result<Reply, ApiError>;
 
-    /// An object as the host's caches have it now, whoever may see it; None when they do not have it. For the host only.
+    /// An object as the host's caches have it now, whole, whoever may see it; None when they do not have it. For the host
+    /// only.
     fn known(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+        None
+    }
+
+    /// The kind that a resource's path is about, as far as it is known without asking.
+    fn kind_of(&self, _: &ResourcePath) -> Option<GroupVersionKind> {
+        None
+    }
+
+    /// An object as the API server has it, with managedFields, read under this identity; None when it may not, or cannot.
+    async fn stored(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
         None
     }
 

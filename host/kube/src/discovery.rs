@@ -117,16 +117,21 @@ impl Discovery {
     /// # Errors
     /// What the API server said.
     pub async fn resolve_plural(&self, api_version: &str, plural: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
-        let is_it =
-            |resource: &&Arc<ApiResource>| resource.kind.api_version == api_version && resource.plural == plural;
-        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).values().find(is_it) {
-            return Ok(Some(known.clone()));
+        if let Some(known) = self.known_plural(api_version, plural) {
+            return Ok(Some(known));
         }
         let find_plural = |list: &ResourceList| {
             let main = list.resources.iter().find(|one| one.name == plural)?;
             find(list, &GroupVersionKind::new(api_version, &main.kind)).filter(|found| found.plural == plural)
         };
         self.ask(api_version, find_plural).await
+    }
+
+    /// The same, as far as it was asked for before.
+    pub fn known_plural(&self, api_version: &str, plural: &str) -> Option<Arc<ApiResource>> {
+        let is_it =
+            |resource: &&Arc<ApiResource>| resource.kind.api_version == api_version && resource.plural == plural;
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).values().find(is_it).cloned()
     }
 
     /// Asks for the resources of `group/version` and keeps the one that `find` picks; None when there is none.

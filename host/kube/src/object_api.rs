@@ -18,7 +18,7 @@ use operetta_core::{
     observed::Observed,
     operation::{ListOptions, Operation, OperationAction, Reply},
     ports::ObjectApi,
-    raw::{RawRequest, RawResponse, Target},
+    raw::{RawRequest, RawResponse, ResourcePath, Target},
     status::{ApiError, ErrorKind},
 };
 
@@ -229,7 +229,18 @@ impl ObjectApi for PluginApi {
     }
 
     fn known(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key))
+        let mut whole = self.registry.of_kind(kind).into_iter().filter(|informer| !informer.scope.metadata_only);
+        whole.find_map(|informer| informer.cache.get(key))
+    }
+
+    fn kind_of(&self, path: &ResourcePath) -> Option<GroupVersionKind> {
+        Some(self.discovery.known_plural(&path.api_version, &path.plural)?.kind.clone())
+    }
+
+    async fn stored(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
+        let resource = self.discovery.resolve(kind).await.ok()?;
+        let text = self.wire.send(requests::get(&resource, key).ok()?).await.ok()?;
+        object(&text, &resource).ok()
     }
 
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {

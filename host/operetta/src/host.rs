@@ -13,6 +13,7 @@ use operetta_core::{
     controller::{Controller, Observer},
     event::Event,
     fair::{Account, FairScheduler},
+    fights::Fights,
     gate::CallRate,
     grants::{Grants, ServiceAccount, SubjectGrants},
     kind::GroupVersionKind,
@@ -42,6 +43,7 @@ use crate::{
     audit_log::AuditLog,
     cache_share,
     config::HostConfig,
+    fights::FightReporter,
     log_store::LogStore,
     metrics::Metrics,
     plugin::{
@@ -71,6 +73,8 @@ pub struct Host {
     pub metrics: Arc<Metrics>,
     /// Where plugins' writes are recorded.
     pub audit: Arc<AuditLog>,
+    /// Those among them that fight.
+    pub fights: Arc<Fights>,
     /// Who runs next.
     fair: Arc<FairScheduler>,
     /// Requests of each namespace's plugins together.
@@ -132,7 +136,12 @@ impl Host {
         let registry = InformerRegistry::new(wire.clone());
         let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
+        let recorder = EventRecorder::start(wire, "operetta".to_owned());
+        let metrics = Metrics::new();
+        let reporter =
+            FightReporter { events: recorder.clone(), metrics: metrics.clone(), informers: registry.clone() };
         Ok(Arc::new(Self {
+            fights: Fights::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine: Engine::with_code(&config.engine(), config.code()?)?,
             config,
@@ -140,12 +149,12 @@ impl Host {
             discovery,
             registry,
             logs: LogStore::default(),
-            metrics: Metrics::new(),
+            metrics,
             fair: FairScheduler::new(crate::fair_slots()),
             call_rates: Mutex::default(),
             grants,
             api,
-            recorder: EventRecorder::start(wire, "operetta".to_owned()),
+            recorder,
             slots: Mutex::default(),
             started: OnceLock::new(),
             admin_address: OnceLock::new(),

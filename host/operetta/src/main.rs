@@ -8,6 +8,7 @@ mod audit_log;
 mod cache_share;
 mod commands;
 mod config;
+mod fights;
 mod host;
 mod log_store;
 mod logging;

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use operetta_core::object::ObjectKey;
+use operetta_core::{
+    fights::{Fight, Rival, Stage},
+    object::ObjectKey,
+};
 use operetta_wasm::{Origin, Provenance};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -27,6 +30,8 @@ pub struct Metrics {
     loads: Family<LoadLabels, Counter>,
     compiles: Family<CompileLabels, Counter>,
     compile_seconds: Family<CompileLabels, Counter<f64, AtomicU64>>,
+    fights: Family<FightLabels, Counter>,
+    fight_writes: Family<FightLabels, Counter>,
 }
 
 /// How a reconcile ended.
@@ -70,6 +75,16 @@ struct CompileLabels {
     origin: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FightLabels {
+    plugin: String,
+    namespace: String,
+    /// Of the object.
+    kind: String,
+    /// `plugin` or `outside`.
+    against: &'static str,
+}
+
 impl Metrics {
     /// All at zero.
     pub fn new() -> Arc<Self> {
@@ -92,7 +107,45 @@ impl Metrics {
         registry.register("operetta_plugin_code", help, compiles.clone());
         let help = "Time that obtaining components' code took";
         registry.register("operetta_plugin_code_seconds", help, compile_seconds.clone());
-        Arc::new(Self { registry, reconciles, errors, terminal_errors, time, loads, compiles, compile_seconds })
+        let fights = Family::default();
+        let fight_writes = Family::default();
+        registry.register("operetta_fights", "Fights over a field that began, of each plugin in them", fights.clone());
+        let help = "Writes of a plugin that set a field back in a fight";
+        registry.register("operetta_fight_writes", help, fight_writes.clone());
+        Arc::new(Self {
+            registry,
+            reconciles,
+            errors,
+            terminal_errors,
+            time,
+            loads,
+            compiles,
+            compile_seconds,
+            fights,
+            fight_writes,
+        })
+    }
+
+    /// Counts a fight for each plugin in it, and the write for the one that wrote.
+    pub fn fight(&self, fight: &Fight) {
+        let labels = |plugin: &ObjectKey, against| FightLabels {
+            plugin: plugin.name.clone(),
+            namespace: plugin.namespace.clone().unwrap_or_default(),
+            kind: fight.kind.to_string(),
+            against,
+        };
+        let (against, other) = match &fight.rival {
+            Rival::Author(other) => ("plugin", Some(&other.plugin).filter(|other| **other != fight.author.plugin)),
+            Rival::Outside { .. } => ("outside", None),
+        };
+        let own = labels(&fight.author.plugin, against);
+        self.fight_writes.get_or_create(&own).inc();
+        if fight.stage == Stage::Begins {
+            self.fights.get_or_create(&own).inc();
+            if let Some(other) = other {
+                self.fights.get_or_create(&labels(other, against)).inc();
+            }
+        }
     }
 
     /// Counts a reconcile.

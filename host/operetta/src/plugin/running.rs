@@ -150,7 +150,7 @@ impl Running {
         let manager = format!("operetta:{}", setup.key);
         let (discovery, registry) = (setup.host.discovery.clone(), setup.host.registry.clone());
         let (client, observed) = (setup.host.client.clone(), self.observed.clone());
-        let api = PluginApi::of_plugin(client, discovery, registry, setup.grants.clone(), observed, manager)
+        let api = PluginApi::of_plugin(client, discovery, registry, setup.grants.clone(), observed, manager.clone())
             .map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
         let informers = wired.iter().flat_map(|(_, wiring)| wiring).map(|wiring| wiring.informer.clone()).collect();
         api.watch(Watched { informers, indexes: manifest.indexes.clone() });
@@ -171,11 +171,12 @@ impl Running {
             plugin: setup.key.clone(),
             digest: setup.component.digest().to_owned(),
             service_account: setup.grants.subject().user(),
+            field_manager: manager,
         };
         let shared = Shared {
             meter: metered.meter.clone(),
             rates: metered.rates.clone(),
-            audit: Some(Audit { writer, sink: setup.host.audit.clone() }),
+            audit: Some(Audit { writer, sink: setup.host.audit.clone(), fights: setup.host.fights.clone() }),
         };
         api.throttle_by(Throttle { rates: metered.rates.clone(), meter: metered.meter.clone() });
         self.api = Some(api.clone());

@@ -14,6 +14,7 @@ in_each_language!(
         a_foo_without_a_deployment_name_is_refused_by_its_crd,
         kubectl_describe_shows_the_synced_event_once_with_its_count,
         a_deleted_foo_takes_its_deployment_with_it,
+        whoever_scales_a_deployment_again_and_again_is_named,
     )
 );
 
@@ -155,4 +156,21 @@ async fn a_deleted_foo_takes_its_deployment_with_it(component: &str) {
     until_available(&namespace, "six", 1).await;
     namespace.kubectl(&["delete", "foo/six"]);
     namespace.until_gone(kinds::DEPLOYMENT, "six").await;
+}
+
+async fn whoever_scales_a_deployment_again_and_again_is_named(component: &str) {
+    let (_, namespace) = running(component).await;
+    create_foo(&namespace, "seven", "seven", 1).await;
+    until_available(&namespace, "seven", 1).await;
+    let patch = json!({"spec": {"replicas": 5}}).to_string();
+    // Once shows what the controller wants; five times more are a fight.
+    for _ in 0..6 {
+        namespace.kubectl(&["patch", "deployment/seven", "--field-manager=gitops", "-p", &patch]);
+        namespace.until(kinds::DEPLOYMENT, "seven", replicas_are(1)).await;
+    }
+    let message = namespace.until_event(kinds::DEPLOYMENT, "seven", "FightingControllers").await;
+    for words in ["/sample-controller (controller ", "field manager \"gitops\"", ".spec.replicas of Deployment.apps/v1"]
+    {
+        assert!(message.contains(words), "{words:?} is not in: {message}");
+    }
 }

@@ -7,6 +7,7 @@ mod bad_code;
 mod bad_reconciles;
 mod configuration;
 mod drop_in;
+mod fights;
 mod least_rights;
 mod parts;
 mod path_source;

@@ -1,0 +1,122 @@
+//! What a write changed: the fields at which two versions of an object differ, and who owns a field.
+
+use std::{cmp::Reverse, fmt};
+
+use serde_json::Value;
+
+/// What changes in `metadata` with every write, whoever writes.
+const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
+
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// Where.
+    pub path: Path<'a>,
+    /// What was there; null when nothing was.
+    pub before: &'a Value,
+    /// What is there; null when nothing is.
+    pub after: &'a Value,
+}
+
+/// The steps to a field, each the name of one in the object before: `.spec.replicas`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Path<'a>(Vec<&'a str>);
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|step| write!(f, ".{step}"))
+    }
+}
+
+/// The fields at which two objects differ, in order, but for those that every write changes. A list that differs is one
+/// field, and so is an object that is new or gone.
+pub fn changes<'a>(before: &'a Value, after: &'a Value) -> Vec<Change<'a>> {
+    let mut found = Vec::new();
+    compare(before, after, &mut Vec::new(), &mut found);
+    found
+}
+
+fn compare<'a>(before: &'a Value, after: &'a Value, path: &mut Vec<&'a str>, found: &mut Vec<Change<'a>>) {
+    if before == after || matches!(path[..], ["metadata", name] if EVERY_WRITE.contains(&name)) {
+        return;
+    }
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return found.push(Change { path: Path(path.clone()), before, after });
+    };
+    let gone = old.iter().map(|(name, value)| (name, value, new.get(name).unwrap_or(&Value::Null)));
+    let come = new.iter().filter(|(name, _)| !old.contains_key(*name)).map(|(name, value)| (name, &Value::Null, value));
+    for (name, before, after) in gone.chain(come) {
+        path.push(name);
+        compare(before, after, path, found);
+        path.pop();
+    }
+}
+
+/// Who owns a field, or a part of it, by the object's managedFields: the one that wrote last first. None when the object
+/// has no managedFields.
+pub fn managers<'a>(object: &'a Value, path: &Path<'_>) -> Option<Vec<&'a str>> {
+    let entries = object["metadata"]["managedFields"].as_array().filter(|entries| !entries.is_empty())?;
+    let mut owners: Vec<&Value> = entries.iter().filter(|entry| has(&entry["fieldsV1"], path)).collect();
+    // RFC 3339 in UTC, to the second: the order of texts.
+    owners.sort_by_key(|entry| Reverse(entry["time"].as_str()));
+    Some(owners.into_iter().filter_map(|entry| entry["manager"].as_str()).collect())
+}
+
+/// Whether a set of fields (FieldsV1: `{"f:spec": {"f:replicas": {}}}`) has a field, a part of it, or the atomic whole that
+/// it belongs to.
+fn has(set: &Value, path: &Path<'_>) -> bool {
+    let mut node = set;
+    for (at, step) in path.0.iter().enumerate() {
+        if at > 0 && node.as_object().is_some_and(serde_json::Map::is_empty) {
+            return true;
+        }
+        match node.get(format!("f:{step}")) {
+            Some(next) => node = next,
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn paths(before: &Value, after: &Value) -> Vec<String> {
+        changes(before, after).iter().map(|change| change.path.to_string()).collect()
+    }
+
+    #[test]
+    fn what_differs_is_named_and_what_every_write_changes_is_not() {
+        let before = json!({"metadata": {"name": "a", "resourceVersion": "1", "generation": 1},
+            "spec": {"a": 1, "b": [1], "gone": true}});
+        let after = json!({"metadata": {"name": "a", "resourceVersion": "2", "generation": 2, "managedFields": []},
+            "spec": {"a": 2, "b": [1, 2], "c": {"d": 1}}});
+        assert_eq!(paths(&before, &after), [".spec.a", ".spec.b", ".spec.gone", ".spec.c"]);
+        assert_eq!(paths(&before, &before), [""; 0]);
+        let both = json!({"generation": 1});
+        assert_eq!(paths(&both, &json!({"generation": 2})), [".generation"], "only those of metadata");
+    }
+
+    #[test]
+    fn a_field_is_owned_by_whom_managed_fields_name_whatever_dots_are_in_its_name() {
+        let fields = |fields: Value| json!({"metadata": {"managedFields": fields}});
+        let entry = |manager: &str, time: &str, set: Value| json!({"manager": manager, "time": time, "fieldsV1": set});
+        let object = fields(json!([
+            entry("early", "2026-01-01T00:00:00Z", json!({"f:data": {".": {}, "f:a.b/c": {}}})),
+            entry("late", "2026-01-01T00:00:09Z", json!({"f:data": {"f:a.b/c": {}, "f:x": {}}})),
+            entry("whole", "2026-01-01T00:00:05Z", json!({"f:spec": {"f:selector": {}}})),
+            {"manager": "nothing"},
+        ]));
+        let of = |path: &[&str]| managers(&object, &Path(path.to_vec())).expect("there are managedFields");
+        assert_eq!(of(&["data", "a.b/c"]), ["late", "early"]);
+        assert_eq!(of(&["data"]), ["late", "early"], "a part of it");
+        assert_eq!(of(&["spec", "selector", "app"]), ["whole"], "a part of something atomic");
+        assert_eq!(of(&["data", "y"]), [""; 0]);
+        assert_eq!(of(&["spec"]), ["whole"]);
+        assert_eq!(managers(&fields(json!([])), &Path(vec!["data"])), None);
+        assert_eq!(managers(&json!({}), &Path(vec!["data"])), None);
+    }
+}

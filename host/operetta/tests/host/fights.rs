@@ -1,0 +1,95 @@
+//! Controllers that fight over a field: both are named, with the object and the field, where their people look; what is no
+//! fight is not told.
+
+use operetta_testkit::{DropIn, TestNamespace, guest, kinds};
+use serde_json::json;
+
+use crate::Stage;
+
+const REASON: &str = "FightingControllers";
+
+/// Sets `data.touched` to another value as somebody outside of the host, and waits until the plugin has set it back: this
+/// many times.
+async fn set_by(namespace: &TestNamespace<'_>, manager: &str, name: &str, times: u32) {
+    let (patch, manager) = (json!({"data": {"touched": "theirs"}}).to_string(), format!("--field-manager={manager}"));
+    for _ in 0..times {
+        namespace.kubectl(&["patch", "configmap", name, "--type=merge", &manager, "-p", &patch]);
+        namespace.until_touched(name, "v1").await;
+    }
+}
+
+/// How many fights of a plugin were counted.
+fn counted(stage: &Stage, plugin: &str, against: &str) -> f64 {
+    let labels = [
+        format!("plugin=\"{plugin}\""),
+        format!("namespace=\"{}\"", stage.namespace.name()),
+        "kind=\"ConfigMap.v1\"".to_owned(),
+        format!("against=\"{against}\""),
+    ];
+    stage.host.metric("operetta_fights_total", &labels.each_ref().map(String::as_str))
+}
+
+#[tokio::test]
+async fn two_plugins_that_fight_are_named_on_the_object_on_both_plugins_and_in_a_metric() {
+    let stage = Stage::new("fight").await;
+    let name = stage.namespace.name();
+    for (plugin, code) in [("one", "fixture-touch-v1"), ("two", "fixture-touch-v2")] {
+        stage.namespace.drop_in(&DropIn::new(plugin, guest(code))).await;
+        stage.namespace.until_condition(plugin, "Ready", "True", "Running").await;
+    }
+    stage.namespace.create_touchable("target").await;
+    let both = format!("Plugin {name}/one (controller \"touch\") and Plugin {name}/two (controller \"touch\")");
+    let what = format!("{both} fight over .data.touched of ConfigMap.v1 {name}/target: ");
+    for (kind, about) in [(kinds::CONFIG_MAP, "target"), (kinds::PLUGIN, "one"), (kinds::PLUGIN, "two")] {
+        let message = stage.namespace.until_event(kind, about, REASON).await;
+        assert!(message.starts_with(&what), "{message}");
+    }
+    let described = stage.namespace.kubectl(&["describe", "plugin", "two"]);
+    assert!(described.contains(REASON), "{described}");
+    for plugin in ["one", "two"] {
+        assert_eq!(counted(&stage, plugin, "plugin"), 1.0, "it is one fight, however long it lasts");
+        stage.namespace.delete(kinds::CONFIG_MAP, plugin).await;
+        stage.namespace.until_gone(kinds::PLUGIN, plugin).await;
+    }
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn somebody_outside_is_named_by_its_field_manager_and_drift_counters_and_fields_of_each_are_no_fight() {
+    let stage = Stage::new("fight-outside").await;
+    let counts = |name: &str| DropIn::new(name, guest("fixture-misbehave")).config(json!({"do": "count"}));
+    stage.namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+    stage.namespace.drop_in(&counts("counts")).await;
+    stage.namespace.drop_in(&counts("counts-too")).await;
+    stage.namespace.create_touchable("peaceful").await;
+    stage.namespace.until_touched("peaceful", "v1").await;
+    stage
+        .namespace
+        .until(kinds::CONFIG_MAP, "peaceful", |found| match found["data"]["count"].as_str() {
+            Some("20") => Ok(()),
+            count => Err(format!("the count is {count:?}")),
+        })
+        .await;
+    set_by(&stage.namespace, "people", "peaceful", 2).await;
+
+    stage.namespace.create_touchable("target").await;
+    stage.namespace.until_touched("target", "v1").await;
+    // The first time only shows what the plugin wants.
+    set_by(&stage.namespace, "gitops", "target", 6).await;
+    let name = stage.namespace.name();
+    let what = format!(
+        "Plugin {name}/touch (controller \"touch\") and whoever writes as field manager \"gitops\" fight over .data.touched \
+         of ConfigMap.v1 {name}/target: "
+    );
+    for (kind, about) in [(kinds::PLUGIN, "touch"), (kinds::CONFIG_MAP, "target")] {
+        let message = stage.namespace.until_event(kind, about, REASON).await;
+        assert!(message.starts_with(&what), "{message}");
+    }
+    assert_eq!(counted(&stage, "touch", "outside"), 1.0);
+    // Events come in their order: whatever was told before is there by now.
+    let events = stage.namespace.list(kinds::EVENT).await;
+    let told = events.iter().filter(|event| event["reason"] == REASON);
+    let messages: Vec<_> = told.map(|event| event["message"].as_str().unwrap_or_default()).collect();
+    assert!(messages.len() == 2 && messages.iter().all(|message| message.starts_with(&what)), "{messages:?}");
+    stage.others_go_on().await;
+}
