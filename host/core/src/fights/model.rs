@@ -142,13 +142,14 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
     let bounds = Bounds { fields: random.random_range(1..6), fields_of_plugin: random.random_range(1..4) };
     let mut model = Model { bounds, history: Vec::new(), remembered: Vec::new(), suspects: BTreeSet::new() };
     let mut state = State::bounded(bounds);
-    let (writers, fields) = (random.random_range(1..7), random.random_range(1..5));
+    let (writers, fields) = (random.random_range(1..7), random.random_range(1..4));
     let values = random.random_range(2..4);
     // Of five writes.
     let unseen = random.random_range(0..4);
+    let named = random.random_range(0..2) == 0;
     let mut now = Instant::now();
     let mut stored = vec![0; fields];
-    for _ in 0..random.random_range(1..600) {
+    for _ in 0..random.random_range(1..1_000) {
         now += match random.random_range(0..100) {
             0..90 => Duration::from_secs(random.random_range(0..20)),
             90..98 => Duration::from_secs(random.random_range(0..400)),
@@ -172,16 +173,13 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
         let suspect = field as u64 * 100 + u64::from(writer);
         let asked = state.take_suspect(suspect);
         assert_eq!(asked, model.suspects.remove(&suspect));
-        let manager = (asked && random.random_range(0..2) == 0).then_some("helm");
+        let manager = (asked && named).then_some("helm");
         let change = FieldChange { field: field as u64, before, after, suspect, manager };
         let (found, expected) = (state.changed(now, &author, &change), model.changed(now, &author, &change));
         assert_eq!(found, expected);
         assert_eq!((state.len(), state.has_suspects()), (model.remembered.len(), !model.suspects.is_empty()));
         if let Some((rival, stage)) = found {
-            let rival = match rival {
-                Rival::Author(_) => "inside".to_owned(),
-                Rival::Outside { manager } => format!("outside {manager:?}"),
-            };
+            let rival = if matches!(rival, Rival::Author(_)) { "inside" } else { "outside" };
             seen.insert(format!("{rival} {stage:?}"));
         }
     }
@@ -196,5 +194,5 @@ fn random_writes_are_judged_as_by_the_naive_model() {
         println!("OPERETTA_SEED={seed}");
         run(seed, &mut seen);
     }
-    assert!(runs == 1 || seen.len() == 9, "not everything came up: {seen:?}");
+    assert!(runs == 1 || seen.len() == 6, "not everything came up: {seen:?}");
 }
