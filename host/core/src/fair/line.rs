@@ -102,6 +102,10 @@ impl Contender {
         self.place
     }
 
+    pub fn virtual_time(&self) -> u128 {
+        self.virtual_time
+    }
+
     pub fn usage(&self, now: u64) -> Usage {
         let running = match self.place {
             Place::Throttled(_) => now.saturating_sub(self.throttled_since),
@@ -141,10 +145,23 @@ impl Line {
         self.ready.first().map(|(_, id)| *id)
     }
 
+    /// Whether nobody is before one of this id and virtual time.
+    pub fn is_next(&self, id: usize, virtual_time: u128) -> bool {
+        self.ready.first().is_none_or(|first| (virtual_time, id) <= *first)
+    }
+
+    /// The contender's virtual time in the line, when it has come into it.
+    pub fn time(&self, contender: &Contender, credit: u128) -> u128 {
+        match contender.place {
+            Place::Ready(at) => at,
+            Place::Out | Place::Throttled(_) => contender.virtual_time.max(self.floor.saturating_sub(credit)),
+        }
+    }
+
     /// The contender gets a slot.
     pub fn pick(&mut self, contender: &mut Contender, credit: u128) {
         if contender.place == Place::Out {
-            self.lift(contender, credit);
+            contender.virtual_time = self.time(contender, credit);
         }
         self.floor = self.floor.max(contender.virtual_time);
     }
@@ -161,7 +178,7 @@ impl Line {
             Place::Throttled(until)
         } else {
             if !matches!(before, Place::Ready(_)) {
-                self.lift(contender, credit);
+                contender.virtual_time = self.time(contender, credit);
             }
             Place::Ready(contender.virtual_time)
         };
@@ -185,9 +202,5 @@ impl Line {
         }
         contender.place = after;
         before
-    }
-
-    fn lift(&self, contender: &mut Contender, credit: u128) {
-        contender.virtual_time = contender.virtual_time.max(self.floor.saturating_sub(credit));
     }
 }

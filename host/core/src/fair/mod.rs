@@ -21,15 +21,22 @@
 //! A future that waits for anything but a slot holds none. One that is given a slot holds it until its task comes to
 //! poll: for the moment in which the task is in the runtime's queue. Meanwhile other tasks in that queue ask, get
 //! nothing, and wait in the scheduler's line instead: so all who want to run are in one line and the scheduler chooses.
+//!
+//! One that asks is on a thread, and one that has a slot and has not come to its poll is on none. So the slot is **taken
+//! back** for one who asks, has had less, and would be next: who made way is in its line again, where it was. With as
+//! many threads as slots a thread that asks finds a slot that nobody polls with: so a tenant that has had less than
+//! those it meets never waits for the end of their turns. Time is charged all the same, so nobody gets more than its share.
+//!
 //! A tokio worker looks at timers and sockets, and at what other threads have woken, only when it is idle or has polled
 //! some sixty tasks: while guests spin on all threads, whoever is woken so comes to the line hundreds of milliseconds
 //! late. So **let the runtime look after each poll** (`event_interval(1)` and `global_queue_interval(1)`), and have as many
 //! worker threads as the scheduler has slots, and as there are processors. A thread more, that only serves timers, gets a
-//! processor when the kernel's slice of another one is over: after some 8 ms.
+//! processor when the kernel's slice of another one is over: after some 8 ms. Even so a worker first polls whom the last
+//! poll has woken, up to three in a row, while the task's budget lasts: so a poll of 250 µs uses the budget up.
 //!
-//! A slot is not taken away from a future that does not come. One that is neither polled nor dropped after its wake-up,
-//! in a `select!` whose other arm is busy, say, keeps its slot from everybody for so long: the task that awaits it shall
-//! do nothing else meanwhile.
+//! No slot is given away because its future does not come. One that is neither polled nor dropped after its wake-up, in
+//! a `select!` whose other arm is busy, say, keeps its slot from all who have had as much for so long: the task that
+//! awaits it shall do nothing else meanwhile.
 //!
 //! A future that spins has to wake itself at once when it yields, as wasmtime's `UpdateDeadline::Yield` does: then it is
 //! in the line before its slot is given away. `tokio::task::yield_now` wakes later, when the thread has nothing else to
@@ -73,6 +80,8 @@ mod state_tests;
 mod stress;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod untaken_tests;
 
 use std::{
     collections::HashMap,
@@ -301,18 +310,18 @@ impl Account {
     /// Asks for a slot, or whether the ticket has one. Returns the ticket to wait with, or None, and the time.
     fn begin(&self, ticket: Option<Ticket>, signal: &Arc<Signal>) -> (Option<Ticket>, u64) {
         self.group.scheduler.with(|state, now, woken| match ticket {
-            Some(ticket) if state.take(self.id, ticket) => (None, now),
+            Some(ticket) if state.take(self.id, ticket, now) => (None, now),
             Some(ticket) => (Some(ticket), now),
             None => (state.want(self.id, || signal.clone(), now, woken), now),
         })
     }
 
-    /// Ends a poll that began at `start`; with a signal another one is wanted at once.
-    fn end(&self, start: u64, again: Option<Arc<Signal>>) -> Option<Ticket> {
+    /// Ends a poll that began at `start`; with a signal another one is wanted at once. Returns what it took.
+    fn end(&self, start: u64, again: Option<Arc<Signal>>) -> (Option<Ticket>, u64) {
         let scheduler = &self.group.scheduler;
         // Before the lock: waiting for that is not the guest's time.
         let polled = scheduler.clock.now().saturating_sub(start);
-        scheduler.with(|state, now, woken| state.done(self.id, polled, again, now, woken))
+        (scheduler.with(|state, now, woken| state.done(self.id, polled, again, now, woken)), polled)
     }
 
     fn cancel(&self, ticket: Ticket) {

@@ -38,7 +38,7 @@ pub struct Usage {
     pub throttled: u64,
     /// How long it held back, up to now.
     pub throttled_time: Duration,
-    /// Time between wanting a slot and getting it, of all polls together; throttling included.
+    /// Time between wanting a slot and having it on a thread, of all polls together; throttling included.
     pub wait: Duration,
     /// The longest such time.
     pub wait_max: Duration,

@@ -19,7 +19,7 @@ pub type Ticket = u64;
 /// proportion.
 const CREDIT_PER_SLOT: u64 = 5_000_000;
 
-/// One that waits for a slot.
+/// One that wants a slot.
 #[derive(Debug)]
 struct Waiter<W> {
     ticket: Ticket,
@@ -31,10 +31,15 @@ struct Waiter<W> {
 struct Account<W> {
     contender: Contender,
     group: usize,
-    /// First in, first out; hence in the order of their tickets.
+    /// In the order of their tickets, which is the order in which they came.
     waiting: VecDeque<Waiter<W>>,
-    /// Tickets that have a slot and are not yet taken: at most as many as there are slots.
-    granted: Vec<Ticket>,
+}
+
+/// A slot that somebody was woken for who is on no thread yet.
+#[derive(Debug)]
+struct Granted<W> {
+    account: usize,
+    waiter: Waiter<W>,
 }
 
 #[derive(Debug)]
@@ -58,6 +63,8 @@ pub struct State<W> {
     slots: usize,
     /// Slots that are neither granted nor taken.
     free: usize,
+    /// Slots that are granted and not yet taken; few, for there are as many slots as processors.
+    granted: Vec<Granted<W>>,
     /// Virtual time that an idle contender may save.
     credit: u128,
     groups: Slab<Group>,
@@ -69,13 +76,14 @@ pub struct State<W> {
     next_ticket: Ticket,
 }
 
-impl<W> State<W> {
+impl<W: Clone> State<W> {
     /// With this many slots, at least one.
     pub fn new(slots: usize) -> Self {
         let slots = slots.max(1);
         Self {
             slots,
             free: slots,
+            granted: Vec::new(),
             credit: u128::from(CREDIT_PER_SLOT * SCALE / u64::from(Share::DEFAULT_WEIGHT)) * slots as u128,
             groups: Slab::new(),
             accounts: Slab::new(),
@@ -93,7 +101,7 @@ impl<W> State<W> {
     /// A new account, which has saved nothing.
     pub fn add_account(&mut self, group: usize, share: &Share, now: u64) -> usize {
         let contender = Contender::new(share, self.groups[group].line.floor(), now);
-        self.accounts.insert(Account { contender, group, waiting: VecDeque::new(), granted: Vec::new() })
+        self.accounts.insert(Account { contender, group, waiting: VecDeque::new() })
     }
 
     /// Forgets a group that has no account any more.
@@ -120,23 +128,29 @@ impl<W> State<W> {
     }
 
     /// Asks for a slot. None: it has one. Otherwise it waits, and [`Self::take`] says whether its turn has come.
+    ///
+    /// Whoever asks is on a thread, and whoever was granted a slot and has not taken it is not: so a slot is taken back
+    /// from one that has had more, for one that nobody is before.
     pub fn want(&mut self, id: usize, wake: impl FnOnce() -> W, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
         self.wake_throttled(now);
-        if self.free > 0 && self.line.is_empty() && self.is_open(id, now) {
+        if self.is_open(id, now) && if self.free > 0 { self.line.is_empty() } else { self.make_way(id, now) } {
             self.free -= 1;
             self.pick(id);
             return None;
         }
         let ticket = self.wait(id, wake(), now);
         self.dispatch(now, woken);
-        if self.take(id, ticket) { None } else { Some(ticket) }
+        if self.take(id, ticket, now) { None } else { Some(ticket) }
     }
 
-    /// Whether the ticket has a slot, which it then holds until [`Self::done`].
-    pub fn take(&mut self, id: usize, ticket: Ticket) -> bool {
-        let granted = &mut self.accounts[id].granted;
-        let at = granted.iter().position(|of| *of == ticket);
-        at.is_some_and(|at| granted.swap_remove(at) == ticket)
+    /// Whether the ticket has a slot, which it then holds until [`Self::done`]. Its wake is dropped: the caller has it too.
+    pub fn take(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
+        let Some(granted) = self.ungrant(ticket) else { return false };
+        let wait = now.saturating_sub(granted.waiter.since);
+        let account = &mut self.accounts[id];
+        account.contender.waited(wait);
+        self.groups[account.group].contender.waited(wait);
+        true
     }
 
     /// A slot is given back after a poll of `polled` nanoseconds. With `again` it is wanted once more at once: the
@@ -160,17 +174,18 @@ impl<W> State<W> {
     /// Gives up a ticket, whether it waits or has a slot. What is returned has to be dropped outside of any lock.
     pub fn cancel(&mut self, id: usize, ticket: Ticket, now: u64, woken: &mut Vec<W>) -> Option<W> {
         let mut cancelled = None;
-        if self.take(id, ticket) {
+        if let Some(granted) = self.ungrant(ticket) {
             self.free();
+            cancelled = Some(granted.waiter);
         } else {
             let waiting = &mut self.accounts[id].waiting;
             if let Ok(at) = waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
-                cancelled = waiting.remove(at).map(|waiter| waiter.wake);
+                cancelled = waiting.remove(at);
             }
             self.put(id, now);
         }
         self.dispatch(now, woken);
-        cancelled
+        cancelled.map(|waiter| waiter.wake)
     }
 
     /// Ends the throttling of those whose time has come, and gives the free slots to those who are next.
@@ -183,12 +198,8 @@ impl<W> State<W> {
         {
             self.free -= 1;
             self.pick(id);
-            let wait = now.saturating_sub(waiter.since);
-            self.groups[group].contender.waited(wait);
-            let account = &mut self.accounts[id];
-            account.contender.waited(wait);
-            account.granted.push(waiter.ticket);
-            woken.push(waiter.wake);
+            woken.push(waiter.wake.clone());
+            self.granted.push(Granted { account: id, waiter });
             self.put(id, now);
         }
     }
@@ -224,6 +235,44 @@ impl<W> State<W> {
         self.accounts[id].waiting.push_back(Waiter { ticket, since: now, wake });
         self.put(id, now);
         ticket
+    }
+
+    fn ungrant(&mut self, ticket: Ticket) -> Option<Granted<W>> {
+        let at = self.granted.iter().position(|granted| granted.waiter.ticket == ticket)?;
+        Some(self.granted.swap_remove(at))
+    }
+
+    /// Frees the untaken slot of whoever has had most, if the account would be next and has had less.
+    fn make_way(&mut self, id: usize, now: u64) -> bool {
+        let of = |account: usize| {
+            let account = &self.accounts[account];
+            (account.group, self.groups[account.group].contender.virtual_time(), account.contender.virtual_time())
+        };
+        let most = (0..self.granted.len()).max_by_key(|at| {
+            let Granted { account, waiter } = &self.granted[*at];
+            let (_, group_time, time) = of(*account);
+            (group_time, time, waiter.ticket)
+        });
+        let Some(at) = most else { return false };
+        let account = &self.accounts[id];
+        let group = &self.groups[account.group];
+        let group_time = self.line.time(&group.contender, self.credit);
+        let time = group.line.time(&account.contender, self.credit);
+        let is_next = self.line.is_next(account.group, group_time)
+            && group.line.is_next(id, time)
+            // First come, first served.
+            && account.waiting.is_empty();
+        let (other_group, other_group_time, other_time) = of(self.granted[at].account);
+        let had_less = if other_group == account.group { time < other_time } else { group_time < other_group_time };
+        if !is_next || !had_less {
+            return false;
+        }
+        let Granted { account: other, waiter } = self.granted.swap_remove(at);
+        self.free();
+        let waiting = &mut self.accounts[other].waiting;
+        waiting.insert(waiting.partition_point(|of| of.ticket < waiter.ticket), waiter);
+        self.put(other, now);
+        true
     }
 
     /// Whether no limit holds the account back.
@@ -287,5 +336,10 @@ impl<W> State<W> {
     pub fn counts(&self) -> (usize, usize, usize, usize) {
         let waiting = self.accounts.iter().map(|(_, account)| account.waiting.len()).sum();
         (self.free, waiting, self.accounts.len(), self.groups.len())
+    }
+
+    /// Slots that are granted and not taken.
+    pub fn untaken(&self) -> usize {
+        self.granted.len()
     }
 }

@@ -4,18 +4,18 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use super::{Share, Usage, state::State};
 
-const US: u64 = 1_000;
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
+pub(super) const US: u64 = 1_000;
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000 * MS;
 
 /// What a guest does.
 #[derive(Clone, Copy)]
-struct Guest {
-    account: usize,
+pub(super) struct Guest {
+    pub account: usize,
     /// How long each of its polls takes.
-    poll: u64,
+    pub poll: u64,
     /// How long it waits for something between two polls; zero for one that spins.
-    rest: u64,
+    pub rest: u64,
 }
 
 /// In the order in which they happen at the same time.
@@ -23,25 +23,29 @@ struct Guest {
 enum Event {
     Polled(usize),
     Wants(usize),
+    /// It was woken for its turn.
+    Comes(usize),
 }
 
-struct Host {
-    state: State<usize>,
+pub(super) struct Host {
+    pub state: State<usize>,
     now: u64,
     guests: Vec<Guest>,
     /// The ticket of each guest that waits.
     tickets: Vec<Option<u64>>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
+    /// How long one that was woken takes to come to its thread.
+    pub late: u64,
 }
 
 impl Host {
-    fn new(slots: usize) -> Self {
+    pub fn new(slots: usize) -> Self {
         let state = State::new(slots);
-        Self { state, now: 0, guests: Vec::new(), tickets: Vec::new(), events: BinaryHeap::new() }
+        Self { state, now: 0, guests: Vec::new(), tickets: Vec::new(), events: BinaryHeap::new(), late: 0 }
     }
 
     /// An account of its own group.
-    fn account(&mut self, share: Share) -> usize {
+    pub fn account(&mut self, share: Share) -> usize {
         let group = self.state.add_group(&Share::default(), self.now);
         self.state.add_account(group, &share, self.now)
     }
@@ -53,7 +57,7 @@ impl Host {
     }
 
     /// Guests that begin now.
-    fn start(&mut self, count: usize, guest: Guest) {
+    pub fn start(&mut self, count: usize, guest: Guest) {
         for _ in 0..count {
             self.events.push(Reverse((self.now, Event::Wants(self.guests.len()))));
             self.guests.push(guest);
@@ -61,11 +65,11 @@ impl Host {
         }
     }
 
-    fn spin(&mut self, count: usize, account: usize) {
+    pub fn spin(&mut self, count: usize, account: usize) {
         self.start(count, Guest { account, poll: MS, rest: 0 });
     }
 
-    fn run(&mut self, time: u64) {
+    pub fn run(&mut self, time: u64) {
         let end = self.now + time;
         loop {
             let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
@@ -81,19 +85,28 @@ impl Host {
                 self.happens(event, &mut woken);
             }
             for at in woken {
-                if let Some(ticket) =
-                    self.tickets[at].filter(|ticket| self.state.take(self.guests[at].account, *ticket))
-                {
-                    assert!(self.tickets[at].take() == Some(ticket));
-                    self.polls(at);
+                if self.late > 0 {
+                    self.events.push(Reverse((self.now + self.late, Event::Comes(at))));
+                } else {
+                    self.comes(at);
                 }
             }
         }
         self.now = end;
     }
 
+    /// Somebody may have taken the slot back meanwhile.
+    fn comes(&mut self, at: usize) {
+        let Some(ticket) = self.tickets[at] else { return };
+        if self.state.take(self.guests[at].account, ticket, self.now) {
+            self.tickets[at] = None;
+            self.polls(at);
+        }
+    }
+
     fn happens(&mut self, event: Event, woken: &mut Vec<usize>) {
         match event {
+            Event::Comes(at) => self.comes(at),
             Event::Wants(at) => {
                 self.tickets[at] = self.state.want(self.guests[at].account, || at, self.now, woken);
                 if self.tickets[at].is_none() {
@@ -115,7 +128,7 @@ impl Host {
         self.events.push(Reverse((self.now + self.guests[at].poll, Event::Polled(at))));
     }
 
-    fn usage(&self, account: usize) -> Usage {
+    pub fn usage(&self, account: usize) -> Usage {
         self.state.usage(account, self.now)
     }
 }
@@ -124,13 +137,13 @@ fn weighing(weight: u32) -> Share {
     Share { weight, ..Share::default() }
 }
 
-fn limited(limit: f64) -> Share {
+pub(super) fn limited(limit: f64) -> Share {
     Share { cpu_limit: Some(limit), ..Share::default() }
 }
 
 /// Asserts that something is as expected within 5 %.
 #[track_caller]
-fn assert_about(is: Duration, expected: f64) {
+pub(super) fn assert_about(is: Duration, expected: f64) {
     let is = is.as_secs_f64();
     assert!((is - expected).abs() <= expected * 0.05, "{is} is not about {expected}");
 }
@@ -320,7 +333,7 @@ fn a_limit_can_come_change_and_go_at_any_time() {
         let mut woken = Vec::new();
         host.state.set_share(account, &share, host.now, &mut woken);
         for at in woken {
-            assert!(host.tickets[at].take().is_some_and(|ticket| host.state.take(account, ticket)));
+            assert!(host.tickets[at].take().is_some_and(|ticket| host.state.take(account, ticket, host.now)));
             host.polls(at);
         }
         host.run(10 * SECOND);
@@ -353,10 +366,11 @@ fn a_slot_that_is_granted_and_cancelled_goes_to_the_next() {
     let tickets: Vec<_> = (1..4).filter_map(|at| state.want(account, || at, 0, &mut woken)).collect();
     state.done(account, MS, None, MS, &mut woken);
     assert_eq!(woken, [1]);
-    assert_eq!(state.cancel(account, tickets[0], MS, &mut woken), None);
+    assert_eq!(state.cancel(account, tickets[0], MS, &mut woken), Some(1));
     assert_eq!(woken, [1, 2]);
-    assert!(state.take(account, tickets[1]) && !state.take(account, tickets[0]) && !state.take(account, tickets[2]));
-    assert!(!state.take(account, tickets[1]), "once");
+    let mut take = |at: usize| state.take(account, tickets[at], MS);
+    assert!(take(1) && !take(0) && !take(2));
+    assert!(!take(1), "once");
     state.done(account, MS, None, 2 * MS, &mut woken);
     state.cancel(account, tickets[2], 2 * MS, &mut woken);
     assert_eq!(state.counts(), (1, 0, 1, 1));

@@ -10,7 +10,11 @@ use std::{
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tokio::time::sleep;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinSet,
+    time::sleep,
+};
 
 use super::{
     tests::{Fake, MS, SECOND, counts, host, spin},
@@ -147,6 +151,80 @@ async fn on_many_threads_a_quiet_account_has_every_one_of_its_polls_beside_many_
         assert!(usage.polled >= Duration::from_millis(polls), "{usage:?}");
     }
     assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (SLOTS, 0));
+}
+
+/// Guests that spin until they are dropped, with polls of this time, in a task each.
+fn spinning(
+    account: &Arc<Account>,
+    count: usize,
+    turn: Duration,
+    begins: impl Fn() + Clone + Send + 'static,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..count {
+        let begins = begins.clone();
+        tasks.spawn(account.run(poll_fn(move |cx| {
+            begins();
+            burn(turn);
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })));
+    }
+    tasks
+}
+
+/// As a host has it, with a thread for each of its slots.
+fn runtime(threads: usize) -> Runtime {
+    let mut runtime = Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(threads).event_interval(1).global_queue_interval(1);
+    runtime.enable_all().build().expect("there are threads")
+}
+
+#[test]
+fn on_as_many_threads_as_slots_one_that_has_had_less_never_waits_for_a_slot() {
+    const SLOTS: usize = 2;
+    runtime(SLOTS).block_on(async {
+        let scheduler = FairScheduler::new(SLOTS);
+        let [quiet, noisy] =
+            ["quiet", "noisy"].map(|name| scheduler.group(name, Share::default()).account(Share::default()));
+        let _tasks = spinning(&noisy, 20, Duration::from_millis(1), || ());
+        while noisy.usage().polled < Duration::from_millis(50) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        for _ in 0..100 {
+            sleep(Duration::from_millis(3)).await;
+            tokio::spawn(quiet.run(async { burn(Duration::from_micros(50)) })).await.expect("no panic");
+        }
+        assert_eq!((quiet.usage().polls, quiet.usage().wait), (100, Duration::ZERO));
+    });
+}
+
+#[test]
+fn a_thread_looks_at_its_timers_after_each_long_poll() {
+    // To a millisecond, and that one is rounded up.
+    const EXACT: Duration = Duration::from_millis(2);
+    let timers = async {
+        let scheduler = FairScheduler::new(1);
+        let account = scheduler.group("noisy", Share::default()).account(Share::default());
+        let (due, late) = (Arc::new(Mutex::new(None::<Instant>)), Arc::new(AtomicUsize::new(0)));
+        let (seen, counted) = (due.clone(), late.clone());
+        let _tasks = spinning(&account, 20, Duration::from_micros(500), move || {
+            if seen.lock().expect("no panic").is_some_and(|due| due.elapsed() > EXACT) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        for _ in 0..100 {
+            late.store(0, Ordering::SeqCst);
+            *due.lock().expect("no panic") = Some(Instant::now() + Duration::from_millis(3));
+            sleep(Duration::from_millis(3)).await;
+            *due.lock().expect("no panic") = None;
+            let late = late.load(Ordering::SeqCst);
+            assert!(late <= 1, "{late} polls began after the timer was due");
+        }
+    };
+    // On a worker.
+    let runtime = runtime(1);
+    runtime.block_on(runtime.spawn(timers)).expect("no panic");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
