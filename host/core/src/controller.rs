@@ -25,13 +25,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::watch,
-    task::{JoinSet, coop::consume_budget},
-    time::Instant,
-};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
+    fair::give_way,
     object::ObjectKey,
     ports::Reconciler,
     queue::{Priority, WorkQueue},
@@ -169,7 +166,7 @@ impl Shared {
                 },
             }
             // A queue that is never empty and a reconciler that never waits would keep the thread.
-            consume_budget().await;
+            give_way().await;
         }
     }
 

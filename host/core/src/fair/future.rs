@@ -6,7 +6,7 @@
 //! each would be missing whenever the other's slot becomes free.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     mem,
     pin::Pin,
     sync::{
@@ -28,11 +28,11 @@ const POLLING: u8 = 1;
 /// The inner future has to be polled, and will be: another wake-up changes nothing.
 const WOKEN: u8 = 2;
 
-/// A poll of at least so many nanoseconds keeps those waiting whom timers and sockets wake.
-const LONG: u64 = 250_000;
+/// Polled nanoseconds that cost a task one unit of its budget, of which tokio gives it 128: it lasts for 256 µs.
+const NANOS_PER_UNIT: u64 = 2_000;
 
-/// More than tokio's budget for one look at its queue.
-const BUDGET: usize = 256;
+/// At least as many units as tokio gives.
+const BUDGET: u64 = 128;
 
 pin_project! {
     /// A future that is polled only while it has one of the scheduler's slots, and whose polls are charged to an
@@ -92,9 +92,7 @@ impl<F: Future> Future for Fair<F> {
         let Some(mut polling) = this.turn.begin() else { return Poll::Pending };
         let result = this.future.poll(&mut Context::from_waker(this.waker));
         polling.again = result.is_pending() && polling.turn.signal.was_woken();
-        if polling.end() >= LONG {
-            use_up_budget();
-        }
+        spend_budget(polling.end());
         result
     }
 }
@@ -133,17 +131,35 @@ impl Drop for Polling<'_> {
     }
 }
 
-/// Lets the thread look at timers and sockets next. Without that tokio polls whom this poll has woken first, and whom
-/// that one wakes, up to three one after the other while there is budget: with guests that spin, that is three turns.
-fn use_up_budget() {
+/// Takes the polled time from the task's budget. When that is used up, the thread looks at timers and sockets next;
+/// else tokio first polls whom this poll has woken, and whom that one wakes, up to three: turns of guests that spin.
+fn spend_budget(polled: u64) {
     let mut cx = Context::from_waker(Waker::noop());
-    // Bounded: a task may be exempt from its budget.
-    for _ in 0..BUDGET {
+    // Bounded, also for a task that has no budget.
+    for _ in 0..BUDGET.min(polled / NANOS_PER_UNIT) {
         match coop::poll_proceed(&mut cx) {
             Poll::Ready(restore) => restore.made_progress(),
             Poll::Pending => break,
         }
     }
+}
+
+/// Goes behind those who wait for the thread, if the task's budget is used up.
+///
+/// tokio's `consume_budget` and `yield_now` wake the task when the thread has looked at its timers and sockets, and then
+/// poll it *before* all others: on a runtime that looks after each poll nobody else is polled any more.
+pub async fn give_way() {
+    poll_fn(|cx| match coop::poll_proceed(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(restore) => {
+            restore.made_progress();
+            Poll::Ready(())
+        }
+        Poll::Pending => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 impl Drop for Turn {

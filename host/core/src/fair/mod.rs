@@ -32,7 +32,8 @@
 //! late. So **let the runtime look after each poll** (`event_interval(1)` and `global_queue_interval(1)`), and have as many
 //! worker threads as the scheduler has slots, and as there are processors. A thread more, that only serves timers, gets a
 //! processor when the kernel's slice of another one is over: after some 8 ms. Even so a worker first polls whom the last
-//! poll has woken, up to three in a row, while the task's budget lasts: so a poll of 250 µs uses the budget up.
+//! poll has woken, up to three in a row, while the task's budget lasts: so the budget is spent with 256 µs of polls. And
+//! one that yields with tokio's own means is polled again before all others: a controller's workers do it otherwise.
 //!
 //! No slot is given away because its future does not come. One that is neither polled nor dropped after its wake-up, in
 //! a `select!` whose other arm is busy, say, keeps its slot from all who have had as much for so long: the task that
@@ -94,6 +95,7 @@ use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 pub use future::Fair;
 use future::Signal;
+pub(crate) use future::give_way;
 use places::{Place, Places};
 pub use reconciler::FairReconciler;
 pub use share::{Share, Usage};

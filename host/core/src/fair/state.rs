@@ -133,7 +133,12 @@ impl<W: Clone> State<W> {
     /// from one that has had more, for one that nobody is before.
     pub fn want(&mut self, id: usize, wake: impl FnOnce() -> W, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
         self.wake_throttled(now);
-        if self.is_open(id, now) && if self.free > 0 { self.line.is_empty() } else { self.make_way(id, now) } {
+        let is_next = self.is_open(id, now)
+            && match self.free {
+                0 => self.make_way(id, now),
+                _ => self.line.is_empty(),
+            };
+        if is_next {
             self.free -= 1;
             self.pick(id);
             return None;

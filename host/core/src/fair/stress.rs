@@ -199,24 +199,28 @@ fn on_as_many_threads_as_slots_one_that_has_had_less_never_waits_for_a_slot() {
     });
 }
 
-#[test]
-fn a_thread_looks_at_its_timers_after_each_long_poll() {
+/// Counts what begins on the only thread between the time at which a timer is due and the one at which it is served:
+/// at most one poll.
+fn assert_timers_are_served(
+    neighbour: impl FnOnce(&Arc<Account>, Arc<dyn Fn() + Send + Sync>) -> JoinSet<()> + Send + 'static,
+) {
     // To a millisecond, and that one is rounded up.
     const EXACT: Duration = Duration::from_millis(2);
+    const PERIOD: Duration = Duration::from_millis(3);
     let timers = async {
-        let scheduler = FairScheduler::new(1);
-        let account = scheduler.group("noisy", Share::default()).account(Share::default());
+        let account = FairScheduler::new(1).group("noisy", Share::default()).account(Share::default());
         let (due, late) = (Arc::new(Mutex::new(None::<Instant>)), Arc::new(AtomicUsize::new(0)));
         let (seen, counted) = (due.clone(), late.clone());
-        let _tasks = spinning(&account, 20, Duration::from_micros(500), move || {
+        let begins = move || {
             if seen.lock().expect("no panic").is_some_and(|due| due.elapsed() > EXACT) {
                 counted.fetch_add(1, Ordering::SeqCst);
             }
-        });
+        };
+        let _tasks = neighbour(&account, Arc::new(begins));
         for _ in 0..100 {
             late.store(0, Ordering::SeqCst);
-            *due.lock().expect("no panic") = Some(Instant::now() + Duration::from_millis(3));
-            sleep(Duration::from_millis(3)).await;
+            *due.lock().expect("no panic") = Some(Instant::now() + PERIOD);
+            sleep(PERIOD).await;
             *due.lock().expect("no panic") = None;
             let late = late.load(Ordering::SeqCst);
             assert!(late <= 1, "{late} polls began after the timer was due");
@@ -225,6 +229,29 @@ fn a_thread_looks_at_its_timers_after_each_long_poll() {
     // On a worker.
     let runtime = runtime(1);
     runtime.block_on(runtime.spawn(timers)).expect("no panic");
+}
+
+#[test]
+fn a_thread_looks_at_its_timers_after_each_turn_of_those_who_spin() {
+    assert_timers_are_served(|account, begins| spinning(account, 20, Duration::from_micros(500), move || begins()));
+}
+
+#[test]
+fn a_thread_looks_at_its_timers_between_the_reconciles_of_one_that_is_never_without_a_key() {
+    assert_timers_are_served(|account, begins| {
+        let (mut tasks, account) = (JoinSet::new(), account.clone());
+        tasks.spawn(async move {
+            loop {
+                let turn = async {
+                    begins();
+                    burn(Duration::from_micros(500));
+                };
+                account.run(turn).await;
+                give_way().await;
+            }
+        });
+        tasks
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

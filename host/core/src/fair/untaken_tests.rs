@@ -92,14 +92,15 @@ fn a_slot_on_a_thread_is_not_taken_back() {
 fn nobody_overtakes_its_own_account_or_one_that_has_had_less_and_waits() {
     for own in [true, false] {
         let (mut late, [poor, other]) = Late::new([limited(0.001), Share::default()]);
-        assert!(late.asks(poor));
-        late.state.done(poor, 101 * MS, None, late.now, &mut Vec::new());
+        let (heavy, mut woken) = (Share { weight: 10_000, ..Share::default() }, Vec::new());
+        late.state.set_group_share(0, &heavy, late.now, &mut woken);
+        for (account, polled) in [(poor, 101 * MS), (other, 2 * MS)] {
+            assert!(late.asks(account));
+            late.state.done(account, polled, None, late.now, &mut Vec::new());
+        }
         assert!(!late.asks(poor), "it is over its limit");
-        late.now += SECOND;
-        let mut woken = Vec::new();
         late.state.set_share(poor, &Share::default(), late.now, &mut woken);
         assert!(woken.is_empty(), "it waits for the slot");
-        // Both accounts have saved the same, and the first is before the second.
         assert!(!late.asks(if own { poor } else { other }));
     }
 }
@@ -147,6 +148,6 @@ fn one_that_always_asks_on_a_thread_has_its_share_and_no_more() {
         host.run(10 * SECOND);
         let (asking, woken) = (host.usage(asking).polled, host.usage(woken).polled);
         assert_about(woken, asking.as_secs_f64());
-        assert!(asking + woken > Duration::from_secs(5), "{asking:?} {woken:?}");
+        assert!(woken > Duration::from_millis(500), "{woken:?}");
     }
 }
