@@ -4,7 +4,7 @@
 //! what is not on this page a plugin cannot do. The chain, in order:
 //!
 //! 1. [`Session::admit`] — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
-//! 2. [`CallRate`] — a request to the API server waits for its quota;
+//! 2. [`CallRate`] — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
 //! 3. the call itself, under its own deadline;
 //! 4. [`Session::settle`] — meter the outcome.
 //!
@@ -248,7 +248,7 @@ impl Session {
 
     /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
     pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
-        let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.cached);
+        let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.is_cached());
         let (reconcile, what) = (self.audited(verb), request.to_string());
         let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
@@ -536,6 +536,35 @@ mod tests {
             one.session(None).object(operation).await.expect("answered");
         }
         assert_eq!(start.elapsed().as_millis(), 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_that_reaches_the_api_server_goes_past_the_quota_by_asking_for_the_cache() {
+        let fake = Arc::new(Fake::default());
+        let shared = Shared { rates: vec![Arc::new(CallRate::new(10, 1))], ..Shared::default() };
+        let gate = Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);
+        let path = "/api/v1/namespaces/n/configmaps".to_owned();
+        let request = |method: &str| RawRequest {
+            method: method.into(),
+            path: path.clone(),
+            cached: true,
+            ..RawRequest::default()
+        };
+        let start = tokio::time::Instant::now();
+        for _ in 0..3 {
+            gate.session(None).raw(request("GET")).await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 0, "the cache has answered");
+        for _ in 0..3 {
+            gate.session(None).raw(request("POST")).await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 200, "one at once, two more at ten a second");
+        let throttle = Throttle { rates: gate.shared.rates.clone(), meter: gate.meter().clone() };
+        for _ in 0..3 {
+            // As the plugin's API does when the cache cannot answer.
+            throttle.wait().await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 500, "the cache did not know");
     }
 
     #[tokio::test]

@@ -104,8 +104,10 @@ impl RawRequest {
         }
         self.check_headers()?;
         let target = parse(&self.path)?;
-        let query = self.parameters()?;
-        let asked = |name: &str| query.get(name).is_some_and(|value| !matches!(value.as_str(), "0" | "false"));
+        let query = self.pairs()?;
+        // Of all that are given: whichever of them the API server heeds, it is none that asks for a stream.
+        let asked =
+            |name: &str| query.iter().any(|(given, value)| given == name && !matches!(value.as_str(), "0" | "false"));
         if asked("watch") {
             return Err(stream("a watch"));
         }
@@ -135,16 +137,29 @@ impl RawRequest {
         }
     }
 
+    /// Whether it asks for the cache: nothing of it reaches the API server, as a rule.
+    pub fn is_cached(&self) -> bool {
+        self.cached && self.method == "GET"
+    }
+
     /// Bytes the guest handed over.
     pub fn payload_bytes(&self) -> usize {
         self.body.as_ref().map_or(0, String::len) + self.path.len() + self.query.len()
     }
 
-    /// The query's parameters, decoded; of one given twice the last.
+    /// The query's parameters, decoded; of one given twice the first, as the API server reads it.
     ///
     /// # Errors
     /// `BadRequest` when it has characters that must be encoded.
     pub fn parameters(&self) -> Result<HashMap<String, String>, ApiError> {
+        let mut first = HashMap::new();
+        for (name, value) in self.pairs()? {
+            first.entry(name).or_insert(value);
+        }
+        Ok(first)
+    }
+
+    fn pairs(&self) -> Result<Vec<(String, String)>, ApiError> {
         let allowed = |byte: u8| byte.is_ascii_graphic() && !b"#\"<>\\^`{|}".contains(&byte);
         if let Some(wrong) = self.query.chars().find(|c| !c.is_ascii() || !allowed(*c as u8)) {
             return Err(bad(format!("the query has an unencoded {wrong:?}")));
@@ -326,6 +341,10 @@ mod tests {
                 assert_eq!((error.status.code, error.status.reason.as_str()), (405, "MethodNotAllowed"), "{path}");
             }
         }
+        for query in ["watch=true&watch=false", "watch=false&watch=true", "watch=false&watch"] {
+            let error = request("GET", "/api/v1/pods", query).target().expect_err(query);
+            assert_eq!(error.status.code, 405, "{query}");
+        }
         for query in ["watch=false", "watch=0", "allowWatchBookmarks=true", ""] {
             request("GET", "/api/v1/pods", query).target().expect(query);
         }
@@ -391,5 +410,7 @@ mod tests {
         let parameters = request("GET", "/api/v1/pods", "labelSelector=a%3Db%2Cc+in+(d)&limit=5").parameters();
         let expected = [("labelSelector", "a=b,c in (d)"), ("limit", "5")];
         assert_eq!(parameters, Ok(expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into()));
+        let twice = request("GET", "/api/v1/pods", "labelSelector=a&labelSelector=b").parameters().expect("parsed");
+        assert_eq!(twice["labelSelector"], "a");
     }
 }

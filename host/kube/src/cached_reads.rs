@@ -104,7 +104,7 @@ impl PluginApi {
         }
     }
 
-    async fn throttle(&self) {
+    pub(crate) async fn throttle(&self) {
         if let Some(throttle) = self.throttle.get() {
             throttle.wait().await;
         }

@@ -11,6 +11,7 @@ use operetta_core::{
     raw::{RawRequest, RawResponse, ResourcePath, Target},
     status::{ApiError, ErrorKind},
 };
+use serde::Deserialize;
 
 use crate::{
     discovery::ApiResource,
@@ -102,6 +103,10 @@ impl PluginApi {
         parameters: &HashMap<String, String>,
         about: Option<(&Arc<ApiResource>, &ResourcePath)>,
     ) -> Result<RawResponse, ApiError> {
+        if request.is_cached() {
+            self.throttle().await;
+        }
+        let dry_run = parameters.contains_key("dryRun") || asks_for_dry_run(&request);
         let writes = matches!(request.method.as_str(), "POST" | "PUT" | "PATCH") && about.is_some();
         let mut uri = request.path;
         if !request.query.is_empty() {
@@ -122,7 +127,6 @@ impl PluginApi {
         let (status, content_type) = (answer.status, answer.content_type());
         let retry_after_seconds = answer.retry_after();
         let body = answer.text()?;
-        let dry_run = parameters.contains_key("dryRun");
         if let Some((resource, path)) = about.filter(|_| status.is_success() && !dry_run) {
             match path.key() {
                 _ if writes => self.note_write(&body, resource),
@@ -139,8 +143,25 @@ impl PluginApi {
 /// Whether the request may be answered by a cached read, and that can give what it asks for.
 fn answers(request: &RawRequest, parameters: &HashMap<String, String>) -> bool {
     let whole = |accept: &String| accept.split(',').any(|one| [JSON, "*/*", ""].contains(&one.trim()));
-    let asked = request.method == "GET" && request.cached;
-    asked && request.accept.as_ref().is_none_or(whole) && parameters.keys().all(|name| CACHED.contains(&name.as_str()))
+    request.is_cached()
+        && request.accept.as_ref().is_none_or(whole)
+        && parameters.keys().all(|name| CACHED.contains(&name.as_str()))
+}
+
+/// Whether a DELETE may have asked, by its body, that nothing be deleted: there kube-rs and client-go put it. A body that is
+/// no JSON may say anything.
+fn asks_for_dry_run(request: &RawRequest) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Options {
+        #[serde(default)]
+        dry_run: Option<Vec<String>>,
+    }
+    let Some(body) = request.body.as_deref().filter(|body| request.method == "DELETE" && !body.is_empty()) else {
+        return false;
+    };
+    let Ok(options) = serde_json::from_str::<Options>(body) else { return true };
+    options.dry_run.is_some_and(|stages| !stages.is_empty())
 }
 
 /// A list as the API server writes it.

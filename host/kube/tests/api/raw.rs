@@ -59,6 +59,11 @@ async fn a_cached_get_sees_what_a_raw_write_wrote() {
         (200, &json!("ConfigMapList"), &json!("2"))
     );
 
+    // A dry run, asked for where clients ask for it, leaves it in everyone's cache.
+    let dry_run = json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]});
+    assert_eq!(send(&stage.api, request("DELETE", one.clone(), Some(dry_run))).await.0, 200);
+    assert_eq!(send(&stage.api, request("GET", one.clone(), None)).await.0, 200);
+
     assert_eq!(send(&stage.api, request("DELETE", one.clone(), None)).await.0, 200);
     assert_eq!(send(&stage.api, request("GET", one, None)).await.0, 404);
 }
