@@ -30,6 +30,8 @@ pub enum Target {
         kind: GroupVersionKind,
         /// Whether `kind` is cluster-scoped: its keys then have no namespace.
         cluster_scoped: bool,
+        /// Only keys of this namespace, whatever an object says; None takes all.
+        namespace: Option<String>,
         /// How.
         mapping: Mapping,
     },
@@ -59,12 +61,12 @@ impl EventHandler {
 impl Target {
     fn keys(&self, object: &Object) -> Vec<ObjectKey> {
         let own = &object.header.key;
-        let Self::Mapped { kind, cluster_scoped, mapping } = self else { return vec![own.clone()] };
+        let Self::Mapped { kind, cluster_scoped, namespace: only, mapping } = self else { return vec![own.clone()] };
         let key = |namespace: Option<String>, name: String| ObjectKey {
             namespace: if *cluster_scoped { None } else { namespace },
             name,
         };
-        match mapping {
+        let mut keys = match mapping {
             Mapping::SameName {} => vec![key(own.namespace.clone(), own.name.clone())],
             Mapping::FieldPath { path, namespace_path } => {
                 let namespace = match namespace_path {
@@ -87,7 +89,9 @@ impl Target {
                 }
                 keys
             }
-        }
+        };
+        keys.retain(|key| only.is_none() || key.namespace == *only);
+        keys
     }
 }
 
@@ -113,7 +117,8 @@ mod tests {
     }
 
     fn handler(mapping: Mapping, cluster_scoped: bool) -> EventHandler {
-        let target = Target::Mapped { kind: GroupVersionKind::new("g/v1", "Foo"), cluster_scoped, mapping };
+        let kind = GroupVersionKind::new("g/v1", "Foo");
+        let target = Target::Mapped { kind, cluster_scoped, namespace: None, mapping };
         EventHandler { predicates: vec![], namespace: None, target }
     }
 
@@ -146,6 +151,23 @@ mod tests {
         assert_eq!(handler(Mapping::SameName {}, false).keys(&event), [ObjectKey::namespaced("n", "d")]);
         let all = handler(Mapping::Owner { all_owners: true }, false);
         assert_eq!(all.keys(&event), [ObjectKey::namespaced("n", "a")]);
+    }
+
+    #[test]
+    fn no_object_of_another_namespace_wakes_a_controller_of_one() {
+        let only = |mapping: Mapping, only: &str| {
+            let mut handler = handler(mapping, false);
+            if let Target::Mapped { namespace, .. } = &mut handler.target {
+                *namespace = Some(only.into());
+            }
+            handler.keys(&Event::Added { object: owned_by("a", true), initial: false })
+        };
+        let elsewhere = Mapping::FieldPath { path: ".spec.ref".into(), namespace_path: Some(".spec.refns".into()) };
+        let mappings = [Mapping::Owner { all_owners: true }, Mapping::SameName {}, elsewhere];
+        for (mapping, home) in mappings.into_iter().zip(["n", "n", "elsewhere"]) {
+            assert_eq!(only(mapping.clone(), "m"), [], "{mapping:?}");
+            assert_eq!(only(mapping.clone(), home).len(), 1, "{mapping:?}");
+        }
     }
 
     #[test]

@@ -93,7 +93,8 @@ pub enum Namespaces {
     /// Every namespace.
     #[default]
     All,
-    /// Only the Plugin's own namespace.
+    /// Only the Plugin's own namespace. A controller whose `for` says so is given no key of another one, whatever the
+    /// objects that it owns or watches elsewhere say.
     Own,
 }
 

@@ -229,6 +229,7 @@ impl Stage {
             let target = Target::Mapped {
                 kind: gvk(Kind::ConfigMap),
                 cluster_scoped: false,
+                namespace: None,
                 mapping: Mapping::Owner { all_owners: false },
             };
             let mapping = EventHandler { predicates: vec![], namespace: None, target };

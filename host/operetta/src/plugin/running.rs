@@ -372,6 +372,7 @@ async fn wire_up(
     let mapped = |mapping: Mapping| Target::Mapped {
         kind: for_kind.clone(),
         cluster_scoped: for_resource.as_ref().is_some_and(|resource| !resource.namespaced),
+        namespace: own_namespace(setup, &declared.for_, for_resource.as_deref()),
         mapping,
     };
     let owned = |source| (source, mapped(Mapping::Owner { all_owners: false }));
@@ -382,15 +383,20 @@ async fn wire_up(
     for (source, target) in sources.collect::<Vec<_>>() {
         let Some(resource) = resolve(setup, &source.group_version_kind(), missing).await? else { continue };
         let scope = scope(source, &declared.name)?;
-        let own = source.namespaces == Namespaces::Own && resource.namespaced;
         let handler = EventHandler {
             predicates: source.predicates.clone(),
-            namespace: setup.key.namespace.clone().filter(|_| own),
+            namespace: own_namespace(setup, source, Some(&*resource)),
             target,
         };
         wiring.push(Wiring { informer: setup.host.registry.informer(&resource, scope), handler });
     }
     Ok(wiring)
+}
+
+/// The namespace that a source is of, where it is of one.
+fn own_namespace(setup: &Setup<'_>, source: &Source, resource: Option<&ApiResource>) -> Option<String> {
+    let own = source.namespaces == Namespaces::Own && resource.is_some_and(|resource| resource.namespaced);
+    setup.key.namespace.clone().filter(|_| own)
 }
 
 async fn resolve(
