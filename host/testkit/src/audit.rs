@@ -38,6 +38,8 @@ pub struct AuditEvent {
 pub struct User {
     /// The user's name.
     pub username: String,
+    /// The groups that the user is in.
+    pub groups: Vec<String>,
 }
 
 /// The object of an [`AuditEvent`].
@@ -91,6 +93,11 @@ impl AuditLog {
         self.0.iter().filter(move |event| {
             event.stage == "ResponseComplete" && event.verb == verb && event.object_ref.resource == resource
         })
+    }
+
+    /// Requests that are over of whoever `who` chooses, in the order they ended.
+    pub fn done_by(&self, who: impl Fn(&AuditEvent) -> bool) -> impl Iterator<Item = &AuditEvent> {
+        self.0.iter().filter(move |event| event.stage == "ResponseComplete" && who(event))
     }
 
     /// Writes as the ServiceAccounts of a namespace that are over, without those of Events.
