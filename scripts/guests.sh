@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target=${CARGO_TARGET_DIR:-target}
 
-rust="sample-controller pod-tracker conformance-rust"
+rust="sample-controller pod-tracker hostile conformance-rust"
 fixtures="fixture-bench fixture-misbehave fixture-touch-v1 fixture-touch-v2"
 # On their own: the features that they ask of the SDK would else be every guest's.
 featured="fixture-kube-rs"

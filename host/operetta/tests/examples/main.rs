@@ -20,6 +20,7 @@ macro_rules! in_each_language {
 
 mod app_service;
 mod cloud_manager;
+mod multi_tenant;
 mod pod_tracker;
 mod rbac;
 mod sample_controller;
