@@ -17,7 +17,7 @@ use operetta_kube::registry::InformerRegistry;
 
 use crate::{
     metrics::Metrics,
-    plugin::{crd, reconcile::note},
+    plugin::{crd, report::note},
 };
 
 /// The reason of the Events.

@@ -94,7 +94,7 @@ fn writes(ctx: &Context) {
     attempt("create a ConfigMap in its namespace", ctx.create(&planted).map(|made| made.key().to_string()));
     let foos = ctx.dynamic(&GroupVersionKind::new("samplecontroller.k8s.io/v1alpha1", "Foo"));
     let none = Patch::merge(&json!({"spec": {"replicas": 1}}));
-    attempt("change its Foo", foos.patch((VICTIM, FOO), none).map(|foo| foo.key().to_string()));
+    attempt("change its Foo", foos.patch((VICTIM, FOO), none).map(|changed| changed.key().to_string()));
     attempt("delete its Foo", foos.delete((VICTIM, FOO), &DeleteOptions::new()).map(|()| FOO.to_owned()));
 }
 
@@ -102,12 +102,12 @@ fn writes(ctx: &Context) {
 fn lies(ctx: &Context) {
     let own = ctx.request().key.namespace.as_deref().unwrap_or_default();
     let foo_kind = GroupVersionKind::new("samplecontroller.k8s.io/v1alpha1", "Foo");
-    let foo = DynamicObject::new(&foo_kind, (VICTIM, FOO));
-    ctx.event(&foo, EventType::Warning, "Pwned", "this is team B speaking");
+    let theirs = DynamicObject::new(&foo_kind, (VICTIM, FOO));
+    ctx.event(&theirs, EventType::Warning, "Pwned", "this is team B speaking");
     tracing::info!("an Event about its Foo: nobody answers");
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "pwned", "namespace": own},
-        "involvedObject": {"apiVersion": foo.api_version, "kind": foo.kind, "namespace": VICTIM, "name": FOO},
+        "involvedObject": {"apiVersion": theirs.api_version, "kind": theirs.kind, "namespace": VICTIM, "name": FOO},
         "reason": "Pwned", "message": "this is team B speaking", "type": "Warning",
     });
     let events = format!("/api/v1/namespaces/{own}/events");
@@ -121,7 +121,7 @@ fn lies(ctx: &Context) {
     let mut stolen =
         DynamicObject::new(&GroupVersionKind::new("apps/v1", "Deployment"), (own, "stolen")).with("spec", spec);
     let owner = json!([{
-        "apiVersion": foo.api_version, "kind": foo.kind, "name": FOO, "uid": "of-team-a", "controller": true,
+        "apiVersion": theirs.api_version, "kind": theirs.kind, "name": FOO, "uid": "of-team-a", "controller": true,
     }]);
     stolen.metadata.owner_references = serde_json::from_value(owner).ok();
     harmless("a Deployment of mine that its Foo owns", ctx.create(&stolen));
