@@ -1,8 +1,12 @@
 //! Quotas of processors and of requests: who is over them waits, is counted, and loses nothing; the others do not notice.
-//! And the audit of what they write meanwhile.
+//! The quota of cached bytes, and the audit of what they write meanwhile.
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest};
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+};
 use serde_json::json;
+
+const SECRET: Kind = Kind("v1", "Secret");
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
     let namespace = control_plane.namespace(prefix).await;
@@ -15,7 +19,7 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
 async fn who_is_over_a_quota_waits_and_is_counted_and_the_others_go_on() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
-    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5}, namespace: {cpu: 1}}";
+    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1}}";
     let config = format!("quotas: {quotas}\nauditFile: {}", audit.display());
     let options = HostOptions { config, ..HostOptions::default() };
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
@@ -59,5 +63,60 @@ async fn who_is_over_a_quota_waits_and_is_counted_and_the_others_go_on() {
     }
     let seconds = host.metric("operetta_plugin_cpu_seconds_total", &[&of("touch")]);
     assert!(seconds > 0.0, "what it took is counted");
+    who_makes_the_host_cache_too_much(control_plane, &host).await;
     host.assert_sound();
+}
+
+/// First its reads go to the API server; if what its controllers watch is too much by itself, they stop.
+async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane, host: &Host) {
+    let namespace = stage(control_plane, "large").await;
+    for number in 0..4 {
+        let data = json!({"large": "x".repeat(100_000)});
+        let secret = json!({"metadata": {"name": format!("large-{number}")}, "stringData": data});
+        namespace.create_object(SECRET, secret).await;
+    }
+    let path = format!("/api/v1/namespaces/{}/secrets/large-0", namespace.name());
+    let config = json!({"do": "send", "requests": [{"method": "GET", "path": path, "cached": true}]});
+    namespace.drop_in(&DropIn::new("reads", guest("fixture-misbehave")).config(config)).await;
+    let cached = |plugin: &str| {
+        let labels = [format!("plugin=\"{plugin}\""), format!("namespace=\"{}\"", namespace.name())];
+        host.metric("operetta_plugin_cached_bytes", &[&labels[0], &labels[1]])
+    };
+    let answers = || {
+        let lines = host.logs(namespace.name(), "reads");
+        let status = |line: &LogLine| line.fields.iter().any(|(name, value)| name == "status" && value == "200");
+        lines.iter().filter(|line| status(line)).count()
+    };
+    let words = "reads of what it does not watch are answered by the API server: its quota of cacheBytes is used up";
+    namespace
+        .until(kinds::PLUGIN, "reads", |plugin| match plugin["status"]["message"].as_str() {
+            Some(message) if message.contains(words) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+    eventually("its informer is given up", async || match cached("reads") {
+        bytes if bytes < 300_000.0 => Ok(()),
+        bytes => Err(format!("{bytes} bytes")),
+    })
+    .await;
+    let before = answers();
+    assert!(before > 0, "the cache answered");
+    namespace.create_touchable("another").await;
+    eventually("the API server answers", async || if answers() > before { Ok(()) } else { Err(before.to_string()) })
+        .await;
+
+    let controllers = json!([{"name": "c", "for": {"apiVersion": "v1", "kind": "Secret", "namespaces": "Own"}}]);
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    let watches = Guest::default().manifest(&manifest.to_string()).build();
+    namespace.drop_in(&DropIn::new("watches", watches)).await;
+    let words = ["quotas.plugin.cacheBytes is 300000"];
+    namespace.until_degraded("watches", "CacheQuotaExceeded", &words).await;
+    namespace.until_condition("watches", "Ready", "False", "CacheQuotaExceeded").await;
+    namespace.until_event(kinds::PLUGIN, "watches", "CacheQuotaExceeded").await;
+    // What it watches has become less, and somebody says so by touching the Plugin.
+    for number in 1..4 {
+        namespace.delete(SECRET, &format!("large-{number}")).await;
+    }
+    namespace.patch(kinds::PLUGIN, "watches", json!({"spec": {"limits": {"hostCalls": 9}}})).await;
+    namespace.until_condition("watches", "Ready", "True", "Running").await;
 }

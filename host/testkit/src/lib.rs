@@ -31,7 +31,7 @@ pub use controlplane::ControlPlane;
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine};
 pub use namespace::{Condition, DropIn, Kind, TestNamespace, digest, kinds};
-pub use wait::{eventually, throughout, within};
+pub use wait::{eventually, in_effect_after, throughout, within};
 
 use std::path::PathBuf;
 

@@ -38,6 +38,23 @@ pub async fn within<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() 
     }
 }
 
+/// As [`eventually`], for what takes effect within a time: a look that begins later than that decides, however long it
+/// takes. A busy machine makes looks slow, not what they look at late.
+///
+/// # Panics
+/// When a look that began after `limit` returns Err, with `what` and that.
+pub async fn in_effect_after<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let end = Instant::now() + limit;
+    loop {
+        let late = Instant::now() >= end;
+        match look().await {
+            Ok(found) => return found,
+            Err(reason) if late => panic!("{what}: not in effect after {limit:?}: {reason}"),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
 /// Looks again and again for a while: what must not happen later either.
 ///
 /// # Panics
@@ -55,6 +72,25 @@ pub async fn throughout(period: Duration, what: &str, mut look: impl AsyncFnMut(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_slow_look_that_began_in_time_is_looked_again() {
+        let mut looks = 0;
+        let slow = async || {
+            looks += 1;
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            if looks > 1 { Ok(()) } else { Err("not yet".to_owned()) }
+        };
+        in_effect_after(Duration::from_millis(10), "it", slow).await;
+        assert_eq!(looks, 2);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "a change: not in effect after 100ms: still nothing")]
+    async fn a_look_that_began_late_decides() {
+        in_effect_after(Duration::from_millis(100), "a change", async || Err::<(), _>("still nothing".to_owned()))
+            .await;
+    }
 
     #[tokio::test]
     #[should_panic(expected = "a miracle: not within 100ms; last seen: still nothing")]

@@ -7,7 +7,7 @@ mod ways;
 use std::{collections::BTreeMap, time::Duration};
 
 use operetta_core::grants::Grants;
-use operetta_testkit::{eventually, within};
+use operetta_testkit::{eventually, in_effect_after};
 use rand::{SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use stage::{ACCOUNTS, Rights, Stage};
@@ -43,7 +43,7 @@ async fn a_change_of_rights_is_in_effect_within_five_seconds() {
         let place = places.choose(&mut random).expect("places").clone();
         let rights = *Rights::ALL.choose(&mut random).expect("rights");
         let change = stage.toggle(account, place, rights).await;
-        within(IN_EFFECT, &format!("round {round}: {change}"), async || {
+        in_effect_after(IN_EFFECT, &format!("round {round}: {change}"), async || {
             let expected = stage.self_reviews(&cells).await;
             compare(&stage, &cells, &expected).await
         })
@@ -58,7 +58,7 @@ async fn an_answer_is_used_no_longer_than_it_is_kept_when_nobody_tells_of_change
     let expected = stage.self_reviews(&cells).await;
     eventually("the table", async || compare(&stage, &cells, &expected).await).await;
     stage.toggle("wide", None, Rights::ReadAll).await;
-    within(Grants::KEEP + IN_EFFECT, "the right is gone", async || {
+    in_effect_after(Grants::KEEP + IN_EFFECT, "the right is gone", async || {
         let expected = stage.self_reviews(&cells).await;
         compare(&stage, &cells, &expected).await
     })
