@@ -289,7 +289,7 @@ async fn what_cannot_be_told_is_said_in_one_sentence_with_what_to_do() {
     stage.namespace.kubectl(&["annotate", "serviceaccount", "pod-tracker", "operetta.dev/allow-plugins=pod-tracker"]);
     stage.namespace.until_condition("pod-tracker", "Ready", "True", "Running").await;
 
-    stage.namespace.patch(kinds::PLUGIN, "pod-tracker", json!({"spec": {"suspend": true}})).await;
+    stage.namespace.kubectl(&["annotate", "configmap", "pod-tracker", "operetta.dev/suspend=true"]);
     stage.namespace.until_condition("pod-tracker", "Ready", "False", "Suspended").await;
     let suspended = stage.refused(&[]);
     assert!(suspended.contains("\"pod-tracker\" is suspended") && suspended.contains("spec.suspend"), "{suspended}");
