@@ -185,8 +185,9 @@ pub struct BundleArgs {
     pub raw: bool,
 }
 
+/// A Plugin, and the host that runs it.
 #[derive(Args, Debug)]
-pub struct LogsArgs {
+pub struct PluginArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// The Plugin
@@ -195,15 +196,21 @@ pub struct LogsArgs {
     /// The Plugin's namespace
     #[arg(short, long)]
     pub namespace: Option<String>,
+    /// Where the host answers; the Plugin's status.host if left out
+    #[arg(long, value_name = "IP:PORT")]
+    pub host: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct LogsArgs {
+    #[command(flatten)]
+    pub of: PluginArgs,
     /// Go on as lines come
     #[arg(short, long)]
     pub follow: bool,
     /// Only the last lines
     #[arg(long, value_name = "N")]
     pub tail: Option<usize>,
-    /// Where the host answers; the Plugin's status.host if left out
-    #[arg(long, value_name = "IP:PORT")]
-    pub host: Option<String>,
     /// How to print it
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
@@ -212,13 +219,7 @@ pub struct LogsArgs {
 #[derive(Args, Debug)]
 pub struct ObservedArgs {
     #[command(flatten)]
-    pub cluster: ClusterArgs,
-    /// The Plugin
-    #[arg(value_name = "PLUGIN")]
-    pub plugin: String,
-    /// The Plugin's namespace
-    #[arg(short, long)]
-    pub namespace: Option<String>,
+    pub of: PluginArgs,
     /// Print only how it differs; exit 0 if it does not, 1 if it does, 2 if that is not known
     #[arg(long)]
     pub diff: bool,
@@ -228,9 +229,6 @@ pub struct ObservedArgs {
     /// The Role's name; the Plugin's if left out
     #[arg(long, conflicts_with = "diff")]
     pub name: Option<String>,
-    /// Where the host answers; the Plugin's status.host if left out
-    #[arg(long, value_name = "IP:PORT")]
-    pub host: Option<String>,
 }
 
 /// What a host gives the process that compiles for it.

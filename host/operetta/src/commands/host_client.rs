@@ -20,7 +20,18 @@ use operetta_kube::{
 };
 use tokio::net::TcpStream;
 
-use crate::plugin::crd::{self, Plugin};
+use crate::{
+    args::PluginArgs,
+    plugin::crd::{self, Plugin},
+};
+
+/// A client, and the namespace that is meant.
+pub async fn connect(of: &PluginArgs) -> Result<(kube::Client, String)> {
+    let cluster = &of.cluster;
+    let client = operetta_kube::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
+    let namespace = of.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    Ok((client, namespace))
+}
 
 /// A Plugin as the cluster has it.
 pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result<Plugin> {

@@ -10,28 +10,26 @@ use http_body_util::BodyExt;
 
 use crate::{
     args::{LogsArgs, Output},
-    commands::host_client::{address, get, plugin},
+    commands::host_client::{address, connect, get, plugin},
     log_store::LogLine,
 };
 
 /// Prints the lines; with `--follow` until the host ends or the reader goes.
 pub async fn logs(args: LogsArgs) -> Result<()> {
-    let cluster = &args.cluster;
-    let (namespace, address) = match (&args.namespace, &args.host) {
+    let of = &args.of;
+    let (namespace, address) = match (&of.namespace, &of.host) {
         (Some(namespace), Some(address)) => (namespace.clone(), address.clone()),
         _ => {
-            let client =
-                operetta_kube::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
-            let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-            let address = match &args.host {
+            let (client, namespace) = connect(of).await?;
+            let address = match &of.host {
                 Some(address) => address.clone(),
-                None => address(&plugin(client, &namespace, &args.plugin).await?)?,
+                None => address(&plugin(client, &namespace, &of.plugin).await?)?,
             };
             (namespace, address)
         }
     };
     let tail = args.tail.map(|tail| format!("&tail={tail}")).unwrap_or_default();
-    let path = format!("/logs/{namespace}/{}?follow={}{tail}", args.plugin, args.follow);
+    let path = format!("/logs/{namespace}/{}?follow={}{tail}", of.plugin, args.follow);
     read(&address, &path, args.output).await
 }
 

@@ -20,7 +20,7 @@ use self::{
     held::Held,
 };
 use super::{
-    host_client::{address, get, plugin},
+    host_client::{address, connect, get, plugin},
     print,
 };
 use crate::{args::ObservedArgs, plugin::crd::Plugin, rights::Rights};
@@ -43,10 +43,8 @@ pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
 }
 
 async fn run(args: &ObservedArgs) -> Result<ExitCode> {
-    let cluster = &args.cluster;
-    let client = operetta_kube::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
-    let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    let found = plugin(client.clone(), &namespace, &args.plugin).await?;
+    let (client, namespace) = connect(&args.of).await?;
+    let found = plugin(client.clone(), &namespace, &args.of.plugin).await?;
     let mut rights = ask(args, &namespace, &found).await?;
     let account = ServiceAccount { namespace: rights.namespace.clone(), name: rights.service_account.clone() };
     let held = held::held(&client, &account).await;
@@ -66,7 +64,7 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
     if let Some(error) = &unknown {
         eprintln!("warning: {error}");
     }
-    let (name, plugin) = (args.name.as_deref().unwrap_or(&args.plugin), format!("{namespace}/{}", args.plugin));
+    let (name, plugin) = (args.name.as_deref().unwrap_or(&args.of.plugin), format!("{namespace}/{}", args.of.plugin));
     let least = least::least(&rights.needs, &everybodys(&rights, held), args.all_namespaces);
     let mut comments = head(&plugin, &rights);
     comments.extend(compared(&differences, unknown.as_deref()));
@@ -78,11 +76,11 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
 
 /// What the host says.
 async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Rights> {
-    let name = &args.plugin;
+    let name = &args.of.plugin;
     if found.spec.suspend {
         bail!("Plugin {name:?} is suspended, and what it did before is forgotten: set spec.suspend to false");
     }
-    let address = args.host.clone().map_or_else(|| address(found), Ok)?;
+    let address = args.of.host.clone().map_or_else(|| address(found), Ok)?;
     let response = get(&address, &format!("/rbac/{namespace}/{name}")).await?;
     let status = response.status();
     let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER).collect().await;
