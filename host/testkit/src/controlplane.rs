@@ -133,10 +133,7 @@ impl ControlPlane {
     /// # Panics
     /// When it was not built.
     pub fn kubectl_path(&self) -> PathBuf {
-        let folders = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let folders = folders.into_iter().chain([target_dir().join("controlplane/bin")]);
-        let program = folders.map(|folder| folder.join("kubectl")).find(|program| program.exists());
-        program.expect("kubectl: run `make controlplane`")
+        kubectl_path()
     }
 
     /// Runs kubectl; its standard output. Blocks.
@@ -252,4 +249,26 @@ fn signal(signal: &str, pid: u32) -> bool {
     let mut kill = Command::new("kill");
     let sent = kill.arg(signal).arg(pid.to_string()).stderr(Stdio::null()).status();
     sent.is_ok_and(|status| status.success())
+}
+
+/// A line of a page, or of a message, for bash to run: it finds kubectl and `programs`, and the cluster of a kubeconfig, and
+/// fails when any command of it does.
+///
+/// # Panics
+/// When kubectl was not built.
+pub fn shell(programs: &[&Path], kubeconfig: &Path, line: &str) -> Command {
+    let kubectl = kubectl_path();
+    let folders = programs.iter().copied().chain([kubectl.as_path()]).filter_map(Path::parent).map(Path::to_owned);
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(folders.chain(std::env::split_paths(&inherited))).expect("paths");
+    let mut shell = Command::new("bash");
+    shell.args(["-e", "-o", "pipefail", "-c", line]).env("PATH", path).env("KUBECONFIG", kubeconfig);
+    shell
+}
+
+fn kubectl_path() -> PathBuf {
+    let folders = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+    let folders = folders.into_iter().chain([target_dir().join("controlplane/bin")]);
+    let program = folders.map(|folder| folder.join("kubectl")).find(|program| program.exists());
+    program.expect("kubectl: run `make controlplane`")
 }

@@ -17,7 +17,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{ControlPlane, eventually, workspace};
+use crate::{ControlPlane, eventually, target_dir, workspace};
 
 /// How a host is run.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub struct HostOptions {
     pub log: String,
     /// Rules of `deploy/base/rbac.yaml`'s ClusterRole to leave out, by their place in it.
     pub without_rules: Vec<usize>,
+    /// Whether it compiles each plugin anew, and not those only that no earlier run of the tests has compiled.
+    pub compiles_anew: bool,
 }
 
 /// A running `operetta run`. Dropping it kills it.
@@ -91,6 +93,8 @@ impl Host {
         let at = COUNT.fetch_add(1, Ordering::Relaxed);
         let [log, config] = ["log", "yaml"].map(|ending| control_plane.folder().join(format!("host-{at}.{ending}")));
         fs::write(&config, if options.config.is_empty() { "{}" } else { &options.config }).expect("a configuration");
+        let kept =
+            if options.compiles_anew { control_plane.folder().join("cache") } else { target_dir().join("test-cache") };
         let mut command = Command::new(program);
         command
             .args(["run", "--exit-with-parent", "--admin-address", "127.0.0.1:0", "--config"])
@@ -98,7 +102,7 @@ impl Host {
             .arg("--kubeconfig")
             .arg(control_plane.kubeconfig_of("operetta-system", "operetta"))
             .env("RUST_BACKTRACE", "0")
-            .env("XDG_CACHE_HOME", control_plane.folder().join("cache"))
+            .env("XDG_CACHE_HOME", kept)
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

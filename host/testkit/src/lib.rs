@@ -27,7 +27,7 @@ pub mod wat_guest;
 pub mod webhook;
 
 pub use audit::{AuditEvent, AuditLog};
-pub use controlplane::ControlPlane;
+pub use controlplane::{ControlPlane, shell};
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine};
 pub use namespace::{Condition, DropIn, Kind, TestNamespace, digest, kinds};

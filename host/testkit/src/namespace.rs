@@ -109,6 +109,13 @@ impl DropIn {
         object
     }
 
+    /// The ConfigMap of the code alone, as a Plugin's `spec.source` names it: it is no drop-in.
+    pub fn code(&self) -> Value {
+        let mut object = self.object();
+        object["metadata"] = json!({"name": self.name});
+        object
+    }
+
     /// The ConfigMaps, the first one last, when its one file is split into pieces of at most `bytes`.
     ///
     /// # Panics

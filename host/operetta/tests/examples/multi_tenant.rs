@@ -1,9 +1,9 @@
 //! multi-tenant: its README is the test. Every command of it is run, in order, and prints what the page shows; then the
 //! API server's audit log tells what the hostile plugin really got.
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{path::Path, time::Duration};
 
-use operetta_testkit::{ControlPlane, Host, HostOptions, eventually, plugin_path, within};
+use operetta_testkit::{ControlPlane, Host, HostOptions, eventually, plugin_path, shell, within};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/multi-tenant");
 /// What a page shows comes soon, or a little later on a busy machine.
@@ -64,26 +64,15 @@ fn matches(line: &str, wanted: &str) -> bool {
     if parts.is_empty() { rest == *last } else { rest.ends_with(last) }
 }
 
-/// Where the page's commands find what they name.
-struct Shell {
-    kubeconfig: PathBuf,
-    path: std::ffi::OsString,
-}
+/// A reader of the page.
+struct Reader<'a>(&'a ControlPlane);
 
-impl Shell {
-    fn new(control_plane: &ControlPlane) -> Self {
-        let program = |path: PathBuf| path.parent().expect("a folder").to_owned();
-        let own = [program(control_plane.kubectl_path()), program(env!("CARGO_BIN_EXE_operetta").into())];
-        let inherited = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&inherited))).expect("paths");
-        Self { kubeconfig: control_plane.kubeconfig().to_owned(), path }
-    }
-
+impl Reader<'_> {
     /// Runs a command once: whether it succeeded, and what it printed.
     fn run(&self, command: &str) -> (bool, String) {
-        let mut shell = Command::new("bash");
-        shell.args(["-c", command]).current_dir(format!("{FOLDER}/../..")).env("RUST_BACKTRACE", "0");
-        let output = shell.env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig).output().expect("bash runs");
+        let mut shell = shell(&[Path::new(env!("CARGO_BIN_EXE_operetta"))], self.0.kubeconfig(), command);
+        let shell = shell.current_dir(format!("{FOLDER}/../..")).env("RUST_BACKTRACE", "0");
+        let output = shell.output().expect("bash runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         (output.status.success(), text)
     }
@@ -119,7 +108,7 @@ async fn everything_on_its_page_is_as_it_says() {
     let config = std::fs::read_to_string(format!("{FOLDER}/host.yaml")).expect("host.yaml");
     let options = HostOptions { config, ..HostOptions::default() };
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
-    let shell = Shell::new(&control_plane);
+    let reader = Reader(&control_plane);
     until_the_policy_is_in_force(&control_plane).await;
 
     let page = std::fs::read_to_string(format!("{FOLDER}/README.md")).expect("README.md");
@@ -129,11 +118,11 @@ async fn everything_on_its_page_is_as_it_says() {
         steps.iter().position(|step| step.command.contains("create rolebinding shown")).expect("a right is given");
     let (before, after) = steps.split_at(given);
     for step in before {
-        shell.carry_out(step).await;
+        reader.carry_out(step).await;
     }
     assert_eq!(of_team_a(&control_plane), Vec::<String>::new(), "before team A gave a right");
     for step in after {
-        shell.carry_out(step).await;
+        reader.carry_out(step).await;
     }
     assert_eq!(of_team_a(&control_plane), ["get secrets/database"], "after it gave that one");
     host.assert_sound();

@@ -14,8 +14,7 @@ impl Stage {
     /// A namespace where `misbehave` does one thing with the ConfigMap `target`.
     async fn misbehaving(behaviour: &str) -> Self {
         let stage = Self::new(&format!("does-{behaviour}")).await;
-        let mut code = DropIn::new("code", guest("fixture-misbehave")).object();
-        code["metadata"] = json!({"name": "code"});
+        let code = DropIn::new("code", guest("fixture-misbehave")).code();
         stage.namespace.create_object(kinds::CONFIG_MAP, code).await;
         stage.namespace.create_touchable("target").await;
         let spec = json!({

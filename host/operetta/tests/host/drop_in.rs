@@ -72,9 +72,7 @@ async fn a_plugin_s_source_may_come_later() {
     let spec = json!({"source": {"configMap": {"name": "code"}}, "serviceAccountName": "plugin"});
     stage.namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": "touch"}, "spec": spec})).await;
     stage.namespace.until_degraded("touch", "SourceNotFound", &["code", stage.namespace.name()]).await;
-    let mut code = touch("code").object();
-    code["metadata"] = json!({"name": "code"});
-    stage.namespace.create_object(kinds::CONFIG_MAP, code).await;
+    stage.namespace.create_object(kinds::CONFIG_MAP, touch("code").code()).await;
     stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
 }
 

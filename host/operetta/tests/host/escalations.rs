@@ -347,11 +347,7 @@ async fn an_owner_reference_into_another_namespace_wakes_nobody_there() {
 #[tokio::test]
 async fn code_that_changes_again_and_again_while_it_is_loaded_is_still_only_run_by_its_digest() {
     let stage = Stage::new("pinned-flips").await;
-    let code = |version: &str| {
-        let mut code = DropIn::new("code", guest(version)).object();
-        code["metadata"] = json!({"name": "code"});
-        code
-    };
+    let code = |version: &str| DropIn::new("code", guest(version)).code();
     let pin = operetta_testkit::digest(&guest("fixture-touch-v1"));
     stage.namespace.create_object(kinds::CONFIG_MAP, code("fixture-touch-v2")).await;
     stage.namespace.create_touchable("target").await;

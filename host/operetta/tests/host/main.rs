@@ -20,12 +20,11 @@ mod tenancy;
 
 use std::{
     path::PathBuf,
-    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest, kinds};
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest, kinds, shell};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -46,7 +45,8 @@ async fn host() -> &'static Host {
         let directory = plugin_directory(control_plane);
         std::fs::create_dir_all(&directory).expect("a folder");
         let config = format!("maxWasmBytes: {MAX_WASM_BYTES}\npluginDirectory: {}", directory.display());
-        let options = HostOptions { config, ..HostOptions::default() };
+        // What compiling does to others is a part of what is tested here.
+        let options = HostOptions { config, compiles_anew: true, ..HostOptions::default() };
         Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await
     };
     HOST.get_or_init(start).await
@@ -64,12 +64,7 @@ const IN_EFFECT: Duration = Duration::from_secs(5);
 fn run_what_it_says(namespace: &TestNamespace<'_>, message: &str) {
     let command = message.find("kubectl ").map(|at| &message[at..]).expect("a command");
     let control_plane = namespace.control_plane();
-    let mut shell = Command::new("bash");
-    let kubectl = control_plane.kubectl_path();
-    let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let paths = [kubectl.parent().expect("a folder").to_owned()].into_iter().chain(std::env::split_paths(&inherited));
-    shell.env("PATH", std::env::join_paths(paths).expect("paths")).env("KUBECONFIG", control_plane.kubeconfig());
-    let output = shell.args(["-ec", command]).output().expect("bash runs");
+    let output = shell(&[], control_plane.kubeconfig(), command).output().expect("bash runs");
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -84,9 +79,7 @@ impl Stage {
     /// Creates a Plugin of this spec, and the ConfigMap of its component, which makes none by itself.
     async fn plugin(&self, name: &str, wasm: Vec<u8>, mut spec: Value) {
         let code = format!("{name}-code");
-        let mut map = DropIn::new(&code, wasm).object();
-        map["metadata"]["labels"] = json!({});
-        self.namespace.create_object(kinds::CONFIG_MAP, map).await;
+        self.namespace.create_object(kinds::CONFIG_MAP, DropIn::new(&code, wasm).code()).await;
         spec["source"] = json!({"configMap": {"name": code}});
         if spec["serviceAccountName"].is_null() {
             spec["serviceAccountName"] = json!("plugin");

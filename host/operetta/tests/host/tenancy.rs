@@ -160,11 +160,7 @@ async fn when_consent_goes_a_reconcile_in_flight_reaches_nothing_any_more() {
 #[tokio::test]
 async fn code_of_another_digest_than_the_pinned_one_is_not_run() {
     let stage = Stage::new("pinned").await;
-    let code = |version: &str| {
-        let mut code = DropIn::new("code", guest(version)).object();
-        code["metadata"] = json!({"name": "code"});
-        code
-    };
+    let code = |version: &str| DropIn::new("code", guest(version)).code();
     let digest = |version: &str| operetta_testkit::digest(&guest(version));
     stage.namespace.create_object(kinds::CONFIG_MAP, code("fixture-touch-v1")).await;
     let spec = json!({

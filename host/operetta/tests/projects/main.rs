@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use operetta_testkit::{ControlPlane, Host, HostOptions, Kind, kinds};
+use operetta_testkit::{ControlPlane, Host, HostOptions, Kind, kinds, shell};
 use tokio::sync::OnceCell;
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
@@ -54,13 +54,8 @@ impl Project {
 
     /// Runs a line of its README.
     fn run(&self, line: &str) -> String {
-        let program = Path::new(OPERETTA).parent().expect("a folder").to_owned();
-        let kubectl = repository().join("target/controlplane/bin");
-        let there = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths([program, kubectl].into_iter().chain(std::env::split_paths(&there)));
-        let mut command = Command::new("bash");
-        command.args(["-o", "pipefail", "-c", line]).current_dir(&self.dir).env("PATH", path.expect("a path"));
-        command.env("KUBECONFIG", &self.kubeconfig).env("OPERETTA_TOOLS", repository().join("target/tools"));
+        let mut command = shell(&[Path::new(OPERETTA)], &self.kubeconfig, line);
+        command.current_dir(&self.dir).env("OPERETTA_TOOLS", repository().join("target/tools"));
         // What one run has compiled, the next one needs not.
         command.env("CARGO_TARGET_DIR", folder().join("target"));
         for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "NODE_OPTIONS", "VIRTUAL_ENV", "PYTHONPATH"] {
