@@ -138,7 +138,7 @@ impl Audit {
         let mut parameters = request.parameters().unwrap_or_default();
         let record = AuditRecord {
             kind: request.path.clone(),
-            dry_run: parameters.contains_key("dryRun"),
+            dry_run: request.is_dry_run(&parameters),
             ..self.record(request.verb(), reconcile)
         };
         let about = match target {

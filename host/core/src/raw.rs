@@ -6,6 +6,7 @@
 
 use std::{collections::HashMap, fmt};
 
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
@@ -140,6 +141,23 @@ impl RawRequest {
     /// Whether it asks for the cache: nothing of it reaches the API server, as a rule.
     pub fn is_cached(&self) -> bool {
         self.cached && self.method == "GET"
+    }
+
+    /// Whether nothing may come of it, given its [`parameters`](Self::parameters): a DELETE may also ask for that by its
+    /// body, where kube-rs and client-go put it. A body that is no JSON may say anything.
+    pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Options {
+            #[serde(default)]
+            dry_run: Option<Vec<String>>,
+        }
+        let body = self.body.as_deref().filter(|body| self.method == "DELETE" && !body.is_empty());
+        let by_body = |body: &str| match serde_json::from_str::<Options>(body) {
+            Ok(options) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
+            Err(_) => true,
+        };
+        parameters.contains_key("dryRun") || body.is_some_and(by_body)
     }
 
     /// Bytes the guest handed over.
@@ -285,6 +303,20 @@ mod tests {
 
     fn request(method: &str, path: &str, query: &str) -> RawRequest {
         RawRequest { method: method.into(), path: path.into(), query: query.into(), ..RawRequest::default() }
+    }
+
+    #[test]
+    fn a_delete_may_ask_by_its_body_that_nothing_be_deleted() {
+        let asks = |method: &str, query: &str, body: &str| {
+            let request = RawRequest { body: Some(body.into()), ..request(method, "/api/v1/nodes/a", query) };
+            request.is_dry_run(&request.parameters().expect("parameters"))
+        };
+        assert!(asks("DELETE", "dryRun=All", ""));
+        assert!(asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":["All"]}"#));
+        assert!(asks("DELETE", "", "apiVersion: v1\ndryRun: [All]"), "it may");
+        assert!(!asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":[]}"#));
+        assert!(!asks("DELETE", "", ""));
+        assert!(!asks("PUT", "", r#"{"dryRun":["All"]}"#), "that is the object's");
     }
 
     #[test]

@@ -11,7 +11,6 @@ use operetta_core::{
     raw::{RawRequest, RawResponse, ResourcePath, Target},
     status::{ApiError, ErrorKind},
 };
-use serde::Deserialize;
 
 use crate::{
     discovery::ApiResource,
@@ -106,7 +105,7 @@ impl PluginApi {
         if request.is_cached() {
             self.throttle().await;
         }
-        let dry_run = parameters.contains_key("dryRun") || asks_for_dry_run(&request);
+        let dry_run = request.is_dry_run(parameters);
         let writes = matches!(request.method.as_str(), "POST" | "PUT" | "PATCH") && about.is_some();
         let mut uri = request.path;
         if !request.query.is_empty() {
@@ -146,22 +145,6 @@ fn answers(request: &RawRequest, parameters: &HashMap<String, String>) -> bool {
     request.is_cached()
         && request.accept.as_ref().is_none_or(whole)
         && parameters.keys().all(|name| CACHED.contains(&name.as_str()))
-}
-
-/// Whether a DELETE may have asked, by its body, that nothing be deleted: there kube-rs and client-go put it. A body that is
-/// no JSON may say anything.
-fn asks_for_dry_run(request: &RawRequest) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Options {
-        #[serde(default)]
-        dry_run: Option<Vec<String>>,
-    }
-    let Some(body) = request.body.as_deref().filter(|body| request.method == "DELETE" && !body.is_empty()) else {
-        return false;
-    };
-    let Ok(options) = serde_json::from_str::<Options>(body) else { return true };
-    options.dry_run.is_some_and(|stages| !stages.is_empty())
 }
 
 /// A list as the API server writes it.
