@@ -4,17 +4,15 @@
 //! what is not on this page a plugin cannot do. The chain, in order:
 //!
 //! 1. [`Session::admit`] — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
-//! 2. [`CallRate`] — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
+//! 2. [`Throttle`] — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
 //! 3. the call itself, under its own deadline;
 //! 4. [`Session::settle`] — meter the outcome.
 //!
-//! What may be read of the host's caches is asked where the resource is known: see [`crate::grants`]. Fencing, recording and shadow runs join this chain; nothing goes round it.
+//! What may be read of the host's caches is asked where the resource is known: see [`crate::grants`]. Fencing, recording and
+//! shadow runs join this chain; nothing goes round it.
 
 use std::{
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, PoisonError, RwLock, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -24,10 +22,10 @@ use crate::{
     audit::Audit,
     operation::{Operation, Reply, Verb},
     ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
-    queue::{BucketRateLimiter, RateLimiter as _},
     raw::{RawRequest, RawResponse, Target},
     request::ReconcileRequest,
     status::{ApiError, ErrorKind},
+    throttle::{Meter, Throttle},
 };
 
 /// What one reconcile may use of the host.
@@ -54,81 +52,11 @@ impl Default for GateLimits {
     }
 }
 
-/// How many requests to the API server there may be: `burst` at once, then `qps` in each second. Shared by all who use up
-/// the same quota.
-pub struct CallRate(Mutex<BucketRateLimiter>);
-
-impl CallRate {
-    /// A full bucket. Zeroes count as 1.
-    pub fn new(qps: u32, burst: u32) -> Self {
-        Self(Mutex::new(BucketRateLimiter::new(qps, burst)))
-    }
-
-    /// Takes one request; how long it has to wait.
-    fn take(&self) -> Duration {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).when(&(), tokio::time::Instant::now().into_std())
-    }
-}
-
-/// Holds requests back that the gate could not know of: cached reads that the API server has to answer.
-#[derive(Clone, Default)]
-pub struct Throttle {
-    /// The quotas.
-    pub rates: Vec<Arc<CallRate>>,
-    /// Counts what they hold back.
-    pub meter: Arc<Meter>,
-}
-
-impl Throttle {
-    /// Waits until every quota has room for one more request.
-    pub async fn wait(&self) {
-        wait_for(&self.rates, &self.meter).await;
-    }
-}
-
-async fn wait_for(rates: &[Arc<CallRate>], meter: &Meter) {
-    let wait = rates.iter().map(|rate| rate.take()).max().unwrap_or_default();
-    if wait.is_zero() {
-        return;
-    }
-    meter.throttled.fetch_add(1, Ordering::Relaxed);
-    let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-    meter.throttled_micros.fetch_add(micros, Ordering::Relaxed);
-    tokio::time::sleep(wait).await;
-}
-
-/// Counts of what a plugin did, since it was loaded.
-#[derive(Debug, Default)]
-pub struct Meter {
-    calls: [AtomicU64; Verb::Config as usize + 1],
-    /// Calls that failed, refused ones included.
-    pub errors: AtomicU64,
-    /// Calls that the gate refused.
-    pub refused: AtomicU64,
-    /// Time spent in calls on objects, in microseconds; without what [`CallRate`] held back.
-    pub call_micros: AtomicU64,
-    /// Requests that a [`CallRate`] held back.
-    pub throttled: AtomicU64,
-    /// How long, in microseconds.
-    pub throttled_micros: AtomicU64,
-    /// The most bytes of linear memory that one of its instances had.
-    pub peak_memory_bytes: AtomicU64,
-}
-
-impl Meter {
-    /// How many calls of this verb there were.
-    pub fn calls(&self, verb: Verb) -> u64 {
-        self.calls[verb as usize].load(Ordering::Relaxed)
-    }
-}
-
 /// What outlives a gate: it goes from the one before to the one after it.
 #[derive(Clone, Default)]
 pub struct Shared {
-    /// The plugin's counts.
-    pub meter: Arc<Meter>,
-    /// Quotas of requests to the API server.
-    pub rates: Vec<Arc<CallRate>>,
+    /// The plugin's counts, and its quotas of requests to the API server.
+    pub throttle: Throttle,
     /// Where its writes are recorded; None records none.
     pub audit: Option<Audit>,
 }
@@ -187,7 +115,7 @@ impl Gate {
 
     /// The plugin's counts.
     pub fn meter(&self) -> &Arc<Meter> {
-        &self.shared.meter
+        &self.shared.throttle.meter
     }
 
     /// Bounds one call by its deadline.
@@ -285,7 +213,7 @@ impl Session {
     ) -> Result<T, ApiError> {
         let admitted = self.admit(verb, bytes);
         if remote && admitted.is_ok() {
-            wait_for(&self.gate.shared.rates, self.gate.meter()).await;
+            self.gate.shared.throttle.wait().await;
         }
         let started = Instant::now();
         let result = match admitted {
@@ -307,7 +235,7 @@ impl Session {
     /// Notes how many bytes of linear memory the reconcile has taken.
     pub fn used_memory(&self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.gate.shared.meter.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
+        self.gate.shared.throttle.meter.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Whether a log line of this level would be kept. Not counted: it exists to save work.
@@ -350,8 +278,9 @@ impl Session {
     }
 
     fn admit(&mut self, verb: Verb, bytes: usize) -> Result<(), ApiError> {
-        let Gate { limits, shared: Shared { meter, .. }, closed, .. } = self.gate.as_ref();
-        meter.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
+        let Gate { limits, shared, closed, .. } = self.gate.as_ref();
+        let meter = &shared.throttle.meter;
+        meter.count(verb);
         let refusal = if let Some(why) = closed.get() {
             why.clone()
         } else if self.calls >= limits.calls {
@@ -367,7 +296,7 @@ impl Session {
     }
 
     fn settle(&self, took: Duration, failed: bool) {
-        let meter = &self.gate.shared.meter;
+        let meter = &self.gate.shared.throttle.meter;
         meter.call_micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         meter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
     }
@@ -402,6 +331,7 @@ impl EventSink for OutOfReach {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::throttle::CallRate;
     use crate::{
         kind::GroupVersionKind,
         object::ObjectKey,
@@ -462,6 +392,10 @@ mod tests {
         assert!(error.status.message.contains("get Node.v1 took longer than 10 s"), "{error}");
     }
 
+    fn with_rates(rates: Vec<Arc<CallRate>>) -> Shared {
+        Shared { throttle: Throttle { rates, ..Throttle::default() }, ..Shared::default() }
+    }
+
     #[tokio::test]
     async fn a_host_call_flood_is_refused_after_the_limit_and_counted() {
         let fake = Arc::new(Fake::default());
@@ -520,7 +454,7 @@ mod tests {
         let fake = Arc::new(Fake::default());
         let shared = Arc::new(CallRate::new(10, 2));
         let [one, other] = [(); 2].map(|()| {
-            let shared = Shared { rates: vec![shared.clone()], ..Shared::default() };
+            let shared = with_rates(vec![shared.clone()]);
             Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared)
         });
         let start = tokio::time::Instant::now();
@@ -541,7 +475,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_that_reaches_the_api_server_goes_past_the_quota_by_asking_for_the_cache() {
         let fake = Arc::new(Fake::default());
-        let shared = Shared { rates: vec![Arc::new(CallRate::new(10, 1))], ..Shared::default() };
+        let shared = with_rates(vec![Arc::new(CallRate::new(10, 1))]);
         let gate = Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);
         let path = "/api/v1/namespaces/n/configmaps".to_owned();
         let request = |method: &str| RawRequest {
@@ -559,7 +493,7 @@ mod tests {
             gate.session(None).raw(request("POST")).await;
         }
         assert_eq!(start.elapsed().as_millis(), 200, "one at once, two more at ten a second");
-        let throttle = Throttle { rates: gate.shared.rates.clone(), meter: gate.meter().clone() };
+        let throttle = gate.shared.throttle.clone();
         for _ in 0..3 {
             // As the plugin's API does when the cache cannot answer.
             throttle.wait().await;

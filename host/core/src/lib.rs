@@ -26,3 +26,4 @@ pub mod raw;
 pub mod request;
 pub mod selector;
 pub mod status;
+pub mod throttle;

@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use http::StatusCode;
 use kube::Client;
 use operetta_core::{
-    gate::Throttle,
     grants::SubjectGrants,
     kind::GroupVersionKind,
     manifest::Index,
@@ -20,6 +19,7 @@ use operetta_core::{
     ports::ObjectApi,
     raw::{RawRequest, RawResponse, ResourcePath, Target},
     status::{ApiError, ErrorKind},
+    throttle::Throttle,
 };
 
 use crate::{

@@ -120,7 +120,7 @@ struct Used {
 
 impl Used {
     fn add(&mut self, labels: &str, metered: &Metered, cached: u64) {
-        let (usage, meter) = (metered.account.usage(), &metered.meter);
+        let (usage, meter) = (metered.account.usage(), &metered.throttle.meter);
         self.cpu.push((labels.to_owned(), usage.polled.as_secs_f64()));
         self.waited.push((labels.to_owned(), usage.wait.as_secs_f64()));
         self.memory.push((labels.to_owned(), meter.peak_memory_bytes.load(Ordering::Relaxed)));

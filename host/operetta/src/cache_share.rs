@@ -80,28 +80,25 @@ fn uses(slot: &Slot) -> Option<Uses> {
 }
 
 fn carry_out(host: &Host, key: &ObjectKey, slot: &Slot, measure: Measure) {
+    // Of a plugin that is being set up, the next look will tell.
+    let Ok(mut state) = slot.state.try_lock() else { return };
     match measure {
-        Measure::Keep => {}
+        Measure::Keep => return,
         Measure::ReadLive => {
-            if let Ok(state) = slot.state.try_lock()
-                && let Some(running) = &state.running
-            {
+            if let Some(running) = &state.running {
                 running.read_live();
-                host.look_at(key);
             }
         }
-        Measure::Stop(why) => {
-            slot.stop_for(Problem::new("CacheQuotaExceeded", why));
-            host.look_at(key);
-        }
+        Measure::Stop(why) => state.hold_back(Problem::new("CacheQuotaExceeded", why)),
     }
+    host.look_at(key);
 }
 
 /// Each plugin's bytes, in the order of `uses`.
 fn shares(uses: &[(ObjectKey, Uses)]) -> Vec<u64> {
     let users = users(uses);
-    let part = |(informer, bytes): (&usize, &u64)| bytes / users.get(informer).copied().unwrap_or(1);
-    uses.iter().map(|(_, of)| all(of).into_iter().map(|(informer, bytes)| part((&informer, &bytes))).sum()).collect()
+    let share = |of: &Uses| all(of).into_iter().map(|(informer, bytes)| bytes / users[&informer]).sum();
+    uses.iter().map(|(_, of)| share(of)).collect()
 }
 
 /// How many plugins use an informer.

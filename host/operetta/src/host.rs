@@ -11,25 +11,22 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use operetta_core::{
     controller::{Controller, Observer},
-    event::Event,
     fair::{Account, FairScheduler},
     fights::Fights,
-    gate::CallRate,
     grants::{Grants, ServiceAccount, SubjectGrants},
     kind::GroupVersionKind,
-    manifest::PredicateName,
     object::{Object, ObjectKey},
     operation::{Operation, OperationAction, Read, Reply},
     ports::{ObjectApi, Reconciler},
-    predicate,
     queue::{Priority, WorkQueue},
     request::{Action, Failure, ReconcileRequest},
     status::{ApiError, ErrorKind},
+    throttle::CallRate,
 };
 use operetta_kube::{
     access::{RightsWatch, SubjectAccessReviews},
     discovery::Discovery,
-    informer::{Handler, Informer, Scope, Subscription},
+    informer::{Informer, Scope, Subscription},
     object_api::PluginApi,
     recorder::EventRecorder,
     registry::InformerRegistry,
@@ -229,86 +226,6 @@ impl Host {
         tokio::time::timeout(Duration::from_secs(60), self.discovery.wait_for(kind)).await.with_context(what)
     }
 
-    /// That a Plugin is gone, its drop-in ConfigMap may want to know. A status that somebody else wrote is put right; to
-    /// look at one's own costs nothing.
-    fn on_plugin(&self, plugins: &Arc<Controller>, drop_ins: &Arc<Controller>) -> Handler {
-        let (plugins, drop_ins) = (plugins.clone(), drop_ins.clone());
-        Arc::new(move |event| {
-            let key = &event.object().header.key;
-            if predicate::passes(&[PredicateName::GenerationChanged], event) || event.object().header.deleting {
-                plugins.enqueue(key.clone(), Priority::Normal);
-                drop_ins.enqueue(key.clone(), Priority::Normal);
-            } else if event.old().is_some_and(|old| old.at(".status") != event.object().at(".status")) {
-                plugins.enqueue(key.clone(), Priority::Normal);
-            }
-        })
-    }
-
-    fn on_config_map(self: &Arc<Self>, drop_ins: &Arc<Controller>) -> Handler {
-        let (host, drop_ins) = (Arc::downgrade(self), drop_ins.clone());
-        Arc::new(move |event: &Event| {
-            let key = &event.object().header.key;
-            drop_ins.enqueue(key.clone(), Priority::Normal);
-            if let Some(host) = host.upgrade() {
-                host.look_at_users(key);
-            }
-        })
-    }
-
-    fn on_part(self: &Arc<Self>) -> Handler {
-        let host = Arc::downgrade(self);
-        Arc::new(move |event: &Event| {
-            let header = &event.object().header;
-            if let (Some(host), Some(first)) = (host.upgrade(), header.label(PART_OF)) {
-                host.look_at_users(&ObjectKey { namespace: header.key.namespace.clone(), name: first.to_owned() });
-            }
-        })
-    }
-
-    /// A namespace takes part, or does not any more.
-    fn on_namespace(self: &Arc<Self>, drop_ins: &Arc<Controller>) -> Handler {
-        let (host, drop_ins) = (Arc::downgrade(self), drop_ins.clone());
-        Arc::new(move |event: &Event| {
-            if matches!(event, Event::Modified { .. }) {
-                return;
-            }
-            let Some(host) = host.upgrade() else { return };
-            let name = Some(event.object().header.key.name.as_str());
-            host.look_at_all(name, |_| true);
-            for config_map in host.labelled_config_maps().cache.store.list(&Lookup::All, name, None) {
-                drop_ins.enqueue(config_map.header.key.clone(), Priority::Normal);
-            }
-        })
-    }
-
-    /// A ServiceAccount may have consented, or not any more.
-    fn on_service_account(self: &Arc<Self>) -> Handler {
-        let host = Arc::downgrade(self);
-        Arc::new(move |event: &Event| {
-            let key = &event.object().header.key;
-            if let Some(host) = host.upgrade() {
-                host.look_at_all(key.namespace.as_deref(), |plugin| {
-                    plugin.scalar_at(".spec.serviceAccountName").as_ref() == Some(&key.name)
-                });
-            }
-        })
-    }
-
-    /// Looks at every Plugin whose source is this ConfigMap: not only the one of its name may be.
-    fn look_at_users(&self, config_map: &ObjectKey) {
-        self.look_at_all(config_map.namespace.as_deref(), |plugin| {
-            plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name)
-        });
-    }
-
-    fn look_at_all(&self, namespace: Option<&str>, concerns: impl Fn(&Object) -> bool) {
-        for plugin in self.plugins().cache.store.list(&Lookup::All, namespace, None) {
-            if concerns(&plugin) {
-                self.look_at(&plugin.header.key);
-            }
-        }
-    }
-
     /// A namespace, as far as it exists.
     ///
     /// # Errors
@@ -458,9 +375,8 @@ impl Host {
             let log = self.logs.of(plugin, self.config.plugin_log_level.into());
             let (host, key) = (Arc::downgrade(self), plugin.clone());
             let changed = Box::new(move || {
-                let Some(host) = host.upgrade() else { return };
-                if let Some(started) = host.started.get() {
-                    started.plugin_controller.queue().add_after(key.clone(), SETTLE);
+                if let Some(host) = host.upgrade() {
+                    host.look_at_after(&key, SETTLE);
                 }
             });
             let health = Health::new(plugin.clone(), log.clone(), self.metrics.clone(), changed);

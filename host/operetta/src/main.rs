@@ -16,6 +16,7 @@ mod metrics;
 mod plugin;
 mod quotas;
 mod rights;
+mod wakes;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use operetta_core::{fair::Share, gate::CallRate};
+use operetta_core::{fair::Share, throttle::CallRate};
 use serde::Deserialize;
 
 /// Quotas of plugins, and of the namespaces that they are in.

@@ -11,18 +11,16 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
 };
 use operetta_core::{
-    event::Event,
     grants::{Access, Grants, ReadVerb, SubjectGrants, remedy_for},
-    kind::GroupVersionKind,
     object::ObjectKey,
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::informer::{Scope, Subscription};
+use operetta_kube::informer::Subscription;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
 use super::{
-    crd::{ConfigRef, ConfigSource, PluginSpec},
+    crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
     status::Problem,
 };
 use crate::host::Host;
@@ -44,35 +42,10 @@ pub struct Configuration {
 
 /// One of them, watched.
 struct Part {
-    kind: Kind,
+    kind: ConfigKind,
     reference: ConfigRef,
+    key: ObjectKey,
     metadata: Subscription,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    ConfigMap,
-    Secret,
-}
-
-impl Kind {
-    fn gvk(self) -> GroupVersionKind {
-        GroupVersionKind::new("v1", self.as_str())
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-        }
-    }
-
-    fn resource(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "configmaps",
-            Self::Secret => "secrets",
-        }
-    }
 }
 
 impl Configuration {
@@ -94,13 +67,13 @@ impl Configuration {
         }
         self.watch(host, plugin, &spec.config_from).await?;
         for part in &self.parts {
-            match grants.check(&part.access(plugin)).await {
+            match grants.check(&part.access()).await {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(plugin, grants))),
+                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
                 Err(error) => return Err(error),
             }
         }
-        let version = self.parts.iter().map(|part| part.version(plugin)).collect::<Option<String>>();
+        let version = self.parts.iter().map(Part::version).collect::<Option<String>>();
         if let (Some(version), Some((of, read))) = (&version, &self.read)
             && version == of
         {
@@ -109,7 +82,7 @@ impl Configuration {
         self.read = None;
         let mut whole = Map::new();
         for part in &self.parts {
-            let data = match part.data(host, plugin, grants).await {
+            let data = match part.data(host, grants).await {
                 Ok(data) => data,
                 Err(error) if error.kind == ErrorKind::NotFound && part.reference.optional => continue,
                 Err(error) if error.kind == ErrorKind::NotFound => {
@@ -117,7 +90,7 @@ impl Configuration {
                     let message = format!("{part} of spec.configFrom does not exist in namespace {at:?}");
                     return Ok(Err(Problem::new("ConfigNotFound", message)));
                 }
-                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(plugin, grants))),
+                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
                 Err(error) => return Err(error),
             };
             if let Err(what) = add(&mut whole, &part.reference, &data) {
@@ -133,31 +106,16 @@ impl Configuration {
     async fn watch(&mut self, host: &Arc<Host>, plugin: &ObjectKey, sources: &[ConfigSource]) -> Result<(), ApiError> {
         let mut before = std::mem::take(&mut self.parts);
         for source in sources {
-            let (kind, reference) = match (&source.config_map_ref, &source.secret_ref) {
-                (Some(reference), _) => (Kind::ConfigMap, reference),
-                (None, Some(reference)) => (Kind::Secret, reference),
-                (None, None) => continue,
-            };
+            let Some((kind, reference)) = source.chosen() else { continue };
             let same = |part: &Part| part.kind == kind && part.reference == *reference;
             if let Some(at) = before.iter().position(same) {
                 self.parts.push(before.swap_remove(at));
                 continue;
             }
             let resource = host.discovery.resolve(&kind.gvk()).await?;
-            let scope = Scope {
-                namespace: plugin.namespace.clone(),
-                fields: format!("metadata.name={}", reference.name),
-                metadata_only: true,
-                ..Scope::everything()
-            };
-            let (told, key) = (Arc::downgrade(host), plugin.clone());
-            let tell = Arc::new(move |_: &Event| {
-                if let Some(host) = told.upgrade() {
-                    host.look_at(&key);
-                }
-            });
-            let metadata = host.registry.informer(&resource, scope).subscribe(tell, None);
-            self.parts.push(Part { kind, reference: reference.clone(), metadata });
+            let key = ObjectKey { namespace: plugin.namespace.clone(), name: reference.name.clone() };
+            let metadata = host.watch_for(plugin, &resource, &key);
+            self.parts.push(Part { kind, reference: reference.clone(), key, metadata });
             self.read = None;
         }
         if !before.is_empty() {
@@ -180,20 +138,19 @@ impl Configuration {
 }
 
 impl Part {
-    fn access(&self, plugin: &ObjectKey) -> Access {
+    fn access(&self) -> Access {
         Access {
             verb: ReadVerb::Get,
             group: String::new(),
             resource: self.kind.resource().to_owned(),
-            namespace: plugin.namespace.clone(),
-            name: Some(self.reference.name.clone()),
+            namespace: self.key.namespace.clone(),
+            name: Some(self.key.name.clone()),
         }
     }
 
-    fn forbidden(&self, plugin: &ObjectKey, grants: &SubjectGrants) -> Problem {
-        let (account, name) = (grants.subject(), &self.reference.name);
-        let remedy =
-            remedy_for(account, "get", ("", self.kind.resource()), plugin.namespace.as_deref(), Some(name.as_str()));
+    fn forbidden(&self, grants: &SubjectGrants) -> Problem {
+        let (account, ObjectKey { namespace, name }) = (grants.subject(), &self.key);
+        let remedy = remedy_for(account, "get", ("", self.kind.resource()), namespace.as_deref(), Some(name));
         let message = format!(
             "ServiceAccount {}/{} may not get {self}, which spec.configFrom names: {remedy}",
             account.namespace, account.name
@@ -202,14 +159,13 @@ impl Part {
     }
 
     /// The version of what is there, or that nothing is; None when the watch does not tell.
-    fn version(&self, plugin: &ObjectKey) -> Option<String> {
+    fn version(&self) -> Option<String> {
         let informer = self.metadata.informer();
         let state = informer.state().borrow().clone();
         if !state.synced || state.error.is_some() {
             return None;
         }
-        let key = ObjectKey { namespace: plugin.namespace.clone(), name: self.reference.name.clone() };
-        let found = informer.cache.get(&key);
+        let found = informer.cache.get(&self.key);
         Some(found.map_or_else(
             || "none ".to_owned(),
             |found| format!("{}/{} ", found.header.uid, found.header.resource_version),
@@ -217,20 +173,14 @@ impl Part {
     }
 
     /// Its texts by key, as the ServiceAccount may read them.
-    async fn data(
-        &self,
-        host: &Host,
-        plugin: &ObjectKey,
-        grants: &SubjectGrants,
-    ) -> Result<BTreeMap<String, String>, ApiError> {
-        let key = ObjectKey { namespace: plugin.namespace.clone(), name: self.reference.name.clone() };
-        let object = host.read_as(grants, &self.kind.gvk(), &key).await?;
+    async fn data(&self, host: &Host, grants: &SubjectGrants) -> Result<BTreeMap<String, String>, ApiError> {
+        let object = host.read_as(grants, &self.kind.gvk(), &self.key).await?;
         let unreadable = |_| ApiError::new(ErrorKind::Other, format!("{self} is not as the API server says"));
         Ok(match self.kind {
-            Kind::ConfigMap => {
+            ConfigKind::ConfigMap => {
                 serde_json::from_str::<ConfigMap>(object.json()).map_err(unreadable)?.data.unwrap_or_default()
             }
-            Kind::Secret => {
+            ConfigKind::Secret => {
                 let secret = serde_json::from_str::<Secret>(object.json()).map_err(unreadable)?;
                 let text = |(key, ByteString(bytes))| Some((key, String::from_utf8(bytes).ok()?));
                 secret.data.unwrap_or_default().into_iter().filter_map(text).collect()
@@ -242,7 +192,7 @@ impl Part {
 /// As `Secret "x"`.
 impl std::fmt::Display for Part {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {:?}", self.kind.as_str(), self.reference.name)
+        write!(f, "{} {:?}", self.kind.as_str(), self.key.name)
     }
 }
 

@@ -14,3 +14,4 @@ pub mod running;
 pub mod slot;
 pub mod source;
 pub mod status;
+mod wiring;

@@ -21,7 +21,7 @@ use super::{
     configuration, consent,
     crd::Plugin,
     running::{Setup, SetupError},
-    slot::{Slot, State},
+    slot::{HeldBack, Slot, State},
     status::Problem,
 };
 use crate::{cache_share, host::Host};
@@ -100,16 +100,14 @@ impl PluginController {
     fn held_back(&self, key: &ObjectKey, plugin: &Plugin, slot: &Slot, state: &mut State) -> bool {
         let digest = state.component.as_ref().map(|component| component.digest().to_owned()).unwrap_or_default();
         let version = (plugin.metadata.generation.unwrap_or_default(), digest);
-        let changed = state.stopped_for.as_ref().is_some_and(|stopped_for| *stopped_for != version);
-        let Some(problem) = slot.has_to_stop(cache_share::RETRY, changed) else {
-            state.stopped_for = None;
-            return false;
-        };
-        if state.setup_problem.as_ref() != Some(&problem) {
-            self.warn(key, slot, &problem, "");
+        let over = |held: &mut HeldBack| held.of != version || held.since.elapsed() >= cache_share::RETRY;
+        let _over = state.held_back.take_if(over);
+        let Some(why) = state.held_back.as_ref().map(|held| held.why.clone()) else { return false };
+        if state.setup_problem.as_ref() != Some(&why) {
+            self.warn(key, slot, &why, "");
         }
         self.stop(slot, state);
-        (state.setup_problem, state.stopped_for) = (Some(problem), Some(version));
+        state.setup_problem = Some(why);
         self.host.look_at_after(key, cache_share::RETRY);
         true
     }

@@ -15,22 +15,21 @@ use operetta_core::{
     controller::Controller,
     event::Event,
     fair::{Account, FairReconciler},
-    gate::{CallRate, Gate, Meter, Shared, Throttle},
+    gate::{Gate, Shared},
     grants::{ServiceAccount, SubjectGrants},
-    handler::{EventHandler, Target},
+    handler::EventHandler,
     kind::GroupVersionKind,
-    manifest::{self, Mapping, Namespaces, Source},
+    manifest,
     object::ObjectKey,
     observed::{Need, Observed},
     operation::Verb,
     ports::Reconciler,
     queue::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, WorkQueue},
-    selector::LabelSelector,
-    status::{ApiError, ErrorKind},
+    status::ApiError,
+    throttle::Throttle,
 };
 use operetta_kube::{
-    discovery::ApiResource,
-    informer::{Informer, Scope},
+    informer::Informer,
     needs::{Call, NotedEvents},
     object_api::{PluginApi, Refusal, Watched},
     recorder::EventRecorder,
@@ -41,9 +40,10 @@ use operetta_wasm::{Plugin as Component, PluginReconciler};
 use tokio::task::JoinSet;
 
 use super::{
-    crd::{ConfigSource, ControllerOverride, PluginSpec, Usage},
+    crd::{ConfigSource, PluginSpec, Usage},
     health::Health,
     status::Problem,
+    wiring::{Wiring, overridden, wire_up},
 };
 use crate::{host::Host, log_store::PluginLog};
 
@@ -71,8 +71,7 @@ pub struct Metered {
     /// Processor time.
     pub account: Arc<Account>,
     /// Calls.
-    pub meter: Arc<Meter>,
-    rates: Vec<Arc<CallRate>>,
+    pub throttle: Throttle,
 }
 
 impl Metered {
@@ -82,8 +81,8 @@ impl Metered {
         let millis = u64::try_from(self.account.usage().polled.as_millis()).unwrap_or(u64::MAX);
         Usage {
             cpu_milliseconds: number(millis),
-            peak_memory_bytes: number(self.meter.peak_memory_bytes.load(Ordering::Relaxed)),
-            calls: number(Verb::ALL.iter().map(|verb| self.meter.calls(*verb)).sum()),
+            peak_memory_bytes: number(self.throttle.meter.peak_memory_bytes.load(Ordering::Relaxed)),
+            calls: number(Verb::ALL.iter().map(|verb| self.throttle.meter.calls(*verb)).sum()),
             cached_bytes: number(cached_bytes),
         }
     }
@@ -123,12 +122,6 @@ pub enum SetupError {
     Unavailable(ApiError),
 }
 
-/// What one source of a controller comes down to.
-struct Wiring {
-    informer: Arc<Informer>,
-    handler: EventHandler,
-}
-
 impl Running {
     /// Makes the controllers what the component's manifest says. Returns the kinds that are not served: their
     /// controllers do not run yet.
@@ -154,9 +147,10 @@ impl Running {
             .map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
         let informers = wired.iter().flat_map(|(_, wiring)| wiring).map(|wiring| wiring.informer.clone()).collect();
         api.watch(Watched { informers, indexes: manifest.indexes.clone() });
-        for (resource, name) in setup.spec.config_from.iter().filter_map(ConfigSource::resource_and_name) {
+        for (kind, reference) in setup.spec.config_from.iter().filter_map(ConfigSource::chosen) {
             // The host has read it already.
-            self.observed.note(&Need::resource("get", "", resource, setup.key.namespace.as_deref()), Some(name));
+            let need = Need::resource("get", "", kind.resource(), setup.key.namespace.as_deref());
+            self.observed.note(&need, Some(&reference.name));
         }
         let recorder = self.recorder(setup.grants.subject(), api.wire().clone(), setup.key);
         let events = Arc::new(NotedEvents::new(recorder, self.observed.clone()));
@@ -164,8 +158,7 @@ impl Running {
         let namespace = setup.key.namespace.as_deref().unwrap_or_default();
         let metered = self.metered.get_or_insert_with(|| Metered {
             account: setup.host.account(namespace),
-            meter: Arc::default(),
-            rates: setup.host.call_rates(namespace),
+            throttle: Throttle { rates: setup.host.call_rates(namespace), meter: Arc::default() },
         });
         let writer = Writer {
             plugin: setup.key.clone(),
@@ -174,11 +167,10 @@ impl Running {
             field_manager: manager,
         };
         let shared = Shared {
-            meter: metered.meter.clone(),
-            rates: metered.rates.clone(),
+            throttle: metered.throttle.clone(),
             audit: Some(Audit { writer, sink: setup.host.audit.clone(), fights: setup.host.fights.clone() }),
         };
-        api.throttle_by(Throttle { rates: metered.rates.clone(), meter: metered.meter.clone() });
+        api.throttle_by(metered.throttle.clone());
         self.api = Some(api.clone());
         let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
         if let Some((before, old)) = self.gate.replace((setup.grants.clone(), gate.clone()))
@@ -333,101 +325,11 @@ impl RunningController {
     }
 }
 
-/// What the manifest declares, with what an administrator has set otherwise.
-fn overridden(
-    declared: &[manifest::Controller],
-    overrides: &[ControllerOverride],
-) -> Result<Vec<manifest::Controller>, Problem> {
-    let mut controllers = declared.to_vec();
-    for set in overrides {
-        let Some(controller) = controllers.iter_mut().find(|controller| controller.name == set.name) else {
-            let names = declared.iter().map(|controller| controller.name.as_str()).collect::<Vec<_>>().join(", ");
-            let message = format!("spec.controllers names {:?}; the component's controllers are: {names}", set.name);
-            return Err(Problem::new("UnknownController", message));
-        };
-        controller.workers = set.workers.unwrap_or(controller.workers);
-        controller.resync_seconds = set.resync_seconds.unwrap_or(controller.resync_seconds);
-        if let Some(predicates) = &set.predicates {
-            controller.for_.predicates.clone_from(predicates);
-        }
-    }
-    Ok(controllers)
-}
-
 /// Tells the host of each change of the state of an informer or a view, without keeping it.
 async fn tell_changes<T>(mut state: tokio::sync::watch::Receiver<T>, host: Arc<Host>, plugin: ObjectKey) {
     while state.changed().await.is_ok() {
         host.look_at(&plugin);
     }
-}
-
-/// What each source of a controller comes down to; kinds that are not served go to `missing`.
-async fn wire_up(
-    setup: &Setup<'_>,
-    declared: &manifest::Controller,
-    missing: &mut Vec<GroupVersionKind>,
-) -> Result<Vec<Wiring>, SetupError> {
-    let for_kind = declared.for_.group_version_kind();
-    let for_resource = resolve(setup, &for_kind, missing).await?;
-    let mapped = |mapping: Mapping| Target::Mapped {
-        kind: for_kind.clone(),
-        cluster_scoped: for_resource.as_ref().is_some_and(|resource| !resource.namespaced),
-        namespace: own_namespace(setup, &declared.for_, for_resource.as_deref()),
-        mapping,
-    };
-    let owned = |source| (source, mapped(Mapping::Owner { all_owners: false }));
-    let watched = declared.watches.iter().map(|watch| (&watch.source, mapped(watch.map.clone())));
-    let sources =
-        std::iter::once((&declared.for_, Target::Itself)).chain(declared.owns.iter().map(owned)).chain(watched);
-    let mut wiring = Vec::new();
-    for (source, target) in sources.collect::<Vec<_>>() {
-        let Some(resource) = resolve(setup, &source.group_version_kind(), missing).await? else { continue };
-        let scope = scope(source, &declared.name)?;
-        let handler = EventHandler {
-            predicates: source.predicates.clone(),
-            namespace: own_namespace(setup, source, Some(&*resource)),
-            target,
-        };
-        wiring.push(Wiring { informer: setup.host.registry.informer(&resource, scope), handler });
-    }
-    Ok(wiring)
-}
-
-/// The namespace that a source is of, where it is of one.
-fn own_namespace(setup: &Setup<'_>, source: &Source, resource: Option<&ApiResource>) -> Option<String> {
-    let own = source.namespaces == Namespaces::Own && resource.is_some_and(|resource| resource.namespaced);
-    setup.key.namespace.clone().filter(|_| own)
-}
-
-async fn resolve(
-    setup: &Setup<'_>,
-    kind: &GroupVersionKind,
-    missing: &mut Vec<GroupVersionKind>,
-) -> Result<Option<Arc<ApiResource>>, SetupError> {
-    match setup.host.discovery.resolve(kind).await {
-        Ok(resource) if !resource.watchable => {
-            let message = format!("{kind} cannot be watched: the API server does not offer list and watch for it");
-            Err(SetupError::Refused(Problem::new("KindNotWatchable", message)))
-        }
-        Ok(resource) => Ok(Some(resource)),
-        Err(error) if error.kind == ErrorKind::NotFound => {
-            missing.push(kind.clone());
-            Ok(None)
-        }
-        Err(error) if error.kind == ErrorKind::BadRequest => {
-            Err(SetupError::Refused(Problem::new("InvalidKind", format!("{kind}: {}", error.status.message))))
-        }
-        Err(error) => Err(SetupError::Unavailable(error)),
-    }
-}
-
-fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
-    let labels = source.label_selector.clone().unwrap_or_default();
-    LabelSelector::parse(&labels).map_err(|error| {
-        let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
-        SetupError::Refused(Problem::new("InvalidSelector", message))
-    })?;
-    Ok(Scope { labels, fields: source.field_selector.clone().unwrap_or_default(), ..Scope::everything() })
 }
 
 /// Puts the keys of an event into a controller's queue. What is there already, and what a resync repeats, waits behind
@@ -453,31 +355,4 @@ fn rate_limiter(limiter: &manifest::RateLimiter) -> MaxOfRateLimiter<ObjectKey> 
         Box::new(ItemExponentialFailureRateLimiter::new(millis(base_delay_ms), millis(max_delay_ms))),
         Box::new(BucketRateLimiter::new(qps, burst)),
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use operetta_core::manifest::{Manifest, PredicateName};
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn an_administrator_s_word_on_a_controller_goes_before_the_manifest_s() {
-        let pods = json!({"apiVersion": "v1", "kind": "Pod", "predicates": ["GenerationChanged"]});
-        let controllers =
-            json!([{"name": "a", "for": pods, "workers": 2, "resyncSeconds": 60}, {"name": "b", "for": pods}]);
-        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-        let declared = Manifest::parse(&manifest.to_string()).expect("a manifest").controllers;
-        let set = |text: &str| serde_json::from_str::<Vec<ControllerOverride>>(text).expect("overrides");
-        let some = set(
-            r#"[{"name":"b","workers":7,"resyncSeconds":5,"predicates":["LabelsChanged"]},{"name":"a","predicates":[]}]"#,
-        );
-        let made = overridden(&declared, &some).expect("made");
-        let of = |at: usize| (made[at].workers, made[at].resync_seconds, made[at].for_.predicates.as_slice());
-        assert_eq!(of(0), (2, 60, [].as_slice()));
-        assert_eq!(of(1), (7, 5, [PredicateName::LabelsChanged].as_slice()));
-        let unknown = overridden(&declared, &set(r#"[{"name":"c"}]"#)).expect_err("unknown");
-        assert!(unknown.message.contains("\"c\"") && unknown.message.contains("a, b"), "{}", unknown.message);
-    }
 }

@@ -25,41 +25,27 @@ pub struct Slot {
     pub cached_bytes: AtomicU64,
     /// When its status was written last.
     written: StdMutex<Option<Instant>>,
-    /// Why its controllers have to stop for a while, and since when.
-    stopped: StdMutex<Option<(Problem, Instant)>>,
+}
+
+/// Why a plugin's controllers have to stop for a while.
+pub(super) struct HeldBack {
+    pub(super) why: Problem,
+    pub(super) since: Instant,
+    /// The generation and digest that have to: others are tried at once.
+    pub(super) of: (i64, String),
 }
 
 impl Slot {
     /// A Plugin that was not looked at yet.
     pub fn new(log: Arc<PluginLog>, health: Arc<Health>) -> Arc<Self> {
-        Arc::new(Self {
-            log,
-            health,
-            state: Mutex::default(),
-            cached_bytes: AtomicU64::new(0),
-            written: StdMutex::default(),
-            stopped: StdMutex::default(),
-        })
+        let (state, cached_bytes, written) = (Mutex::default(), AtomicU64::new(0), StdMutex::default());
+        Arc::new(Self { log, health, state, cached_bytes, written })
     }
 
     /// Whether its status was last written so long ago, or never.
     pub fn is_status_older(&self, than: Duration) -> bool {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.is_none_or(|at| at.elapsed() >= than)
-    }
-
-    /// Its controllers have to stop for a while.
-    pub fn stop_for(&self, why: Problem) {
-        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some((why, Instant::now()));
-    }
-
-    /// Why its controllers have to stop; not any more when that was so long ago, or the Plugin has `changed` since.
-    pub fn has_to_stop(&self, at_most: Duration, changed: bool) -> Option<Problem> {
-        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        if changed || stopped.as_ref().is_some_and(|(_, since)| since.elapsed() >= at_most) {
-            *stopped = None;
-        }
-        stopped.as_ref().map(|(why, _)| why.clone())
     }
 
     /// Its status is being written.
@@ -87,8 +73,7 @@ pub struct State {
     pub(super) setup_problem: Option<Problem>,
     /// The generation, digest and configuration that `running` was set up for.
     pub(super) applied: Option<(i64, String, Arc<str>)>,
-    /// The generation and digest for which it was stopped.
-    pub(super) stopped_for: Option<(i64, String)>,
+    pub(super) held_back: Option<HeldBack>,
     /// The controllers, while not suspended.
     pub running: Option<Running>,
     /// Kinds that are not served: what reconciles or watches them does not run.
@@ -97,4 +82,14 @@ pub struct State {
     pub(super) told_denied: Vec<String>,
     /// Waits for `missing`; ends with this.
     pub(super) waiter: JoinSet<()>,
+}
+
+impl State {
+    /// What runs has to stop for a while, from the next look at the Plugin on.
+    pub fn hold_back(&mut self, why: Problem) {
+        if let Some((generation, digest, _)) = &self.applied {
+            let of = (*generation, digest.clone());
+            self.held_back = Some(HeldBack { why, since: Instant::now(), of });
+        }
+    }
 }

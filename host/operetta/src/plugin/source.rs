@@ -13,7 +13,6 @@ use operetta_core::{
     ports::{EventType, LogLevel},
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::informer::Scope;
 use operetta_wasm::{LoadError, Origin, Plugin as Component};
 
 use super::{
@@ -211,15 +210,7 @@ impl PluginController {
             return Some(found);
         }
         if state.source_watch.as_ref().is_none_or(|(name, _)| *name != at.name) {
-            let scope = Scope {
-                namespace: at.namespace.clone(),
-                fields: format!("metadata.name={}", at.name),
-                metadata_only: true,
-                ..Scope::everything()
-            };
-            let informer = self.host.registry.informer(&labelled.resource, scope);
-            let (host, plugin) = (self.host.clone(), key.clone());
-            let subscription = informer.subscribe(Arc::new(move |_| host.look_at(&plugin)), None);
+            let subscription = self.host.watch_for(key, &labelled.resource, at);
             state.source_watch = Some((at.name.clone(), subscription));
         }
         let (_, subscription) = state.source_watch.as_ref()?;

@@ -3,7 +3,7 @@
 mod status;
 
 use kube::CustomResource;
-use operetta_core::manifest::PredicateName;
+use operetta_core::{kind::GroupVersionKind, manifest::PredicateName};
 use operetta_wasm::WarmLimits;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -176,10 +176,41 @@ pub struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// The resource of what it names, and the name.
-    pub fn resource_and_name(&self) -> Option<(&'static str, &str)> {
-        let config_map = self.config_map_ref.as_ref().map(|reference| ("configmaps", reference.name.as_str()));
-        config_map.or_else(|| Some(("secrets", self.secret_ref.as_ref()?.name.as_str())))
+    /// What it names. The CRD lets none through that names nothing.
+    pub fn chosen(&self) -> Option<(ConfigKind, &ConfigRef)> {
+        let config_map = self.config_map_ref.as_ref().map(|reference| (ConfigKind::ConfigMap, reference));
+        config_map.or_else(|| Some((ConfigKind::Secret, self.secret_ref.as_ref()?)))
+    }
+}
+
+/// The kinds that hold configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the kind of its name")]
+pub enum ConfigKind {
+    ConfigMap,
+    Secret,
+}
+
+impl ConfigKind {
+    /// With its version.
+    pub fn gvk(self) -> GroupVersionKind {
+        GroupVersionKind::new("v1", self.as_str())
+    }
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+
+    /// Its resource.
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmaps",
+            Self::Secret => "secrets",
+        }
     }
 }
 

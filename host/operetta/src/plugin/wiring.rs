@@ -1,0 +1,145 @@
+//! What a component's controllers come down to on this API server: the manifest with what an administrator has set
+//! otherwise, and for each of its sources an informer and what to do with that informer's events.
+
+use std::sync::Arc;
+
+use operetta_core::{
+    handler::{EventHandler, Target},
+    kind::GroupVersionKind,
+    manifest::{self, Mapping, Namespaces, Source},
+    selector::LabelSelector,
+    status::ErrorKind,
+};
+use operetta_kube::{
+    discovery::ApiResource,
+    informer::{Informer, Scope},
+};
+
+use super::{
+    crd::ControllerOverride,
+    running::{Setup, SetupError},
+    status::Problem,
+};
+
+/// What one source of a controller comes down to.
+pub(super) struct Wiring {
+    pub(super) informer: Arc<Informer>,
+    pub(super) handler: EventHandler,
+}
+
+/// What the manifest declares, with what an administrator has set otherwise.
+pub(super) fn overridden(
+    declared: &[manifest::Controller],
+    overrides: &[ControllerOverride],
+) -> Result<Vec<manifest::Controller>, Problem> {
+    let mut controllers = declared.to_vec();
+    for set in overrides {
+        let Some(controller) = controllers.iter_mut().find(|controller| controller.name == set.name) else {
+            let names = declared.iter().map(|controller| controller.name.as_str()).collect::<Vec<_>>().join(", ");
+            let message = format!("spec.controllers names {:?}; the component's controllers are: {names}", set.name);
+            return Err(Problem::new("UnknownController", message));
+        };
+        controller.workers = set.workers.unwrap_or(controller.workers);
+        controller.resync_seconds = set.resync_seconds.unwrap_or(controller.resync_seconds);
+        if let Some(predicates) = &set.predicates {
+            controller.for_.predicates.clone_from(predicates);
+        }
+    }
+    Ok(controllers)
+}
+
+/// What each source of a controller comes down to; kinds that are not served go to `missing`.
+pub(super) async fn wire_up(
+    setup: &Setup<'_>,
+    declared: &manifest::Controller,
+    missing: &mut Vec<GroupVersionKind>,
+) -> Result<Vec<Wiring>, SetupError> {
+    let for_kind = declared.for_.group_version_kind();
+    let for_resource = resolve(setup, &for_kind, missing).await?;
+    let mapped = |mapping: Mapping| Target::Mapped {
+        kind: for_kind.clone(),
+        cluster_scoped: for_resource.as_ref().is_some_and(|resource| !resource.namespaced),
+        namespace: own_namespace(setup, &declared.for_, for_resource.as_deref()),
+        mapping,
+    };
+    let owned = |source| (source, mapped(Mapping::Owner { all_owners: false }));
+    let watched = declared.watches.iter().map(|watch| (&watch.source, mapped(watch.map.clone())));
+    let sources =
+        std::iter::once((&declared.for_, Target::Itself)).chain(declared.owns.iter().map(owned)).chain(watched);
+    let mut wiring = Vec::new();
+    for (source, target) in sources.collect::<Vec<_>>() {
+        let Some(resource) = resolve(setup, &source.group_version_kind(), missing).await? else { continue };
+        let scope = scope(source, &declared.name)?;
+        let handler = EventHandler {
+            predicates: source.predicates.clone(),
+            namespace: own_namespace(setup, source, Some(&*resource)),
+            target,
+        };
+        wiring.push(Wiring { informer: setup.host.registry.informer(&resource, scope), handler });
+    }
+    Ok(wiring)
+}
+
+/// The namespace that a source is of, where it is of one.
+fn own_namespace(setup: &Setup<'_>, source: &Source, resource: Option<&ApiResource>) -> Option<String> {
+    let own = source.namespaces == Namespaces::Own && resource.is_some_and(|resource| resource.namespaced);
+    setup.key.namespace.clone().filter(|_| own)
+}
+
+async fn resolve(
+    setup: &Setup<'_>,
+    kind: &GroupVersionKind,
+    missing: &mut Vec<GroupVersionKind>,
+) -> Result<Option<Arc<ApiResource>>, SetupError> {
+    match setup.host.discovery.resolve(kind).await {
+        Ok(resource) if !resource.watchable => {
+            let message = format!("{kind} cannot be watched: the API server does not offer list and watch for it");
+            Err(SetupError::Refused(Problem::new("KindNotWatchable", message)))
+        }
+        Ok(resource) => Ok(Some(resource)),
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            missing.push(kind.clone());
+            Ok(None)
+        }
+        Err(error) if error.kind == ErrorKind::BadRequest => {
+            Err(SetupError::Refused(Problem::new("InvalidKind", format!("{kind}: {}", error.status.message))))
+        }
+        Err(error) => Err(SetupError::Unavailable(error)),
+    }
+}
+
+fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
+    let labels = source.label_selector.clone().unwrap_or_default();
+    LabelSelector::parse(&labels).map_err(|error| {
+        let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
+        SetupError::Refused(Problem::new("InvalidSelector", message))
+    })?;
+    Ok(Scope { labels, fields: source.field_selector.clone().unwrap_or_default(), ..Scope::everything() })
+}
+
+#[cfg(test)]
+mod tests {
+    use operetta_core::manifest::{Manifest, PredicateName};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_administrator_s_word_on_a_controller_goes_before_the_manifest_s() {
+        let pods = json!({"apiVersion": "v1", "kind": "Pod", "predicates": ["GenerationChanged"]});
+        let controllers =
+            json!([{"name": "a", "for": pods, "workers": 2, "resyncSeconds": 60}, {"name": "b", "for": pods}]);
+        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+        let declared = Manifest::parse(&manifest.to_string()).expect("a manifest").controllers;
+        let set = |text: &str| serde_json::from_str::<Vec<ControllerOverride>>(text).expect("overrides");
+        let some = set(
+            r#"[{"name":"b","workers":7,"resyncSeconds":5,"predicates":["LabelsChanged"]},{"name":"a","predicates":[]}]"#,
+        );
+        let made = overridden(&declared, &some).expect("made");
+        let of = |at: usize| (made[at].workers, made[at].resync_seconds, made[at].for_.predicates.as_slice());
+        assert_eq!(of(0), (2, 60, [].as_slice()));
+        assert_eq!(of(1), (7, 5, [PredicateName::LabelsChanged].as_slice()));
+        let unknown = overridden(&declared, &set(r#"[{"name":"c"}]"#)).expect_err("unknown");
+        assert!(unknown.message.contains("\"c\"") && unknown.message.contains("a, b"), "{}", unknown.message);
+    }
+}
