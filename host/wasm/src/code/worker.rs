@@ -144,10 +144,12 @@ impl Worker {
     }
 
     fn outcome(&self, status: ExitStatus, words: String, bytes: usize) -> Result<(), LoadError> {
-        /// What Rust, its thread pool, the allocator and the operating system say of memory that there is not. The
+        /// What Rust, its thread pool, the allocator, the compiler and the operating system say of memory that there is not. The
         /// allocator says it so often that nothing else may be heard.
-        const NO_MEMORY: [&str; 5] = [
+        const NO_MEMORY: [&str; 6] = [
             "memory allocation of",
+            // wasmtime, where it handles that itself, and std's I/O errors.
+            "out of memory",
             "Cannot allocate memory",
             "ThreadPoolBuildError",
             "failed to spawn thread",
