@@ -23,4 +23,3 @@ mod requests;
 pub mod store;
 pub mod view;
 pub mod wire;
-pub mod wire_object;

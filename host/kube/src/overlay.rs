@@ -95,6 +95,19 @@ impl Overlay {
         });
     }
 
+    /// The watch has brought everything up to this resourceVersion.
+    pub fn passed(&self, revision: u64) {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        self.change(|entries| {
+            entries.retain(|_, entry| match &entry.written {
+                Written::Present(object) => object.header.revision() > Some(revision),
+                Written::Gone { .. } => entry.at.elapsed() < TOMBSTONE_AGE,
+            });
+        });
+    }
+
     /// A relist that began at `began` is in the store: it has every write that was answered before.
     pub fn relisted(&self, began: Instant) {
         self.change(|entries| entries.retain(|_, entry| entry.at >= began));

@@ -9,13 +9,14 @@ use operetta_core::{kind::GroupVersionKind, object::Object};
 
 use crate::{
     discovery::ApiResource,
-    informer::{Informer, Scope},
+    informer::{Informer, Scope, Timing},
     wire::Wire,
 };
 
 /// The informers of a host.
 pub struct InformerRegistry {
     wire: Wire,
+    timing: Timing,
     /// Looked up and filled under one lock: two who ask at once get one informer.
     informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
 }
@@ -23,7 +24,12 @@ pub struct InformerRegistry {
 impl InformerRegistry {
     /// Informers watch under the given identity.
     pub fn new(wire: Wire) -> Arc<Self> {
-        Arc::new(Self { wire, informers: Mutex::default() })
+        Self::with_timing(wire, Timing::default())
+    }
+
+    /// The same, with another patience than the usual one.
+    pub fn with_timing(wire: Wire, timing: Timing) -> Arc<Self> {
+        Arc::new(Self { wire, timing, informers: Mutex::default() })
     }
 
     /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.
@@ -34,7 +40,7 @@ impl InformerRegistry {
         if let Some(running) = place.upgrade().filter(|informer| informer.resource == *resource) {
             return running;
         }
-        let informer = Informer::start(&self.wire, resource.clone(), scope);
+        let informer = Informer::start(&self.wire, resource.clone(), scope, self.timing);
         *place = Arc::downgrade(&informer);
         informers.retain(|_, informer| informer.strong_count() > 0);
         informer

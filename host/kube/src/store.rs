@@ -171,6 +171,12 @@ impl Writer {
         inner.take(&seen.header.key)
     }
 
+    /// The watch has brought everything up to this resourceVersion.
+    pub fn reached(&mut self, revision: u64) {
+        let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.revision = inner.revision.max(revision);
+    }
+
     /// Makes the store what a relist found. Returns what each object was before, and what is no longer there.
     #[allow(clippy::type_complexity, reason = "two lists that only the informer takes apart")]
     pub fn replace(

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected, Limited};
 use kube::{Client, client::Body};
 use operetta_core::{
     grants::ServiceAccount,
@@ -14,6 +14,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// Bytes that are read of an answer that is a refusal.
+const MAX_REFUSAL: usize = 1 << 20;
 
 /// What stays as it is in a query value; the rest is percent-encoded.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -84,9 +87,28 @@ impl Wire {
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
-    /// The kube client, for its `watcher`. Only informers use it, as the host.
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
+    /// Sends a request for JSON and returns the body of a successful answer as it comes. Never retries.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; `Unavailable` also for an answer that is no JSON, as a proxy gives it.
+    pub(crate) async fn open(&self, mut request: Request<Vec<u8>>) -> Result<Body, ApiError> {
+        if let Some(user) = &self.impersonate {
+            request.headers_mut().insert(IMPERSONATE_USER, user.clone());
+        }
+        let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
+        let (parts, body) = response.into_parts();
+        let answer = Answer { status: parts.status, headers: parts.headers, body: Bytes::new() };
+        let content_type = answer.content_type();
+        if answer.status.is_success() && content_type.starts_with("application/json") {
+            return Ok(body);
+        }
+        let words = Limited::new(body, MAX_REFUSAL).collect().await.map(Collected::to_bytes).unwrap_or_default();
+        if answer.status.is_success() {
+            let shown: String = String::from_utf8_lossy(&words).trim().chars().take(64).collect();
+            let message = format!("the API server's answer is {content_type:?} and not JSON: {shown:?}");
+            return Err(ApiError::new(ErrorKind::Unavailable, message));
+        }
+        Err(from_body(answer.status.as_u16(), &words, answer.retry_after()))
     }
 }
 

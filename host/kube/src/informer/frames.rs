@@ -1,0 +1,429 @@
+//! What the API server sends to an informer, cut into objects: the lines of a watch, the items of a list.
+//!
+//! Chunks end anywhere; a line or a page is complete only when its end has come. What cannot be read is handed on as the
+//! reason, together with the key if that much can be read, so that one bad object never hides the others.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::BodyExt;
+use operetta_core::{
+    object::{ManagedFields, Object, ObjectKey},
+    status::{ApiError, ErrorKind},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::wire::{chain, from_body};
+
+/// The longest line. The API server takes no request of over 3 MiB, and etcd no value of over 1.5 MiB.
+const MAX_LINE: usize = 32 << 20;
+/// Bytes that a buffer keeps between two chunks.
+const MAX_KEPT: usize = 64 << 10;
+/// On the bookmark that ends the initial events of a streaming list.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// The lines of an answer that comes bit by bit.
+pub(super) struct Lines<B = kube::client::Body> {
+    body: B,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that were handed out.
+    taken: usize,
+    /// Bytes of `buffer` that are taken or known to hold no line's end.
+    scanned: usize,
+}
+
+impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
+    pub(super) fn new(body: B) -> Self {
+        Self { body, buffer: Vec::new(), taken: 0, scanned: 0 }
+    }
+
+    /// Waits for more, for at most `patience`. False when the answer has ended; what is left then is no whole line.
+    ///
+    /// # Errors
+    /// `TimedOut` when nothing came, `Unavailable` when the connection broke, `Other` for a line without end.
+    pub(super) async fn fill(&mut self, patience: Duration) -> Result<bool, ApiError> {
+        let Some(bytes) = more(&mut self.body, patience).await? else { return Ok(false) };
+        self.forget_taken();
+        self.buffer.extend_from_slice(&bytes);
+        if self.buffer.len() > MAX_LINE && !self.buffer[self.scanned..].contains(&b'\n') {
+            return Err(ApiError::new(ErrorKind::Other, format!("an event has more than {MAX_LINE} bytes")));
+        }
+        Ok(true)
+    }
+
+    /// The next whole line that has come.
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        loop {
+            let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
+                self.scanned = self.buffer.len();
+                return None;
+            };
+            let line = self.taken..self.scanned + end;
+            self.taken = line.end + 1;
+            self.scanned = self.taken;
+            if !self.buffer[line.clone()].iter().all(u8::is_ascii_whitespace) {
+                return Some(&self.buffer[line]);
+            }
+        }
+    }
+
+    fn forget_taken(&mut self) {
+        self.buffer.drain(..self.taken);
+        self.scanned -= self.taken;
+        self.taken = 0;
+        if self.buffer.capacity() > MAX_KEPT && self.buffer.len() < MAX_KEPT / 2 {
+            // What a long list took is not kept for a watch that is mostly silent.
+            self.buffer.shrink_to(MAX_KEPT);
+        }
+    }
+}
+
+/// The next bytes of an answer; None at its end.
+async fn more<B>(body: &mut B, patience: Duration) -> Result<Option<Bytes>, ApiError>
+where
+    B: Body<Data = Bytes, Error: std::error::Error> + Unpin,
+{
+    loop {
+        let frame = tokio::time::timeout(patience, body.frame()).await.map_err(|_elapsed| {
+            ApiError::new(ErrorKind::TimedOut, format!("the API server was silent for {} s", patience.as_secs_f32()))
+        })?;
+        let Some(frame) = frame else { return Ok(None) };
+        let frame = frame.map_err(|error| {
+            ApiError::new(ErrorKind::Unavailable, format!("the connection broke off: {}", chain(&error)))
+        })?;
+        // Trailers say nothing here.
+        if let Ok(bytes) = frame.into_data() {
+            return Ok(Some(bytes));
+        }
+    }
+}
+
+/// An answer to its end, as long as each part of it comes within `patience`.
+///
+/// # Errors
+/// As [`Lines::fill`].
+pub(super) async fn whole(mut body: kube::client::Body, patience: Duration) -> Result<Vec<u8>, ApiError> {
+    let mut all = Vec::new();
+    while let Some(bytes) = more(&mut body, patience).await? {
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all)
+}
+
+/// One event of a watch (apimachinery's `metav1.WatchEvent`).
+#[derive(Debug)]
+pub(super) enum WatchEvent {
+    /// ADDED and MODIFIED: which of them it is for a store, the store knows.
+    Applied(Object),
+    /// DELETED, or not selected any more.
+    Deleted(Object),
+    /// Nothing happened up to this resourceVersion.
+    Bookmark {
+        /// Up to where.
+        resource_version: String,
+        /// Whether everything that was there has been sent now.
+        initial_events_end: bool,
+    },
+    /// What the API server said against it; the watch ends here.
+    Error(ApiError),
+    /// An object that is none.
+    Unreadable(Unreadable),
+}
+
+/// What is not an object, or no event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unreadable {
+    /// Whose it is, as far as that can be read.
+    pub(super) key: Option<ObjectKey>,
+    /// Why.
+    pub(super) why: String,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+impl WatchEvent {
+    /// Reads one line.
+    pub(super) fn parse(line: &[u8]) -> Self {
+        let Ok(text) = std::str::from_utf8(line) else {
+            return Self::Unreadable(unreadable(&String::from_utf8_lossy(line), "it is not UTF-8"));
+        };
+        // As the API server writes it; whatever else JSON allows takes another scan.
+        if let Some((kind, object)) = split(text)
+            && let Some(event) = applied_or_deleted(kind, object)
+        {
+            return event;
+        }
+        match serde_json::from_str::<Line<'_>>(text) {
+            Err(error) => Self::Unreadable(unreadable(text, &error.to_string())),
+            Ok(Line { r#type, object }) => Self::of(&r#type, object.get()),
+        }
+    }
+
+    fn of(kind: &str, object: &str) -> Self {
+        match kind {
+            "ADDED" | "MODIFIED" | "DELETED" => applied_or_deleted(kind, object).unwrap_or_else(|| {
+                Self::Unreadable(match read(object) {
+                    Err(unreadable) => unreadable,
+                    Ok(_) => unreadable(object, "it could not be read at first"),
+                })
+            }),
+            "BOOKMARK" => match serde_json::from_str::<Bookmark>(object) {
+                Ok(Bookmark { metadata: BookmarkMeta { resource_version, annotations } }) => Self::Bookmark {
+                    resource_version,
+                    initial_events_end: annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
+                },
+                Err(error) => Self::Unreadable(Unreadable { key: None, why: format!("a bookmark: {error}") }),
+            },
+            "ERROR" => Self::Error(of_status(object)),
+            other => {
+                let shown: String = other.chars().take(32).collect();
+                Self::Unreadable(unreadable(object, &format!("an event of the unknown type {shown:?}")))
+            }
+        }
+    }
+}
+
+/// A line as the API server writes it: its type and the object's text.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let (kind, rest) = line.strip_prefix("{\"type\":\"")?.split_once("\",\"object\":")?;
+    Some((kind, rest.trim_end().strip_suffix('}')?))
+}
+
+/// None for another type, and for what cannot be read.
+fn applied_or_deleted(kind: &str, object: &str) -> Option<WatchEvent> {
+    match kind {
+        "ADDED" | "MODIFIED" => read(object).ok().map(WatchEvent::Applied),
+        "DELETED" => read(object).ok().map(WatchEvent::Deleted),
+        _ => None,
+    }
+}
+
+fn of_status(object: &str) -> ApiError {
+    #[derive(Deserialize)]
+    struct Code {
+        #[serde(default)]
+        code: u16,
+    }
+    let code = serde_json::from_str::<Code>(object).map_or(500, |status| status.code);
+    from_body(code, object.as_bytes(), None)
+}
+
+/// Reads an object as a store can hold it.
+pub(super) fn read(text: &str) -> Result<Object, Unreadable> {
+    let object = Object::untyped(text, ManagedFields::Drop).map_err(|error| unreadable(text, &error.to_string()))?;
+    if object.header.resource_version.is_empty() {
+        let why = "it has no metadata.resourceVersion".to_owned();
+        return Err(Unreadable { key: Some(object.header.key), why });
+    }
+    Ok(object)
+}
+
+fn unreadable(text: &str, why: &str) -> Unreadable {
+    Unreadable { key: key_of(text), why: why.to_owned() }
+}
+
+/// The key in a text that is not an object, or in a line with one: what stands there is only named, never used to reach
+/// anything.
+fn key_of(text: &str) -> Option<ObjectKey> {
+    #[derive(Deserialize)]
+    struct Meta {
+        name: String,
+        namespace: Option<String>,
+    }
+    let metadata = text.split_once("\"metadata\":")?.1.trim_start();
+    let mut values = serde_json::Deserializer::from_str(metadata).into_iter::<Meta>();
+    let Meta { name, namespace } = values.next()?.ok()?;
+    Some(ObjectKey { namespace: namespace.filter(|namespace| !namespace.is_empty()), name })
+}
+
+/// One page of a list.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// Of the list; the same on all its pages.
+    pub(super) resource_version: String,
+    /// Names the next page; None on the last.
+    pub(super) next: Option<String>,
+    /// The objects, or why one is none.
+    pub(super) items: Vec<Result<Object, Unreadable>>,
+}
+
+impl Page {
+    /// Reads a page.
+    ///
+    /// # Errors
+    /// `Other` for what is no list.
+    pub(super) fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        #[derive(Deserialize)]
+        struct List<'a> {
+            metadata: ListMeta,
+            #[serde(borrow, default)]
+            items: Option<Vec<&'a RawValue>>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ListMeta {
+            resource_version: String,
+            #[serde(default)]
+            r#continue: String,
+        }
+        let text = String::from_utf8_lossy(body);
+        let list: List<'_> = serde_json::from_str(&text).map_err(|error| {
+            let shown: String = text.trim_start().chars().take(64).collect();
+            ApiError::new(ErrorKind::Other, format!("the answer to a list is none: {error}: {shown:?}"))
+        })?;
+        let is_text = matches!(text, Cow::Borrowed(_));
+        let item = |item: &RawValue| match item.get() {
+            text if !is_text && text.contains(char::REPLACEMENT_CHARACTER) => Err(unreadable(text, "it is not UTF-8")),
+            text => read(text),
+        };
+        Ok(Self {
+            resource_version: list.metadata.resource_version,
+            next: Some(list.metadata.r#continue).filter(|next| !next.is_empty()),
+            items: list.items.unwrap_or_default().into_iter().map(item).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"7","managedFields":[]},"data":{"k":"}\n"}}"#;
+
+    fn parse(line: &str) -> WatchEvent {
+        WatchEvent::parse(line.as_bytes())
+    }
+
+    async fn lines_of(chunks: &[&str]) -> Vec<String> {
+        let chunks: Vec<_> = chunks
+            .iter()
+            .map(|chunk| Ok::<_, std::convert::Infallible>(http_body::Frame::data(chunk.as_bytes().to_vec().into())))
+            .collect();
+        let mut lines = Lines::new(http_body_util::StreamBody::new(futures::stream::iter(chunks)));
+        let mut found = Vec::new();
+        loop {
+            let more = lines.fill(Duration::from_secs(1)).await.expect("reads");
+            while let Some(line) = lines.next() {
+                found.push(String::from_utf8_lossy(line).into_owned());
+            }
+            if !more {
+                return found;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_whole_wherever_the_chunks_end() {
+        assert_eq!(lines_of(&["a\nb", "c", "\n\n\r\nd\n", "e"]).await, ["a", "bc", "d"], "the last has no end");
+        assert!(lines_of(&[]).await.is_empty());
+    }
+
+    #[test]
+    fn events_are_read_as_the_api_server_writes_them_and_in_any_other_order() {
+        for line in [
+            format!(r#"{{"type":"ADDED","object":{A}}}"#),
+            format!(r#" {{ "object": {A}, "type" : "MODIFIED", "x":1}} "#),
+        ] {
+            let WatchEvent::Applied(object) = parse(&line) else { panic!("{line}") };
+            assert_eq!(object.header.key, ObjectKey::namespaced("n", "a"));
+            assert!(!object.json().contains("managedFields"));
+        }
+        let WatchEvent::Deleted(_) = parse(&format!(r#"{{"type":"DELETED","object":{A}}}"#)) else { panic!("deleted") };
+    }
+
+    #[test]
+    fn a_bookmark_says_how_far_the_watch_is_and_whether_everything_was_sent() {
+        let mark = |annotations: &str| {
+            let line = format!(
+                r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"9"{annotations}}}}}}}"#
+            );
+            match parse(&line) {
+                WatchEvent::Bookmark { resource_version, initial_events_end } => (resource_version, initial_events_end),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(mark(""), ("9".to_owned(), false));
+        assert_eq!(mark(r#","annotations":{"k8s.io/initial-events-end":"true"}"#), ("9".to_owned(), true));
+    }
+
+    #[test]
+    fn an_error_event_carries_the_api_server_s_status() {
+        let line = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 1 (9)"}}"#;
+        let WatchEvent::Error(error) = parse(line) else { panic!("no error") };
+        assert_eq!(
+            (error.kind, error.status.message.as_str()),
+            (ErrorKind::Expired, "too old resource version: 1 (9)")
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_is_named_with_the_reason() {
+        let named = Some(ObjectKey::namespaced("n", "a"));
+        for (object, key, why) in [
+            (r#"{"metadata":{"namespace":"n"}}"#, None, "no metadata.name"),
+            (r#"{"metadata":{"name":"a","namespace":"n"}}"#, named.clone(), "no metadata.resourceVersion"),
+            (r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":7}}"#, named.clone(), "expected a string"),
+            (r#"{"metadata":{"name":"a","namespace":"n"},"data":{]}"#, named.clone(), "key must be a string"),
+            ("[]", None, "expected a JSON object"),
+        ] {
+            let WatchEvent::Unreadable(found) = parse(&format!(r#"{{"type":"ADDED","object":{object}}}"#)) else {
+                panic!("{object}")
+            };
+            assert_eq!(found.key, key, "{object}");
+            assert!(found.why.contains(why), "{object}: {}", found.why);
+        }
+        let mut line = format!(r#"{{"type":"ADDED","object":{A}}}"#).into_bytes();
+        let end = line.len() - 5;
+        line[end] = 0xff;
+        let WatchEvent::Unreadable(found) = WatchEvent::parse(&line) else { panic!("no UTF-8") };
+        assert_eq!((found.key, found.why.as_str()), (named.clone(), "it is not UTF-8"));
+        for line in [format!(r#"{{"type":"RENAMED","object":{A}}}"#), format!(r#"{{"type":"ADDED","object":{A}"#)] {
+            let WatchEvent::Unreadable(found) = parse(&line) else { panic!("{line}") };
+            assert_eq!(found.key, named);
+        }
+    }
+
+    #[test]
+    fn a_page_keeps_its_good_objects_beside_bad_ones() {
+        let text = format!(
+            r#"{{"metadata":{{"resourceVersion":"5","continue":"x"}},"items":[{A},{{"metadata":{{"name":"b"}}}},1]}}"#
+        );
+        let page = Page::parse(text.as_bytes()).expect("a page");
+        assert_eq!((page.resource_version.as_str(), page.next.as_deref()), ("5", Some("x")));
+        let good: Vec<bool> = page.items.iter().map(Result::is_ok).collect();
+        assert_eq!(good, [true, false, false]);
+        let null = Page::parse(br#"{"metadata":{"resourceVersion":"5"},"items":null}"#).expect("a page");
+        assert!(null.items.is_empty() && null.next.is_none());
+        let html = Page::parse(b"<html>gateway</html>").expect_err("no list");
+        assert!(html.status.message.contains("<html>gateway"), "{html}");
+        let mut bytes =
+            format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{A},{}]}}"#, A.replace("\"a\"", "\"b\""))
+                .into_bytes();
+        let at = bytes.iter().rposition(|byte| *byte == b'k').expect("a k");
+        bytes[at] = 0xff;
+        let page = Page::parse(&bytes).expect("a page");
+        assert!(page.items[0].is_ok());
+        let bad = page.items[1].as_ref().expect_err("no UTF-8");
+        assert_eq!(bad.key, Some(ObjectKey::namespaced("n", "b")));
+    }
+}

@@ -1,0 +1,409 @@
+//! One watch, one store, many handlers.
+//!
+//! An informer lists and watches the objects of one kind (and selector), keeps them in a [`Cache`] and tells its
+//! handlers what changed. What it promises follows client-go's shared_informer.go:
+//!
+//! - the store has a change before any handler is told of it;
+//! - a handler is told the changes of one object in order, and every handler is told of every change;
+//! - a handler that comes late is first told of the whole store, as additions;
+//! - after a gap the relist is compared with the store: what vanished meanwhile is told as deleted;
+//! - an object that was deleted and made again is told as deleted and added, never as changed;
+//! - changes may be compressed: between two calls an object may have changed many times;
+//! - what the watch repeats, and what is older than what the store has, is told to nobody.
+//!
+//! Handlers run on the informer's task, one event at a time: they must only map to keys and enqueue. Dropping the last
+//! `Arc<Informer>` ends the watch on the wire. How the store is filled is the reflector's business.
+
+mod frames;
+mod pause;
+mod reflector;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use operetta_core::{
+    event::Event,
+    object::{Object, ObjectKey},
+    selector::LabelSelector,
+    status::{ApiError, ErrorKind},
+};
+use tokio::{sync::watch, task::AbortHandle};
+
+use self::{frames::Unreadable, reflector::Reflector};
+use crate::{
+    cache::Cache,
+    discovery::ApiResource,
+    overlay::Overlay,
+    store::{Lookup, Store, Writer},
+    wire::Wire,
+};
+
+/// When informers lose patience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// A watch that was silent for so long is replaced. The API server sends a bookmark about once a minute.
+    pub stall: Duration,
+    /// The first pause after a failure, doubled with each further one.
+    pub backoff: Duration,
+    /// The longest pause.
+    pub max_backoff: Duration,
+    /// The API server is asked to end each watch after this to twice this, as client-go does: so that the watches of many
+    /// informers spread over several API servers.
+    pub watch: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            stall: Duration::from_secs(150),
+            backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(10),
+            watch: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What an informer watches. Two who ask for the same share one watch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// One namespace; None watches all.
+    pub namespace: Option<String>,
+    /// A label selector for the API server; empty selects all.
+    pub labels: String,
+    /// A field selector for the API server; empty selects all.
+    pub fields: String,
+    /// Only apiVersion, kind and metadata (PartialObjectMetadata).
+    pub metadata_only: bool,
+}
+
+impl Scope {
+    /// Every object, whole.
+    pub fn everything() -> Self {
+        Self { namespace: None, labels: String::new(), fields: String::new(), metadata_only: false }
+    }
+
+    /// Whether every object of the kind is in view, whole.
+    pub fn is_everything(&self) -> bool {
+        *self == Self::everything()
+    }
+}
+
+/// How an informer is doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InformerState {
+    /// Whether the store has had a full list (client-go's HasSynced).
+    pub synced: bool,
+    /// What the API server last said against it, while that is recent.
+    pub error: Option<String>,
+}
+
+/// What an informer has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InformerStats {
+    /// Watch requests that it has begun, streaming lists among them.
+    pub watches: u64,
+    /// Lists that it has begun, the first one among them.
+    pub relists: u64,
+    /// Changes that it has told of, without what a list found at first.
+    pub events: u64,
+    /// When it last heard of the API server: an event, a bookmark or a list.
+    pub heard: Option<Instant>,
+    /// Its handlers.
+    pub users: usize,
+}
+
+/// Told of every event, on the informer's task.
+pub type Handler = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// A running watch and its store.
+pub struct Informer {
+    /// The kind's resource.
+    pub resource: Arc<ApiResource>,
+    /// What it watches.
+    pub scope: Scope,
+    /// What it holds.
+    pub cache: Cache,
+    dispatch: Mutex<Dispatch>,
+    state: watch::Sender<InformerState>,
+    watches: AtomicU64,
+    relists: AtomicU64,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+/// Everything that must change together when an event comes: under one lock, so that a late handler sees each change
+/// once, either in the store or as an event.
+struct Dispatch {
+    writer: Writer,
+    handlers: Vec<(u64, Handler)>,
+    next_handler: u64,
+    events: u64,
+    heard: Option<Instant>,
+}
+
+/// A handler's place at an informer; dropping it ends the calls.
+pub struct Subscription {
+    informer: Arc<Informer>,
+    id: u64,
+    resync: Option<AbortHandle>,
+}
+
+impl Informer {
+    /// Starts to watch. The label selector must be one that [`LabelSelector::parse`] takes.
+    pub(crate) fn start(wire: &Wire, resource: Arc<ApiResource>, scope: Scope, timing: Timing) -> Arc<Self> {
+        let (store, writer) = Store::new();
+        let selects = LabelSelector::parse(&scope.labels).unwrap_or_default();
+        let field_selected = !scope.fields.is_empty() || scope.namespace.is_some() || scope.metadata_only;
+        let cache = Cache { store, overlay: Overlay::default(), selects, field_selected };
+        let dispatch = Dispatch { writer, handlers: Vec::new(), next_handler: 0, events: 0, heard: None };
+        let informer = Arc::new(Self {
+            resource,
+            scope,
+            cache,
+            dispatch: Mutex::new(dispatch),
+            state: watch::Sender::new(InformerState::default()),
+            watches: AtomicU64::new(0),
+            relists: AtomicU64::new(0),
+            task: Mutex::default(),
+        });
+        let task = tokio::spawn(Reflector::new(wire.clone(), &informer, timing).run());
+        *informer.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        informer
+    }
+
+    /// Adds a handler. It is told of everything in the store before this returns, then of each change. With `resync`,
+    /// it is told of every object again after each such period, as a change from itself to itself.
+    pub fn subscribe(self: &Arc<Self>, handler: Handler, resync: Option<Duration>) -> Subscription {
+        let mut dispatch = self.lock();
+        for object in self.cache.store.list(&Lookup::All, None, None) {
+            handler(&Event::Added { object, initial: true });
+        }
+        let id = dispatch.next_handler;
+        dispatch.next_handler += 1;
+        dispatch.handlers.push((id, handler.clone()));
+        drop(dispatch);
+        let resync =
+            resync.map(|period| tokio::spawn(resync_every(Arc::downgrade(self), handler, period)).abort_handle());
+        Subscription { informer: self.clone(), id, resync }
+    }
+
+    /// How it is doing, now and later.
+    pub fn state(&self) -> watch::Receiver<InformerState> {
+        self.state.subscribe()
+    }
+
+    /// Waits until the store has had a full list. Cancel by dropping.
+    pub async fn synced(&self) {
+        // The sender lives in `self`: it cannot be gone.
+        let mut state = self.state.subscribe();
+        let _synced = state.wait_for(|state| state.synced).await;
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> InformerStats {
+        let dispatch = self.lock();
+        InformerStats {
+            watches: self.watches.load(Ordering::Relaxed),
+            relists: self.relists.load(Ordering::Relaxed),
+            events: dispatch.events,
+            heard: dispatch.heard,
+            users: dispatch.handlers.len(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Dispatch> {
+        self.dispatch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the reflector reports.
+impl Informer {
+    fn begins_list(&self) {
+        self.relists.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn begins_watch(&self) {
+        self.watches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An object with its type, as the store keeps it: the stored one itself if it is still the same.
+    fn shared(&self, object: Object) -> Arc<Object> {
+        let same = |stored: &Arc<Object>| {
+            stored.header.resource_version == object.header.resource_version && stored.header.uid == object.header.uid
+        };
+        match self.cache.store.get(&object.header.key).filter(same) {
+            Some(stored) => stored,
+            None => Arc::new(object.into_typed(&self.resource.kind)),
+        }
+    }
+
+    /// A list that began at `began` is whole: the store becomes what it has found.
+    fn relisted(&self, began: Instant, found: BTreeMap<ObjectKey, Arc<Object>>, resource_version: &str) {
+        let mut dispatch = self.lock();
+        let first = !self.state.borrow().synced;
+        let (found, gone) = dispatch.writer.replace(found);
+        dispatch.hear(resource_version);
+        self.cache.overlay.relisted(began);
+        for object in gone {
+            dispatch.tell(&Event::Deleted { object });
+        }
+        for (old, object) in found {
+            let same = old.as_ref().is_some_and(|old| old.header.resource_version == object.header.resource_version);
+            match old {
+                Some(old) if old.header.uid != object.header.uid => dispatch.replaced(old, object, first),
+                old if !same => dispatch.tell(&change(old, object, first)),
+                _ => {}
+            }
+        }
+        self.state.send_modify(|state| state.synced = true);
+    }
+
+    /// The watch brought an object that was added or changed.
+    fn applied(&self, object: Object) {
+        let object = Arc::new(object.into_typed(&self.resource.kind));
+        let header = &object.header;
+        let mut dispatch = self.lock();
+        dispatch.heard = Some(Instant::now());
+        let old = self.cache.store.get(&header.key);
+        let known = |old: &Arc<Object>| old.header.uid == header.uid && old.header.revision() >= header.revision();
+        if header.revision().is_some() && old.as_ref().is_some_and(known) {
+            return;
+        }
+        let old = dispatch.writer.apply(object.clone());
+        self.caught_up(&object, false);
+        match old {
+            Some(old) if old.header.uid != object.header.uid => dispatch.replaced(old, object, false),
+            old => dispatch.tell(&change(old, object, false)),
+        }
+    }
+
+    /// The watch brought the last word on an object.
+    fn deleted(&self, object: Object) {
+        let object = Arc::new(object.into_typed(&self.resource.kind));
+        let mut dispatch = self.lock();
+        dispatch.heard = Some(Instant::now());
+        let successor = |stored: Arc<Object>| stored.header.uid != object.header.uid;
+        if self.cache.store.get(&object.header.key).is_some_and(successor) {
+            return;
+        }
+        let old = dispatch.writer.remove(&object);
+        self.caught_up(&object, true);
+        if old.is_some() {
+            dispatch.tell(&Event::Deleted { object });
+        }
+    }
+
+    /// The watch has brought everything up to here.
+    fn bookmarked(&self, resource_version: &str) {
+        let mut dispatch = self.lock();
+        dispatch.hear(resource_version);
+        if let Ok(revision) = resource_version.parse() {
+            self.cache.overlay.passed(revision);
+        }
+    }
+
+    /// It cannot go on for now.
+    fn failed(&self, error: &ApiError) {
+        self.well(Some(error));
+    }
+
+    /// It goes on; `despite` is what is wrong all the same.
+    fn well(&self, despite: Option<&ApiError>) {
+        let error = despite.map(|error| error.status.message.clone());
+        let changed = |state: &mut InformerState| std::mem::replace(&mut state.error, error.clone()) != error;
+        if self.state.send_if_modified(changed)
+            && let Some(error) = &error
+        {
+            tracing::warn!(kind = %self.resource.kind, error, "the watch does not go well");
+        }
+    }
+
+    /// Names what cannot be read.
+    fn unreadable(&self, what: &Unreadable) -> ApiError {
+        let kind = &self.resource.kind.kind;
+        let subject = what.key.as_ref().map_or_else(|| format!("a {kind}"), |key| format!("{kind} {key}"));
+        ApiError::new(ErrorKind::Other, format!("{subject} cannot be read: {}", what.why))
+    }
+
+    fn caught_up(&self, object: &Object, deleted: bool) {
+        if let Some(revision) = object.header.revision() {
+            self.cache.overlay.watched(&object.header.key, &object.header.uid, revision, deleted);
+        }
+    }
+}
+
+impl Drop for Informer {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            task.abort();
+        }
+    }
+}
+
+impl Subscription {
+    /// Waits until the handler was told of everything that the first list found (client-go's per-handler HasSynced).
+    pub async fn synced(&self) {
+        // Handlers are told before the informer says that it is synced, and a late one before `subscribe` returns.
+        self.informer.synced().await;
+    }
+
+    /// The informer it is a subscription of.
+    pub fn informer(&self) -> &Arc<Informer> {
+        &self.informer
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut dispatch = self.informer.lock();
+        dispatch.handlers.retain(|(id, _)| *id != self.id);
+        if let Some(resync) = &self.resync {
+            resync.abort();
+        }
+    }
+}
+
+impl Dispatch {
+    /// Up to this resourceVersion everything is in the store.
+    fn hear(&mut self, resource_version: &str) {
+        self.heard = Some(Instant::now());
+        self.writer.reached(resource_version.parse().unwrap_or_default());
+    }
+
+    /// An object of that name was deleted and made again while nobody looked.
+    fn replaced(&mut self, old: Arc<Object>, object: Arc<Object>, initial: bool) {
+        self.tell(&Event::Deleted { object: old });
+        self.tell(&Event::Added { object, initial });
+    }
+
+    fn tell(&mut self, event: &Event) {
+        self.events += 1;
+        for (_, handler) in &self.handlers {
+            handler(event);
+        }
+    }
+}
+
+fn change(old: Option<Arc<Object>>, object: Arc<Object>, initial: bool) -> Event {
+    match old {
+        Some(old) => Event::Modified { old, object },
+        None => Event::Added { object, initial },
+    }
+}
+
+async fn resync_every(informer: Weak<Informer>, handler: Handler, period: Duration) {
+    loop {
+        tokio::time::sleep(period).await;
+        let Some(informer) = informer.upgrade() else { return };
+        // Under the lock, so that a change is never told before an older state of the same object.
+        let _order = informer.lock();
+        for object in informer.cache.store.list(&Lookup::All, None, None) {
+            handler(&Event::Modified { old: object.clone(), object });
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! How long an informer waits before it tries again.
+
+use std::time::Duration;
+
+use super::Timing;
+
+/// The first pause, doubled with each failure up to a bound, each with up to half of it added by chance; from the start
+/// after a success. A server that says how long to wait is given at least that.
+pub(super) struct Pause {
+    timing: Timing,
+    failures: u32,
+}
+
+impl Pause {
+    pub(super) fn new(timing: Timing) -> Self {
+        Self { timing, failures: 0 }
+    }
+
+    /// The next pause. `retry_after` is the server's wish, in seconds; it counts for at most a minute.
+    pub(super) fn next(&mut self, retry_after: Option<u32>) -> Duration {
+        let Timing { backoff, max_backoff, .. } = self.timing;
+        let pause = backoff.saturating_mul(1 << self.failures.min(16)).min(max_backoff);
+        self.failures = self.failures.saturating_add(1);
+        let pause = pause.mul_f32(1.0 + rand::random::<f32>() / 2.0).min(max_backoff);
+        let wished = Duration::from_secs(retry_after.unwrap_or_default().min(60).into());
+        pause.max(wished)
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_start_anew_after_a_success() {
+        let timing = Timing::default();
+        let mut pause = Pause::new(timing);
+        let pauses: Vec<Duration> = (0..40).map(|_| pause.next(None)).collect();
+        assert!(pauses[0] >= timing.backoff && pauses[0] <= timing.backoff.mul_f32(1.5), "{pauses:?}");
+        assert!(pauses.iter().all(|pause| *pause <= timing.max_backoff));
+        assert_eq!(pauses[39], timing.max_backoff);
+        pause.reset();
+        assert!(pause.next(None) <= timing.backoff.mul_f32(1.5));
+    }
+
+    #[test]
+    fn a_server_that_says_how_long_to_wait_is_heeded_within_reason() {
+        let mut pause = Pause::new(Timing::default());
+        assert_eq!(pause.next(Some(7)), Duration::from_secs(7));
+        assert_eq!(pause.next(Some(u32::MAX)), Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,356 @@
+//! List, then watch, and never miss a change: what client-go's reflector.go does.
+//!
+//! - A list is a streaming one (KEP-3157): a watch that first sends what there is, at one resourceVersion that no quorum
+//!   read would exceed. An API server that does not know it gives the list in pages.
+//! - A watch goes on from the last resourceVersion that was heard, be it of an event or of a bookmark; that it ends,
+//!   breaks off or is silent for too long makes no new list.
+//! - Only when the API server no longer has that resourceVersion (410), or does not have it yet, all is listed again,
+//!   with what it has now, and compared with the store.
+//! - An object that cannot be read is told of by kind and key; what the store has of it stays until a list, made
+//!   soon after, says more.
+//! - After a failure there is a pause that grows and that is never the same in two informers; a Retry-After is heeded.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use http::Request;
+use operetta_core::{
+    object::{Object, ObjectKey},
+    status::{ApiError, ErrorKind},
+};
+
+use super::{
+    Informer, Timing,
+    frames::{Lines, Page, Unreadable, WatchEvent, whole},
+    pause::Pause,
+};
+use crate::wire::{Wire, query};
+
+/// Objects of one page of a list; the API server's own advice to clients (client-go's pager).
+const PAGE: &str = "500";
+/// How long the head of an answer may take, and each part of a list.
+const ANSWER: Duration = Duration::from_secs(30);
+/// A watch that ends before this and has told nothing was refused, whatever it looks like (client-go's
+/// VeryShortWatchError).
+const VERY_SHORT: Duration = Duration::from_secs(1);
+
+/// Fills one informer's store.
+pub(super) struct Reflector {
+    wire: Wire,
+    informer: Weak<Informer>,
+    path: String,
+    /// Label and field selector.
+    selectors: Vec<(&'static str, String)>,
+    metadata_only: bool,
+    timing: Timing,
+    /// The resourceVersion up to which the store is complete; None before the first list, and when it is lost.
+    position: Option<String>,
+    /// Whether the API server is taken to know streaming lists.
+    streams: bool,
+    pause: Pause,
+    /// What the last list could not read.
+    unreadable: Option<Unread>,
+}
+
+/// An object that could not be read, as far as it is known which, and what is said of it.
+type Unread = (Option<ObjectKey>, ApiError);
+
+/// Why it does not go on as it was.
+enum Stop {
+    /// Nobody needs the informer any more.
+    Unused,
+    /// A failure; there is a pause before the next attempt.
+    Failed(ApiError),
+    /// Streaming lists are not known here.
+    NoStreams,
+    /// The API server does not have the position any more.
+    Lost,
+}
+
+impl From<ApiError> for Stop {
+    fn from(error: ApiError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What a list has found so far.
+struct Listing {
+    began: Instant,
+    found: BTreeMap<ObjectKey, Arc<Object>>,
+    unreadable: Option<Unread>,
+}
+
+impl Reflector {
+    pub(super) fn new(wire: Wire, informer: &Arc<Informer>, timing: Timing) -> Self {
+        let (resource, scope) = (&informer.resource, &informer.scope);
+        let mut selectors = Vec::new();
+        for (name, text) in [("labelSelector", &scope.labels), ("fieldSelector", &scope.fields)] {
+            if !text.is_empty() {
+                selectors.push((name, text.clone()));
+            }
+        }
+        Self {
+            wire,
+            informer: Arc::downgrade(informer),
+            path: resource.collection_path(scope.namespace.as_deref()),
+            selectors,
+            metadata_only: scope.metadata_only,
+            timing,
+            position: None,
+            streams: true,
+            pause: Pause::new(timing),
+            unreadable: None,
+        }
+    }
+
+    /// Runs until nobody holds the informer.
+    pub(super) async fn run(mut self) {
+        let mut open = None;
+        loop {
+            let done = match (&self.position, open.take()) {
+                (Some(_), Some(watch)) => self.follow(watch).await,
+                (Some(_), None) => self.watch().await,
+                (None, _) => self.list().await.map(|watch| open = watch),
+            };
+            let wait = match done {
+                Ok(()) => continue,
+                Err(Stop::Unused) => return,
+                Err(Stop::NoStreams) => {
+                    self.streams = false;
+                    continue;
+                }
+                Err(Stop::Lost) => {
+                    self.position = None;
+                    self.pause.next(None)
+                }
+                Err(Stop::Failed(error)) => {
+                    let Some(informer) = self.informer.upgrade() else { return };
+                    let wait = self.pause.next(error.status.retry_after_seconds);
+                    informer.failed(&error);
+                    wait
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn informer(&self) -> Result<Arc<Informer>, Stop> {
+        self.informer.upgrade().ok_or(Stop::Unused)
+    }
+
+    /// Makes the store what the API server has. Returns the watch that goes on from there, if it is open already.
+    async fn list(&mut self) -> Result<Option<Lines>, Stop> {
+        self.informer()?.begins_list();
+        let listing = Listing { began: Instant::now(), found: BTreeMap::new(), unreadable: None };
+        if self.streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
+    }
+
+    /// A streaming list.
+    async fn stream(&mut self, mut listing: Listing) -> Result<Lines, Stop> {
+        let parameters = [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")];
+        let mut lines = match self.open_watch(&parameters).await {
+            // What it says differs; a list says whether it is for another reason.
+            Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::BadRequest) => {
+                return Err(Stop::NoStreams);
+            }
+            other => other?,
+        };
+        loop {
+            match lines.fill(ANSWER).await {
+                Ok(true) => {}
+                Ok(false) => return Err(broken_off("the list")),
+                // An API server that takes it for a plain watch sends all there is, too, and then nothing.
+                Err(error) if error.kind == ErrorKind::TimedOut => return Err(Stop::NoStreams),
+                Err(error) => return Err(error.into()),
+            }
+            let informer = self.informer()?;
+            while let Some(line) = lines.next() {
+                match WatchEvent::parse(line) {
+                    WatchEvent::Applied(object) => listing.add(&informer, object),
+                    WatchEvent::Deleted(object) => drop(listing.found.remove(&object.header.key)),
+                    WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                        self.listed(&informer, listing, resource_version);
+                        return Ok(lines);
+                    }
+                    WatchEvent::Bookmark { .. } => {}
+                    WatchEvent::Unreadable(what) => listing.keep(&informer, &what),
+                    WatchEvent::Error(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// A list in pages, all of one resourceVersion.
+    async fn pages(&mut self, mut listing: Listing) -> Result<(), Stop> {
+        let mut next = None;
+        loop {
+            let page = self.page(next.as_deref()).await?;
+            let informer = self.informer()?;
+            for item in page.items {
+                match item {
+                    Ok(object) => listing.add(&informer, object),
+                    Err(what) => listing.keep(&informer, &what),
+                }
+            }
+            next = page.next;
+            if next.is_none() {
+                self.listed(&informer, listing, page.resource_version);
+                return Ok(());
+            }
+        }
+    }
+
+    /// One page. If the rest of a list has expired, the next attempt begins a new one.
+    async fn page(&self, next: Option<&str>) -> Result<Page, ApiError> {
+        let mut parameters = vec![("limit", PAGE)];
+        parameters.extend(next.map(|next| ("continue", next)));
+        let answer = self.wire.open(self.request(&parameters, "PartialObjectMetadataList")?);
+        let answer = tokio::time::timeout(ANSWER, answer).await.map_err(|_elapsed| silent())??;
+        Page::parse(&whole(answer, ANSWER).await?)
+    }
+
+    fn listed(&mut self, informer: &Arc<Informer>, listing: Listing, resource_version: String) {
+        informer.relisted(listing.began, listing.found, &resource_version);
+        self.position = Some(resource_version);
+        self.unreadable = listing.unreadable;
+        self.well(informer);
+    }
+
+    fn well(&self, informer: &Informer) {
+        informer.well(self.unreadable.as_ref().map(|(_, error)| error));
+    }
+
+    /// Goes on watching from the position.
+    async fn watch(&mut self) -> Result<(), Stop> {
+        let from = self.position.clone().unwrap_or_default();
+        match self.open_watch(&[("resourceVersion", &from)]).await {
+            Ok(lines) => {
+                self.well(&*self.informer()?);
+                self.follow(lines).await
+            }
+            Err(error) if is_lost(&error) => Err(Stop::Lost),
+            Err(error) => {
+                if error.kind == ErrorKind::NotFound {
+                    // The kind is gone; if it comes back, its objects are others.
+                    self.position = None;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Reads a watch to its end.
+    async fn follow(&mut self, mut lines: Lines) -> Result<(), Stop> {
+        let began = Instant::now();
+        let mut heard = false;
+        loop {
+            let informer = self.informer()?;
+            while let Some(line) = lines.next() {
+                heard = true;
+                match WatchEvent::parse(line) {
+                    WatchEvent::Applied(object) => {
+                        self.heard(&informer, &object);
+                        informer.applied(object);
+                    }
+                    WatchEvent::Deleted(object) => {
+                        self.heard(&informer, &object);
+                        informer.deleted(object);
+                    }
+                    WatchEvent::Bookmark { resource_version, .. } => {
+                        informer.bookmarked(&resource_version);
+                        self.position = Some(resource_version);
+                        self.pause.reset();
+                    }
+                    WatchEvent::Unreadable(what) => {
+                        // What it was about may have changed or not: only a list tells.
+                        self.position = None;
+                        return Err(informer.unreadable(&what).into());
+                    }
+                    WatchEvent::Error(error) if is_lost(&error) => return Err(Stop::Lost),
+                    WatchEvent::Error(error) => return Err(error.into()),
+                }
+            }
+            drop(informer);
+            match lines.fill(self.timing.stall).await {
+                Ok(true) => {}
+                Ok(false) if !heard && began.elapsed() < VERY_SHORT => return Err(broken_off("the watch")),
+                Ok(false) => return Ok(()),
+                Err(error) if error.kind == ErrorKind::TimedOut => {
+                    tracing::debug!(path = self.path, "a stalled watch is replaced");
+                    return Ok(());
+                }
+                Err(error) if error.kind == ErrorKind::Unavailable && heard => {
+                    tracing::debug!(path = self.path, %error, "the watch goes on over another connection");
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn heard(&mut self, informer: &Informer, object: &Object) {
+        self.position = Some(object.header.resource_version.clone());
+        self.pause.reset();
+        if self.unreadable.as_ref().is_some_and(|(key, _)| key.as_ref() == Some(&object.header.key)) {
+            self.unreadable = None;
+            informer.well(None);
+        }
+    }
+
+    async fn open_watch(&self, parameters: &[(&str, &str)]) -> Result<Lines, ApiError> {
+        if let Some(informer) = self.informer.upgrade() {
+            informer.begins_watch();
+        }
+        let seconds = self.timing.watch.as_secs_f32() * (1.0 + rand::random::<f32>());
+        let seconds = format!("{}", seconds.ceil());
+        let mut all = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &seconds)];
+        all.extend_from_slice(parameters);
+        let answer = self.wire.open(self.request(&all, "PartialObjectMetadata")?);
+        let body = tokio::time::timeout(ANSWER, answer).await.map_err(|_elapsed| silent())??;
+        Ok(Lines::new(body))
+    }
+
+    fn request(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Request<Vec<u8>>, ApiError> {
+        let mut all = parameters.to_vec();
+        all.extend(self.selectors.iter().map(|(name, text)| (*name, text.as_str())));
+        let accept = match self.metadata_only {
+            true => format!("application/json;as={metadata};g=meta.k8s.io;v=v1"),
+            false => "application/json".to_owned(),
+        };
+        let request = Request::get(self.path.clone() + &query(&all)).header(http::header::ACCEPT, accept);
+        request.body(Vec::new()).map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
+    }
+}
+
+impl Listing {
+    fn add(&mut self, informer: &Informer, object: Object) {
+        let object = informer.shared(object);
+        self.found.insert(object.header.key.clone(), object);
+    }
+
+    /// Keeps what the store has of an object that cannot be read.
+    fn keep(&mut self, informer: &Informer, what: &Unreadable) {
+        self.unreadable = Some((what.key.clone(), informer.unreadable(what)));
+        if let Some(object) = what.key.as_ref().and_then(|key| informer.cache.store.get(key)) {
+            self.found.insert(object.header.key.clone(), object);
+        }
+    }
+}
+
+/// Whether the API server does not have a resourceVersion any more, or not yet (it was set back to a backup).
+fn is_lost(error: &ApiError) -> bool {
+    let too_large = |cause: &operetta_core::status::Cause| cause.reason == "ResourceVersionTooLarge";
+    error.kind == ErrorKind::Expired || error.status.causes.iter().any(too_large)
+}
+
+fn silent() -> ApiError {
+    let message = format!("the API server gave no answer for {} s", ANSWER.as_secs());
+    ApiError::new(ErrorKind::TimedOut, message)
+}
+
+fn broken_off(what: &str) -> Stop {
+    Stop::Failed(ApiError::new(ErrorKind::Unavailable, format!("the API server ended {what} before its end")))
+}
