@@ -1,6 +1,6 @@
-//! What the API server sends to an informer, cut into objects: the lines of a watch, the items of a list.
+//! What the API server sends to an informer: the lines of a watch, and the objects in them and in lists.
 //!
-//! Chunks end anywhere; a line or a page is complete only when its end has come. What cannot be read is handed on as the
+//! Chunks end anywhere; a line is complete only when its end has come. What cannot be read is handed on as the
 //! reason, together with the key if that much can be read, so that one bad object never hides the others.
 
 use std::{borrow::Cow, time::Duration};
@@ -81,7 +81,10 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
 }
 
 /// The next bytes of an answer; None at its end.
-async fn more<B>(body: &mut B, patience: Duration) -> Result<Option<Bytes>, ApiError>
+///
+/// # Errors
+/// `TimedOut` when nothing came for so long, `Unavailable` when the connection broke.
+pub(super) async fn more<B>(body: &mut B, patience: Duration) -> Result<Option<Bytes>, ApiError>
 where
     B: Body<Data = Bytes, Error: std::error::Error> + Unpin,
 {
@@ -98,18 +101,6 @@ where
             return Ok(Some(bytes));
         }
     }
-}
-
-/// An answer to its end, as long as each part of it comes within `patience`.
-///
-/// # Errors
-/// As [`Lines::fill`].
-pub(super) async fn whole(mut body: kube::client::Body, patience: Duration) -> Result<Vec<u8>, ApiError> {
-    let mut all = Vec::new();
-    while let Some(bytes) = more(&mut body, patience).await? {
-        all.extend_from_slice(&bytes);
-    }
-    Ok(all)
 }
 
 /// One event of a watch (apimachinery's `metav1.WatchEvent`).
@@ -228,8 +219,16 @@ fn of_status(object: &str) -> ApiError {
     from_body(code, object.as_bytes(), None)
 }
 
+/// Reads an item of a list.
+pub(super) fn read_item(item: &[u8]) -> Result<Object, Unreadable> {
+    match std::str::from_utf8(item) {
+        Ok(text) => read(text),
+        Err(_) => Err(unreadable(&String::from_utf8_lossy(item), "it is not UTF-8")),
+    }
+}
+
 /// Reads an object as a store can hold it.
-pub(super) fn read(text: &str) -> Result<Object, Unreadable> {
+fn read(text: &str) -> Result<Object, Unreadable> {
     let object = Object::untyped(text, ManagedFields::Drop).map_err(|error| unreadable(text, &error.to_string()))?;
     if object.header.resource_version.is_empty() {
         let why = "it has no metadata.resourceVersion".to_owned();
@@ -254,54 +253,6 @@ fn key_of(text: &str) -> Option<ObjectKey> {
     let mut values = serde_json::Deserializer::from_str(metadata).into_iter::<Meta>();
     let Meta { name, namespace } = values.next()?.ok()?;
     Some(ObjectKey { namespace: namespace.filter(|namespace| !namespace.is_empty()), name })
-}
-
-/// One page of a list.
-#[derive(Debug)]
-pub(super) struct Page {
-    /// Of the list; the same on all its pages.
-    pub(super) resource_version: String,
-    /// Names the next page; None on the last.
-    pub(super) next: Option<String>,
-    /// The objects, or why one is none.
-    pub(super) items: Vec<Result<Object, Unreadable>>,
-}
-
-impl Page {
-    /// Reads a page.
-    ///
-    /// # Errors
-    /// `Other` for what is no list.
-    pub(super) fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        #[derive(Deserialize)]
-        struct List<'a> {
-            metadata: ListMeta,
-            #[serde(borrow, default)]
-            items: Option<Vec<&'a RawValue>>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ListMeta {
-            resource_version: String,
-            #[serde(default)]
-            r#continue: String,
-        }
-        let text = String::from_utf8_lossy(body);
-        let list: List<'_> = serde_json::from_str(&text).map_err(|error| {
-            let shown: String = text.trim_start().chars().take(64).collect();
-            ApiError::new(ErrorKind::Other, format!("the answer to a list is none: {error}: {shown:?}"))
-        })?;
-        let is_text = matches!(text, Cow::Borrowed(_));
-        let item = |item: &RawValue| match item.get() {
-            text if !is_text && text.contains(char::REPLACEMENT_CHARACTER) => Err(unreadable(text, "it is not UTF-8")),
-            text => read(text),
-        };
-        Ok(Self {
-            resource_version: list.metadata.resource_version,
-            next: Some(list.metadata.r#continue).filter(|next| !next.is_empty()),
-            items: list.items.unwrap_or_default().into_iter().map(item).collect(),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -401,29 +352,5 @@ mod tests {
             let WatchEvent::Unreadable(found) = parse(&line) else { panic!("{line}") };
             assert_eq!(found.key, named);
         }
-    }
-
-    #[test]
-    fn a_page_keeps_its_good_objects_beside_bad_ones() {
-        let text = format!(
-            r#"{{"metadata":{{"resourceVersion":"5","continue":"x"}},"items":[{A},{{"metadata":{{"name":"b"}}}},1]}}"#
-        );
-        let page = Page::parse(text.as_bytes()).expect("a page");
-        assert_eq!((page.resource_version.as_str(), page.next.as_deref()), ("5", Some("x")));
-        let good: Vec<bool> = page.items.iter().map(Result::is_ok).collect();
-        assert_eq!(good, [true, false, false]);
-        let null = Page::parse(br#"{"metadata":{"resourceVersion":"5"},"items":null}"#).expect("a page");
-        assert!(null.items.is_empty() && null.next.is_none());
-        let html = Page::parse(b"<html>gateway</html>").expect_err("no list");
-        assert!(html.status.message.contains("<html>gateway"), "{html}");
-        let mut bytes =
-            format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{A},{}]}}"#, A.replace("\"a\"", "\"b\""))
-                .into_bytes();
-        let at = bytes.iter().rposition(|byte| *byte == b'k').expect("a k");
-        bytes[at] = 0xff;
-        let page = Page::parse(&bytes).expect("a page");
-        assert!(page.items[0].is_ok());
-        let bad = page.items[1].as_ref().expect_err("no UTF-8");
-        assert_eq!(bad.key, Some(ObjectKey::namespaced("n", "b")));
     }
 }

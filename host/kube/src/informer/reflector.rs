@@ -1,7 +1,8 @@
 //! List, then watch, and never miss a change: what client-go's reflector.go does.
 //!
-//! - A list is a streaming one (KEP-3157): a watch that first sends what there is, at one resourceVersion that no quorum
-//!   read would exceed. An API server that does not know it gives the list in pages.
+//! - A list is consistent (what a quorum read gives; the API server answers it from its own cache), in a few large pages,
+//!   each taken apart while it comes. It can be a streaming one instead (KEP-3157, [`Timing::streaming_lists`]): a watch
+//!   that first sends all there is. An API server that does not know that gives pages.
 //! - A watch goes on from the last resourceVersion that was heard, be it of an event or of a bookmark; that it ends,
 //!   breaks off or is silent for too long makes no new list.
 //! - Only when the API server no longer has that resourceVersion (410), or does not have it yet, all is listed again,
@@ -17,6 +18,7 @@ use std::{
 };
 
 use http::Request;
+use kube::client::Body;
 use operetta_core::{
     object::{Object, ObjectKey},
     status::{ApiError, ErrorKind},
@@ -24,13 +26,15 @@ use operetta_core::{
 
 use super::{
     Informer, Timing,
-    frames::{Lines, Page, Unreadable, WatchEvent, whole},
+    frames::{Lines, Unreadable, WatchEvent, more, read_item},
+    list::{Items, ListMeta},
     pause::Pause,
 };
 use crate::wire::{Wire, query};
 
-/// Objects of one page of a list; the API server's own advice to clients (client-go's pager).
-const PAGE: &str = "500";
+/// Objects of one page of a list. Small pages make the API server begin anew so often that they take half as long again;
+/// none at all make an old one (before 1.33) keep the whole answer in memory.
+const PAGE_SIZE: u32 = 10_000;
 /// How long the head of an answer may take, and each part of a list.
 const ANSWER: Duration = Duration::from_secs(30);
 /// A watch that ends before this and has told nothing was refused, whatever it looks like (client-go's
@@ -48,8 +52,10 @@ pub(super) struct Reflector {
     timing: Timing,
     /// The resourceVersion up to which the store is complete; None before the first list, and when it is lost.
     position: Option<String>,
-    /// Whether the API server is taken to know streaming lists.
+    /// Whether lists are streaming ones.
     streams: bool,
+    /// Of lists that are not; None lists without pages.
+    page_size: Option<u32>,
     pause: Pause,
     /// What the last list could not read.
     unreadable: Option<Unread>,
@@ -100,7 +106,8 @@ impl Reflector {
             metadata_only: scope.metadata_only,
             timing,
             position: None,
-            streams: true,
+            streams: timing.streaming_lists,
+            page_size: Some(PAGE_SIZE),
             pause: Pause::new(timing),
             unreadable: None,
         }
@@ -185,34 +192,45 @@ impl Reflector {
 
     /// A list in pages, all of one resourceVersion.
     async fn pages(&mut self, mut listing: Listing) -> Result<(), Stop> {
-        let mut next = None;
+        let mut next = String::new();
         loop {
-            let page = self.page(next.as_deref()).await?;
-            let informer = self.informer()?;
-            for item in page.items {
-                match item {
-                    Ok(object) => listing.add(&informer, object),
-                    Err(what) => listing.keep(&informer, &what),
-                }
+            let page = self.page(&next, &mut listing).await;
+            if let Err(Stop::Failed(error)) = &page
+                && error.kind == ErrorKind::Expired
+                && !next.is_empty()
+            {
+                // The rest of the list is gone. So that it does not end so again, the next one has no pages.
+                self.page_size = None;
             }
-            next = page.next;
-            if next.is_none() {
-                self.listed(&informer, listing, page.resource_version);
+            let ListMeta { resource_version, r#continue } = page?;
+            if r#continue.is_empty() {
+                self.listed(&*self.informer()?, listing, resource_version);
                 return Ok(());
             }
+            next = r#continue;
         }
     }
 
-    /// One page. If the rest of a list has expired, the next attempt begins a new one.
-    async fn page(&self, next: Option<&str>) -> Result<Page, ApiError> {
-        let mut parameters = vec![("limit", PAGE)];
-        parameters.extend(next.map(|next| ("continue", next)));
-        let answer = self.wire.open(self.request(&parameters, "PartialObjectMetadataList")?);
-        let answer = tokio::time::timeout(ANSWER, answer).await.map_err(|_elapsed| silent())??;
-        Page::parse(&whole(answer, ANSWER).await?)
+    /// One page, read while it comes.
+    async fn page(&self, next: &str, listing: &mut Listing) -> Result<ListMeta, Stop> {
+        let size = self.page_size.map(|size| size.to_string());
+        let mut parameters: Vec<(&str, &str)> = size.iter().map(|size| ("limit", size.as_str())).collect();
+        if !next.is_empty() {
+            parameters.push(("continue", next));
+        }
+        let mut body = self.open(&parameters, "PartialObjectMetadataList").await?;
+        let mut items = Items::default();
+        while let Some(bytes) = more(&mut body, ANSWER).await? {
+            let informer = self.informer()?;
+            items.feed(&bytes, |item| match read_item(item) {
+                Ok(object) => listing.add(&informer, object),
+                Err(what) => listing.keep(&informer, &what),
+            })?;
+        }
+        Ok(items.end()?)
     }
 
-    fn listed(&mut self, informer: &Arc<Informer>, listing: Listing, resource_version: String) {
+    fn listed(&mut self, informer: &Informer, listing: Listing, resource_version: String) {
         informer.relisted(listing.began, listing.found, &resource_version);
         self.position = Some(resource_version);
         self.unreadable = listing.unreadable;
@@ -308,9 +326,12 @@ impl Reflector {
         let seconds = format!("{}", seconds.ceil());
         let mut all = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &seconds)];
         all.extend_from_slice(parameters);
-        let answer = self.wire.open(self.request(&all, "PartialObjectMetadata")?);
-        let body = tokio::time::timeout(ANSWER, answer).await.map_err(|_elapsed| silent())??;
-        Ok(Lines::new(body))
+        Ok(Lines::new(self.open(&all, "PartialObjectMetadata").await?))
+    }
+
+    async fn open(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Body, ApiError> {
+        let answer = self.wire.open(self.request(parameters, metadata)?);
+        tokio::time::timeout(ANSWER, answer).await.map_err(|_elapsed| silent())?
     }
 
     fn request(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Request<Vec<u8>>, ApiError> {

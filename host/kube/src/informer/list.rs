@@ -1,0 +1,255 @@
+//! A list, cut into its objects while it comes: an answer of hundreds of megabytes is never held as a whole, and what
+//! one object holds does not hide the others.
+
+use operetta_core::status::{ApiError, ErrorKind};
+use serde::Deserialize;
+
+/// The longest object. The API server takes no request of over 3 MiB, and etcd no value of over 1.5 MiB.
+const MAX_ITEM: usize = 32 << 20;
+
+/// Finds the elements of `items` in the bytes of a list, wherever these end.
+#[derive(Default)]
+pub(super) struct Items {
+    /// What is still needed: the envelope while outside of `items`, the element that is not whole yet inside.
+    buffer: Vec<u8>,
+    /// Where in `buffer` the next byte to look at is.
+    at: usize,
+    /// What came before `items`, and its bracket.
+    head: Vec<u8>,
+    place: Place,
+    /// Objects and arrays that are open.
+    depth: usize,
+    in_string: bool,
+    /// Whether the next byte of the string is escaped.
+    escaped: bool,
+    /// Where the last string at depth 1 is: a key, if a bracket follows.
+    key: (usize, usize),
+    /// Where the element begins.
+    item: Option<usize>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Before,
+    Inside,
+    After,
+}
+
+/// What stands beside the items (apimachinery's `metav1.ListMeta`).
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListMeta {
+    /// Of the list; the same on all its pages.
+    pub(super) resource_version: String,
+    /// Names the next page; empty on the last.
+    #[serde(default)]
+    pub(super) r#continue: String,
+}
+
+impl Items {
+    /// Takes bytes, and hands out the elements that are whole now.
+    ///
+    /// # Errors
+    /// `Other` for what is no JSON, or for an element that is far too long.
+    pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ApiError> {
+        self.buffer.extend_from_slice(bytes);
+        while let Some(&byte) = self.buffer.get(self.at) {
+            if self.in_string {
+                self.go_through_string();
+                continue;
+            }
+            match byte {
+                b'"' => {
+                    self.in_string = true;
+                    self.begin_item();
+                    if self.depth == 1 {
+                        self.key = (self.at + 1, self.at + 1);
+                    }
+                }
+                b'{' | b'[' => {
+                    self.begin_item();
+                    self.depth += 1;
+                    let (from, to) = self.key;
+                    if self.place == Place::Before
+                        && self.depth == 2
+                        && byte == b'['
+                        && &self.buffer[from..to] == b"items"
+                    {
+                        self.head = self.buffer.drain(..=self.at).collect();
+                        (self.place, self.at) = (Place::Inside, 0);
+                        continue;
+                    }
+                }
+                b'}' | b']' => {
+                    if self.place == Place::Inside && self.depth == 2 {
+                        self.end_item(&mut each);
+                        self.place = Place::After;
+                    }
+                    let too_many = || no_list("a bracket too many", &self.buffer);
+                    self.depth = self.depth.checked_sub(1).ok_or_else(too_many)?;
+                }
+                b',' if self.depth == 2 => self.end_item(&mut each),
+                byte if byte.is_ascii_whitespace() => {}
+                _ => self.begin_item(),
+            }
+            self.at += 1;
+        }
+        if self.place == Place::Inside {
+            let kept = self.item.unwrap_or(self.at);
+            self.buffer.drain(..kept);
+            self.at -= kept;
+            self.item = self.item.map(|_| 0);
+        }
+        if self.buffer.len() > MAX_ITEM {
+            return Err(no_list(&format!("a part of it has over {MAX_ITEM} bytes"), &self.buffer));
+        }
+        Ok(())
+    }
+
+    /// To the end of the string, or of what has come of it.
+    fn go_through_string(&mut self) {
+        if std::mem::take(&mut self.escaped) {
+            self.at += 1;
+            return;
+        }
+        let Some(found) = memchr::memchr2(b'"', b'\\', &self.buffer[self.at..]) else {
+            self.at = self.buffer.len();
+            return;
+        };
+        self.at += found;
+        if self.buffer[self.at] == b'"' {
+            self.in_string = false;
+            if self.depth == 1 {
+                self.key.1 = self.at;
+            }
+        } else {
+            self.escaped = true;
+        }
+        self.at += 1;
+    }
+
+    fn begin_item(&mut self) {
+        if self.place == Place::Inside && self.depth == 2 && self.item.is_none() {
+            self.item = Some(self.at);
+        }
+    }
+
+    fn end_item(&mut self, each: &mut impl FnMut(&[u8])) {
+        if self.place == Place::Inside
+            && let Some(start) = self.item.take()
+        {
+            each(self.buffer[start..self.at].trim_ascii_end());
+        }
+    }
+}
+
+impl Items {
+    /// What stood beside the items, when the answer has ended.
+    ///
+    /// # Errors
+    /// `Unavailable` for an answer that was cut off, `Other` for what is no list.
+    pub(super) fn end(mut self) -> Result<ListMeta, ApiError> {
+        if self.place == Place::Inside || self.depth > 0 {
+            return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list before its end"));
+        }
+        let mut envelope = self.head;
+        envelope.append(&mut self.buffer);
+        #[derive(Deserialize)]
+        struct Envelope {
+            metadata: ListMeta,
+        }
+        let envelope: Envelope =
+            serde_json::from_slice(&envelope).map_err(|error| no_list(&error.to_string(), &envelope))?;
+        Ok(envelope.metadata)
+    }
+}
+
+fn no_list(why: &str, text: &[u8]) -> ApiError {
+    let shown: String = String::from_utf8_lossy(text).trim_start().chars().take(64).collect();
+    ApiError::new(ErrorKind::Other, format!("the answer to a list is none: {why}: {shown:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The items and the metadata, when it comes in chunks of this size.
+    fn read(text: &[u8], chunk: usize) -> Result<(Vec<String>, ListMeta), ApiError> {
+        let (mut items, mut found) = (Items::default(), Vec::new());
+        for bytes in text.chunks(chunk) {
+            items.feed(bytes, |item| found.push(String::from_utf8_lossy(item).into_owned()))?;
+        }
+        Ok((found, items.end()?))
+    }
+
+    fn meta(resource_version: &str, next: &str) -> ListMeta {
+        ListMeta { resource_version: resource_version.to_owned(), r#continue: next.to_owned() }
+    }
+
+    #[test]
+    fn items_are_whole_wherever_the_chunks_end_and_whatever_they_hold() {
+        let items = [
+            r#"{"a":"]}\",[{\\","items":[{"b":1}]}"#,
+            "{}",
+            r#"{"items":[[],[{}]],"ü":"\u0022]"}"#,
+            "1",
+            r#""x,]\"""#,
+            "null",
+            "[ ]",
+        ];
+        let inside = items.join(" , ");
+        for text in [
+            format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"5","continue":"c"}},"items":[{inside}]}}"#),
+            format!(
+                "{{\"items\" :\n[ {inside}\n],\"x\":[\"items\",[1]],\"metadata\":{{\"resourceVersion\":\"5\",\"continue\":\"c\"}}}}\n"
+            ),
+            format!(
+                r#"{{"x":"items","y":[],"z":{{"items":[7]}},"items":[{inside}],"metadata":{{"resourceVersion":"5","continue":"c"}}}}"#
+            ),
+        ] {
+            for chunk in (1..40).chain([text.len()]) {
+                let (found, envelope) = read(text.as_bytes(), chunk).expect(&text);
+                assert_eq!(
+                    (found.as_slice(), &envelope),
+                    (items.map(str::to_owned).as_slice(), &meta("5", "c")),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_items_are_an_empty_list() {
+        for items in ["", r#","items":null"#, r#","items":[]"#, r#","items":[ ]"#] {
+            let text = format!(r#"{{"metadata":{{"resourceVersion":"5"}}{items}}}"#);
+            assert_eq!(read(text.as_bytes(), 3).expect(items), (Vec::new(), meta("5", "")), "{items}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_or_not_whole_is_refused_with_its_beginning() {
+        for (text, why) in [
+            ("<html>gateway</html>", "<html>gateway"),
+            ("", "EOF"),
+            (r#"{"items":[]}"#, "missing field `metadata`"),
+            (r#"{"metadata":{},"items":[]}"#, "missing field `resourceVersion`"),
+            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]]}"#, "list"),
+            ("]", "a bracket too many"),
+            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}"#, "before its end"),
+            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]"#, "before its end"),
+        ] {
+            let error = read(text.as_bytes(), 4).expect_err(text);
+            assert!(error.status.message.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_endless_item_is_refused() {
+        let mut items = Items::default();
+        items.feed(br#"{"items":["#, |_| {}).expect("a beginning");
+        let chunk = vec![b'"'; 1].into_iter().chain(vec![b'x'; MAX_ITEM]).collect::<Vec<u8>>();
+        let error = items.feed(&chunk, |_| {}).expect_err("too long");
+        assert!(error.status.message.contains("bytes"), "{error}");
+    }
+}
