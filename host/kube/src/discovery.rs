@@ -4,6 +4,8 @@
 //! when a CustomResourceDefinition changes, and every few seconds otherwise, because aggregated API servers come
 //! without one.
 
+mod names;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},

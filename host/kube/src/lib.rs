@@ -4,7 +4,8 @@
 //! informer between all who ask for the same objects; [`view`] tells a plugin what RBAC, which [`access`] asks, lets it see;
 //! [`object_api`] answers a plugin's reads from there (cached_reads.rs) and sends its writes; [`overlay`] lets reads see the
 //! host's own writes before the watch brings them; [`needs`] notes what rights all that takes. [`discovery`] resolves kinds,
-//! [`recorder`] writes Events, [`wire`] is one HTTP exchange.
+//! [`recorder`] writes Events, [`wire`] is one HTTP exchange. [`table`] has objects rendered as kubectl shows them, and
+//! [`probe`] asks whether a collection can be read and how far it is.
 
 pub mod access;
 pub mod cache;
@@ -16,10 +17,12 @@ pub mod informer;
 pub mod needs;
 pub mod object_api;
 pub mod overlay;
+pub mod probe;
 mod raw;
 pub mod recorder;
 pub mod registry;
 mod requests;
 pub mod store;
+pub mod table;
 pub mod view;
 pub mod wire;

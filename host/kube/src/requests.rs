@@ -13,7 +13,7 @@ use operetta_core::{
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
-use crate::{discovery::ApiResource, wire::query};
+use crate::{discovery::ApiResource, informer::Scope, wire::query};
 
 const JSON: &str = "application/json";
 
@@ -34,6 +34,19 @@ pub fn list(resource: &ApiResource, options: &ListOptions) -> Result<Request<Vec
     let pairs: Vec<_> = pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let path = resource.collection_path(options.namespace.as_deref());
     build(Request::get(path + &query(&pairs)), Vec::new())
+}
+
+/// GET of the collection of a scope in a form that `accept` names; pairs without a value are left out.
+pub fn collection(
+    resource: &ApiResource,
+    scope: &Scope,
+    pairs: &[(&str, &str)],
+    accept: &'static str,
+) -> Result<Request<Vec<u8>>, ApiError> {
+    let selectors = [("labelSelector", scope.labels.as_str()), ("fieldSelector", &scope.fields)];
+    let pairs: Vec<_> = selectors.iter().chain(pairs).copied().filter(|(_, value)| !value.is_empty()).collect();
+    let path = resource.collection_path(scope.namespace.as_deref());
+    build(Request::get(path + &query(&pairs)).header(http::header::ACCEPT, accept), Vec::new())
 }
 
 /// POST to a collection.

@@ -1,0 +1,249 @@
+//! Kinds as people name them to kubectl: kind, plural, singular, short name, each also with its group, or its version and
+//! group (`deployments.v1.apps`), in any case.
+//!
+//! Follows kubectl's order (cli-runtime's `mappingFor`, client-go's shortcut expander): names before short names, groups
+//! in the order of the API server, the core group first; a group may be cut short (`autoscal`). Needs the aggregated
+//! discovery of Kubernetes 1.30 or newer, which takes two requests.
+
+use std::sync::Arc;
+
+use http::{Request, header::ACCEPT};
+use operetta_core::{
+    kind::GroupVersionKind,
+    status::{ApiError, ErrorKind},
+};
+use serde::Deserialize;
+
+use super::{ApiResource, Discovery};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+impl Discovery {
+    /// The resource that a name means; None when the API server has none of it. Asks anew each time.
+    ///
+    /// # Errors
+    /// What the API server said, or `Other` when it has no aggregated discovery.
+    pub async fn resolve_name(&self, name: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
+        let mut groups = Vec::new();
+        for path in ["/api", "/apis"] {
+            let request = Request::get(path).header(ACCEPT, AGGREGATED).body(Vec::new());
+            let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+            groups.extend(read(&self.wire.send(request).await?)?);
+        }
+        Ok(Name::readings(name).iter().find_map(|name| name.find(&groups)).map(Arc::new))
+    }
+}
+
+fn read(text: &str) -> Result<Vec<Group>, ApiError> {
+    let list: Groups = serde_json::from_str(text)
+        .map_err(|error| ApiError::new(ErrorKind::Other, format!("the API server's discovery: {error}")))?;
+    if list.kind != "APIGroupDiscoveryList" {
+        let message = "the API server has no aggregated discovery; Kubernetes 1.30 and newer have";
+        return Err(ApiError::new(ErrorKind::Other, message));
+    }
+    Ok(list.items)
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    items: Vec<Group>,
+}
+
+/// In the order in which the API server prefers them.
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    metadata: Metadata,
+    /// The preferred one first.
+    #[serde(default)]
+    versions: Vec<Version>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    /// Empty for the core group.
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+    #[serde(default)]
+    resources: Vec<Served>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Served {
+    resource: String,
+    response_kind: Option<ResponseKind>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    singular_resource: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
+    subresources: Vec<Subresource>,
+}
+
+#[derive(Deserialize)]
+struct ResponseKind {
+    #[serde(default)]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Subresource {
+    subresource: String,
+}
+
+/// One way to read what somebody typed; in lower case.
+#[derive(Debug, PartialEq, Eq)]
+struct Name {
+    resource: String,
+    /// With a version, the group is whole.
+    version: Option<String>,
+    /// None: any.
+    group: Option<String>,
+}
+
+/// Whether a name is one of a resource's.
+type Match = fn(&Name, &Served) -> bool;
+
+impl Name {
+    /// `deployments.v1.apps` may also be a resource of the group `v1.apps`.
+    fn readings(text: &str) -> Vec<Self> {
+        let text = text.to_lowercase();
+        let parts: Vec<&str> = text.splitn(3, '.').collect();
+        let mut readings = Vec::new();
+        if let [resource, version, group] = parts[..] {
+            let [resource, version, group] = [resource, version, group].map(str::to_owned);
+            readings.push(Self { resource, version: Some(version), group: Some(group) });
+        }
+        let (resource, group) = text.split_once('.').map_or((text.as_str(), None), |(name, group)| (name, Some(group)));
+        readings.push(Self { resource: resource.to_owned(), version: None, group: group.map(str::to_owned) });
+        readings
+    }
+
+    fn find(&self, groups: &[Group]) -> Option<ApiResource> {
+        let wanted = |group: &Group, whole: bool| match &self.group {
+            None => true,
+            Some(of) if whole || self.version.is_some() => group.metadata.name == *of,
+            Some(of) => group.metadata.name.starts_with(of.as_str()),
+        };
+        let find = |whole: bool, is_it: Match| {
+            let groups = groups.iter().filter(|group| wanted(group, whole));
+            let versions = groups.flat_map(|group| group.versions.iter().map(move |version| (group, version)));
+            let mut versions =
+                versions.filter(|(_, version)| self.version.as_ref().is_none_or(|of| version.version == *of));
+            versions.find_map(|(group, version)| {
+                let served = version.resources.iter().find(|served| is_it(self, served))?;
+                served.in_version(&group.metadata.name, &version.version)
+            })
+        };
+        let (by_name, by_short_name): (Match, Match) = (Self::is_name_of, Self::is_short_name_of);
+        find(true, by_name)
+            .or_else(|| find(true, by_short_name))
+            .or_else(|| find(false, by_name))
+            .or_else(|| find(false, by_short_name))
+    }
+
+    fn is_name_of(&self, served: &Served) -> bool {
+        let kind = served.response_kind.as_ref().map(|kind| kind.kind.to_lowercase());
+        [&served.resource, &served.singular_resource].contains(&&self.resource)
+            || kind.is_some_and(|kind| kind == self.resource)
+    }
+
+    fn is_short_name_of(&self, served: &Served) -> bool {
+        served.short_names.contains(&self.resource)
+    }
+}
+
+impl Served {
+    fn in_version(&self, group: &str, version: &str) -> Option<ApiResource> {
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        // Without one it has subresources only.
+        let kind = &self.response_kind.as_ref()?.kind;
+        Some(ApiResource {
+            kind: GroupVersionKind::new(api_version, kind),
+            plural: self.resource.clone(),
+            namespaced: self.scope == "Namespaced",
+            subresources: self.subresources.iter().map(|one| one.subresource.clone()).collect(),
+            watchable: ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|one| one == verb)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups() -> Vec<Group> {
+        let served = |plural: &str, kind: &str, short: &str| {
+            format!(
+                r#"{{"resource":"{plural}","responseKind":{{"group":"","version":"","kind":"{kind}"}},"scope":"Namespaced",
+                "singularResource":"{}","verbs":["get","list","watch"],"shortNames":["{short}"]}}"#,
+                kind.to_lowercase()
+            )
+        };
+        let group = |name: &str, versions: &[(&str, String)]| {
+            let versions = versions.iter().map(|(version, resources)| {
+                format!(r#"{{"version":"{version}","resources":[{resources}],"freshness":"Current"}}"#)
+            });
+            let versions = versions.collect::<Vec<_>>().join(",");
+            format!(r#"{{"metadata":{{"name":"{name}","creationTimestamp":null}},"versions":[{versions}]}}"#)
+        };
+        let deployments = served("deployments", "Deployment", "deploy");
+        let list = [
+            group("", &[("v1", [served("pods", "Pod", "po"), served("events", "Event", "ev")].join(","))]),
+            group("apps", &[("v1", deployments.clone()), ("v1beta1", deployments.clone())]),
+            group("events.k8s.io", &[("v1", served("events", "Event", "ev"))]),
+            group("apps.example.com", &[("v2", [deployments, served("po", "Po", "deployments")].join(","))]),
+        ];
+        read(&format!(r#"{{"kind":"APIGroupDiscoveryList","items":[{}]}}"#, list.join(","))).expect("groups")
+    }
+
+    #[test]
+    fn a_kind_is_found_by_each_of_its_names_in_any_case() {
+        let groups = groups();
+        let found = |name: &str| {
+            let found = Name::readings(name).iter().find_map(|name| name.find(&groups));
+            found.map(|found| format!("{} {}", found.plural, found.kind.api_version))
+        };
+        for (name, wanted) in [
+            ("pods", "pods v1"),
+            ("Pod", "pods v1"),
+            ("POD", "pods v1"),
+            ("pods.v1.", "pods v1"),
+            ("events", "events v1"),
+            ("ev.events.k8s.io", "events events.k8s.io/v1"),
+            ("deploy", "deployments apps/v1"),
+            ("Deployment.apps", "deployments apps/v1"),
+            ("deployments.v1beta1.apps", "deployments apps/v1beta1"),
+            ("deployments.apps.example.com", "deployments apps.example.com/v2"),
+            ("deployments.v2.apps.example.com", "deployments apps.example.com/v2"),
+            ("deployments.apps.ex", "deployments apps.example.com/v2"),
+            ("deployments.ap", "deployments apps/v1"),
+            // A name goes before another kind's short name.
+            ("po", "po apps.example.com/v2"),
+        ] {
+            assert_eq!(found(name).as_deref(), Some(wanted), "{name}");
+        }
+        for name in ["", "pod.apps", "deployments.v3.apps", "nothing", ".", "pods.v1.apps", "pods/x"] {
+            assert_eq!(found(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_api_server_without_aggregated_discovery_is_named_as_such() {
+        let error = read(r#"{"kind":"APIVersions","versions":["v1"]}"#).map(|_| ()).expect_err("refused");
+        assert!(error.status.message.contains("1.30"), "{error}");
+    }
+}
