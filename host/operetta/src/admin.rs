@@ -1,5 +1,5 @@
-//! The host's own HTTP: /healthz, /readyz, /metrics, the plugins' logs under /logs/NAMESPACE/PLUGIN, and what rights they
-//! need under /rbac/NAMESPACE/PLUGIN.
+//! The host's own HTTP: /healthz, /readyz, /metrics, the informers under /informers, the plugins' logs under
+//! /logs/NAMESPACE/PLUGIN, and what rights they need under /rbac/NAMESPACE/PLUGIN.
 
 use std::{
     convert::Infallible,
@@ -26,6 +26,7 @@ use tokio::{
 
 use crate::{
     host::Host,
+    informers::{self, Informers},
     log_store::LogLine,
     metrics::{counter, gauge},
     plugin::running::Metered,
@@ -47,6 +48,7 @@ pub async fn serve(host: Arc<Host>, listener: TcpListener) -> Result<()> {
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .route("/informers", get(informers))
         .route("/logs/{namespace}/{plugin}", get(logs))
         .route("/rbac/{namespace}/{plugin}", get(rbac))
         .with_state(host);
@@ -59,6 +61,10 @@ async fn ready(State(host): State<Arc<Host>>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "waiting for the first list of Plugins and ConfigMaps").into_response()
     }
+}
+
+async fn informers(State(host): State<Arc<Host>>) -> Json<Informers> {
+    Json(informers::of(&host).await)
 }
 
 async fn metrics(State(host): State<Arc<Host>>) -> Response {
@@ -78,27 +84,11 @@ async fn metrics(State(host): State<Arc<Host>>) -> Response {
         }
     }
     let informers = host.registry.running();
-    let of_informers = |value: &dyn Fn(&operetta_kube::informer::Informer) -> u64| {
-        let labels = |informer: &operetta_kube::informer::Informer| {
-            let scope = &informer.scope;
-            format!(
-                "kind=\"{}\",namespace={:?},labels={:?},fields={:?}",
-                informer.resource.kind,
-                scope.namespace.as_deref().unwrap_or_default(),
-                scope.labels,
-                scope.fields
-            )
-        };
-        informers.iter().map(|informer| (labels(informer), value(informer))).collect::<Vec<_>>()
-    };
-    let objects = of_informers(&|informer| informer.cache.store.len() as u64);
-    let bytes = of_informers(&|informer| informer.cache.store.bytes() as u64);
     let dropped = host.recorder.dropped.load(Ordering::Relaxed);
     let text = host.metrics.text(|text| {
         gauge(text, "workqueue_depth", "Keys waiting", &depths)?;
         used.write(text)?;
-        gauge(text, "operetta_informer_objects", "Objects cached", &objects)?;
-        gauge(text, "operetta_informer_bytes", "Bytes of cached objects", &bytes)?;
+        host.informer_metrics.write(text, &informers)?;
         gauge(text, "operetta_events_dropped", "Own Events that found the queue full", &[(String::new(), dropped)])
     });
     match text {

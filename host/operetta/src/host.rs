@@ -41,6 +41,8 @@ use crate::{
     cache_share,
     config::HostConfig,
     fights::FightReporter,
+    informer_metrics::InformerMetrics,
+    informers::ServerRevisions,
     log_store::LogStore,
     metrics::Metrics,
     plugin::{
@@ -86,6 +88,10 @@ pub struct Host {
     /// Set once by [`Host::start`].
     started: OnceLock<Started>,
     admin_address: OnceLock<String>,
+    /// What informers have done, also those that have ended.
+    pub informer_metrics: InformerMetrics,
+    /// How far the API server is, for those who look at the informers.
+    pub server_revisions: ServerRevisions,
 }
 
 /// The host's own controllers and what they watch.
@@ -155,6 +161,8 @@ impl Host {
             slots: Mutex::default(),
             started: OnceLock::new(),
             admin_address: OnceLock::new(),
+            informer_metrics: InformerMetrics::default(),
+            server_revisions: ServerRevisions::default(),
         }))
     }
 

@@ -10,6 +10,8 @@ mod commands;
 mod config;
 mod fights;
 mod host;
+mod informer_metrics;
+mod informers;
 mod log_store;
 mod logging;
 mod metrics;

@@ -290,6 +290,11 @@ impl Running {
         self.api.as_ref().map(|api| api.informers()).unwrap_or_default()
     }
 
+    /// The informers that its controllers are told by, each as often as they subscribe to it.
+    pub fn subscribed(&self) -> impl Iterator<Item = &Arc<Informer>> {
+        self.controllers.values().flat_map(|running| &running.views).map(View::informer)
+    }
+
     /// Lets the API server answer reads of what its controllers do not watch, until it is set up anew.
     pub fn read_live(&self) {
         if let Some(api) = &self.api {
