@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use operetta_core::selector::{LabelSelector, SelectorError};
 
 /// Light operators on one stage: runs WebAssembly plugins as Kubernetes controllers.
 #[derive(Debug, Parser)]
@@ -30,6 +31,10 @@ pub enum Command {
     Logs(LogsArgs),
     /// Print the least Role for what a plugin was seen to do, and how it differs from what its ServiceAccount has
     Rbac(ObservedArgs),
+    /// Print the objects of a kind, and each change of them as it comes: kubectl get --watch that outlives its connection
+    Watch(WatchArgs),
+    /// Print what a host watches: objects, memory, how each watch does, and which plugins use it
+    Informers(InformersArgs),
     /// Print the shell's completion script
     Completion(CompletionArgs),
     /// Compile the component on stdin to stdout: the host starts this for large plugins
@@ -231,6 +236,57 @@ pub struct ObservedArgs {
     pub name: Option<String>,
 }
 
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The kind: singular, plural, short name or kind, also with its group, or version and group: deploy, Pod,
+    /// deployments.apps, ingresses.v1.networking.k8s.io
+    #[arg(value_name = "KIND")]
+    pub kind: String,
+    /// Only the object of this name
+    #[arg(value_name = "NAME", conflicts_with_all = ["all_namespaces", "selector", "field_selector"])]
+    pub name: Option<String>,
+    /// The namespace
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Only objects whose labels match, e.g. app=web,tier!=db
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = label_selector)]
+    pub selector: Option<String>,
+    /// Only objects whose fields match, e.g. status.phase=Running
+    #[arg(long, value_name = "SELECTOR")]
+    pub field_selector: Option<String>,
+    /// How to print them
+    #[arg(short, long, value_enum)]
+    pub output: Option<WatchOutput>,
+    /// Print whether an object was added, modified or deleted
+    #[arg(long)]
+    pub output_watch_events: bool,
+    /// Leave out what is there at the beginning
+    #[arg(long)]
+    pub watch_only: bool,
+}
+
+/// A selector as it was typed, if it parses.
+fn label_selector(text: &str) -> Result<String, SelectorError> {
+    LabelSelector::parse(text).map(|_| text.to_owned())
+}
+
+#[derive(Args, Debug)]
+pub struct InformersArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Where the host answers; if left out, what the Plugins of the cluster name as their status.host
+    #[arg(long, value_name = "IP:PORT")]
+    pub host: Option<String>,
+    /// How to print it
+    #[arg(short, long, value_enum)]
+    pub output: Option<InformersOutput>,
+}
+
 /// What a host gives the process that compiles for it.
 #[derive(Args, Debug)]
 pub struct CompileWorkerArgs {
@@ -243,6 +299,24 @@ pub struct CompileWorkerArgs {
     /// The hash of what the code has to agree with
     #[arg(long)]
     pub compatibility: String,
+}
+
+/// Formats of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WatchOutput {
+    Json,
+    Yaml,
+    Name,
+    /// A table with more columns
+    Wide,
+}
+
+/// Formats of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InformersOutput {
+    Json,
+    /// A table with more columns
+    Wide,
 }
 
 /// Formats for machines.

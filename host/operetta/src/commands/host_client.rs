@@ -1,8 +1,8 @@
 //! What commands ask of the host that runs a plugin: the Plugin's status names its address.
 
 use anyhow::{Context, Result, bail};
-use http::Response;
-use http_body_util::Empty;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use operetta_core::{
@@ -24,6 +24,9 @@ use crate::{
     args::PluginArgs,
     plugin::crd::{self, Plugin},
 };
+
+/// What is beyond this is no answer of a host.
+const MAX_ANSWER: usize = 64 << 20;
 
 /// A client, and the namespace that is meant.
 pub async fn connect(of: &PluginArgs) -> Result<(kube::Client, String)> {
@@ -68,4 +71,13 @@ pub async fn get(address: &str, path: &str) -> Result<Response<Incoming>> {
     tokio::spawn(connection);
     let request = http::Request::get(path).header(http::header::HOST, address).body(Empty::<Bytes>::new())?;
     sender.send_request(request).await.with_context(unreachable)
+}
+
+/// GET at a host's address, the whole answer.
+pub async fn get_whole(address: &str, path: &str) -> Result<(StatusCode, Bytes)> {
+    let response = get(address, path).await?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map_err(|error| anyhow::anyhow!("the host at {address} went away: {error}"))?;
+    Ok((status, body.to_bytes()))
 }

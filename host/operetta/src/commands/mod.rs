@@ -7,12 +7,15 @@ pub mod compile_worker;
 pub mod completion;
 pub mod generate;
 mod host_client;
+pub mod informers;
 pub mod logs;
 pub mod names;
 pub mod new;
 pub mod rbac;
 mod roles;
 pub mod run;
+mod tab_writer;
+pub mod watch;
 
 use std::io::{ErrorKind, Write};
 

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use http::StatusCode;
-use http_body_util::BodyExt;
 use operetta_core::{grants::ServiceAccount, observed::Need};
 
 use self::{
@@ -20,13 +19,10 @@ use self::{
     held::Held,
 };
 use super::{
-    host_client::{address, connect, get, plugin},
+    host_client::{address, connect, get_whole, plugin},
     print,
 };
 use crate::{args::ObservedArgs, plugin::crd::Plugin, rights::Rights};
-
-/// What is beyond this is no answer of a host.
-const MAX_ANSWER: usize = 64 << 20;
 
 /// Prints the roles, or the difference alone.
 ///
@@ -81,10 +77,7 @@ async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Rig
         bail!("Plugin {name:?} is suspended, and what it did before is forgotten: set spec.suspend to false");
     }
     let address = args.of.host.clone().map_or_else(|| address(found), Ok)?;
-    let response = get(&address, &format!("/rbac/{namespace}/{name}")).await?;
-    let status = response.status();
-    let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| anyhow::anyhow!("the host at {address} went away: {error}"))?.to_bytes();
+    let (status, body) = get_whole(&address, &format!("/rbac/{namespace}/{name}")).await?;
     if status == StatusCode::CONFLICT {
         let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("its status says why");
         bail!("Plugin {name:?} does not run, and what it did before is forgotten: {why}");

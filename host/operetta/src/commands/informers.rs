@@ -1,0 +1,154 @@
+//! `operetta informers`: what a host watches, and how that does.
+//!
+//! The Plugins' status names the host's address. A host in a Pod is reached through `kubectl port-forward` and `--host`.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use operetta_core::{
+    kind::GroupVersionKind,
+    operation::{Item, ListOptions, Operation, OperationAction, Read, Reply, Selection},
+    ports::ObjectApi,
+};
+use operetta_kube::{
+    connect::connect,
+    discovery::Discovery,
+    object_api::PluginApi,
+    registry::InformerRegistry,
+    wire::{Identity, Wire},
+};
+
+use super::{host_client::get_whole, print, tab_writer::TabWriter, watch::human_age};
+use crate::{
+    args::{InformersArgs, InformersOutput},
+    informers::{InformerView, Informers},
+    plugin::crd,
+};
+
+/// Prints them.
+pub async fn informers(args: InformersArgs) -> Result<()> {
+    let address = match &args.host {
+        Some(address) => address.clone(),
+        None => find(&args).await?,
+    };
+    let (status, body) = get_whole(&address, "/informers").await?;
+    if !status.is_success() {
+        bail!("the host at {address} says: {}", String::from_utf8_lossy(&body));
+    }
+    let view: Informers = serde_json::from_slice(&body)
+        .with_context(|| format!("the host at {address} is of another version, or something else answers there"))?;
+    if args.output == Some(InformersOutput::Json) {
+        return print(&(serde_json::to_string_pretty(&view)? + "\n"));
+    }
+    print(&table(&view, args.output.is_some()))?;
+    if !view.being_set_up.is_empty() {
+        eprintln!("warning: being set up, so not among the users: {}", view.being_set_up.join(", "));
+    }
+    Ok(())
+}
+
+/// The one host that the cluster's Plugins name.
+async fn find(args: &InformersArgs) -> Result<String> {
+    let client = connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+    let wire = Wire::new(client, &Identity::Host)?;
+    let registry = InformerRegistry::new(wire.clone());
+    let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
+    let options = ListOptions {
+        namespace: None,
+        labels: None,
+        fields: None,
+        selection: Selection::All,
+        limit: None,
+        continue_token: None,
+        read: Read::Live,
+        projection: vec![".status.host".to_owned()],
+    };
+    let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
+    let reply = api.call(Operation { kind, action: OperationAction::List(options) }).await;
+    let Reply::Page(page) = reply.context("cannot ask the Plugins for their host (--host names it)")? else {
+        bail!("the answer to a list is no list")
+    };
+    let host = |item: &Item| {
+        let plugin: serde_json::Value = serde_json::from_str(item.json()).ok()?;
+        let host = plugin["status"]["host"].as_str().unwrap_or_default();
+        Some(host.to_owned()).filter(|host| !host.is_empty())
+    };
+    let hosts: BTreeSet<String> = page.items.iter().filter_map(host).collect();
+    match hosts.iter().collect::<Vec<_>>()[..] {
+        [] => bail!("no Plugin names a host: is `operetta run` running? --host names it"),
+        [host] => Ok(host.clone()),
+        ref hosts => bail!("the Plugins name {} hosts, choose one with --host: {hosts:?}", hosts.len()),
+    }
+}
+
+fn table(view: &Informers, wide: bool) -> String {
+    let mut header =
+        vec!["KIND", "NAMESPACE", "STATE", "OBJECTS", "BYTES", "WATCHES", "RELISTS", "EVENTS", "HEARD", "CURRENT"];
+    if wide {
+        header.extend(["REVISION", "SERVER", "METADATA", "LABELS", "FIELDS", "ERROR"]);
+    }
+    header.push("USERS");
+    let header = header.into_iter().map(str::to_owned).collect();
+    let lines: Vec<_> = std::iter::once(header).chain(view.informers.iter().map(|one| cells(one, wide))).collect();
+    TabWriter::default().lines(&lines)
+}
+
+fn cells(view: &InformerView, wide: bool) -> Vec<String> {
+    let none = || "<none>".to_owned();
+    let text = |text: &str| if text.is_empty() { none() } else { text.to_owned() };
+    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let state = match (&view.error, view.synced) {
+        (Some(_), _) => "Failing",
+        (None, true) => "Synced",
+        (None, false) => "Listing",
+    };
+    let heard = view.heard_seconds.map(|seconds| human_age(i64::try_from(seconds).unwrap_or(i64::MAX)));
+    let mut cells = vec![
+        view.kind.clone(),
+        view.namespace.clone().unwrap_or_else(|| "<all>".to_owned()),
+        state.to_owned(),
+        view.objects.to_string(),
+        view.bytes.to_string(),
+        view.watches.to_string(),
+        view.relists.to_string(),
+        view.events.to_string(),
+        heard.unwrap_or_else(none),
+        view.current.map_or_else(|| "<unknown>".to_owned(), yes),
+    ];
+    if wide {
+        let error = view.error.as_deref().or(view.server_error.as_deref()).unwrap_or_default();
+        cells.extend([
+            view.revision.to_string(),
+            view.server_revision.map_or_else(|| "<unknown>".to_owned(), |revision| revision.to_string()),
+            yes(view.metadata_only),
+            text(&view.label_selector),
+            text(&view.field_selector),
+            text(error),
+        ]);
+    }
+    cells.push(view.users.join(","));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_is_not_known_and_wide_says_why() {
+        let one = InformerView {
+            kind: "Pod.v1".to_owned(),
+            objects: 3,
+            heard_seconds: Some(130),
+            error: Some("no answer".to_owned()),
+            users: vec!["host".to_owned(), "team/a".to_owned()],
+            ..InformerView::default()
+        };
+        let view = Informers { informers: vec![one], being_set_up: vec![] };
+        let words =
+            |wide| table(&view, wide).lines().nth(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(words(false).as_deref(), Some("Pod.v1 <all> Failing 3 0 0 0 0 2m10s <unknown> host,team/a"));
+        let wide = "Pod.v1 <all> Failing 3 0 0 0 0 2m10s <unknown> 0 <unknown> no <none> <none> no answer host,team/a";
+        assert_eq!(words(true).as_deref(), Some(wide));
+    }
+}

@@ -1,0 +1,129 @@
+//! How objects are printed, as kubectl's printers do it: a table, JSON, YAML, or names.
+
+use std::io::{self, Write};
+
+use operetta_core::object::Object;
+use operetta_kube::{discovery::ApiResource, table::Column};
+use serde::Serialize;
+use serde_json::{Value, json, ser::PrettyFormatter};
+
+use super::{Change, rows::Line};
+use crate::{args::WatchOutput, commands::tab_writer::TabWriter};
+
+/// Puts lines under their columns.
+pub struct TablePrinter {
+    /// With the columns of `-o wide`.
+    pub wide: bool,
+    /// With the namespace in front.
+    pub namespaces: bool,
+    /// With the change in front.
+    pub events: bool,
+    writer: TabWriter,
+    /// What stands above the lines printed last; None before the first line.
+    columns: Option<Vec<Column>>,
+}
+
+impl TablePrinter {
+    /// Nothing is printed yet.
+    pub fn new(wide: bool, namespaces: bool, events: bool) -> Self {
+        Self { wide, namespaces, events, writer: TabWriter::default(), columns: None }
+    }
+
+    /// Prints lines, with a header when the columns are others than before.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn print(&mut self, columns: &[Column], lines: &[Line]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        if self.columns.as_deref() != Some(columns) {
+            let names = columns.iter().map(|column| column.name.to_uppercase()).collect();
+            text.push(self.cells("EVENT", "NAMESPACE", names, columns));
+            self.columns = Some(columns.to_vec());
+        }
+        for line in lines {
+            let namespace = line.key.namespace.as_deref().unwrap_or_default();
+            text.push(self.cells(line.change.padded(), namespace, line.cells.clone(), columns));
+        }
+        write(&self.writer.lines(&text))
+    }
+
+    fn cells(&self, event: &str, namespace: &str, cells: Vec<String>, columns: &[Column]) -> Vec<String> {
+        let event = Some(event.to_owned()).filter(|_| self.events);
+        let namespace = Some(namespace.to_owned()).filter(|_| self.namespaces);
+        let shown = cells.into_iter().zip(columns).filter(|(_, column)| self.wide || column.priority == 0);
+        event.into_iter().chain(namespace).chain(shown.map(|(cell, _)| cell)).collect()
+    }
+}
+
+/// Prints objects one by one.
+pub struct ObjectPrinter {
+    output: WatchOutput,
+    /// With the change around each.
+    events: bool,
+    printed: bool,
+}
+
+impl ObjectPrinter {
+    /// Nothing is printed yet.
+    pub fn new(output: WatchOutput, events: bool) -> Self {
+        Self { output, events, printed: false }
+    }
+
+    /// Prints an object.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn print(&mut self, change: Change, object: &Object, resource: &ApiResource) -> io::Result<()> {
+        let value: Value = serde_json::from_str(object.json())?;
+        let text = match (self.output, self.events) {
+            (WatchOutput::Name, _) => format!("{}\n", name(object, resource)),
+            (WatchOutput::Yaml, events) => {
+                let value = if events { json!({"type": change.name(), "object": value}) } else { value };
+                let separator = if self.printed { "---\n" } else { "" };
+                let yaml = serde_yaml_ng::to_string(&value).map_err(io::Error::other)?;
+                format!("{separator}{yaml}")
+            }
+            (_, true) => format!("{{\"type\":\"{}\",\"object\":{value}}}\n", change.name()),
+            (_, false) => {
+                let mut text = Vec::new();
+                let formatter = PrettyFormatter::with_indent(b"    ");
+                value.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter))?;
+                String::from_utf8(text).map_err(io::Error::other)? + "\n"
+            }
+        };
+        self.printed = true;
+        write(&text)
+    }
+}
+
+/// `pod/a`, `deployment.apps/a`.
+fn name(object: &Object, resource: &ApiResource) -> String {
+    let (kind, group) = (resource.kind.kind.to_lowercase(), resource.kind.group());
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{kind}{dot}{group}/{}", object.header.key.name)
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+impl Change {
+    /// metav1.WatchEvent's type.
+    fn name(self) -> &'static str {
+        self.padded().trim_end()
+    }
+
+    /// As kubectl has it in a table.
+    fn padded(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED   ",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED ",
+        }
+    }
+}

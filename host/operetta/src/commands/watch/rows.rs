@@ -1,0 +1,271 @@
+//! Which row an event is printed as, and which event needs none. No sockets.
+//!
+//! The API server renders objects as they are when it is asked, not as they were at an event. So an event that a row
+//! already shows is not printed again; an object that is gone before it could be rendered is printed as it was shown last,
+//! and if it never was, with its name and age alone; and so is one that was deleted.
+
+use std::collections::{HashMap, HashSet};
+
+use k8s_openapi::jiff::Timestamp;
+use operetta_core::{
+    event::Event,
+    object::{Object, ObjectKey},
+};
+use operetta_kube::table::{Column, Row};
+
+use super::{Change, age};
+
+/// A line of the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What has become of it.
+    pub change: Change,
+    /// Of whom it tells.
+    pub key: ObjectKey,
+    /// In the order of the columns.
+    pub cells: Vec<String>,
+}
+
+/// What has been printed.
+#[derive(Default)]
+pub struct Rows {
+    columns: Vec<Column>,
+    /// Each object that was printed and is not deleted.
+    shown: HashMap<ObjectKey, Shown>,
+}
+
+struct Shown {
+    row: Row,
+    /// When the API server rendered it.
+    at: Timestamp,
+}
+
+impl Rows {
+    /// The columns of the rows to come.
+    pub fn set_columns(&mut self, columns: &[Column]) {
+        if !columns.is_empty() {
+            self.columns = columns.to_vec();
+        }
+    }
+
+    /// How many objects are shown.
+    pub fn len(&self) -> usize {
+        self.shown.len()
+    }
+
+    /// The objects that have to be rendered for these events, each once.
+    pub fn wanted(&self, events: &[Event]) -> Vec<ObjectKey> {
+        let mut wanted = Vec::new();
+        let mut seen = HashSet::new();
+        for event in events {
+            let object = event.object();
+            let deleted = matches!(event, Event::Deleted { .. });
+            if !deleted && !self.shows(object) && seen.insert(&object.header.key) {
+                wanted.push(object.header.key.clone());
+            }
+        }
+        wanted
+    }
+
+    /// An object that was there at the beginning.
+    pub fn begin(&mut self, row: Row, now: Timestamp) -> Line {
+        let line = Line { change: Change::Added, key: row.key.clone(), cells: row.cells.clone() };
+        self.shown.insert(row.key.clone(), Shown { row, at: now });
+        line
+    }
+
+    /// The line that tells of an event; None if one has already. `rendered` is the object's row now, if it has one.
+    pub fn tell(&mut self, event: &Event, rendered: Option<&Row>, now: Timestamp) -> Option<Line> {
+        let object = event.object();
+        let (key, uid) = (&object.header.key, &object.header.uid);
+        let change = match event {
+            Event::Deleted { .. } => {
+                // One that was never printed, or another one of that name, was already gone at the beginning.
+                self.shown.get(key).filter(|shown| shown.row.uid == *uid)?;
+                let shown = self.shown.remove(key)?;
+                return Some(Line { change: Change::Deleted, key: key.clone(), cells: shown.aged(&self.columns, now) });
+            }
+            _ if self.shows(object) => return None,
+            Event::Added { .. } => Change::Added,
+            Event::Modified { .. } => Change::Modified,
+        };
+        let before = self.shown.get(key).filter(|shown| shown.row.uid == *uid);
+        let mut row = match (rendered.filter(|row| row.uid == *uid), before, event) {
+            (Some(row), _, _) => row.clone(),
+            // It was gone before anything was printed.
+            (None, None, Event::Added { initial: true, .. }) => return None,
+            (None, Some(before), _) => Row { cells: before.aged(&self.columns, now), ..before.row.clone() },
+            (None, None, _) => self.unrendered(object, now),
+        };
+        row.revision = row.revision.max(object.header.revision());
+        let line = Line { change, key: key.clone(), cells: row.cells.clone() };
+        self.shown.insert(key.clone(), Shown { row, at: now });
+        Some(line)
+    }
+
+    /// All objects that are shown, as deleted.
+    pub fn end(&mut self, now: Timestamp) -> Vec<Line> {
+        let columns = &self.columns;
+        let gone = self.shown.drain().map(|(key, shown)| {
+            let cells = shown.aged(columns, now);
+            Line { change: Change::Deleted, key, cells }
+        });
+        let mut gone: Vec<_> = gone.collect();
+        gone.sort_by(|one, other| one.key.cmp(&other.key));
+        gone
+    }
+
+    fn shows(&self, object: &Object) -> bool {
+        self.shown.get(&object.header.key).is_some_and(|shown| {
+            let revision = object.header.revision();
+            shown.row.uid == object.header.uid && revision.is_some() && shown.row.revision >= revision
+        })
+    }
+
+    fn unrendered(&self, object: &Object, now: Timestamp) -> Row {
+        let created = object.scalar_at(".metadata.creationTimestamp").unwrap_or_default();
+        let key = object.header.key.clone();
+        let cell = |column: &Column| match column.name.to_lowercase().as_str() {
+            "name" => key.name.clone(),
+            "age" => age_of(&created, now).map(age::human).unwrap_or_default(),
+            _ => String::new(),
+        };
+        let cells = self.columns.iter().map(cell).collect();
+        Row { uid: object.header.uid.clone(), revision: None, created, cells, key }
+    }
+}
+
+impl Shown {
+    /// Its cells, with the age as of now. A column of that name may hold anything: it is an age if it was when it was
+    /// rendered.
+    fn aged(&self, columns: &[Column], now: Timestamp) -> Vec<String> {
+        let mut cells = self.row.cells.clone();
+        let then = age_of(&self.row.created, self.at);
+        for (_, cell) in columns.iter().zip(&mut cells).filter(|(column, _)| column.name == "Age") {
+            let was_age = then.is_some_and(|then| (then - 2..=then + 1).any(|seconds| age::human(seconds) == *cell));
+            if let Some(seconds) = age_of(&self.row.created, now).filter(|_| was_age) {
+                *cell = age::human(seconds);
+            }
+        }
+        cells
+    }
+}
+
+/// Seconds.
+fn age_of(created: &str, at: Timestamp) -> Option<i64> {
+    let created: Timestamp = created.parse().ok()?;
+    Some(at.as_second() - created.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use operetta_core::object::ManagedFields;
+
+    use super::*;
+
+    const CREATED: &str = "2026-11-22T10:00:00Z";
+
+    fn at(seconds: i64) -> Timestamp {
+        let created: Timestamp = CREATED.parse().expect("a time");
+        Timestamp::from_second(created.as_second() + seconds).expect("a time")
+    }
+
+    fn object(uid: &str, revision: u64) -> Arc<Object> {
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","namespace":"n","uid":"{uid}","resourceVersion":"{revision}","creationTimestamp":"{CREATED}"}}}}"#
+        );
+        Arc::new(Object::untyped(&text, ManagedFields::Drop).expect("an object"))
+    }
+
+    fn added(uid: &str, revision: u64) -> Event {
+        Event::Added { object: object(uid, revision), initial: false }
+    }
+
+    fn modified(uid: &str, revision: u64) -> Event {
+        Event::Modified { old: object(uid, revision), object: object(uid, revision) }
+    }
+
+    fn deleted(uid: &str, revision: u64) -> Event {
+        Event::Deleted { object: object(uid, revision) }
+    }
+
+    fn row(uid: &str, revision: u64, ready: &str, age: &str) -> Row {
+        Row {
+            key: ObjectKey::namespaced("n", "a"),
+            uid: uid.to_owned(),
+            revision: Some(revision),
+            created: CREATED.to_owned(),
+            cells: ["a", ready, age].map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn rows() -> Rows {
+        let mut rows = Rows::default();
+        rows.set_columns(&["Name", "Ready", "Age"].map(|name| Column { name: name.to_owned(), priority: 0 }));
+        rows
+    }
+
+    fn told(rows: &mut Rows, event: &Event, rendered: Option<&Row>, seconds: i64) -> Option<(Change, String)> {
+        rows.tell(event, rendered, at(seconds)).map(|line| (line.change, line.cells.join(" ")))
+    }
+
+    #[test]
+    fn what_a_row_shows_already_is_neither_rendered_nor_printed_again() {
+        let mut rows = rows();
+        rows.begin(row("1", 7, "0/1", "5s"), at(5));
+        let events = [added("1", 5), modified("1", 7), modified("1", 8), modified("1", 9)];
+        assert_eq!(rows.wanted(&events[..2]), []);
+        assert_eq!(rows.wanted(&events), [ObjectKey::namespaced("n", "a")]);
+        let now = row("1", 9, "1/1", "6s");
+        let lines: Vec<_> = events.iter().filter_map(|event| told(&mut rows, event, Some(&now), 6)).collect();
+        assert_eq!(lines, [(Change::Modified, "a 1/1 6s".to_owned())]);
+    }
+
+    #[test]
+    fn a_deleted_object_is_printed_as_it_was_last_and_as_old_as_it_became() {
+        let mut rows = rows();
+        rows.begin(row("1", 7, "1/1", "5s"), at(5));
+        assert_eq!(told(&mut rows, &deleted("1", 8), None, 200), Some((Change::Deleted, "a 1/1 3m20s".to_owned())));
+        assert_eq!(told(&mut rows, &deleted("1", 8), None, 200), None);
+        // What stands under "Age" need not be one.
+        rows.begin(row("1", 7, "1/1", "old"), at(5));
+        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a 1/1 old".to_owned())));
+    }
+
+    #[test]
+    fn one_that_is_gone_before_it_was_rendered_is_printed_with_what_is_known() {
+        let mut rows = rows();
+        assert_eq!(told(&mut rows, &added("1", 7), None, 9), Some((Change::Added, "a  9s".to_owned())));
+        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a  9s".to_owned())));
+        // Its successor has the row.
+        rows.begin(row("1", 7, "1/1", "5s"), at(5));
+        let next = row("2", 12, "0/1", "0s");
+        let events = [modified("1", 9), deleted("1", 10), added("2", 12)];
+        let lines: Vec<_> = events.iter().filter_map(|event| told(&mut rows, event, Some(&next), 6)).collect();
+        let wanted = [(Change::Modified, "a 1/1 6s"), (Change::Deleted, "a 1/1 6s"), (Change::Added, "a 0/1 0s")];
+        assert_eq!(lines, wanted.map(|(change, text)| (change, text.to_owned())));
+    }
+
+    #[test]
+    fn what_was_gone_at_the_beginning_is_never_printed() {
+        let mut rows = rows();
+        let initial = Event::Added { object: object("1", 7), initial: true };
+        assert_eq!(told(&mut rows, &initial, None, 9), None);
+        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), None);
+        // Its successor was there.
+        rows.begin(row("2", 12, "1/1", "5s"), at(5));
+        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), None);
+        assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn when_the_kind_goes_all_that_is_shown_goes() {
+        let mut rows = rows();
+        rows.begin(row("1", 7, "1/1", "5s"), at(5));
+        let lines = rows.end(at(7));
+        assert_eq!(lines[0].cells, ["a", "1/1", "7s"]);
+        assert_eq!((lines[0].change, rows.len()), (Change::Deleted, 0));
+    }
+}

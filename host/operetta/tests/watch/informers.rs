@@ -1,0 +1,93 @@
+//! What a host tells of its informers, at /informers, by `operetta informers` and in its metrics.
+
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, eventually, kinds, wat_guest::Guest};
+use serde_json::{Value, json};
+
+fn manifest() -> String {
+    let source = json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "namespaces": "Own"});
+    let controllers = json!([{"name": "c", "for": source}]);
+    json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers}).to_string()
+}
+
+/// The informers of a kind.
+fn of_kind<'a>(view: &'a Value, kind: &str) -> Vec<&'a Value> {
+    view["informers"].as_array().expect("informers").iter().filter(|one| one["kind"] == kind).collect()
+}
+
+#[tokio::test]
+async fn each_informer_is_shown_with_its_plugins_and_how_far_it_is() {
+    const KIND: &str = "ControllerRevision.apps/v1";
+    let control_plane = ControlPlane::shared().await;
+    let host = Host::start(crate::OPERETTA, control_plane, &HostOptions::default()).await;
+    let namespace = control_plane.namespace("informers").await;
+    namespace.allow_all("plugin").await;
+    for name in ["first", "second"] {
+        let guest = Guest::default().manifest(&manifest());
+        namespace.drop_in(&DropIn::new(name, guest.build())).await;
+        namespace.until_condition(name, "Ready", "True", "Running").await;
+    }
+    let revision = json!({"metadata": {"name": "r"}, "data": {}, "revision": 1});
+    let made = namespace.create_object(operetta_testkit::Kind("apps/v1", "ControllerRevision"), revision).await;
+    let made: u64 = made["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version");
+
+    let address = host.admin_address().to_owned();
+    let view = eventually("the informer has the object", async || {
+        let output = host.run(&["informers", "--host", &address, "-o", "json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let view: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let found = of_kind(&view, KIND);
+        if found.len() == 1 && found[0]["objects"] == 1 { Ok(view) } else { Err(view.to_string()) }
+    })
+    .await;
+    let found = of_kind(&view, KIND)[0];
+    let users = json!(["first", "second"].map(|name| format!("{}/{name}", namespace.name())));
+    assert_eq!((&found["users"], &found["synced"], &found["error"]), (&users, &json!(true), &json!(null)), "{found}");
+    assert_eq!(found["namespace"], json!(null), "{found}");
+    let number = |field: &str| found[field].as_u64().unwrap_or_else(|| panic!("{field} of {found}"));
+    assert!(number("bytes") > 0 && number("watches") > 0 && number("heardSeconds") < 60, "{found}");
+    assert!(number("revision") >= made && number("serverRevision") >= made, "{found}");
+    assert_eq!(found["current"], number("revision") >= number("serverRevision"), "{found}");
+    // What is selected is told apart, and the host is named where it watches for itself.
+    let maps = of_kind(&view, "ConfigMap.v1");
+    let dropped = maps.iter().find(|one| one["labelSelector"] == "operetta.dev/plugin=true").expect("the host's own");
+    assert_eq!((&dropped["users"], &dropped["metadataOnly"]), (&json!(["host"]), &json!(true)), "{dropped}");
+
+    // The Plugins name the host; what is printed for people has the same.
+    for (args, words) in
+        [(&[][..], &["USERS", "CURRENT"][..]), (&["-o", "wide"], &["SERVER", "operetta.dev/plugin=true"])]
+    {
+        let output = host.run(&[&["informers"], args].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let line = text.lines().find(|line| line.starts_with(KIND)).unwrap_or_else(|| panic!("no {KIND} in {text}"));
+        assert!(line.ends_with(&format!("{0}/first,{0}/second", namespace.name())), "{line}");
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+    let nobody = host.run(&["informers", "--host", "127.0.0.1:1"]);
+    assert_eq!(nobody.status.code(), Some(1));
+
+    // Metrics are by kind alone.
+    let kind = format!("kind=\"{KIND}\"");
+    assert!((host.metric("operetta_informer_objects", &[&kind]) - 1.0).abs() < 0.5);
+    let watches = host.metric("operetta_informer_watches_total", &[&kind]);
+    assert!(watches >= 1.0, "{watches}");
+    let metrics = host.metrics();
+    let lines: Vec<_> = metrics.lines().filter(|line| line.starts_with("operetta_informer")).collect();
+    let series: std::collections::BTreeSet<_> =
+        lines.iter().filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series).collect();
+    assert_eq!(series.len(), lines.len(), "a series twice: {lines:?}");
+    assert!(lines.iter().all(|line| !line.contains("namespace=") && !line.contains("labels=")), "{lines:?}");
+
+    // They end with their last plugin; what was counted stays.
+    for name in ["first", "second"] {
+        namespace.delete(kinds::CONFIG_MAP, name).await;
+        namespace.until_gone(kinds::PLUGIN, name).await;
+    }
+    eventually("the informer is gone", async || {
+        let output = host.run(&["informers", "--host", &address, "-o", "json"]);
+        let view: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+        if of_kind(&view, KIND).is_empty() { Ok(()) } else { Err(view.to_string()) }
+    })
+    .await;
+    assert!(host.metric("operetta_informer_watches_total", &[&kind]) >= watches);
+}
