@@ -118,12 +118,12 @@ impl Both {
     }
 }
 
-/// Ages in the last column are cut off, and so are the blanks before.
+/// Ages in seconds are made the same, wherever they stand; the last column's with the blanks before it, too.
 fn without_ages(lines: &[String]) -> Vec<String> {
-    let age = |word: &str| word.len() > 1 && word.ends_with('s') && word[..word.len() - 1].parse::<u32>().is_ok();
-    let cut = |line: &String| match line.rsplit_once(' ') {
-        Some((rest, last)) if age(last) => rest.trim_end().to_owned(),
-        _ => line.clone(),
+    let is_age = |word: &str| word.len() > 1 && word.ends_with('s') && word[..word.len() - 1].parse::<u32>().is_ok();
+    let cut = |line: &String| {
+        let words = line.split(' ').map(|word| if is_age(word) { "?s" } else { word });
+        words.collect::<Vec<_>>().join(" ").trim_end_matches("?s").trim_end().to_owned()
     };
     lines.iter().map(cut).collect()
 }
