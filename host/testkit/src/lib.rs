@@ -22,6 +22,7 @@ pub mod controlplane;
 pub mod guests;
 pub mod host;
 pub mod namespace;
+pub mod pods;
 pub mod wait;
 pub mod wat_guest;
 pub mod webhook;
