@@ -16,7 +16,7 @@ echo "lint: gofmt and go vet"
 unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)
 [ -z "$unformatted" ] || { echo "lint: not formatted: $unformatted" >&2; exit 1; }
 (cd deploy/controlplane && GOTOOLCHAIN=local go vet ./supervisor/... ./cmd/...)
-for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance examples/*/go; do
+for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance examples/*/go benches/peers/go; do
     (cd "$module" && GOTOOLCHAIN=local go vet ./...)
 done
 echo "lint: the contract is the same in each SDK"

@@ -192,7 +192,7 @@ fn short(value: f64) -> String {
 }
 
 /// The nearest directory above the crate being run that holds the lock file.
-fn workspace_root() -> PathBuf {
+pub(crate) fn workspace_root() -> PathBuf {
     let start = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let root = start.ancestors().find(|directory| directory.join("Cargo.lock").exists());
     root.map_or_else(|| start.clone(), Path::to_path_buf)

@@ -17,7 +17,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{ControlPlane, eventually, target_dir, workspace};
+use crate::{ControlPlane, eventually, target_dir, usage, workspace};
 
 /// How a host is run.
 #[derive(Clone, Debug, Default)]
@@ -130,9 +130,7 @@ impl Host {
     /// # Panics
     /// Off Linux.
     pub fn memory_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("Linux's /proc");
-        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
-        kilobytes.and_then(|kilobytes| kilobytes.trim().parse::<u64>().ok()).expect("VmRSS") * 1024
+        usage::memory_bytes(self.pid())
     }
 
     /// The processor time it has used so far, in the kernel's ticks of 10 ms.
@@ -140,11 +138,7 @@ impl Host {
     /// # Panics
     /// Off Linux.
     pub fn cpu_time(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("Linux's /proc");
-        // The second field, the program's name, may hold spaces; utime and stime are the 14th and 15th.
-        let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
-        let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-        Duration::from_millis(ticks * 10)
+        usage::cpu_time(self.pid())
     }
 
     fn pid(&self) -> u32 {

@@ -14,7 +14,8 @@
 //! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own corner of it, [`guests`] finds the
 //! built components, [`wat_guest`] makes hostile ones on the spot, [`host`] runs the program, [`wait`] waits and says for
 //! what. A test that kills things has a control plane and a host of its own, in a test file of its own; all others of a
-//! file share one of each.
+//! file share one of each. For benches: [`bench`] is the form of a report, [`peers`] runs what is measured beside the host,
+//! [`pods`] makes Pods, [`usage`] says what a process uses.
 
 pub mod audit;
 pub mod bench;
@@ -22,7 +23,9 @@ pub mod controlplane;
 pub mod guests;
 pub mod host;
 pub mod namespace;
+pub mod peers;
 pub mod pods;
+pub mod usage;
 pub mod wait;
 pub mod wat_guest;
 pub mod webhook;

@@ -1,0 +1,251 @@
+//! The benches' peers: programs on client-go, controller-runtime and kube-rs (`benches/peers`) that do the same work as
+//! the host's code, measured in the same run.
+//!
+//! ```ignore
+//! let peers = Peers::build();
+//! let question = json!({"metric": "queue.per_key", "size": 10_000, "passes": 20});
+//! let (ours, theirs) = peers.beside(9, &["client-go", "controller-runtime"], &question, || time_of_one_round());
+//! let row = theirs.iter().fold(Row::new("queue.per_key", "us", ours), |row, (name, samples)| row.peer(*name, samples));
+//! ```
+//!
+//! [`Peers::beside`] asks a peer's long-lived process for one round at a time, between ours. [`Process`] is one that
+//! is started anew for each round and looked at from outside; [`Peers::store`] is one that is fed Pods. A peer that could
+//! not be built is said so once, and left out; one that fails ends the bench with what it said.
+//!
+//! Needs only std and serde_json, and `bench.rs` as the crate's module `bench`, for benches that take the files alone.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::Value;
+
+use crate::bench::{Samples, workspace_root};
+
+/// The programs that were built.
+pub struct Peers {
+    folder: PathBuf,
+    /// Those that answer rounds, by their program.
+    running: Mutex<HashMap<&'static str, Process>>,
+    /// The peers of which it was said that they are not there.
+    missing: Mutex<HashSet<String>>,
+}
+
+/// What a Pod costs in a peer's cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StoreCost {
+    /// Bytes of heap in use for each Pod, after a collection where there is a collector.
+    pub heap_bytes: f64,
+    /// By how much the process has grown for each Pod.
+    pub rss_bytes: f64,
+}
+
+/// A program that answers in lines of JSON. It ends with this.
+pub struct Process {
+    name: String,
+    child: Child,
+    /// None once it was closed.
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+impl Peers {
+    /// Builds them (`scripts/peers.sh`, which says what it cannot build). Takes no time when nothing has changed.
+    pub fn build() -> Self {
+        let root = workspace_root();
+        let mut script = Command::new(root.join("scripts/peers.sh"));
+        // What cargo tells this program about itself would look to the build scripts of dependencies like a change.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"].iter().any(|of| text.starts_with(of)) {
+                script.env_remove(&name);
+            }
+        }
+        if let Err(error) = script.stdin(Stdio::null()).status() {
+            eprintln!("peers: scripts/peers.sh does not run: {error}");
+        }
+        Self { folder: root.join("target/peers"), running: Mutex::default(), missing: Mutex::default() }
+    }
+
+    /// No peers at all.
+    pub fn none() -> Self {
+        Self { folder: PathBuf::new(), running: Mutex::default(), missing: Mutex::default() }
+    }
+
+    /// Where a peer's program is; None when it was not built.
+    pub fn program(&self, peer: &str, program: &str) -> Option<PathBuf> {
+        let path = self.folder.join(program);
+        let found = path.is_file();
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !found && missing.insert(peer.to_owned()) {
+            println!("without {peer}: {program} was not built");
+        }
+        found.then_some(path)
+    }
+
+    /// Measures ours and the peers in turn, so many rounds after one that is thrown away. `question` is what
+    /// `benches/peers/README.md` says, without the peer.
+    ///
+    /// # Panics
+    /// When a peer has no answer, with what it said.
+    pub fn beside(
+        &self,
+        rounds: usize,
+        peers: &[&'static str],
+        question: &Value,
+        mut ours: impl FnMut() -> f64,
+    ) -> (Samples, Vec<(&'static str, Samples)>) {
+        let there: Vec<&'static str> =
+            peers.iter().copied().filter(|peer| self.program(peer, rounds_program(peer)).is_some()).collect();
+        let mut asks: Vec<_> = there.iter().map(|peer| || self.round(peer, question)).collect();
+        let mut contestants: Vec<&mut dyn FnMut() -> f64> = vec![&mut ours];
+        contestants.extend(asks.iter_mut().map(|ask| ask as &mut dyn FnMut() -> f64));
+        let mut samples = Samples::interleaved(rounds, &mut contestants).into_iter();
+        let ours = samples.next().expect("ours is the first");
+        (ours, there.into_iter().zip(samples).collect())
+    }
+
+    /// One round of a peer.
+    ///
+    /// # Panics
+    /// When it has no answer, with what it said.
+    pub fn round(&self, peer: &'static str, question: &Value) -> f64 {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = rounds_program(peer);
+        let process = running
+            .entry(program)
+            .or_insert_with(|| Process::start(peer, &self.folder.join(program), &["rounds"], Stdio::piped()));
+        let mut question = question.clone();
+        question["peer"] = peer.into();
+        process.tell(&question);
+        let answer = process.line();
+        answer["samples"][0].as_f64().unwrap_or_else(|| panic!("{peer} answers {question} with {answer}"))
+    }
+
+    /// What each of these Pods, one a line of JSON, costs in a peer's cache; None when the peer was not built. The peers are
+    /// `client-go` (typed), `client-go-stripped` (typed, without managedFields), `client-go-unstructured`, `kube-rs`
+    /// (typed), and `kube-rs-dynamic`.
+    ///
+    /// # Panics
+    /// When the file cannot be read, or the peer has no answer.
+    pub fn store(&self, peer: &str, pods: &Path) -> Option<StoreCost> {
+        let (program, arguments): (_, &[&str]) = if peer.starts_with("kube-rs") {
+            ("peer-kube-rs-store", &["--peer", peer])
+        } else {
+            ("peer-go", &["store", "--peer", peer])
+        };
+        let program = self.program(peer, program)?;
+        let file = File::open(pods).unwrap_or_else(|error| panic!("{}: {error}", pods.display()));
+        let answer = Process::start(peer, &program, arguments, file.into()).line();
+        let figure = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{peer} answers {answer}"));
+        Some(StoreCost { heap_bytes: figure(&answer["samples"][0]), rss_bytes: figure(&answer["rss"]) })
+    }
+}
+
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+impl Process {
+    /// Starts a program.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(name: &str, program: &Path, arguments: &[&str], stdin: Stdio) -> Self {
+        let mut command = Command::new(program);
+        let command = command.args(arguments).stdin(stdin).stdout(Stdio::piped()).env("RUST_BACKTRACE", "0");
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        Self { name: name.to_owned(), child, stdin, stdout }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes one line to it.
+    ///
+    /// # Panics
+    /// When it does not read any more.
+    pub fn tell(&mut self, line: &Value) {
+        let stdin = self.stdin.as_mut().expect("piped");
+        writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{} does not read: {error}", self.name));
+    }
+
+    /// Waits for its next line.
+    ///
+    /// # Panics
+    /// When it has ended, or says `{"error": …}`.
+    pub fn line(&mut self) -> Value {
+        let mut line = String::new();
+        let read = self.stdout.read_line(&mut line);
+        let answer: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{}: {line:?} ({read:?}): {error}", self.name));
+        if let Some(error) = answer["error"].as_str() {
+            panic!("{}: {error}", self.name);
+        }
+        answer
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _it_may_be_over = self.child.kill();
+        let _either_way = self.child.wait();
+    }
+}
+
+/// The program that answers the rounds of a peer.
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+fn rounds_program(peer: &str) -> &'static str {
+    if peer.starts_with("kube-rs") { "peer-kube-rs" } else { "peer-go" }
+}
+
+#[cfg(test)]
+#[allow(unused_imports, dead_code, reason = "a bench that takes this file alone has no test harness")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A program that echoes each line, as the peers answer them.
+    fn echo() -> Process {
+        Process::start("echo", Path::new("/bin/cat"), &[], Stdio::piped())
+    }
+
+    #[test]
+    fn a_process_answers_line_by_line_and_ends_when_it_is_dropped() {
+        let mut process = echo();
+        for at in 0..3 {
+            process.tell(&json!({"samples": [at]}));
+            assert_eq!(process.line()["samples"][0], at);
+        }
+        let pid = process.pid();
+        drop(process);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    #[should_panic(expected = "echo: no such peer")]
+    fn what_a_peer_says_against_a_question_ends_the_bench() {
+        let mut process = echo();
+        process.tell(&json!({"error": "no such peer"}));
+        process.line();
+    }
+
+    #[test]
+    fn without_peers_ours_is_measured_alone() {
+        let mut rounds = 0;
+        let (ours, theirs) = Peers::none().beside(3, &["client-go", "kube-rs"], &json!({}), || {
+            rounds += 1;
+            f64::from(rounds)
+        });
+        assert_eq!((ours.median(), theirs.len(), rounds), (3.0, 0, 4));
+    }
+}

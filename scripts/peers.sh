@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Builds the benches' peers (benches/peers) into target/peers: peer-go with client-go and controller-runtime, peer-kube-rs
+# and peer-kube-rs-store with kube-rs. What cannot be built is said and left out: the benches then run without it.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+out=$PWD/target/peers
+mkdir -p "$out"
+
+# missing PROGRAM WHY: an old build must not stand for this one.
+missing() {
+    rm -f "$out/$1"
+    echo "peers: $1 is not there: $2" >&2
+}
+
+if ! command -v go >/dev/null; then
+    missing peer-go "install Go 1.26"
+elif ! (cd benches/peers/go && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$out/peer-go" .); then
+    missing peer-go "the build failed"
+fi
+
+# The whole workspace, as every native build: cargo then compiles each dependency once, with the same features.
+built=${CARGO_TARGET_DIR:-target}/release
+if cargo build --release --locked --quiet --workspace --bin peer-kube-rs --bin peer-kube-rs-store; then
+    for name in peer-kube-rs peer-kube-rs-store; do
+        cp "$built/$name" "$out/.$name.$$" && mv -f "$out/.$name.$$" "$out/$name"
+    done
+else
+    for name in peer-kube-rs peer-kube-rs-store; do missing "$name" "the build failed"; done
+fi
