@@ -2,7 +2,7 @@
 # Native builds name the whole workspace, and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-languages bench-queue bench-e2e clean
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-informer bench-languages bench-queue bench-e2e clean
 
 help: ## List these targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -34,7 +34,7 @@ generate: ## Write the CRD and the manifest's schema anew from the Rust types
 generate-conformance: build-guests controlplane ## Run the conformance suite and write docs/conformance.md anew
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
 
-bench: bench-queue bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
+bench: bench-queue bench-informer bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
 
 bench-call: ## One call of a plugin against native code
 	@scripts/guests.sh rust
@@ -45,8 +45,11 @@ bench-fair: ## A quiet tenant's p99 beside a noisy one
 bench-languages: ## What a plugin costs in each language: size, compile time, a reconcile fresh and warm
 	@BENCH=1 scripts/guests.sh && RUST_BACKTRACE=0 cargo bench --locked --workspace --bench languages
 
-bench-queue: ## The workqueue
-	cargo bench --locked --workspace --bench queue
+bench-queue: ## The workqueue, and a key from event to worker, beside client-go, controller-runtime and kube-rs
+	cargo bench --locked --workspace --bench queue --bench path
+
+bench-informer: controlplane ## The first sync of 20,000 Pods, a relist and 1,000 kinds, beside client-go and kube-rs
+	cargo bench --locked --workspace --bench informer
 
 bench-e2e: controlplane build ## Foo created -> Deployment created on a real API server, and the host's memory
 	cargo bench --locked --workspace --bench e2e

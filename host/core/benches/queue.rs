@@ -9,32 +9,45 @@
 
 #[path = "../../testkit/src/bench.rs"]
 mod bench;
+#[path = "../../testkit/src/peers.rs"]
+mod peers;
 
 use std::time::{Duration, Instant};
 
 use bench::{Report, Row, Samples};
 use operetta_core::{object::ObjectKey, queue::WorkQueue};
+use peers::Peers;
+use serde_json::json;
 
 const KEYS: usize = 10_000;
 const PASSES: usize = 20;
 const ROUNDS: usize = 15;
 
 fn main() -> std::io::Result<()> {
+    // `cargo test --benches` only asks whether it starts.
+    if std::env::args().any(|argument| argument == "--test") {
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let keys: Vec<ObjectKey> =
         (0..KEYS).map(|at| ObjectKey::namespaced(format!("team-{}", at % 100), format!("web-{at:05}"))).collect();
     let mut report = Report::new("queue");
     // One queue throughout: growing its tables is not what is measured.
     let queue = WorkQueue::new();
-    let per_key = Samples::of(ROUNDS, || passes(|| runtime.block_on(per_key(&queue, &keys))));
-    report.row(Row::new("queue.per_key", "us", per_key).target(0.6));
-    let add_after = Samples::of(ROUNDS, || passes(|| runtime.block_on(add_after(&keys))));
-    report.row(Row::new("queue.add_after", "us", add_after));
+    let peers = Peers::build();
+    let mut measure = |metric: &str, target: Option<f64>, pass: &dyn Fn() -> Duration| {
+        let question = json!({"metric": metric, "size": KEYS, "passes": PASSES});
+        let (ours, theirs) = peers.beside(ROUNDS, &["client-go", "controller-runtime"], &question, || passes(pass));
+        let row = theirs.iter().fold(Row::new(metric, "us", ours), |row, (name, samples)| row.peer(*name, samples));
+        report.row(target.into_iter().fold(row, Row::target));
+    };
+    measure("queue.per_key", Some(0.6), &|| runtime.block_on(per_key(&queue, &keys)));
+    measure("queue.add_after", None, &|| runtime.block_on(add_after(&keys)));
     println!("{}", report.finish()?.display());
     Ok(())
 }
 
-fn passes(mut pass: impl FnMut() -> Duration) -> f64 {
+fn passes(pass: &dyn Fn() -> Duration) -> f64 {
     Samples::of(PASSES, || pass().as_secs_f64() * 1e6 / KEYS as f64).median()
 }
 
