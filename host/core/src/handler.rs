@@ -3,7 +3,7 @@
 use crate::{
     event::Event,
     kind::GroupVersionKind,
-    manifest::{Mapping, PredicateName},
+    manifest::{Mapping, Predicate},
     object::{Object, ObjectKey},
     predicate,
 };
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventHandler {
     /// What must be true of an event.
-    pub predicates: Vec<PredicateName>,
+    pub predicates: Vec<Predicate>,
     /// Only objects of this namespace; None takes all.
     pub namespace: Option<String>,
     /// How an object names keys.

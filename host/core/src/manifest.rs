@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{kind::GroupVersionKind, object::Object};
+pub use crate::predicate::Predicate;
+use crate::{kind::GroupVersionKind, object::Object, predicate};
 
 /// The manifest's `apiVersion`.
 pub const API_VERSION: &str = "operetta.dev/v1alpha1";
@@ -74,7 +75,7 @@ pub struct Source {
     pub field_selector: Option<String>,
     /// An event must pass all of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub predicates: Vec<PredicateName>,
+    pub predicates: Vec<Predicate>,
 }
 
 /// A kind to watch, and which keys its events enqueue.
@@ -124,19 +125,6 @@ pub enum Mapping {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace_path: Option<String>,
     },
-}
-
-/// An event filter by name, as in controller-runtime's `predicate` package.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum PredicateName {
-    /// Updates that change metadata.generation, as spec changes do.
-    GenerationChanged,
-    /// Updates that change metadata.labels.
-    LabelsChanged,
-    /// Updates that change metadata.annotations.
-    AnnotationsChanged,
-    /// Updates that change metadata.resourceVersion: not the periodic resync.
-    ResourceVersionChanged,
 }
 
 /// max(per-key exponential backoff, overall token bucket), as client-go's DefaultControllerRateLimiter.
@@ -258,8 +246,9 @@ impl Manifest {
     /// [`ManifestError::Field`] for the first thing that is wrong.
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let manifest: Self = serde_path_to_error::deserialize(&mut deserializer)
-            .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
+        let manifest: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            wrong(error.path().to_string(), format!("{}{}", error.inner(), whose(text, error.path())))
+        })?;
         deserializer.end().map_err(|error| wrong(".", error.to_string()))?;
         manifest.check()?;
         Ok(manifest)
@@ -312,12 +301,12 @@ impl Controller {
         if !(1..=64).contains(&self.workers) {
             return Err(wrong(format!("{path}.workers"), format!("{} is not within 1 to 64", self.workers)));
         }
-        check_kind(&format!("{path}.for"), &self.for_.api_version, &self.for_.kind)?;
+        self.for_.check(&format!("{path}.for"), &self.name)?;
         for (at, source) in self.owns.iter().enumerate() {
-            check_kind(&format!("{path}.owns[{at}]"), &source.api_version, &source.kind)?;
+            source.check(&format!("{path}.owns[{at}]"), &self.name)?;
         }
         for (at, watch) in self.watches.iter().enumerate() {
-            check_kind(&format!("{path}.watches[{at}].source"), &watch.source.api_version, &watch.source.kind)?;
+            watch.source.check(&format!("{path}.watches[{at}].source"), &self.name)?;
             if let Mapping::FieldPath { path: field, namespace_path } = &watch.map {
                 check_path(&format!("{path}.watches[{at}].map.path"), field)?;
                 if let Some(field) = namespace_path {
@@ -342,6 +331,13 @@ impl Source {
     pub fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind::new(&self.api_version, &self.kind)
     }
+
+    fn check(&self, path: &str, controller: &str) -> Result<(), ManifestError> {
+        check_kind(path, &self.api_version, &self.kind)?;
+        predicate::check(&self.predicates).map_err(|message| {
+            wrong(format!("{path}.predicates"), format!("{message}{}", of_controller(controller, &self.kind)))
+        })
+    }
 }
 
 impl Index {
@@ -362,6 +358,30 @@ impl Index {
 
 fn wrong(path: impl Into<String>, message: impl Into<String>) -> ManifestError {
     ManifestError::Field { path: path.into(), message: message.into() }
+}
+
+/// Of which controller, and of which of its kinds, a mistake within a source is: their places are numbers.
+fn whose(text: &str, path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+
+    let manifest: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let mut value = &manifest;
+    let (mut controller, mut kind) = (None, None);
+    for segment in path.iter() {
+        value = match segment {
+            Segment::Seq { index } => &value[*index],
+            Segment::Map { key } => &value[key],
+            Segment::Enum { .. } | Segment::Unknown => break,
+        };
+        // The controller has a name, and its sources have a kind.
+        controller = controller.or(value["name"].as_str());
+        kind = value["kind"].as_str().or(kind);
+    }
+    controller.zip(kind).map(|(controller, kind)| of_controller(controller, kind)).unwrap_or_default()
+}
+
+fn of_controller(controller: &str, kind: &str) -> String {
+    format!(" (controller {controller:?}, of {kind})")
 }
 
 fn check_kind(path: &str, api_version: &str, kind: &str) -> Result<(), ManifestError> {
@@ -411,6 +431,7 @@ mod tests {
     #[test]
     fn each_mistake_is_named_with_its_place() {
         let with = |from: &str, to: &str| MINIMAL.replace(from, to);
+        let predicate = |text: &str| with("\"Pod\"", &format!("\"Pod\",\"predicates\":[{text}]"));
         for (text, path, part) in [
             ("hello".to_owned(), ".", "expected value"),
             (String::new(), ".", "EOF"),
@@ -427,6 +448,19 @@ mod tests {
             (with("\"c\"", "\"C\""), "controllers[0].name", "DNS label"),
             (with("\"name\":\"c\"", "\"name\":\"c\",\"workers\":0"), "controllers[0].workers", "1 to 64"),
             (with("\"v1\"", "\"a/b/c\""), "controllers[0].for.apiVersion", "group/version"),
+            (predicate(r#""Maybe""#), "controllers[0].for.predicates[0]", "unknown variant `Maybe`, expected one of"),
+            (predicate(r#"{"changed":7}"#), "controllers[0].for.predicates[0].changed", "expected a JSONPath"),
+            (
+                predicate(r#"{"matches":"$.spec["}"#),
+                "controllers[0].for.predicates[0].matches",
+                "no JSONPath (RFC 9535)",
+            ),
+            (
+                predicate(r#"{"not":{"any":["LabelsChanged",{"matches":"spec"}]}}"#),
+                "controllers[0].for.predicates[0].not.any[1].matches",
+                "(controller \"c\", of Pod)",
+            ),
+            (predicate(r#"{"any":[]}"#), "controllers[0].for.predicates", "(controller \"c\", of Pod)"),
             (
                 with("}]}", r#"}],"indexes":[{"name":"i","apiVersion":"v1","kind":"Pod"}]}"#),
                 "indexes[0]",
@@ -476,7 +510,19 @@ mod tests {
     fn the_schema_and_the_types_agree_on_what_is_a_manifest() {
         let schema = serde_json::to_value(schemars::schema_for!(Manifest)).expect("schema");
         let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-        for text in [MINIMAL.to_owned(), MINIMAL.replace("\"for\"", "\"of\""), MINIMAL.replace("\"name\":\"c\",", "")] {
+        let predicates = |text: &str| MINIMAL.replace("\"Pod\"", &format!("\"Pod\",\"predicates\":[{text}]"));
+        for text in [
+            MINIMAL.to_owned(),
+            MINIMAL.replace("\"for\"", "\"of\""),
+            MINIMAL.replace("\"name\":\"c\",", ""),
+            predicates(
+                r#""GenerationChanged",{"changed":"$.spec"},{"any":["LabelsChanged",{"not":{"matches":"$.a"}}]}"#,
+            ),
+            predicates(r#""Maybe""#),
+            predicates(r#"{"changed":"$.spec","matches":"$.spec"}"#),
+            predicates(r#"{"changed":"spec"}"#),
+            predicates(r#"{"any":[]}"#),
+        ] {
             let json = serde_json::from_str(&text).expect("json");
             assert_eq!(validator.is_valid(&json), Manifest::parse(&text).is_ok(), "{text}");
         }

@@ -185,8 +185,13 @@ impl Object {
 
     /// The value at a path like `.spec.nodeName`, as JSON text; None when a step is missing. Steps are object fields.
     pub fn at(&self, path: &str) -> Option<&str> {
+        self.along(path.trim_start_matches('.').split('.'))
+    }
+
+    /// The value that these fields lead to, as JSON text; None when a step is missing.
+    pub fn along<'s>(&self, steps: impl IntoIterator<Item = &'s str>) -> Option<&str> {
         let mut value: &str = &self.json;
-        for step in path.trim_start_matches('.').split('.') {
+        for step in steps {
             value = serde_json::from_str::<Frame<'_>>(value).ok()?.get(step)?;
         }
         Some(value)

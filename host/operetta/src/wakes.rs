@@ -6,7 +6,7 @@ use std::sync::Arc;
 use operetta_core::{
     controller::Controller,
     event::Event,
-    manifest::PredicateName,
+    manifest::Predicate,
     object::{Object, ObjectKey},
     predicate,
     queue::Priority,
@@ -48,7 +48,7 @@ impl Host {
         let (plugins, drop_ins) = (plugins.clone(), drop_ins.clone());
         Arc::new(move |event| {
             let key = &event.object().header.key;
-            if predicate::passes(&[PredicateName::GenerationChanged], event) || event.object().header.deleting {
+            if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().header.deleting {
                 plugins.enqueue(key.clone(), Priority::Normal);
                 drop_ins.enqueue(key.clone(), Priority::Normal);
             } else if event.old().is_some_and(|old| old.at(".status") != event.object().at(".status")) {

@@ -151,11 +151,13 @@ impl Mapping {
     }
 }
 
-/// An event filter, as in controller-runtime's `predicate` package. It concerns updates: creations and deletions always
-/// pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+/// An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object by JSONPath
+/// (RFC 9535, without functions). What is about change concerns updates: creations and deletions pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
 pub enum Predicate {
-    /// Updates that change metadata.generation, as spec changes do.
+    /// Updates that change metadata.generation, as spec changes do. Kinds without it (ConfigMap, Secret) have no such
+    /// updates.
     GenerationChanged,
     /// Updates that change metadata.labels.
     LabelsChanged,
@@ -163,6 +165,42 @@ pub enum Predicate {
     AnnotationsChanged,
     /// Updates that change metadata.resourceVersion: not the periodic resync.
     ResourceVersionChanged,
+    /// See [`Predicate::changed`].
+    #[serde(rename = "changed")]
+    Changed(Text),
+    /// See [`Predicate::matches`].
+    #[serde(rename = "matches")]
+    Matches(Text),
+    /// See [`Predicate::any`].
+    #[serde(rename = "any")]
+    Any(Vec<Predicate>),
+    /// See [`Predicate::not`].
+    #[serde(rename = "not")]
+    Not(Box<Predicate>),
+}
+
+impl Predicate {
+    /// Updates that change what a JSONPath selects, e.g. `$.spec.replicas`.
+    pub fn changed(path: impl Into<Text>) -> Self {
+        Self::Changed(path.into())
+    }
+
+    /// Events of objects of which a JSONPath selects something, e.g. `$.status.conditions[?@.type=='Ready']`. Of an
+    /// update it is the new object, of a deletion the last state.
+    pub fn matches(path: impl Into<Text>) -> Self {
+        Self::Matches(path.into())
+    }
+
+    /// Events that pass one of these.
+    pub fn any(predicates: impl IntoIterator<Item = Self>) -> Self {
+        Self::Any(predicates.into_iter().collect())
+    }
+
+    /// Events that do not pass this.
+    #[allow(clippy::should_implement_trait, reason = "the manifest's word for it; `!` would hide what is built")]
+    pub fn not(predicate: Self) -> Self {
+        Self::Not(Box::new(predicate))
+    }
 }
 
 /// How fast failed and requeued keys come back: max(per-key exponential backoff, a token bucket over all keys). The

@@ -292,7 +292,7 @@ impl Controller {
 
     /// A source with what holds for all of them.
     fn source(&self, source: &Source) -> Source {
-        let source = self.event_filters.iter().fold(source.clone(), |source, filter| source.predicate(*filter));
+        let source = self.event_filters.iter().cloned().fold(source.clone(), Source::predicate);
         if self.own_namespace { source.own_namespace() } else { source }
     }
 }
@@ -328,5 +328,18 @@ mod tests {
             },
         ]);
         assert_eq!(manifest["indexes"], indexes);
+    }
+
+    #[test]
+    fn predicates_are_written_as_the_manifest_has_them() {
+        let ready = Predicate::matches("$.status.ready");
+        let filter = Predicate::any([Predicate::LabelsChanged, Predicate::not(ready)]);
+        let source = Source::of::<Pod>().predicate(Predicate::changed("$.spec"));
+        let controller = Controller::new("c", |_: &Context, _: &Request| Ok(Action::done())).for_source(source);
+        let manifest = Plugin::new().controller(controller.event_filter(filter)).manifest();
+        let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+        let predicates =
+            json!([{"changed": "$.spec"}, {"any": ["LabelsChanged", {"not": {"matches": "$.status.ready"}}]}]);
+        assert_eq!(manifest["controllers"][0]["for"]["predicates"], predicates);
     }
 }

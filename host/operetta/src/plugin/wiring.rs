@@ -7,6 +7,7 @@ use operetta_core::{
     handler::{EventHandler, Target},
     kind::GroupVersionKind,
     manifest::{self, Mapping, Namespaces, Source},
+    predicate,
     selector::LabelSelector,
     status::ErrorKind,
 };
@@ -42,7 +43,10 @@ pub(super) fn overridden(
         controller.workers = set.workers.unwrap_or(controller.workers);
         controller.resync_seconds = set.resync_seconds.unwrap_or(controller.resync_seconds);
         if let Some(predicates) = &set.predicates {
-            controller.for_.predicates.clone_from(predicates);
+            controller.for_.predicates = predicate::parse(predicates).map_err(|error| {
+                let message = format!("the predicates of {:?} in spec.controllers: {error}", set.name);
+                Problem::new("InvalidPredicate", message)
+            })?;
         }
     }
     Ok(controllers)
@@ -119,7 +123,7 @@ fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
 
 #[cfg(test)]
 mod tests {
-    use operetta_core::manifest::{Manifest, PredicateName};
+    use operetta_core::manifest::{Manifest, Predicate};
     use serde_json::json;
 
     use super::*;
@@ -138,8 +142,21 @@ mod tests {
         let made = overridden(&declared, &some).expect("made");
         let of = |at: usize| (made[at].workers, made[at].resync_seconds, made[at].for_.predicates.as_slice());
         assert_eq!(of(0), (2, 60, [].as_slice()));
-        assert_eq!(of(1), (7, 5, [PredicateName::LabelsChanged].as_slice()));
+        assert_eq!(of(1), (7, 5, [Predicate::LabelsChanged].as_slice()));
         let unknown = overridden(&declared, &set(r#"[{"name":"c"}]"#)).expect_err("unknown");
         assert!(unknown.message.contains("\"c\"") && unknown.message.contains("a, b"), "{}", unknown.message);
+        for (predicate, words) in [
+            (
+                r#"{"changed":"spec"}"#,
+                "the predicates of \"b\" in spec.controllers: wrong at [0].changed: \"spec\" is no JSONPath",
+            ),
+            (r#"{"maybe":"$"}"#, "unknown variant `maybe`"),
+            ("7", "wrong at [0]"),
+            (r#"{"any":[]}"#, "nothing passes an `any` of nothing"),
+        ] {
+            let set = set(&format!(r#"[{{"name":"b","predicates":[{predicate}]}}]"#));
+            let error = overridden(&declared, &set).expect_err(predicate);
+            assert!(error.reason == "InvalidPredicate" && error.message.contains(words), "{}", error.message);
+        }
     }
 }

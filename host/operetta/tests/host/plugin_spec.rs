@@ -29,7 +29,8 @@ async fn what_a_plugin_cannot_be_is_refused_by_kubectl_apply_in_words() {
         (with("controllers", r#"[{"name": "a", "workers": 0}]"#), "spec.controllers[0].workers"),
         (with("controllers", r#"[{"name": "a", "workers": 65}]"#), "spec.controllers[0].workers"),
         (with("controllers", r#"[{"name": "a"}, {"name": "a"}]"#), "Duplicate value"),
-        (with("controllers", r#"[{"name": "a", "predicates": ["Maybe"]}]"#), "Unsupported value: \"Maybe\""),
+        (with("controllers", r#"[{"name": "a", "predicates": ["Maybe"]}]"#), "spec.controllers[0].predicates[0]"),
+        (with("controllers", r#"[{"name": "a", "predicates": [{}]}]"#), "at least 1 properties"),
         (with("digest", r#""sha256:12""#), "spec.digest"),
         (with("serviceAccountName", r#""a/b""#), "spec.serviceAccountName"),
         (with("limits", r#"{"memory": "64MB"}"#), "spec.limits.memory"),
@@ -104,6 +105,21 @@ async fn an_administrator_s_word_on_a_controller_is_followed() {
     namespace.until_touched("newer", "v1").await;
     let new = namespace.get(kinds::CONFIG_MAP, "new").await.expect("it exists");
     assert_eq!(new["data"]["touched"], "by hand", "a change that the predicate holds back");
+
+    // A path that is none is told, and then one that sees such a change.
+    let wrong = json!([{"name": "touch", "predicates": [{"changed": "data.touched"}]}]);
+    namespace.patch(kinds::PLUGIN, "touch", json!({"spec": spec(wrong)})).await;
+    namespace.until_degraded("touch", "InvalidPredicate", &["\"touch\"", "data.touched", "no JSONPath"]).await;
+    let other = json!([{"name": "touch", "predicates": [{"changed": "$.data.other"}]}]);
+    namespace.patch(kinds::PLUGIN, "touch", json!({"spec": spec(other)})).await;
+    namespace.until_touched("new", "v1").await;
+    namespace.patch(kinds::CONFIG_MAP, "new", json!({"data": {"touched": "by hand"}})).await;
+    namespace.create_touchable("newest").await;
+    namespace.until_touched("newest", "v1").await;
+    let new = namespace.get(kinds::CONFIG_MAP, "new").await.expect("it exists");
+    assert_eq!(new["data"]["touched"], "by hand", "a change that the path does not see");
+    namespace.patch(kinds::CONFIG_MAP, "new", json!({"data": {"other": "changed"}})).await;
+    namespace.until_touched("new", "v1").await;
     stage.others_go_on().await;
 }
 

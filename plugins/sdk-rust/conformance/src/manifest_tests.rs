@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operetta_core::manifest::{Manifest, Mapping as CoreMapping, Namespaces, PredicateName};
+use operetta_core::manifest::{Manifest, Mapping as CoreMapping, Namespaces, Predicate as CorePredicate};
 use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use operetta_sdk::{
     Action, Context, Controller, Error, GroupVersionKind, Mapping, Plugin, Predicate, RateLimiter, Request, Source,
@@ -51,7 +51,7 @@ fn everything_that_is_said_reaches_the_host() {
     assert_eq!(controller.for_.field_selector.as_deref(), Some("metadata.name=c"));
     assert_eq!(controller.for_.namespaces, Namespaces::Own);
     assert_eq!(controller.owns.iter().map(|source| &*source.kind).collect::<Vec<_>>(), ["Secret", "Pod"]);
-    assert_eq!(controller.owns[1].predicates, [PredicateName::LabelsChanged, PredicateName::ResourceVersionChanged]);
+    assert_eq!(controller.owns[1].predicates, [CorePredicate::LabelsChanged, CorePredicate::ResourceVersionChanged]);
     let path = |path: &str, namespace: Option<&str>| CoreMapping::FieldPath {
         path: path.to_owned(),
         namespace_path: namespace.map(str::to_owned),

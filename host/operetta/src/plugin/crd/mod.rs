@@ -3,7 +3,7 @@
 mod status;
 
 use kube::CustomResource;
-use operetta_core::{kind::GroupVersionKind, manifest::PredicateName};
+use operetta_core::kind::GroupVersionKind;
 use operetta_wasm::WarmLimits;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -253,9 +253,11 @@ pub struct ControllerOverride {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 2_592_000))]
     pub resync_seconds: Option<u32>,
-    /// An event of the kind that it reconciles must pass all of these; an empty list lets every event pass.
+    /// An event of the kind that it reconciles must pass all of these; an empty list lets every event pass. Each is as
+    /// in the manifest: a name, `{changed: $.spec.replicas}`, `{matches: $.status.ready}`, `{any: […]}` or `{not: …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub predicates: Option<Vec<PredicateName>>,
+    #[schemars(schema_with = "predicates")]
+    pub predicates: Option<Vec<serde_json::Value>>,
 }
 
 /// What one reconcile may use; the host's configuration sets what is left out.
@@ -302,6 +304,24 @@ fn bytes(text: &str) -> Option<usize> {
 
 fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "nullable": true})
+}
+
+/// A name or an object. The API server takes no schema that holds itself, as `any` and `not` do: it looks at the names, and
+/// the host at the rest.
+fn predicates(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "nullable": true,
+        "maxItems": 32,
+        "items": {
+            "description": "An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object.",
+            // A pattern is about strings, and the number of properties about objects.
+            "pattern": "^(GenerationChanged|LabelsChanged|AnnotationsChanged|ResourceVersionChanged)$",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "x-kubernetes-preserve-unknown-fields": true,
+        },
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,147 @@
+//! What a JSONPath asks for, told from its text before it is parsed: the parser calls itself for what is within something
+//! else, and what is wide, repeated or within something else multiplies what evaluating it costs.
+
+/// What an expression asks for, counted in its text; names in quotes count as nothing.
+#[derive(Default)]
+pub(super) struct Bounds {
+    /// `..`: it looks at everything below.
+    descents: usize,
+    /// `..`, `*`, `?` and `:`: each leads from one value to many.
+    wide: usize,
+    /// `,` between selectors: each may select the same once more.
+    unions: usize,
+    /// `&&` and `||`, twice each.
+    joins: usize,
+    /// `?` within a `?`.
+    filter_depth: usize,
+    /// `(` within a `(`.
+    parentheses: usize,
+    /// `$`: the first one, and those within filters.
+    pub(super) roots: usize,
+    /// Of what there is none at all.
+    never: Option<&'static str>,
+}
+
+impl Bounds {
+    /// Of any text: the parser comes after it.
+    pub(super) fn of(text: &str) -> Self {
+        let mut bounds = Self::default();
+        let mut quote = None;
+        let (mut escaped, mut before) = (false, ' ');
+        // Of each open bracket whether it is a filter's; and open parentheses.
+        let (mut brackets, mut open) = (Vec::<bool>::new(), 0_usize);
+        for (at, letter) in text.char_indices() {
+            if let Some(end) = quote {
+                match letter {
+                    _ if escaped => escaped = false,
+                    '\\' => escaped = true,
+                    _ if letter == end => quote = None,
+                    _ => {}
+                }
+                before = letter;
+                continue;
+            }
+            let filters = brackets.iter().filter(|filter| **filter).count();
+            match letter {
+                '\'' | '"' => quote = Some(letter),
+                '[' => brackets.push(false),
+                ']' => drop(brackets.pop()),
+                '?' => {
+                    if let Some(filter) = brackets.last_mut() {
+                        *filter = true;
+                    }
+                    bounds.wide += 1;
+                    let depth = brackets.iter().filter(|filter| **filter).count();
+                    bounds.filter_depth = bounds.filter_depth.max(depth);
+                }
+                '(' if before.is_ascii_alphanumeric() || before == '_' => bounds.never = Some("functions"),
+                '(' => {
+                    open += 1;
+                    bounds.parentheses = bounds.parentheses.max(open);
+                }
+                ')' => open = open.saturating_sub(1),
+                '.' if before == '.' => {
+                    bounds.descents += 1;
+                    bounds.wide += 1;
+                    if filters > 0 {
+                        bounds.never = Some("`..` within a filter");
+                    }
+                }
+                '*' | ':' => bounds.wide += 1,
+                ',' => bounds.unions += 1,
+                '&' | '|' => bounds.joins += 1,
+                '$' => {
+                    bounds.roots += 1;
+                    if at > 0 && !leads_to_one(&text[at + 1..]) {
+                        bounds.never = Some("`$` within a filter, unless it leads to one value");
+                    }
+                }
+                _ => {}
+            }
+            before = letter;
+        }
+        bounds
+    }
+
+    /// What is too much, if anything is.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if let Some(never) = self.never {
+            return Err(format!("{never}"));
+        }
+        for (count, most, what) in [
+            (self.descents, 1, "`..`"),
+            (self.wide, 4, "`..`, `*`, `?` and `:`"),
+            (self.unions, 3, "`,`"),
+            (self.joins.div_ceil(2), 8, "`&&` and `||`"),
+            (self.filter_depth, 2, "filters within each other"),
+            (self.parentheses, 8, "parentheses within each other"),
+            (self.roots, 2, "`$`"),
+        ] {
+            if count > most {
+                return Err(format!("{count} {what}, of at most {most}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether what stands behind a `$` within a filter goes on by names and indexes only.
+fn leads_to_one(path: &str) -> bool {
+    let mut rest = path;
+    loop {
+        let after = match next_name(rest) {
+            Some((_, after)) => after,
+            None => match rest.strip_prefix('[').and_then(|index| index.split_once(']')) {
+                Some((index, after)) if index.trim().parse::<i64>().is_ok() => after,
+                _ => return !rest.trim_start().starts_with(['.', '[']),
+            },
+        };
+        rest = after;
+    }
+}
+
+/// The names that a path begins with, and what stands behind them.
+pub(super) fn leading_names(text: &str) -> (Vec<String>, &str) {
+    let mut rest = text.strip_prefix('$').unwrap_or(text);
+    let mut names = Vec::new();
+    while let Some((name, after)) = next_name(rest) {
+        names.push(name.to_owned());
+        rest = after;
+    }
+    (names, rest)
+}
+
+/// `.name`, or `['name']` without escapes, and what stands behind it.
+fn next_name(path: &str) -> Option<(&str, &str)> {
+    if let Some(path) = path.strip_prefix('.') {
+        let end = path.find(|letter: char| letter.is_ascii() && !letter.is_ascii_alphanumeric() && letter != '_');
+        let (name, rest) = path.split_at(end.unwrap_or(path.len()));
+        let starts = name.starts_with(|letter: char| !letter.is_ascii_digit());
+        return starts.then_some((name, rest));
+    }
+    let path = path.strip_prefix('[')?;
+    let quote = path.chars().next().filter(|quote| ['\'', '"'].contains(quote))?;
+    let (name, rest) = path[1..].split_once(quote)?;
+    let rest = rest.strip_prefix(']')?;
+    (!name.contains('\\')).then_some((name, rest))
+}

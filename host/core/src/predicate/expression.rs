@@ -1,0 +1,417 @@
+//! A stranger's JSONPath: parsed once, and bounded in what it may cost each time.
+//!
+//! The language is RFC 9535, as the crate `serde_json_path` has it, with less of what multiplies work: see [`Bounds`].
+//! What is left costs at most a fixed number of steps for each value that it looks at, and values are bounded, too: where
+//! the part of the object that an expression is about holds more than [`MAX_VALUES`], or [`MAX_NESTED`], it is not looked
+//! at, and the event passes. Waking a controller once too often is always right.
+//!
+//! The plain names that an expression begins with, as `.status.conditions` of `$.status.conditions[?@.type=='Ready']`, are
+//! followed in the object's text. Only the part that they lead to is parsed, once for each event and source; and an
+//! update that left that part's text as it was changed nothing in it.
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json_path::JsonPath;
+
+use super::bounds::{Bounds, leading_names};
+use crate::object::Object;
+
+/// Bytes of an expression.
+const MAX_BYTES: usize = 512;
+/// Values (scalars, lists and objects) of what an expression looks into.
+const MAX_VALUES: usize = 50_000;
+/// The same, each counted once for each value that it is in, and for itself: what it takes to compare each with another.
+const MAX_NESTED: usize = 10 * MAX_VALUES;
+
+/// A JSONPath that was checked.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "Text", into = "String")]
+pub struct Expression {
+    /// As its author wrote it.
+    text: String,
+    /// The names that it begins with.
+    steps: Vec<String>,
+    /// The rest of it, from where `steps` lead to.
+    rest: JsonPath,
+}
+
+/// Why a text is not an expression. Its author has to change it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExpressionError {
+    /// RFC 9535 does not know it.
+    #[error("{text:?} is no JSONPath (RFC 9535): {message}")]
+    Syntax {
+        /// The text.
+        text: String,
+        /// Where and why, as the parser puts it.
+        message: String,
+    },
+    /// It could cost too much.
+    #[error("{text:?} asks for more than a predicate may: {message}")]
+    TooMuch {
+        /// The text, or its beginning.
+        text: String,
+        /// What is too much.
+        message: String,
+    },
+}
+
+impl Expression {
+    /// Reads and checks an expression.
+    ///
+    /// # Errors
+    /// [`ExpressionError`].
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        if text.len() > MAX_BYTES {
+            let message = format!("{} bytes are more than {MAX_BYTES}", text.len());
+            let text = text[..text.floor_char_boundary(32)].to_owned() + "…";
+            return Err(ExpressionError::TooMuch { text, message });
+        }
+        // Before the parser, which calls itself for each parenthesis.
+        let bounds = Bounds::of(text);
+        bounds.check().map_err(|message| ExpressionError::TooMuch { text: text.to_owned(), message })?;
+        let syntax = |error: serde_json_path::ParseError| ExpressionError::Syntax {
+            text: text.to_owned(),
+            message: error.to_string(),
+        };
+        let whole = JsonPath::parse(text).map_err(syntax)?;
+        let (steps, rest) = if bounds.roots > 1 { (Vec::new(), "") } else { leading_names(text) };
+        let rest = match JsonPath::parse(&format!("${rest}")) {
+            Ok(rest) if !steps.is_empty() => rest,
+            _ => return Ok(Self { text: text.to_owned(), steps: Vec::new(), rest: whole }),
+        };
+        Ok(Self { text: text.to_owned(), steps, rest })
+    }
+
+    /// Whether it selects something; None when there is too much to look at.
+    pub(super) fn selects<'e>(&'e self, look: &Look<'e>) -> Option<bool> {
+        match &*look.part(&self.steps) {
+            Part::Missing => Some(false),
+            Part::Value(value) => Some(!self.rest.query(value).is_empty()),
+            Part::TooLarge => None,
+        }
+    }
+
+    /// Whether it selects other values in one than in the other; None when there is too much to look at.
+    pub(super) fn differs<'e>(&'e self, old: &Look<'e>, now: &Look<'e>) -> Option<bool> {
+        if old.text(&self.steps) == now.text(&self.steps) {
+            return Some(false);
+        }
+        let (old, now) = (old.part(&self.steps), now.part(&self.steps));
+        Some(self.nodes(&old)? != self.nodes(&now)?)
+    }
+
+    fn nodes<'v>(&self, part: &'v Part) -> Option<Vec<&'v Value>> {
+        match part {
+            Part::Missing => Some(Vec::new()),
+            Part::Value(value) => Some(self.rest.query(value).all()),
+            Part::TooLarge => None,
+        }
+    }
+}
+
+/// An object, and the parts of it that predicates have asked for.
+pub(super) struct Look<'e> {
+    object: &'e Object,
+    parts: RefCell<HashMap<&'e [String], Rc<Part>>>,
+}
+
+/// What names lead to.
+enum Part {
+    Missing,
+    Value(Value),
+    /// It has more values than are looked at, or they lie deeper than the parser goes.
+    TooLarge,
+}
+
+impl<'e> Look<'e> {
+    pub(super) fn at(object: &'e Object) -> Self {
+        Self { object, parts: RefCell::default() }
+    }
+
+    pub(super) fn object(&self) -> &'e Object {
+        self.object
+    }
+
+    fn text(&self, steps: &[String]) -> Option<&'e str> {
+        if steps.is_empty() { Some(self.object.json()) } else { self.object.along(steps.iter().map(String::as_str)) }
+    }
+
+    fn part(&self, steps: &'e [String]) -> Rc<Part> {
+        if let Some(known) = self.parts.borrow().get(steps) {
+            return known.clone();
+        }
+        let part = match self.text(steps) {
+            None => Part::Missing,
+            Some(text) if !is_small(text) => Part::TooLarge,
+            Some(text) => serde_json::from_str(text).map_or(Part::TooLarge, Part::Value),
+        };
+        let part = Rc::new(part);
+        self.parts.borrow_mut().insert(steps, part.clone());
+        part
+    }
+}
+
+/// Whether an expression may look into a JSON text.
+fn is_small(json: &str) -> bool {
+    let (values, nested) = values(json);
+    values <= MAX_VALUES && nested <= MAX_NESTED
+}
+
+/// How many values a JSON text holds, or more; and the sum of their depths.
+fn values(json: &str) -> (usize, usize) {
+    let (mut count, mut nested, mut depth) = (1, 1, 1_usize);
+    let (mut string, mut escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if string => escaped = true,
+            b'"' => string = !string,
+            _ if string => {}
+            // Each value but the first stands behind a comma, or is the first of a list or an object.
+            b',' => {
+                count += 1;
+                nested += depth;
+            }
+            b'[' | b'{' => {
+                depth += 1;
+                count += 1;
+                nested += depth;
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    (count, nested)
+}
+
+/// A string on its way to an expression: says what is expected where there is none.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a JSONPath, a string like \"$.spec.replicas\"")]
+enum Text {
+    Text(String),
+}
+
+impl TryFrom<Text> for Expression {
+    type Error = ExpressionError;
+
+    fn try_from(Text::Text(text): Text) -> Result<Self, ExpressionError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Expression> for String {
+    fn from(expression: Expression) -> Self {
+        expression.text
+    }
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Expression {}
+
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Expression").field(&self.text).finish()
+    }
+}
+
+impl JsonSchema for Expression {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "JSONPath".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": MAX_BYTES, "pattern": "^\\$"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fmt::Write,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+    use crate::{kind::GroupVersionKind, object::ManagedFields};
+
+    fn object(fields: &str) -> Object {
+        let text = format!(r#"{{"metadata":{{"name":"a","annotations":{{"a.b/c":"1"}}}},{fields}}}"#);
+        Object::from_json(&text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop).expect("object")
+    }
+
+    fn expression(text: &str) -> Expression {
+        Expression::parse(text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn plain_names_are_followed_in_the_text_and_the_rest_is_asked_of_what_they_lead_to() {
+        for (text, steps, selects) in [
+            ("$", &[][..], true),
+            ("$.spec", &["spec"], true),
+            ("$['spec'][\"list\"]", &["spec", "list"], true),
+            ("$.metadata.annotations['a.b/c']", &["metadata", "annotations", "a.b/c"], true),
+            ("$.metadata.annotations['a.b/d']", &["metadata", "annotations", "a.b/d"], false),
+            ("$.spec.null", &["spec", "null"], true),
+            ("$.spec.list[1]", &["spec", "list"], true),
+            ("$.spec.list[2]", &["spec", "list"], false),
+            ("$.spec.list[-1:]", &["spec", "list"], true),
+            ("$.spec.list.name", &["spec", "list", "name"], false),
+            ("$.spec.list[?@.n == 2 && !@.gone]", &["spec", "list"], true),
+            ("$.spec.list[?@.n == 3 || (@.s >= 'b')]", &["spec", "list"], true),
+            ("$.spec.list[?@.n == $.spec.wanted]", &[], true),
+            ("$.spec.list[?@.n == $['spec']['list'][0].n]", &[], true),
+            ("$.spec.list[?@[?@ == 'b']]", &["spec", "list"], true),
+            ("$.spec..n", &["spec"], true),
+            ("$..['nowhere']", &[], false),
+            ("$.é", &["é"], false),
+            ("$ .spec", &[], true),
+            ("$['it\\'s']", &[], false),
+        ] {
+            let object = object(r#""spec":{"list":[{"n":1},{"n":2,"s":"b"}],"null":null,"wanted":2}"#);
+            let parsed = expression(text);
+            assert_eq!(parsed.steps, steps, "{text}");
+            assert_eq!(parsed.selects(&Look::at(&object)), Some(selects), "{text}");
+            // What the names shorten is the same path.
+            let whole = JsonPath::parse(text).expect("a path");
+            let value: Value = serde_json::from_str(object.json()).expect("JSON");
+            assert_eq!(!whole.query(&value).is_empty(), selects, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_one_of_what_is_selected_and_of_nothing_else() {
+        let (old, new) = (object(r#""spec":{"a":[1,2],"b":{"c":1}}"#), object(r#""spec":{"b":{"c":1.0},"a":[1,3]}"#));
+        let differs = |text: &str| expression(text).differs(&Look::at(&old), &Look::at(&new));
+        for (text, differs_) in
+            [("$.spec.a", true), ("$.spec.a[0]", false), ("$.spec.a[1]", true), ("$.spec.a[?@ > 2]", true)]
+        {
+            assert_eq!(differs(text), Some(differs_), "{text}");
+        }
+        let gone = object(r#""spec":{"b":{"c":1}}"#);
+        assert_eq!(expression("$.spec.a").differs(&Look::at(&old), &Look::at(&gone)), Some(true));
+        assert_eq!(expression("$.spec.d").differs(&Look::at(&old), &Look::at(&gone)), Some(false));
+    }
+
+    #[test]
+    fn what_is_no_jsonpath_is_refused_with_the_place_of_the_mistake() {
+        for text in
+            ["", "spec", ".spec", "$.", "$.spec[", "$[?@.a=]", "$[?@.a == 'b]", "$.a b", "{.spec}", "$[?@.* == 1]"]
+        {
+            let error = Expression::parse(text).expect_err(text);
+            assert!(matches!(error, ExpressionError::Syntax { .. }), "{text}: {error}");
+            assert!(error.to_string().contains("at position"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_could_cost_much_is_refused_and_says_what_is_too_much() {
+        let long = format!("$.{}", "a".repeat(MAX_BYTES));
+        let parentheses = format!("$[?{}@.a{}]", "(".repeat(9), ")".repeat(9));
+        let joins = format!("$[?@.a{}]", "||@.b".repeat(9));
+        for (text, words) in [
+            (long.as_str(), "514 bytes"),
+            (&parentheses, "9 parentheses"),
+            (&joins, "9 `&&` and `||`"),
+            ("$..a..b", "2 `..`"),
+            ("$.*.*.*.*.*", "5 `..`, `*`, `?` and `:`"),
+            ("$[?@[?@[?@.a]]]", "3 filters within each other"),
+            ("$[0,0,0,0,0]", "4 `,`"),
+            ("$[?@..a]", "`..` within a filter"),
+            ("$[?count(@.*) > 1]", "functions"),
+            ("$[?match(@.a, '(a+)+')]", "functions"),
+            ("$[?$.a == $.b]", "3 `$`"),
+            ("$[?$.a[*].b]", "`$` within a filter"),
+            ("$[?$ ['a', 'b']]", "`$` within a filter"),
+            ("$[?$['a'][0:1]]", "`$` within a filter"),
+        ] {
+            let error = Expression::parse(text).expect_err(text);
+            assert!(matches!(error, ExpressionError::TooMuch { .. }), "{text}: {error}");
+            assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
+        }
+        // Names that look like it are none of it.
+        for text in ["$['..*?$(a,b)']", "$.a[?@.b == '$..*,:(' || @[\"a(\"] == \"?\"]"] {
+            expression(text);
+        }
+    }
+
+    /// Objects of 3 MiB, and such of as many values as are looked at, for each of the worst expressions. The limit
+    /// in time is no measurement: it is what a mistake of a power would be over.
+    #[test]
+    fn the_worst_expressions_on_the_worst_objects_end_soon() {
+        const SIZE: usize = 3 << 20;
+        let list = |values: usize| format!("[0{}]", ",0".repeat(values - 1));
+        let nested = |width: usize, depth: usize| {
+            (0..depth).fold("{\"a\":1,\"b\":1}".to_owned(), |inner, _| {
+                format!("{{\"a\":{inner},\"b\":[{}]}}", vec!["{\"a\":1}"; width].join(","))
+            })
+        };
+        let mut fields = String::from("{");
+        while fields.len() < SIZE {
+            let _infallible =
+                write!(fields, "{}\"f{}\":{{\"a\":\"b\"}}", if fields.len() > 1 { "," } else { "" }, fields.len());
+        }
+        fields.push('}');
+        let objects = [
+            ("one string", format!("\"{}\"", "[,".repeat(SIZE / 2))),
+            ("a long list", list(SIZE / 2)),
+            ("many fields", fields),
+            ("the longest list", list(MAX_VALUES - 100)),
+            ("a tree too deep", nested(150, 100)),
+            ("the deepest tree", nested(100, 45)),
+        ];
+        let expressions = [
+            "$..*",
+            "$..[*,*,*]",
+            "$..*.*.*",
+            "$..[?@.a||@.b||@.c||@.d||@.e||@.f||@.g||@.h||@.i]",
+            "$..[?@ == $.spec||@.a == @.b||@.b == @.a||@.c == @||@ == @.a.a||@.a.a == @||@ < @.a||@.b > @]",
+            "$..[?@[?@.a||@.b||@.c||@.d||@.e||@.f||@.g||@.h]]",
+            "$.spec[*,0][*,0][*,0]",
+            "$.spec[?@.a == $.spec]",
+        ];
+        let started = Instant::now();
+        for (what, spec) in objects {
+            let (old, new) = (object(&format!("\"spec\":{spec}")), object(&format!("\"spec\":{spec},\"status\":1")));
+            for text in expressions {
+                let expression = expression(text);
+                let (old, new) = (Look::at(&old), Look::at(&new));
+                let started = Instant::now();
+                let answers = (expression.selects(&new), expression.differs(&old, &new));
+                println!("{what}, {text}: {answers:?} after {:?}", started.elapsed());
+                if ["a long list", "many fields", "a tree too deep"].contains(&what) {
+                    assert_eq!(answers.0, None, "{what}, {text}");
+                } else {
+                    assert!(answers.0.is_some(), "{what}, {text}");
+                }
+            }
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn values_are_never_counted_too_few() {
+        for (json, count, nested) in [
+            ("1", 1, 1),
+            ("[]", 2, 3),
+            ("[1]", 2, 3),
+            ("[1,2]", 3, 5),
+            ("[[1],2]", 4, 8),
+            (r#"{"a":"b,[{\",","c":[]}"#, 4, 8),
+        ] {
+            assert_eq!(values(json), (count, nested), "{json}");
+        }
+    }
+}

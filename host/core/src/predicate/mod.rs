@@ -1,0 +1,267 @@
+//! Which events count: controller-runtime's predicates by name, and conditions on the objects by JSONPath.
+//!
+//! | predicate | a creation | an update | a deletion |
+//! |---|---|---|---|
+//! | a name, `changed` | says nothing | whether old and new differ in that | says nothing |
+//! | `matches` | of the object | of the new object | of the last state |
+//! | `any` | one of its predicates holds, or says nothing | the same | the same |
+//! | `not` | the opposite, or nothing of what says nothing | the same | the same |
+//!
+//! An event passes unless a predicate says no. So a creation and a deletion pass what is about change, negated or not:
+//! controller-runtime's `Not` would hold both back. A resync is an update from an object to itself: nothing has changed.
+//! Kinds without metadata.generation (ConfigMap, Secret and others) have 0 before and after, and no update of theirs
+//! passes `GenerationChanged`, as in controller-runtime.
+//!
+//! Predicates run on the informer's task, which all tenants share: what one may cost is bounded in [`expression`].
+
+mod bounds;
+mod expression;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::expression::Look;
+pub use self::expression::{Expression, ExpressionError};
+use crate::event::Event;
+
+/// JSONPaths of one source.
+const MAX_EXPRESSIONS: usize = 8;
+/// Predicates of one source, all that `any` and `not` hold included.
+const MAX_PREDICATES: usize = 32;
+/// `any` and `not` within each other.
+const MAX_DEPTH: usize = 4;
+
+/// An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Predicate {
+    /// Updates that change metadata.generation, as spec changes do. Kinds without it (ConfigMap, Secret) have no such
+    /// updates.
+    GenerationChanged,
+    /// Updates that change metadata.labels.
+    LabelsChanged,
+    /// Updates that change metadata.annotations.
+    AnnotationsChanged,
+    /// Updates that change metadata.resourceVersion: not the periodic resync.
+    ResourceVersionChanged,
+    /// Updates that change what a JSONPath (RFC 9535) selects, e.g. `$.spec.replicas`. Creations and deletions pass.
+    #[serde(rename = "changed")]
+    Changed(Expression),
+    /// Events of objects of which a JSONPath (RFC 9535) selects something, e.g.
+    /// `$.status.conditions[?@.type=='Ready' && @.status=='True']`. Of an update it is the new object, of a deletion the
+    /// last state.
+    #[serde(rename = "matches")]
+    Matches(Expression),
+    /// Events that pass one of these.
+    #[serde(rename = "any")]
+    Any(#[schemars(length(min = 1))] Vec<Predicate>),
+    /// Events that do not pass this. What is about change says nothing of creations and deletions: they pass.
+    #[serde(rename = "not")]
+    Not(Box<Predicate>),
+}
+
+/// Whether an event passes all of the predicates.
+pub fn passes(predicates: &[Predicate], event: &Event) -> bool {
+    let (now, old) = (Look::at(event.object()), event.old().map(|old| Look::at(old)));
+    predicates.iter().all(|predicate| predicate.says(&now, old.as_ref()) != Some(false))
+}
+
+/// The predicates of one source, from JSON that nobody has looked at.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn parse(list: &[Value]) -> Result<Vec<Predicate>, String> {
+    let predicates: Vec<Predicate> = serde_path_to_error::deserialize(Value::from(list))
+        .map_err(|error| format!("wrong at {}: {}", error.path(), error.inner()))?;
+    check(&predicates).map(|()| predicates)
+}
+
+/// Whether these may be the predicates of one source; else why not.
+///
+/// # Errors
+/// A sentence for the author.
+pub fn check(predicates: &[Predicate]) -> Result<(), String> {
+    let mut count = Count::default();
+    predicates.iter().try_for_each(|predicate| count.add(predicate, 0))?;
+    if count.predicates > MAX_PREDICATES {
+        return Err(format!("{} predicates are more than {MAX_PREDICATES}", count.predicates));
+    }
+    if count.expressions > MAX_EXPRESSIONS {
+        return Err(format!("{} JSONPaths are more than {MAX_EXPRESSIONS}", count.expressions));
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Count {
+    predicates: usize,
+    expressions: usize,
+}
+
+impl Count {
+    fn add(&mut self, predicate: &Predicate, depth: usize) -> Result<(), String> {
+        self.predicates += 1;
+        if depth > MAX_DEPTH {
+            return Err(format!("`any` and `not` stand more than {MAX_DEPTH} deep within each other"));
+        }
+        match predicate {
+            Predicate::Changed(_) | Predicate::Matches(_) => self.expressions += 1,
+            Predicate::Any(any) if any.is_empty() => return Err("nothing passes an `any` of nothing".to_owned()),
+            Predicate::Any(any) => any.iter().try_for_each(|one| self.add(one, depth + 1))?,
+            Predicate::Not(not) => self.add(not, depth + 1)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Predicate {
+    /// Whether it holds; None when it says nothing of such an event, or the object is too large to look into.
+    fn says<'e>(&'e self, now: &Look<'e>, old: Option<&Look<'e>>) -> Option<bool> {
+        let headers = || Some((&old?.object().header, &now.object().header));
+        match self {
+            Self::GenerationChanged => headers().map(|(old, now)| old.generation != now.generation),
+            Self::LabelsChanged => headers().map(|(old, now)| old.labels != now.labels),
+            Self::AnnotationsChanged => {
+                let annotations = |look: &Look<'e>| look.object().at(".metadata.annotations");
+                Some(annotations(old?) != annotations(now))
+            }
+            Self::ResourceVersionChanged => headers().map(|(old, now)| old.resource_version != now.resource_version),
+            Self::Changed(expression) => expression.differs(old?, now),
+            Self::Matches(expression) => expression.selects(now),
+            Self::Any(any) => {
+                let mut sure = true;
+                for one in any {
+                    match one.says(now, old) {
+                        Some(true) => return Some(true),
+                        Some(false) => {}
+                        None => sure = false,
+                    }
+                }
+                sure.then_some(false)
+            }
+            Self::Not(not) => not.says(now, old).map(|holds| !holds),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        kind::GroupVersionKind,
+        object::{ManagedFields, Object},
+    };
+
+    fn object(value: &Value) -> Arc<Object> {
+        let kind = GroupVersionKind::new("v1", "Pod");
+        Arc::new(Object::from_json(&value.to_string(), &kind, ManagedFields::Drop).expect("object"))
+    }
+
+    fn with_metadata(metadata: &str) -> Arc<Object> {
+        object(&serde_json::from_str(&format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#)).expect("JSON"))
+    }
+
+    fn predicate(text: &str) -> Predicate {
+        serde_json::from_str(text).expect(text)
+    }
+
+    #[test]
+    fn each_name_passes_the_updates_of_its_name_and_no_other() {
+        use Predicate::{AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged};
+        let old = r#""resourceVersion":"1","generation":1,"labels":{"a":"1"},"annotations":{"a":"1"}"#;
+        let all = [GenerationChanged, LabelsChanged, AnnotationsChanged, ResourceVersionChanged];
+        for (new, passing) in [
+            (old.to_owned(), vec![]),
+            (old.replace("\"1\",\"gen", "\"2\",\"gen"), vec![ResourceVersionChanged]),
+            (old.replace("generation\":1", "generation\":2"), vec![GenerationChanged]),
+            (old.replace("\"generation\":1,", ""), vec![GenerationChanged]),
+            (old.replace("labels\":{\"a\":\"1\"", "labels\":{\"a\":\"2\""), vec![LabelsChanged]),
+            (old.replace("annotations\":{\"a\":\"1\"", "annotations\":{\"b\":\"1\""), vec![AnnotationsChanged]),
+        ] {
+            let event = Event::Modified { old: with_metadata(old), object: with_metadata(&new) };
+            let passed: Vec<_> = all.iter().filter(|name| passes(&[(*name).clone()], &event)).cloned().collect();
+            assert_eq!(passed, passing, "{new}");
+        }
+        let added = Event::Added { object: with_metadata(old), initial: true };
+        assert!(passes(&all, &added));
+        assert!(passes(&all, &Event::Deleted { object: with_metadata(old) }));
+    }
+
+    #[test]
+    fn no_update_of_a_kind_without_generation_passes_that_it_changed() {
+        let of = |value: &str| object(&json!({"metadata": {"name": "a"}, "data": {"a": value}}));
+        let event = Event::Modified { old: of("1"), object: of("2") };
+        assert!(!passes(&[Predicate::GenerationChanged], &event));
+        assert!(passes(&[predicate(r#"{"changed":"$.data"}"#)], &event));
+    }
+
+    /// What happens to an object whose replicas and readiness are these.
+    fn events() -> [(&'static str, Event); 6] {
+        let of = |replicas: u32, ready: &str| {
+            let conditions = json!([{"type": "Synced", "status": "True"}, {"type": "Ready", "status": ready}]);
+            object(&json!({
+                "metadata": {"name": "a"}, "spec": {"replicas": replicas}, "status": {"conditions": conditions},
+            }))
+        };
+        let same = of(1, "False");
+        [
+            ("made", Event::Added { object: of(1, "False"), initial: false }),
+            ("resync", Event::Modified { old: same.clone(), object: same }),
+            ("scaled", Event::Modified { old: of(1, "False"), object: of(2, "False") }),
+            ("ready", Event::Modified { old: of(1, "False"), object: of(1, "True") }),
+            ("unready", Event::Modified { old: of(1, "True"), object: of(1, "False") }),
+            ("gone", Event::Deleted { object: of(1, "True") }),
+        ]
+    }
+
+    #[test]
+    fn conditions_on_objects_pass_what_their_table_says() {
+        const READY: &str = r#"{"matches":"$.status.conditions[?@.type=='Ready' && @.status=='True']"}"#;
+        const SCALED: &str = r#"{"changed":"$.spec.replicas"}"#;
+        let table = [
+            (SCALED.to_owned(), vec!["made", "scaled", "gone"]),
+            (READY.to_owned(), vec!["ready", "gone"]),
+            (
+                r#"{"changed":"$.status.conditions[?@.type=='Ready'].status"}"#.to_owned(),
+                vec!["made", "ready", "unready", "gone"],
+            ),
+            (format!(r#"{{"not":{SCALED}}}"#), vec!["made", "resync", "ready", "unready", "gone"]),
+            (format!(r#"{{"not":{READY}}}"#), vec!["made", "resync", "scaled", "unready"]),
+            (format!(r#"{{"any":[{SCALED},{READY}]}}"#), vec!["made", "scaled", "ready", "gone"]),
+            (format!(r#"{{"not":{{"any":[{SCALED},{READY}]}}}}"#), vec!["made", "resync", "unready"]),
+            (r#"{"any":["GenerationChanged"]}"#.to_owned(), vec!["made", "gone"]),
+            (r#"{"matches":"$.spec.nowhere.at[3].all"}"#.to_owned(), vec![]),
+            (r#"{"changed":"$.spec.nowhere.at[3].all"}"#.to_owned(), vec!["made", "gone"]),
+            (r#"{"changed":"$"}"#.to_owned(), vec!["made", "scaled", "ready", "unready", "gone"]),
+        ];
+        for (text, passing) in table {
+            let predicate = [predicate(&text)];
+            let passed: Vec<_> =
+                events().into_iter().filter(|(_, event)| passes(&predicate, event)).map(|(name, _)| name).collect();
+            assert_eq!(passed, passing, "{text}");
+        }
+    }
+
+    #[test]
+    fn more_predicates_than_a_source_may_have_are_refused() {
+        let error = |text: &str| {
+            let list: Vec<Predicate> = serde_json::from_str(text).expect(text);
+            check(&list).expect_err(text)
+        };
+        let many = |one: &str, times: usize| format!("[{}]", vec![one; times].join(","));
+        assert!(error(&many(r#""LabelsChanged""#, 33)).contains("33 predicates"));
+        assert!(error(&many(r#"{"changed":"$.a"}"#, 9)).contains("9 JSONPaths"));
+        assert!(error(&many(r#"{"any":[{"changed":"$.a"},{"not":{"matches":"$.b"}}]}"#, 5)).contains("10 JSONPaths"));
+        assert!(error(r#"[{"any":[]}]"#).contains("nothing passes"));
+        let deep = format!("[{}\"LabelsChanged\"{}]", r#"{"not":"#.repeat(5), "}".repeat(5));
+        assert!(error(&deep).contains("4 deep"));
+        assert!(
+            check(&serde_json::from_str::<Vec<Predicate>>(&many(r#"{"changed":"$.a"}"#, 8)).expect("JSON")).is_ok()
+        );
+    }
+}
