@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target=${CARGO_TARGET_DIR:-target}
 
 rust="sample-controller pod-tracker hostile conformance-rust"
-fixtures="fixture-bench fixture-misbehave fixture-touch-v1 fixture-touch-v2"
+fixtures="fixture-bench fixture-mapper fixture-misbehave fixture-touch-v1 fixture-touch-v2"
 # On their own: the features that they ask of the SDK would else be every guest's.
 featured="fixture-kube-rs"
 # NAME FOLDER SDK
@@ -22,6 +22,7 @@ conformance-go             plugins/sdk-go/conformance           plugins/sdk-go
 conformance-typescript     plugins/sdk-js/conformance           plugins/sdk-js
 conformance-python         plugins/sdk-python/conformance       plugins/sdk-python
 conformance-c              plugins/sdk-c/conformance            plugins/sdk-c
+mapper-typescript          plugins/fixtures/mapper-typescript   plugins/sdk-js
 "
 # Only `make bench-languages` needs these.
 if [ -n "${BENCH:-}" ]; then

@@ -10,7 +10,7 @@ echo "lint: cargo clippy"
 cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 echo "lint: cargo clippy, as guests"
 cargo clippy --locked --quiet --target wasm32-wasip2 \
-    -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-misbehave -p fixture-touch-v1 -p fixture-touch-v2 \
+    -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-mapper -p fixture-misbehave -p fixture-touch-v1 -p fixture-touch-v2 \
     -- -D warnings
 echo "lint: gofmt and go vet"
 unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)

@@ -100,7 +100,14 @@ impl Gate {
 
     /// A gate for `describe`: the log works, the API server is out of reach, events go nowhere.
     pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
-        Self::new(Arc::new(OutOfReach), Arc::new(OutOfReach), logs, "{}".into(), GateLimits::default())
+        let out = Arc::new(OutOfReach("while the manifest is asked for"));
+        Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default())
+    }
+
+    /// A gate for mapping events: the log and the configuration work, the API server is out of reach, events go nowhere.
+    pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
+        let out = Arc::new(OutOfReach("while an event is mapped"));
+        Self::sharing(out.clone(), out, logs, config, limits, shared)
     }
 
     /// Replaces the configuration: reconciles that begin from now on see the new one.
@@ -306,22 +313,24 @@ fn format_call(operation: &Operation) -> String {
     format!("{} {}", operation.verb(), operation.kind)
 }
 
-/// What `describe` finds where the API server would be.
-struct OutOfReach;
+/// What `describe` and a mapping find where the API server would be; it says when that is.
+struct OutOfReach(&'static str);
+
+impl OutOfReach {
+    fn refuse(&self, what: &str) -> ApiError {
+        ApiError::new(ErrorKind::Forbidden, format!("{what} is not possible {}", self.0))
+    }
+}
 
 #[async_trait]
 impl ObjectApi for OutOfReach {
     async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
-        Err(out_of_reach(&format_call(&operation)))
+        Err(self.refuse(&format_call(&operation)))
     }
 
     async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
-        Err(out_of_reach(&request.to_string()))
+        Err(self.refuse(&request.to_string()))
     }
-}
-
-fn out_of_reach(what: &str) -> ApiError {
-    ApiError::new(ErrorKind::Forbidden, format!("{what} is not possible while the manifest is asked for"))
 }
 
 impl EventSink for OutOfReach {
@@ -517,5 +526,18 @@ mod tests {
         let fake = Arc::new(Fake::default());
         let error = Gate::describing(fake).session(None).object(get()).await.expect_err("out of reach");
         assert_eq!(error.kind, ErrorKind::Forbidden);
+    }
+
+    #[tokio::test]
+    async fn a_mapping_has_its_configuration_and_no_api_access() {
+        let gate =
+            Gate::mapping(Arc::new(Fake::default()), "{\"a\":1}".into(), GateLimits::default(), Shared::default());
+        let mut session = gate.session(None);
+        let error = session.object(get()).await.expect_err("out of reach");
+        assert!(
+            error.kind == ErrorKind::Forbidden && error.status.message.contains("while an event is mapped"),
+            "{error}"
+        );
+        assert_eq!(&*session.config(), "{\"a\":1}");
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     event::Event,
     kind::GroupVersionKind,
     manifest::{Mapping, Predicate},
+    mapping::KeyRules,
     object::{Object, ObjectKey},
     predicate,
 };
@@ -35,20 +36,18 @@ pub enum Target {
         /// How.
         mapping: Mapping,
     },
+    /// Those that the plugin names, if they are such: [`crate::mapping`].
+    Custom(KeyRules),
 }
 
 impl EventHandler {
     /// The keys an event enqueues, without repeats. When an object changes hands, both the old and the new owner are
     /// told, as in controller-runtime's EnqueueRequestForOwner.
     pub fn keys(&self, event: &Event) -> Vec<ObjectKey> {
-        let object = event.object();
-        if self.namespace.is_some() && self.namespace != object.header.key.namespace {
+        if !self.passes(event) {
             return Vec::new();
         }
-        if !predicate::passes(&self.predicates, event) {
-            return Vec::new();
-        }
-        let mut keys = self.target.keys(object);
+        let mut keys = self.target.keys(event.object());
         for key in event.old().into_iter().flat_map(|old| self.target.keys(old)) {
             if !keys.contains(&key) {
                 keys.push(key);
@@ -56,12 +55,23 @@ impl EventHandler {
         }
         keys
     }
+
+    /// Whether an event is one that enqueues keys.
+    pub fn passes(&self, event: &Event) -> bool {
+        let elsewhere = self.namespace.is_some() && self.namespace != event.object().header.key.namespace;
+        !elsewhere && predicate::passes(&self.predicates, event)
+    }
 }
 
 impl Target {
     fn keys(&self, object: &Object) -> Vec<ObjectKey> {
         let own = &object.header.key;
-        let Self::Mapped { kind, cluster_scoped, namespace: only, mapping } = self else { return vec![own.clone()] };
+        let (kind, cluster_scoped, only, mapping) = match self {
+            Self::Itself => return vec![own.clone()],
+            // Known only when the plugin was asked.
+            Self::Custom(_) => return Vec::new(),
+            Self::Mapped { kind, cluster_scoped, namespace, mapping } => (kind, cluster_scoped, namespace, mapping),
+        };
         let key = |namespace: Option<String>, name: String| ObjectKey {
             namespace: if *cluster_scoped { None } else { namespace },
             name,
@@ -89,6 +99,7 @@ impl Target {
                 }
                 keys
             }
+            Mapping::Custom {} => Vec::new(),
         };
         keys.retain(|key| only.is_none() || key.namespace == *only);
         keys

@@ -15,6 +15,7 @@ pub mod grants;
 pub mod handler;
 pub mod kind;
 pub mod manifest;
+pub mod mapping;
 pub mod object;
 pub mod observed;
 pub mod operation;

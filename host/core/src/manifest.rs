@@ -125,6 +125,8 @@ pub enum Mapping {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace_path: Option<String>,
     },
+    /// The keys that the plugin names: its component exports `mapper` of the contract.
+    Custom {},
 }
 
 /// max(per-key exponential backoff, overall token bucket), as client-go's DefaultControllerRateLimiter.
@@ -240,6 +242,12 @@ pub enum ManifestError {
 }
 
 impl Manifest {
+    /// The controllers that have a watch which the plugin maps itself.
+    pub fn custom_mappings(&self) -> impl Iterator<Item = &Controller> {
+        let custom = |controller: &&Controller| controller.watches.iter().any(|watch| watch.map == Mapping::Custom {});
+        self.controllers.iter().filter(custom)
+    }
+
     /// Reads and checks a manifest.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The traits at which the core meets the rest: the API server on one side, the sandbox on the other.
 //!
-//! `operetta-kube` implements [`ObjectApi`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`], the binary
+//! `operetta-kube` implements [`ObjectApi`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`] and
+//! [`Mapper`], the binary
 //! implements [`LogSink`]; none of them knows the others.
 
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 
 use crate::{
     kind::GroupVersionKind,
+    mapping::MapEvent,
     object::{Object, ObjectKey},
     operation::{Operation, Reply},
     raw::{RawRequest, RawResponse, ResourcePath, Target},
@@ -62,6 +64,14 @@ pub trait LogSink: Send + Sync {
 pub trait Reconciler: Send + Sync {
     /// Runs one reconcile to its end, within the limits of the sandbox.
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure>;
+}
+
+/// Says which keys an event of a watched object is about.
+#[async_trait]
+pub trait Mapper: Send + Sync {
+    /// Maps one event, within the limits of the sandbox. The keys are as the plugin gave them. `request` is the watched
+    /// object's, for the log.
+    async fn map(&self, request: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure>;
 }
 
 /// The type of an Event.

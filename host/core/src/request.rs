@@ -47,7 +47,7 @@ pub enum Fault {
     #[error("the plugin trapped: {0}")]
     Trap(String),
     /// The guest ran or waited longer than `limits.timeoutSeconds`.
-    #[error("the reconcile did not end within {} s (limits.timeoutSeconds)", .limit.as_secs_f32())]
+    #[error("the call did not end within {} s (limits.timeoutSeconds)", .limit.as_secs_f32())]
     DeadlineExceeded {
         /// The limit.
         limit: std::time::Duration,

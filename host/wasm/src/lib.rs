@@ -4,7 +4,8 @@
 //! compiler, the instance pool, the linker and the epoch clock. A [`Plugin`] is one loaded digest: compiled, linked and
 //! described once. A call is one reconcile: a fresh instance, a deadline, a memory limit and the [`Session`] through
 //! which it reaches the host; it leaves nothing behind, unless the Plugin asks for [`WarmLimits`]. [`PluginReconciler`]
-//! ties the three to core's [`Reconciler`].
+//! ties the three to core's [`Reconciler`], and
+//! [`PluginMapper`] to its [`Mapper`](operetta_core::ports::Mapper), for a plugin that maps events itself.
 //!
 //! What a guest cannot do, whatever its bytes are: outlive its deadline, whether it spins or waits; hold a worker
 //! thread for longer than one epoch tick; grow beyond its memory limit; make the host allocate without bound; panic the
@@ -39,6 +40,18 @@ mod bindings {
     });
 }
 
+/// The one export that not every plugin has.
+#[allow(unsafe_code, missing_docs, reason = "bindgen! implements wasmtime's unsafe traits for the types of the WIT")]
+mod mapper_bindings {
+    wasmtime::component::bindgen!({
+        inline: "package operetta:host; world mapping { export operetta:controller/mapper@0.1.0; }",
+        path: "../../wit",
+        world: "operetta:host/mapping",
+        with: { "operetta:controller/types": crate::bindings::operetta::controller::types },
+        exports: { default: async },
+    });
+}
+
 mod call;
 pub mod code;
 mod engine;
@@ -46,6 +59,7 @@ mod imports;
 mod inspect;
 mod last_words;
 mod limiter;
+mod mapper;
 mod output;
 mod plugin;
 mod reconciler;
@@ -57,6 +71,7 @@ pub use code::{Code, CodeCache, Origin, Provenance, Worker, WorkerLimits};
 pub use engine::{Allocation, Engine, EngineConfig, EngineError};
 pub use imports::offered;
 pub use inspect::{Format, Inspection, digest, inspect};
+pub use mapper::PluginMapper;
 pub use plugin::{LoadError, LoadLimits, Plugin};
 pub use reconciler::{CallLimits, PluginReconciler};
 pub use snapshot::{SnapshotError, snapshot};
@@ -67,6 +82,9 @@ pub const CONTRACT_VERSION: &str = "0.1.0";
 
 /// The export that makes a component a plugin.
 pub const RECONCILER: &str = "operetta:controller/reconciler@0.1.0";
+
+/// The export of a plugin that maps events itself.
+pub const MAPPER: &str = "operetta:controller/mapper@0.1.0";
 
 /// Bytes as lower-case hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {

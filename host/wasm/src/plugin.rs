@@ -15,11 +15,12 @@ use operetta_core::{
 use wasmtime::component::Component;
 
 use crate::{
-    CONTRACT_VERSION, Code, Engine, Format, Inspection, Provenance, RECONCILER,
+    CONTRACT_VERSION, Code, Engine, Format, Inspection, MAPPER, Provenance, RECONCILER,
     bindings::PluginPre,
     call::{self, Budget, Call, Ended},
     imports::{self, InterfaceName},
     inspect,
+    mapper_bindings::MappingPre,
 };
 
 /// What loading a plugin may use.
@@ -77,9 +78,22 @@ pub enum LoadError {
         /// What it exports.
         exports: Vec<String>,
     },
-    /// A reconciler whose functions are not those of the contract.
-    #[error("the component exports {RECONCILER}, but not as this host knows it: {0}")]
-    IncompatibleExport(String),
+    /// A reconciler or a mapper whose functions are not those of the contract.
+    #[error("the component exports {interface}, but not as this host knows it: {message}")]
+    IncompatibleExport {
+        /// Which.
+        interface: &'static str,
+        /// What differs.
+        message: String,
+    },
+    /// The manifest asks for a mapper, and there is none.
+    #[error(
+        "controller {controller:?} has a watch whose map is of type \"Custom\", but the component does not export {MAPPER}"
+    )]
+    MissingMapper {
+        /// The first controller that has such a watch.
+        controller: String,
+    },
     /// Imports that the host lacks.
     #[error(
         "the component imports what this host does not offer: {}; offered: {}",
@@ -152,7 +166,8 @@ impl LoadError {
             Self::InvalidComponent(_) => "InvalidComponent",
             Self::UnsupportedVersion { .. } => "UnsupportedVersion",
             Self::MissingExport { .. } => "MissingExport",
-            Self::IncompatibleExport(_) => "IncompatibleExport",
+            Self::IncompatibleExport { .. } => "IncompatibleExport",
+            Self::MissingMapper { .. } => "MissingMapper",
             Self::MissingImport { .. } => "MissingImport",
             Self::IncompatibleImport(_) => "IncompatibleImport",
             Self::CompileFailed(_) => "CompileFailed",
@@ -171,6 +186,8 @@ impl LoadError {
 pub struct Plugin {
     engine: Engine,
     pre: PluginPre<Call>,
+    /// None when it exports none.
+    mapper: Option<MappingPre<Call>>,
     manifest: Manifest,
     /// What the file says about itself; its `error` is None.
     inspection: Inspection,
@@ -199,9 +216,13 @@ impl Plugin {
         });
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (component, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
-        let pre = link(engine, &component)?;
+        let maps = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
+        let (pre, mapper) = link(engine, &component, maps)?;
         let manifest = describe(engine, &pre, limits, logs).await?;
-        Ok(Self { engine: engine.clone(), pre, manifest, inspection, provenance })
+        if let (None, Some(controller)) = (&mapper, manifest.custom_mappings().next()) {
+            return Err(LoadError::MissingMapper { controller: controller.name.clone() });
+        }
+        Ok(Self { engine: engine.clone(), pre, mapper, manifest, inspection, provenance })
     }
 
     /// `sha256:` and the hash of the component's bytes in hex.
@@ -238,18 +259,30 @@ impl Plugin {
         &self.engine
     }
 
+    pub(crate) fn mapper(&self) -> Option<&MappingPre<Call>> {
+        self.mapper.as_ref()
+    }
+
     pub(crate) fn pre(&self) -> &PluginPre<Call> {
         &self.pre
     }
 }
 
 /// Resolves the imports, so that an instance is a matter of microseconds.
-fn link(engine: &Engine, component: &Component) -> Result<PluginPre<Call>, LoadError> {
+fn link(
+    engine: &Engine,
+    component: &Component,
+    maps: bool,
+) -> Result<(PluginPre<Call>, Option<MappingPre<Call>>), LoadError> {
     let pre = engine
         .linker()
         .instantiate_pre(component)
         .map_err(|error| LoadError::IncompatibleImport(format!("{error:#}")))?;
-    PluginPre::new(pre).map_err(|error| LoadError::IncompatibleExport(format!("{error:#}")))
+    let incompatible = |interface: &'static str| {
+        move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: format!("{error:#}") }
+    };
+    let mapper = maps.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
+    Ok((PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper))
 }
 
 /// What can be told from the file's outside.

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Bytes of a failure's message; what is over is cut.
-const MAX_FAILURE: usize = 4096;
+pub(crate) const MAX_FAILURE: usize = 4096;
 
 /// What one reconcile may use of the sandbox. What it may use of the host is in core's `GateLimits`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,13 @@ impl Default for CallLimits {
     }
 }
 
+impl CallLimits {
+    pub(crate) fn budget(&self) -> Budget {
+        let Self { memory_bytes, transfer_bytes, timeout } = *self;
+        Budget { memory_bytes, transfer_bytes, timeout }
+    }
+}
+
 /// Runs a plugin's reconciles.
 pub struct PluginReconciler {
     plugin: Arc<Plugin>,
@@ -50,8 +57,7 @@ pub struct PluginReconciler {
 impl PluginReconciler {
     /// A reconciler that runs this plugin behind this gate.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: CallLimits) -> Self {
-        let CallLimits { memory_bytes, transfer_bytes, timeout } = limits;
-        Self { plugin, gate, budget: Budget { memory_bytes, transfer_bytes, timeout }, warm: None }
+        Self { plugin, gate, budget: limits.budget(), warm: None }
     }
 
     /// Keeps instances between reconciles, within these bounds. They end with this reconciler: other code, another

@@ -10,8 +10,8 @@ use crate::backend::{Backend, EventRequest, PatchRequest};
 use crate::logging::{Forward, Level, Pair, Sink, panic_text};
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, Selection, WriteOptions};
 use crate::{
-    Action, ApiError, ApiErrorKind, Cause, Context, EventType, GroupVersionKind, ObjectKey, Plugin, RawRequest,
-    RawResponse, Request, Status,
+    Action, ApiError, ApiErrorKind, Cause, Context, EventType, GroupVersionKind, MapEvent, ObjectKey, Plugin,
+    RawRequest, RawResponse, Request, Status,
 };
 
 #[allow(
@@ -32,7 +32,28 @@ pub mod bindings {
     });
 }
 
+#[allow(
+    unsafe_code,
+    missing_docs,
+    missing_debug_implementations,
+    unused_qualifications,
+    clippy::allow_attributes_without_reason,
+    reason = "wit-bindgen generates this module, too: the export that not every plugin has"
+)]
+pub mod mapping_bindings {
+    wit_bindgen::generate!({
+        inline: "package operetta:sdk; world mapping { export operetta:controller/mapper@0.1.0; }",
+        path: "wit",
+        world: "operetta:sdk/mapping",
+        with: { "operetta:controller/types@0.1.0": crate::guest::bindings::operetta::controller::types },
+        pub_export_macro: true,
+        default_bindings_module: "operetta_sdk::__private::mapping_bindings",
+        runtime_path: "operetta_sdk::__private::wit_bindgen::rt",
+    });
+}
+
 use bindings::exports::operetta::controller::reconciler as exported;
+use mapping_bindings::exports::operetta::controller::mapper;
 
 /// Serves the contract's `describe`.
 pub fn describe(plugin: fn() -> Plugin) -> String {
@@ -56,6 +77,18 @@ pub fn reconcile(plugin: fn() -> Plugin, request: exported::Request) -> Result<e
         Err(error) if error.is_terminal() => Err(exported::Failure::Terminal(error.to_string())),
         Err(error) => Err(exported::Failure::Retry(error.to_string())),
     }
+}
+
+/// Serves the contract's `map-event`.
+///
+/// # Errors
+/// What the author's function did not take.
+pub fn map_event(plugin: fn() -> Plugin, event: mapper::Event) -> Result<Vec<types::ObjectKey>, String> {
+    start();
+    let mapper::Event { controller, kind, object, old, .. } = event;
+    let kind = GroupVersionKind::new(kind.api_version, kind.kind);
+    let keys = plugin().map(&MapEvent { controller, kind, object, old }).map_err(|error| error.to_string())?;
+    Ok(keys.iter().map(wit_key).collect())
 }
 
 /// Sends the logs to the host, and panics with them. An instance that the host uses twice has done so already: then the

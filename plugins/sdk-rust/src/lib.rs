@@ -50,6 +50,7 @@ mod kind;
 pub mod kube_rs;
 mod logging;
 mod manifest;
+mod mapping;
 mod only_metadata;
 mod options;
 mod owners;
@@ -70,6 +71,7 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use kind::{GroupVersionKind, Kind, Object, ObjectKey};
 pub use logging::Level;
 pub use manifest::{Mapping, Predicate, RateLimiter, Source};
+pub use mapping::MapEvent;
 pub use only_metadata::OnlyMetadata;
 pub use options::{DeleteOptions, ListOptions, Page, Patch, Propagation, Read, WriteOptions};
 pub use owners::{AlreadyOwned, controller_of, is_controlled_by, owner_reference, set_controller_reference};
@@ -87,6 +89,48 @@ macro_rules! plugin {
             const PLUGIN: fn() -> $crate::Plugin = $plugin;
             $crate::__export_plugin!(PLUGIN);
         };
+    };
+}
+
+/// Exports a plugin that maps events itself, with [`Controller::watches_mapped`]; otherwise as [`plugin!`].
+#[macro_export]
+macro_rules! mapping_plugin {
+    ($plugin:path) => {
+        $crate::plugin!($plugin);
+
+        const _: () = {
+            const PLUGIN: fn() -> $crate::Plugin = $plugin;
+            $crate::__export_mapper!(PLUGIN);
+        };
+    };
+}
+
+#[doc(hidden)]
+#[cfg(target_arch = "wasm32")]
+#[macro_export]
+macro_rules! __export_mapper {
+    ($plugin:path) => {
+        struct Exported;
+
+        impl $crate::__private::mapper::Guest for Exported {
+            fn map_event(
+                event: $crate::__private::mapper::Event,
+            ) -> ::std::result::Result<::std::vec::Vec<$crate::__private::mapper::ObjectKey>, ::std::string::String> {
+                $crate::__private::map_event($plugin, event)
+            }
+        }
+
+        $crate::__private::mapping_bindings::export!(Exported with_types_in $crate::__private::mapping_bindings);
+    };
+}
+
+/// As [`__export_plugin!`].
+#[doc(hidden)]
+#[cfg(not(target_arch = "wasm32"))]
+#[macro_export]
+macro_rules! __export_mapper {
+    ($plugin:path) => {
+        let _ = $plugin;
     };
 }
 
@@ -129,7 +173,8 @@ pub mod __private {
     pub use wit_bindgen;
 
     pub use crate::guest::bindings::exports::operetta::controller::reconciler as exported;
-    pub use crate::guest::{bindings, describe, reconcile};
+    pub use crate::guest::mapping_bindings::exports::operetta::controller::mapper;
+    pub use crate::guest::{bindings, describe, map_event, mapping_bindings, reconcile};
 }
 
 /// The README's code compiles and runs.

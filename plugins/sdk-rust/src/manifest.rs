@@ -122,12 +122,18 @@ enum MappingManifest {
         #[serde(skip_serializing_if = "Option::is_none")]
         namespace_path: Option<Text>,
     },
+    Custom {},
 }
 
 impl Mapping {
     /// The controlling owner, if it is of the `for` kind. `owns` is this in short.
     pub fn owner() -> Self {
         Self(MappingManifest::Owner { all_owners: false })
+    }
+
+    /// By a function of the plugin: see `Controller::watches_mapped`.
+    pub(crate) fn custom() -> Self {
+        Self(MappingManifest::Custom {})
     }
 
     /// Every owner of the `for` kind.

@@ -8,8 +8,9 @@ use crate::json::decode;
 use crate::manifest::{
     ControllerManifest, Index, Manifest, Mapping, OwnerKind, Predicate, RateLimiter, Source, Text, Watch,
 };
+use crate::mapping::{self, MapEvent, MappedWatch};
 use crate::options::Read;
-use crate::{Action, Context, Error, GroupVersionKind, Kind, Request};
+use crate::{Action, Context, Error, GroupVersionKind, Kind, ObjectKey, Request};
 
 type ReconcileFn = Box<dyn Fn(&Context, &Request) -> Result<Action, Error>>;
 /// `None`: the object is gone, and the author's function was not asked.
@@ -89,6 +90,18 @@ impl Plugin {
             (None, Some(when_gone)) => when_gone(ctx, request),
             (None, None) => Ok(Action::done()),
         }
+    }
+
+    /// Which keys an event of a watched object wakes, as the functions of [`Controller::watches_mapped`] say: those of the
+    /// old state, too.
+    ///
+    /// # Errors
+    /// When there is no such controller, or the object does not fit its type.
+    pub fn map(&self, event: &MapEvent) -> Result<Vec<ObjectKey>, Error> {
+        let Some(controller) = self.controllers.iter().find(|controller| controller.name == event.controller) else {
+            return Err(Error::terminal(format!("this plugin has no controller {:?}", event.controller)));
+        };
+        mapping::keys(controller.mapped.iter(), event)
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -183,6 +196,7 @@ pub struct Controller {
     for_: Option<Source>,
     owns: Vec<Source>,
     watches: Vec<Watch>,
+    mapped: Vec<MappedWatch>,
     workers: u32,
     resync_seconds: u32,
     rate_limiter: Option<RateLimiter>,
@@ -202,6 +216,7 @@ impl Controller {
             for_: kind.map(Source::kind),
             owns: Vec::new(),
             watches: Vec::new(),
+            mapped: Vec::new(),
             workers: 1,
             resync_seconds: 0,
             rate_limiter: None,
@@ -235,6 +250,24 @@ impl Controller {
     /// Another kind whose events enqueue keys by a mapping.
     pub fn watches(mut self, source: Source, map: Mapping) -> Self {
         self.watches.push(Watch { source, map });
+        self
+    }
+
+    /// Another kind whose events enqueue the keys that a function names (controller-runtime's
+    /// `EnqueueRequestsFromMapFunc`). It is asked of the object and, when that has changed, of its old state as well, so
+    /// that both are woken; of a deleted object it is asked of the last state. It names at most 1,000 keys, and it cannot
+    /// read other objects. The plugin is exported by [`mapping_plugin!`](crate::mapping_plugin!).
+    ///
+    /// # Panics
+    /// If the source is of another kind than the function takes.
+    pub fn watches_mapped<T: Kind, K: Into<ObjectKey>>(
+        mut self,
+        source: Source,
+        map: impl Fn(T) -> Vec<K> + 'static,
+    ) -> Self {
+        let (takes, watched) = (GroupVersionKind::of::<T>(), source.group_version_kind());
+        assert!(takes == watched, "controller {:?} watches {watched}, but its function maps {takes}", self.name);
+        self.mapped.push(MappedWatch::new(source, map));
         self
     }
 
@@ -279,11 +312,12 @@ impl Controller {
             panic!("controller {:?} is for {}, but its function takes {takes}", self.name, for_.group_version_kind());
         }
         let watch = |watch: &Watch| Watch { source: self.source(&watch.source), map: watch.map.clone() };
+        let mapped = |watch: &MappedWatch| Watch { source: self.source(&watch.source), map: Mapping::custom() };
         ControllerManifest {
             name: &self.name,
             for_: self.source(for_),
             owns: self.owns.iter().map(|source| self.source(source)).collect(),
-            watches: self.watches.iter().map(watch).collect(),
+            watches: self.watches.iter().map(watch).chain(self.mapped.iter().map(mapped)).collect(),
             workers: self.workers,
             resync_seconds: self.resync_seconds,
             rate_limiter: self.rate_limiter,
@@ -328,6 +362,32 @@ mod tests {
             },
         ]);
         assert_eq!(manifest["indexes"], indexes);
+    }
+
+    #[test]
+    fn a_watch_with_a_function_names_the_keys_of_the_old_state_and_of_the_new_one() {
+        let nodes = |pod: Pod| pod.spec.and_then(|spec| spec.node_name).map(ObjectKey::cluster_scoped);
+        let controller = Controller::new("c", |_: &Context, _: &Request| Ok(Action::done()))
+            .for_::<k8s_openapi::api::core::v1::Node>()
+            .watches_mapped(Source::of::<Pod>(), move |pod| nodes(pod).into_iter().collect());
+        let plugin = Plugin::new().controller(controller);
+        let manifest: Value = serde_json::from_str(&plugin.manifest()).expect("JSON");
+        let watch = json!({"source": {"apiVersion": "v1", "kind": "Pod"}, "map": {"type": "Custom"}});
+        assert_eq!(manifest["controllers"][0]["watches"], json!([watch]));
+        let on =
+            |node: &str| json!({"metadata": {"name": "p"}, "spec": {"nodeName": node, "containers": []}}).to_string();
+        let event = |controller: &str, object: String, old: Option<String>| {
+            let (controller, kind) = (controller.to_owned(), GroupVersionKind::of::<Pod>());
+            plugin.map(&MapEvent { controller, kind, object, old })
+        };
+        let names = |keys: Result<Vec<ObjectKey>, Error>| {
+            keys.expect("keys").into_iter().map(|key| key.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(event("c", on("a"), None)), ["a"]);
+        assert_eq!(names(event("c", on("b"), Some(on("a")))), ["b", "a"]);
+        assert_eq!(names(event("c", on("a"), Some(on("a")))), ["a"]);
+        assert!(event("d", on("a"), None).is_err());
+        assert!(event("c", "{\"spec\":1}".to_owned(), None).is_err());
     }
 
     #[test]

@@ -11,9 +11,11 @@ use std::{
 
 use operetta_core::{
     controller::Observer,
+    kind::GroupVersionKind,
+    mapping::NOTHING,
     object::ObjectKey,
     ports::{LogLevel, LogRecord, LogSink},
-    request::{Action, Failure, ReconcileRequest},
+    request::{Action, Failure, Fault, ReconcileRequest},
 };
 
 use super::status::Problem;
@@ -47,10 +49,13 @@ struct Controllers {
 /// One controller.
 #[derive(Default)]
 struct Counted {
-    failing: HashMap<ObjectKey, Failing>,
+    failing: HashMap<Subject, Failing>,
     reconciles: u64,
     errors: u64,
 }
+
+/// What fails: a reconcile of a key, or the mapping of a watched object, with its kind.
+type Subject = (Option<GroupVersionKind>, ObjectKey);
 
 struct Failing {
     problem: Problem,
@@ -66,7 +71,7 @@ pub struct ControllerHealth {
     pub reconciles: u64,
     /// How many of them failed.
     pub errors: u64,
-    /// Keys whose last reconcile failed.
+    /// Keys whose last reconcile failed, and watched objects whose last mapping did.
     pub failing: usize,
     /// The last of them that is worth telling, or just the last.
     pub last_error: Option<Problem>,
@@ -107,33 +112,45 @@ impl Health {
 
     fn note(&self, request: &ReconcileRequest, failure: Option<(&Failure, u32)>) -> bool {
         let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Controllers { by_name, failures } = &mut *controllers;
-        let counted = by_name.entry(request.controller.clone()).or_default();
+        let counted = controllers.by_name.entry(request.controller.clone()).or_default();
         counted.reconciles += 1;
-        let keys = &mut counted.failing;
-        let Some((failure, retries)) = failure else { return keys.remove(&request.key).is_some() };
-        counted.errors += 1;
-        *failures += 1;
-        let order = *failures;
-        if keys.len() >= REMEMBERED && !keys.contains_key(&request.key) {
-            return false;
-        }
-        let (reason, worth_telling) = match failure {
-            Failure::Retry(_) => ("ReconcileFailing", retries >= WORTH_TELLING),
-            Failure::Terminal(_) => ("TerminalError", true),
-            Failure::Fault(fault) => (fault.reason(), true),
-        };
-        let message = format!("reconcile of {} failed: {failure}", request.key);
-        let failing = Failing { problem: Problem::new(reason, message), worth_telling, order };
-        let before = keys.insert(request.key.clone(), failing);
-        before.is_none_or(|before| before.problem.reason != reason || before.worth_telling != worth_telling)
-            || retries == 0
+        counted.errors += u64::from(failure.is_some());
+        let problem = failure.map(|(failure, retries)| {
+            let (reason, worth_telling) = match failure {
+                Failure::Retry(_) => ("ReconcileFailing", retries >= WORTH_TELLING),
+                Failure::Terminal(_) => ("TerminalError", true),
+                Failure::Fault(fault) => (fault.reason(), true),
+            };
+            let problem = Problem::new(reason, format!("reconcile of {} failed: {failure}", request.key));
+            (problem, worth_telling, retries)
+        });
+        controllers.keep(&request.controller, (None, request.key.clone()), problem)
     }
 
-    fn log_failure(&self, request: &ReconcileRequest, failure: &Failure, took: Duration) {
-        let what = match failure {
-            Failure::Retry(_) | Failure::Fault(_) => "reconcile failed, retrying",
-            Failure::Terminal(_) => "reconcile failed, not retrying",
+    fn note_mapping(
+        &self,
+        kind: &GroupVersionKind,
+        request: &ReconcileRequest,
+        failure: Option<(&Failure, u32)>,
+    ) -> bool {
+        let problem = failure.map(|(failure, retries)| {
+            let (reason, worth_telling) = match failure {
+                Failure::Retry(_) => ("MapFailing", retries >= WORTH_TELLING),
+                Failure::Terminal(_) => ("InvalidKeys", true),
+                Failure::Fault(Fault::Trap(_)) => ("MapTrapped", true),
+                Failure::Fault(fault) => (fault.reason(), true),
+            };
+            let message = format!("mapping {} {} failed: {failure}", kind.kind, request.key);
+            (Problem::new(reason, message), worth_telling, retries)
+        });
+        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        controllers.keep(&request.controller, (Some(kind.clone()), request.key.clone()), problem)
+    }
+
+    fn log_failure(&self, what: &str, request: &ReconcileRequest, failure: &Failure, took: Duration) {
+        let next = match failure {
+            Failure::Retry(_) | Failure::Fault(_) => "retrying",
+            Failure::Terminal(_) => "not retrying",
         };
         let fields = vec![
             ("error".to_owned(), failure.to_string()),
@@ -141,7 +158,55 @@ impl Health {
             ("took".to_owned(), format!("{took:.1?}")),
         ];
         let reconcile = Some(request.clone());
-        self.log.write(LogRecord { level: LogLevel::Error, message: what.to_owned(), fields, reconcile });
+        self.log.write(LogRecord {
+            level: LogLevel::Error,
+            message: format!("{what} failed, {next}"),
+            fields,
+            reconcile,
+        });
+    }
+}
+
+impl Controllers {
+    /// Keeps what is wrong with something, or that nothing is. Whether the status should be looked at again.
+    fn keep(&mut self, controller: &str, subject: Subject, problem: Option<(Problem, bool, u32)>) -> bool {
+        let keys = &mut self.by_name.entry(controller.to_owned()).or_default().failing;
+        let Some((problem, worth_telling, retries)) = problem else { return keys.remove(&subject).is_some() };
+        self.failures += 1;
+        if keys.len() >= REMEMBERED && !keys.contains_key(&subject) {
+            return false;
+        }
+        let reason = problem.reason.clone();
+        let before = keys.insert(subject, Failing { problem, worth_telling, order: self.failures });
+        before.is_none_or(|before| before.problem.reason != reason || before.worth_telling != worth_telling)
+            || retries == 0
+    }
+}
+
+/// Is told of the mappings of one watched kind. They count as no reconciles.
+pub(super) struct MapHealth {
+    health: Arc<Health>,
+    kind: GroupVersionKind,
+}
+
+impl MapHealth {
+    pub(super) fn new(health: Arc<Health>, kind: GroupVersionKind) -> Self {
+        Self { health, kind }
+    }
+}
+
+impl Observer for MapHealth {
+    fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
+        if *result == Ok(NOTHING) {
+            return;
+        }
+        let failure = result.as_ref().err();
+        if let Some(failure) = failure {
+            self.health.log_failure(&format!("mapping of a {}", self.kind.kind), request, failure, took);
+        }
+        if self.health.note_mapping(&self.kind, request, failure.map(|failure| (failure, retries))) {
+            (self.health.changed)();
+        }
     }
 }
 
@@ -156,7 +221,7 @@ impl Observer for Health {
         };
         self.metrics.reconciled(&self.plugin, &request.controller, outcome, took);
         if let Err(failure) = result {
-            self.log_failure(request, failure, took);
+            self.log_failure("reconcile", request, failure, took);
         }
         if self.note(request, result.as_ref().err().map(|failure| (failure, retries))) {
             (self.changed)();
@@ -167,8 +232,6 @@ impl Observer for Health {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
-
-    use operetta_core::request::Fault;
 
     use super::*;
     use crate::log_store::LogStore;
@@ -204,5 +267,33 @@ mod tests {
         assert!(now.degraded && now.last_error.is_some_and(|error| error.reason == "ReconcileTrapped"));
         assert_eq!(tell("c", retry(), 1).failing, 2);
         assert!(changes.load(Ordering::Relaxed) >= 4);
+    }
+
+    #[test]
+    fn a_mapping_that_fails_is_told_beside_reconciles_of_the_same_key_and_counts_as_none() {
+        let plugin = ObjectKey::namespaced("n", "p");
+        let log = LogStore::default().of(&plugin, LogLevel::Info);
+        let health = Health::new(plugin, log, Metrics::new(), Box::new(|| {}));
+        let mapping = MapHealth::new(health.clone(), GroupVersionKind::new("v1", "ConfigMap"));
+        let request = ReconcileRequest {
+            controller: "c".into(),
+            key: ObjectKey::namespaced("n", "a"),
+            retries: 0,
+            reconcile_id: "r".into(),
+        };
+        let trap = Err(Failure::Fault(Fault::Trap("unreachable".into())));
+        mapping.reconciled(&request, &trap, Duration::ZERO, 1);
+        health.reconciled(&request, &Ok(Action::Done), Duration::ZERO, 0);
+        let now = health.of("c");
+        assert_eq!((now.reconciles, now.errors, now.failing, now.degraded), (1, 0, 1, true));
+        let error = now.last_error.expect("told");
+        assert_eq!(
+            (error.reason.as_str(), error.message.as_str()),
+            ("MapTrapped", "mapping ConfigMap n/a failed: the plugin trapped: unreachable",)
+        );
+        mapping.reconciled(&request, &Ok(NOTHING), Duration::ZERO, 0);
+        assert_eq!(health.of("c").failing, 1);
+        mapping.reconciled(&request, &Ok(Action::Done), Duration::ZERO, 0);
+        assert_eq!(health.of("c").failing, 0);
     }
 }

@@ -6,6 +6,7 @@ pub mod consent;
 pub mod crd;
 pub mod drop_in;
 pub mod health;
+mod map_stage;
 pub mod parts;
 pub mod path_source;
 pub mod reconcile;

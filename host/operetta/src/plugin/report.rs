@@ -40,11 +40,10 @@ impl PluginController {
                     error.message = Problem::new("", format!("{}: {}", error.message, refusal.remedy)).message;
                     refused = Some(format!("{}: {}", refusal.message, refusal.remedy));
                 }
-                let queued = running.and_then(|running| running.controller(&controller.name));
                 ControllerFacts {
                     name: controller.name.clone(),
                     kind: controller.for_.group_version_kind().to_string(),
-                    queued: queued.map_or(0, |controller| controller.queue().len()),
+                    queued: running.map_or(0, |running| running.queued(&controller.name)),
                     health,
                 }
             })

@@ -17,7 +17,7 @@ use operetta_core::{
     fair::{Account, FairReconciler},
     gate::{Gate, Shared},
     grants::{ServiceAccount, SubjectGrants},
-    handler::EventHandler,
+    handler::{EventHandler, Target},
     kind::GroupVersionKind,
     manifest,
     object::ObjectKey,
@@ -36,12 +36,13 @@ use operetta_kube::{
     view::View,
     wire::Wire,
 };
-use operetta_wasm::{Plugin as Component, PluginReconciler};
+use operetta_wasm::{Plugin as Component, PluginMapper, PluginReconciler};
 use tokio::task::JoinSet;
 
 use super::{
     crd::{ConfigSource, PluginSpec, Usage},
     health::Health,
+    map_stage::{MapStage, Mapping},
     status::Problem,
     wiring::{Wiring, overridden, wire_up},
 };
@@ -91,6 +92,8 @@ impl Metered {
 struct RunningController {
     controller: Arc<Controller>,
     views: Vec<View>,
+    /// Of the kinds that the plugin maps itself.
+    stages: Vec<MapStage>,
     limiter: manifest::RateLimiter,
 }
 
@@ -172,6 +175,7 @@ impl Running {
         };
         api.throttle_by(metered.throttle.clone());
         self.api = Some(api.clone());
+        let mapping = Gate::mapping(setup.log.clone(), setup.config.clone(), gate_limits.clone(), shared.clone());
         let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
         if let Some((before, old)) = self.gate.replace((setup.grants.clone(), gate.clone()))
             && before.subject() != setup.grants.subject()
@@ -179,13 +183,15 @@ impl Running {
             // Nobody looks any more whether the one before still consents.
             old.close("the plugin acts as another ServiceAccount now");
         }
+        let mapper = PluginMapper::new(setup.component.clone(), mapping, &call_limits);
         let mut reconciler = PluginReconciler::new(setup.component.clone(), gate, call_limits);
         if let Some(warm) = &setup.spec.runtime.warm {
             reconciler = reconciler.keep_warm(warm.limits());
         }
         let account = metered.account.clone();
+        let mapping = mapper.map(|mapper| Mapping { mapper: Arc::new(mapper), account: account.clone() });
         let reconciler: Arc<dyn Reconciler> = Arc::new(FairReconciler::new(Arc::new(reconciler), account));
-        self.take_over(setup, wired, &reconciler);
+        self.take_over(setup, wired, &reconciler, mapping.as_ref());
         Ok(missing)
     }
 
@@ -194,12 +200,13 @@ impl Running {
         setup: &Setup<'_>,
         wired: Vec<(&manifest::Controller, Vec<Wiring>)>,
         reconciler: &Arc<dyn Reconciler>,
+        mapping: Option<&Mapping>,
     ) {
         let mut before = std::mem::take(&mut self.controllers);
         self.watchers = JoinSet::new();
         for (declared, wiring) in wired {
             let limiter = declared.rate_limiter.unwrap_or_default();
-            let old = before.remove(&declared.name);
+            let mut old = before.remove(&declared.name);
             let controller = match &old {
                 Some(old) => {
                     old.controller.swap(reconciler.clone());
@@ -217,19 +224,33 @@ impl Running {
             };
             let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
             let resync = resync.map(|seconds| Duration::from_secs(seconds.into()));
-            let views = wiring.into_iter().map(|Wiring { informer, handler }| {
+            // Before the stages, which have as many.
+            controller.set_workers(declared.workers);
+            let mut stages_before = old.as_mut().map(|old| std::mem::take(&mut old.stages)).unwrap_or_default();
+            let mut stages = Vec::new();
+            let views = wiring.into_iter().map(|Wiring { kind, informer, handler }| {
                 let only = handler.namespace.clone();
-                let enqueue = enqueue_on(&controller, handler);
+                let enqueue = match (&handler.target, mapping) {
+                    (Target::Custom(rules), Some(mapping)) => {
+                        let (rules, told) = (rules.clone(), (&limiter, setup.health));
+                        let stage = MapStage::take_over(&mut stages_before, &kind, &controller, rules, mapping, told);
+                        let handler = stage.handler(handler, setup.log);
+                        stages.push(stage);
+                        handler
+                    }
+                    _ => enqueue_on(&controller, handler),
+                };
                 let view = View::open(&informer, setup.grants.clone(), only, enqueue, resync);
                 self.watchers.spawn(tell_changes(informer.state(), setup.host.clone(), setup.key.clone()));
                 self.watchers.spawn(tell_changes(view.state(), setup.host.clone(), setup.key.clone()));
                 view
             });
             let views = views.collect();
-            controller.set_workers(declared.workers);
-            let running = RunningController { controller, views, limiter };
+            let running = RunningController { controller, views, stages, limiter };
             self.controllers.insert(declared.name.clone(), running);
             // `old` goes only now: what both watch was never without a user.
+            drop(old);
+            stop_stages(stages_before, setup.host.shutdown_time());
         }
         before.into_values().for_each(|old| old.stop(setup.host.shutdown_time()));
     }
@@ -261,8 +282,11 @@ impl Running {
     /// As [`Running::stop`], but waits for the reconciles in flight.
     pub async fn stop_and_wait(self, grace: Duration) {
         let mut stops = JoinSet::new();
-        for RunningController { controller, views, .. } in self.controllers.into_values() {
+        for RunningController { controller, views, stages, .. } in self.controllers.into_values() {
             drop(views);
+            for stage in stages {
+                stops.spawn(async move { tokio::time::timeout(grace, stage.stop()).await.is_ok() });
+            }
             stops.spawn(async move { tokio::time::timeout(grace, controller.stop()).await.is_ok() });
         }
         stops.join_all().await;
@@ -312,9 +336,11 @@ impl Running {
         self.metered.as_ref()
     }
 
-    /// One that runs.
-    pub fn controller(&self, name: &str) -> Option<&Arc<Controller>> {
-        self.controllers.get(name).map(|running| &running.controller)
+    /// How many keys wait for a controller, and watched objects to be mapped to some.
+    pub fn queued(&self, name: &str) -> usize {
+        self.controllers.get(name).map_or(0, |running| {
+            running.controller.queue().len() + running.stages.iter().map(MapStage::waiting).sum::<usize>()
+        })
     }
 
     /// The controllers that run.
@@ -326,7 +352,14 @@ impl Running {
 impl RunningController {
     fn stop(self, grace: Duration) {
         drop(self.views);
+        stop_stages(self.stages, grace);
         tokio::spawn(async move { tokio::time::timeout(grace, self.controller.stop()).await.is_ok() });
+    }
+}
+
+fn stop_stages(stages: Vec<MapStage>, grace: Duration) {
+    for stage in stages {
+        tokio::spawn(async move { tokio::time::timeout(grace, stage.stop()).await.is_ok() });
     }
 }
 
@@ -337,23 +370,26 @@ async fn tell_changes<T>(mut state: tokio::sync::watch::Receiver<T>, host: Arc<H
     }
 }
 
-/// Puts the keys of an event into a controller's queue. What is there already, and what a resync repeats, waits behind
-/// what has just changed.
+/// Puts the keys of an event into a controller's queue.
 fn enqueue_on(controller: &Arc<Controller>, handler: EventHandler) -> operetta_kube::informer::Handler {
     let controller = controller.clone();
     Arc::new(move |event| {
-        let priority = match event {
-            Event::Added { initial: true, .. } => Priority::Low,
-            Event::Modified { old, object } if Arc::ptr_eq(old, object) => Priority::Low,
-            _ => Priority::Normal,
-        };
         for key in handler.keys(event) {
-            controller.enqueue(key, priority);
+            controller.enqueue(key, priority(event));
         }
     })
 }
 
-fn rate_limiter(limiter: &manifest::RateLimiter) -> MaxOfRateLimiter<ObjectKey> {
+/// What is there already, and what a resync repeats, waits behind what has just changed.
+pub(super) fn priority(event: &Event) -> Priority {
+    match event {
+        Event::Added { initial: true, .. } => Priority::Low,
+        Event::Modified { old, object } if Arc::ptr_eq(old, object) => Priority::Low,
+        _ => Priority::Normal,
+    }
+}
+
+pub(super) fn rate_limiter(limiter: &manifest::RateLimiter) -> MaxOfRateLimiter<ObjectKey> {
     let manifest::RateLimiter { base_delay_ms, max_delay_ms, qps, burst } = *limiter;
     let millis = |millis: u32| Duration::from_millis(millis.into());
     MaxOfRateLimiter::new(vec![

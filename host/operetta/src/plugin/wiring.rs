@@ -7,6 +7,7 @@ use operetta_core::{
     handler::{EventHandler, Target},
     kind::GroupVersionKind,
     manifest::{self, Mapping, Namespaces, Source},
+    mapping::KeyRules,
     predicate,
     selector::LabelSelector,
     status::ErrorKind,
@@ -24,6 +25,8 @@ use super::{
 
 /// What one source of a controller comes down to.
 pub(super) struct Wiring {
+    /// As the manifest names it.
+    pub(super) kind: GroupVersionKind,
     pub(super) informer: Arc<Informer>,
     pub(super) handler: EventHandler,
 }
@@ -60,11 +63,17 @@ pub(super) async fn wire_up(
 ) -> Result<Vec<Wiring>, SetupError> {
     let for_kind = declared.for_.group_version_kind();
     let for_resource = resolve(setup, &for_kind, missing).await?;
-    let mapped = |mapping: Mapping| Target::Mapped {
+    let rules = KeyRules {
         kind: for_kind.clone(),
         cluster_scoped: for_resource.as_ref().is_some_and(|resource| !resource.namespaced),
         namespace: own_namespace(setup, &declared.for_, for_resource.as_deref()),
-        mapping,
+    };
+    let mapped = |mapping: Mapping| {
+        let KeyRules { kind, cluster_scoped, namespace } = rules.clone();
+        match mapping {
+            Mapping::Custom {} => Target::Custom(rules.clone()),
+            mapping => Target::Mapped { kind, cluster_scoped, namespace, mapping },
+        }
     };
     let owned = |source| (source, mapped(Mapping::Owner { all_owners: false }));
     let watched = declared.watches.iter().map(|watch| (&watch.source, mapped(watch.map.clone())));
@@ -79,7 +88,8 @@ pub(super) async fn wire_up(
             namespace: own_namespace(setup, source, Some(&*resource)),
             target,
         };
-        wiring.push(Wiring { informer: setup.host.registry.informer(&resource, scope), handler });
+        let informer = setup.host.registry.informer(&resource, scope);
+        wiring.push(Wiring { kind: source.group_version_kind(), informer, handler });
     }
     Ok(wiring)
 }

@@ -10,6 +10,7 @@ mod drop_in;
 mod escalations;
 mod fights;
 mod least_rights;
+mod mapping;
 mod opt_in;
 mod parts;
 mod path_source;

@@ -101,7 +101,7 @@ impl<'a> InterfaceName<'a> {
 }
 
 /// The contract's empty string where an option is meant.
-fn some(text: Option<String>) -> Option<String> {
+pub(crate) fn some(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 

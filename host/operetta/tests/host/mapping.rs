@@ -1,0 +1,121 @@
+//! Plugins that map events to keys themselves: what they name is woken, and what they do wrong hurts nobody else.
+//!
+//! The guest is `fixture-mapper`: the ConfigMaps labelled `operetta-fixture=wakes` name those that it counts.
+
+use operetta_testkit::{eventually, guest, kinds, wat_guest::Guest};
+use serde_json::{Value, json};
+
+use crate::{Stage, manifest};
+
+impl Stage {
+    /// A namespace with a mapper at work, and two ConfigMaps that it counts.
+    async fn mapping(prefix: &str) -> Self {
+        let stage = Self::new(prefix).await;
+        let limits = json!({"limits": {"memory": "16Mi", "timeoutSeconds": 2}});
+        stage.plugin("mapper", guest("fixture-mapper"), limits).await;
+        stage.namespace.until_condition("mapper", "Ready", "True", "Running").await;
+        for name in ["a", "b"] {
+            stage.namespace.create_touchable(name).await;
+            stage.until_woken(name, 1).await;
+        }
+        stage
+    }
+
+    /// Creates the ConfigMap that names others, or changes its data.
+    async fn index(&self, data: Value) {
+        if self.namespace.get(kinds::CONFIG_MAP, "index").await.is_some() {
+            self.namespace.patch(kinds::CONFIG_MAP, "index", json!({"data": data})).await;
+        } else {
+            let metadata = json!({"name": "index", "labels": {"operetta-fixture": "wakes"}});
+            self.namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata, "data": data})).await;
+        }
+    }
+
+    async fn woken(&self, name: &str) -> String {
+        let found = self.namespace.get(kinds::CONFIG_MAP, name).await.expect("it exists");
+        found["data"]["woken"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until a ConfigMap was reconciled so often.
+    async fn until_woken(&self, name: &str, times: u32) {
+        eventually(&format!("{name} is woken {times} times"), async || match self.woken(name).await {
+            woken if woken == times.to_string() => Ok(()),
+            woken => Err(format!("{woken:?}")),
+        })
+        .await;
+    }
+
+    /// Waits until nothing is wrong with the mapper any more.
+    async fn until_sound(&self) {
+        self.namespace.until_condition("mapper", "Degraded", "False", "AsExpected").await;
+    }
+}
+
+#[tokio::test]
+async fn what_an_object_names_and_has_named_is_woken_also_by_its_deletion() {
+    let stage = Stage::mapping("maps").await;
+    stage.index(json!({"wakes": "a"})).await;
+    stage.until_woken("a", 2).await;
+    stage.index(json!({"wakes": "b"})).await;
+    stage.until_woken("a", 3).await;
+    stage.until_woken("b", 2).await;
+    stage.namespace.delete(kinds::CONFIG_MAP, "index").await;
+    stage.until_woken("b", 3).await;
+    assert_eq!(stage.woken("a").await, "3", "a deletion wakes what the last state names");
+    stage.until_sound().await;
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_are_told_and_those_of_other_namespaces_are_nobody_s() {
+    let stage = Stage::mapping("maps-bad-keys").await;
+    stage.index(json!({"wakes": "a here/there/everywhere"})).await;
+    stage.until_woken("a", 2).await;
+    let words = ["mapping ConfigMap", "index failed", "is no name of an object", "there/everywhere"];
+    stage.namespace.until_degraded("mapper", "InvalidKeys", &words).await;
+    stage.index(json!({"wakes": "b", "do": "many"})).await;
+    let words = ["10000 keys are more than 1000"];
+    let reason = stage.namespace.until_degraded_by("mapper", &words).await;
+    assert!(!reason.contains("everywhere"), "{reason}");
+    stage.index(json!({"wakes": "kube-system/a b", "do": null})).await;
+    stage.until_sound().await;
+    stage.until_woken("b", 2).await;
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn a_mapping_that_traps_loops_or_grows_degrades_its_plugin_alone_and_what_it_missed_is_mapped_later() {
+    let stage = Stage::mapping("maps-badly").await;
+    stage.index(json!({"wakes": "a"})).await;
+    stage.until_woken("a", 2).await;
+    for (does, reason, words) in [
+        ("trap", "MapTrapped", "a mapping that traps"),
+        ("loop", "DeadlineExceeded", "did not end within 2 s"),
+        ("allocate", "MemoryExceeded", "16 MiB"),
+    ] {
+        stage.index(json!({"wakes": "", "do": does})).await;
+        stage.namespace.until_degraded("mapper", reason, &["mapping ConfigMap", "index failed", words]).await;
+        stage.others_go_on().await;
+    }
+    // Its reconciles go on, too.
+    stage.namespace.create_touchable("c").await;
+    stage.until_woken("c", 1).await;
+    // What was mapped last still names `a`, whatever came meanwhile.
+    stage.index(json!({"wakes": "b", "do": null})).await;
+    stage.until_woken("a", 3).await;
+    stage.until_woken("b", 2).await;
+    stage.until_sound().await;
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn a_manifest_that_asks_for_a_mapper_is_refused_where_there_is_none() {
+    let stage = Stage::new("no-mapper").await;
+    let mut asks: Value = serde_json::from_str(&manifest(kinds::CONFIG_MAP)).expect("JSON");
+    let source = asks["controllers"][0]["for"].clone();
+    asks["controllers"][0]["watches"] = json!([{"source": source, "map": {"type": "Custom"}}]);
+    stage.plugin("asks", Guest::default().manifest(&asks.to_string()).build(), json!({})).await;
+    let words = ["controller \"c\"", "\"Custom\"", "does not export operetta:controller/mapper@0.1.0"];
+    stage.namespace.until_degraded("asks", "MissingMapper", &words).await;
+    stage.others_go_on().await;
+}

@@ -1,0 +1,77 @@
+//! A plugin as core's [`Mapper`]: one fresh instance for each event, also where its reconciles have warm ones.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use operetta_core::{
+    gate::Gate,
+    mapping::{Change, MapEvent},
+    object::ObjectKey,
+    ports::Mapper,
+    request::{Failure, ReconcileRequest},
+};
+
+use crate::{
+    CallLimits, Plugin,
+    bindings::operetta::controller::types,
+    call::{self, Budget, Call},
+    cut,
+    imports::some,
+    mapper_bindings::{MappingPre, exports::operetta::controller::mapper as generated},
+    reconciler::MAX_FAILURE,
+};
+
+/// Maps a plugin's events.
+pub struct PluginMapper {
+    plugin: Arc<Plugin>,
+    pre: MappingPre<Call>,
+    gate: Arc<Gate>,
+    budget: Budget,
+}
+
+impl PluginMapper {
+    /// A mapper that runs this plugin behind this gate; None for a plugin that exports none.
+    pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: &CallLimits) -> Option<Self> {
+        let pre = plugin.mapper()?.clone();
+        Some(Self { plugin, pre, gate, budget: limits.budget() })
+    }
+}
+
+#[async_trait]
+impl Mapper for PluginMapper {
+    async fn map(&self, request: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
+        let engine = self.plugin.engine();
+        let event = generated(&request.controller, event);
+        let _slot = call::slot(engine).await?;
+        let mut store = call::store(engine, self.gate.session(Some(request.clone())), &self.budget);
+        let answer = tokio::time::timeout(self.budget.timeout, async {
+            let guest = self.pre.instantiate_async(&mut store).await?;
+            guest.operetta_controller_mapper().call_map_event(&mut store, &event).await
+        });
+        let answer = answer.await;
+        match call::settle(&mut store, answer, &self.budget)? {
+            Ok(keys) => Ok(keys.into_iter().map(key).collect()),
+            Err(message) => Err(Failure::Retry(cut(message, MAX_FAILURE))),
+        }
+    }
+}
+
+fn generated(controller: &str, event: &MapEvent) -> generated::Event {
+    let at = &event.object.header.key;
+    generated::Event {
+        controller: controller.to_owned(),
+        kind: types::GroupVersionKind { api_version: event.kind.api_version.clone(), kind: event.kind.kind.clone() },
+        key: types::ObjectKey { namespace: at.namespace.clone(), name: at.name.clone() },
+        event_type: match event.change {
+            Change::Added => generated::EventType::Added,
+            Change::Modified => generated::EventType::Modified,
+            Change::Deleted => generated::EventType::Deleted,
+        },
+        object: event.object.json().to_owned(),
+        old: event.old.as_ref().map(|old| old.json().to_owned()),
+    }
+}
+
+fn key(key: types::ObjectKey) -> ObjectKey {
+    ObjectKey { namespace: some(key.namespace), name: key.name }
+}

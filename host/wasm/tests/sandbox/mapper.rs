@@ -1,0 +1,85 @@
+//! Plugins that map events themselves, in the two languages whose SDKs have it; and those that do not.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::{
+    kind::GroupVersionKind,
+    mapping::{Change, MapEvent},
+    object::{ManagedFields, Object},
+    ports::Mapper,
+    request::{Failure, Fault, ReconcileRequest},
+};
+use operetta_testkit::{guest, plugin, wat_guest::Guest};
+use operetta_wasm::{CallLimits, LoadLimits, Plugin, PluginMapper};
+use serde_json::{Value, json};
+
+use crate::{
+    engine,
+    ports::{Ports, request},
+};
+
+async fn mapper(component: Vec<u8>) -> Option<PluginMapper> {
+    let ports = Arc::new(Ports::default());
+    let plugin = Plugin::load(engine(), component, &LoadLimits::default(), ports.clone()).await.expect("loads");
+    let limits = CallLimits { memory_bytes: 32 << 20, timeout: Duration::from_secs(2), ..CallLimits::default() };
+    PluginMapper::new(Arc::new(plugin), ports.gate(), &limits)
+}
+
+/// Maps a ConfigMap with this data, and with that data before.
+async fn map(mapper: &PluginMapper, now: Value, old: Option<Value>) -> Result<Vec<String>, Failure> {
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    let object = |data: Value| {
+        let text = json!({"metadata": {"name": "index", "namespace": "n"}, "data": data}).to_string();
+        Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("object"))
+    };
+    let event = MapEvent { change: Change::Modified, object: object(now), old: old.map(object), kind: kind.clone() };
+    let request = ReconcileRequest { controller: "count".into(), ..request("index") };
+    let keys = mapper.map(&request, &event).await?;
+    Ok(keys.iter().map(ToString::to_string).collect())
+}
+
+#[tokio::test]
+async fn the_keys_of_both_states_come_back_from_rust_and_from_typescript() {
+    for component in [guest("fixture-mapper"), plugin("mapper-typescript")] {
+        let mapper = mapper(component).await.expect("it exports a mapper");
+        assert_eq!(map(&mapper, json!({"wakes": "a b"}), None).await, Ok(vec!["n/a".into(), "n/b".into()]));
+        let both = map(&mapper, json!({"wakes": "b c"}), Some(json!({"wakes": "a b"}))).await;
+        assert_eq!(both, Ok(vec!["n/b".into(), "n/c".into(), "n/a".into()]));
+        assert_eq!(map(&mapper, json!({}), None).await, Ok(vec![]));
+    }
+}
+
+#[tokio::test]
+async fn what_a_mapping_does_wrong_ends_it_with_the_reason() {
+    let rust = mapper(guest("fixture-mapper")).await.expect("it exports a mapper");
+    let trapped = map(&rust, json!({"do": "trap"}), None).await;
+    assert!(
+        matches!(&trapped, Err(Failure::Fault(Fault::Trap(why))) if why.contains("a mapping that traps")),
+        "{trapped:?}"
+    );
+    let limit = Duration::from_secs(2);
+    let looped = map(&rust, json!({"do": "loop"}), None).await;
+    assert_eq!(looped, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    let grown = map(&rust, json!({"do": "allocate"}), None).await;
+    assert_eq!(grown, Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes: 32 << 20 })));
+    let typescript = mapper(plugin("mapper-typescript")).await.expect("it exports a mapper");
+    let thrown = map(&typescript, json!({"do": "trap"}), None).await;
+    assert!(
+        matches!(&thrown, Err(Failure::Retry(why)) if why.contains("a mapping that throws") && why.contains("plugin.ts")),
+        "{thrown:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_plugin_without_one_loads_and_has_none_unless_its_manifest_asks() {
+    assert!(mapper(Guest::default().build()).await.is_none());
+    let source = json!({"apiVersion": "v1", "kind": "Pod"});
+    let watch = json!({"source": source, "map": {"type": "Custom"}});
+    let controllers = json!([{"name": "c", "for": source, "watches": [watch]}]);
+    let asks = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    let guest = Guest::default().manifest(&asks.to_string()).build();
+    let error = Plugin::load(engine(), guest, &LoadLimits::default(), Arc::new(Ports::default())).await;
+    let error = error.err().expect("refused");
+    assert_eq!(error.reason(), "MissingMapper");
+    assert!(error.to_string().contains("controller \"c\" has a watch"), "{error}");
+}

@@ -1,0 +1,56 @@
+//! Watches whose keys the plugin names itself: a function from an object to the keys that it concerns.
+
+use crate::json::decode;
+use crate::manifest::Source;
+use crate::{Error, GroupVersionKind, Kind, ObjectKey};
+
+/// Maps one state of an object, as JSON text.
+type MapFn = Box<dyn Fn(&str) -> Result<Vec<ObjectKey>, Error>>;
+
+/// A watch with a function.
+pub(crate) struct MappedWatch {
+    pub(crate) source: Source,
+    map: MapFn,
+}
+
+impl MappedWatch {
+    pub(crate) fn new<T: Kind, K: Into<ObjectKey>>(source: Source, map: impl Fn(T) -> Vec<K> + 'static) -> Self {
+        let kind = GroupVersionKind::of::<T>();
+        let map = move |text: &str| {
+            let object = decode(&kind, text).map_err(Error::from)?;
+            Ok(map(object).into_iter().map(Into::into).collect())
+        };
+        Self { source, map: Box::new(map) }
+    }
+}
+
+/// What happened to a watched object: what the host hands over to be mapped, and what a test may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapEvent {
+    /// The controller that watches it.
+    pub controller: String,
+    /// The object's kind.
+    pub kind: GroupVersionKind,
+    /// The object as JSON text, as it is now, or was last.
+    pub object: String,
+    /// As it was when it was mapped last, if it has changed since.
+    pub old: Option<String>,
+}
+
+/// The keys of the new and of the old state, without repeats, of all watches of the kind.
+pub(crate) fn keys<'a>(
+    watches: impl Iterator<Item = &'a MappedWatch>,
+    event: &MapEvent,
+) -> Result<Vec<ObjectKey>, Error> {
+    let mut keys = Vec::new();
+    for watch in watches.filter(|watch| watch.source.group_version_kind() == event.kind) {
+        for state in std::iter::once(&event.object).chain(&event.old) {
+            for key in (watch.map)(state)? {
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+    }
+    Ok(keys)
+}
