@@ -16,6 +16,9 @@ export const SDK = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 /** What an author can put right. */
 export class BuildError extends Error {}
 
+/** What a plugin throws that needs the other world: NEEDS_MAPPER of src/guest/index.ts. */
+const NEEDS_MAPPER = "the plugin needs the world mapping-plugin";
+
 const ENTRIES = ["src/plugin.ts", "src/plugin.js", "src/plugin.mjs", "plugin.ts", "plugin.js"];
 
 /** Builds the project in `dir` and prints one line per step. Throws a BuildError that says what to do. */
@@ -24,30 +27,44 @@ export async function build({ dir, output, entry, size }) {
   const manifest = await readPackage(project);
   const plugin = entryOf(project, entry);
   const file = path.resolve(output ?? path.join(project, "build", `${nameOf(manifest, project)}.wasm`));
+  const started = Date.now();
 
+  // Only the plugin itself says, when it starts, whether it maps events: few do.
+  let component;
+  try {
+    component = await componentOf(project, plugin, "plugin", size);
+  } catch (error) {
+    if (!error.message.includes(NEEDS_MAPPER)) {
+      throw error;
+    }
+    component = await componentOf(project, plugin, "mapping-plugin", size);
+  }
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeFile(file, component);
+  report(`wrote ${path.relative(process.cwd(), file)}`, started, component.length);
+}
+
+/** The component of one of the contract's worlds. */
+async function componentOf(project, plugin, world, size) {
   const bundled = Date.now();
+  const lines = [
+    'import { exportMapper, exportPlugin } from "@operetta/sdk/guest";',
+    `import * as module from ${JSON.stringify(`./${path.relative(project, plugin).split(path.sep).join("/")}`)};`,
+    `export const reconciler = exportPlugin(module.default, ${JSON.stringify(world)});`,
+  ];
+  if (world === "mapping-plugin") {
+    lines.push("export const mapper = exportMapper(module.default);");
+  }
   const { code, map } = await bundle({
-    stdin: {
-      contents: [
-        'import { exportPlugin } from "@operetta/sdk/guest";',
-        `import * as module from ${JSON.stringify(`./${path.relative(project, plugin).split(path.sep).join("/")}`)};`,
-        "export const reconciler = exportPlugin(module.default);",
-      ].join("\n"),
-      resolveDir: project,
-      sourcefile: "operetta-entry.js",
-    },
+    stdin: { contents: lines.join("\n"), resolveDir: project, sourcefile: "operetta-entry.js" },
     absWorkingDir: project,
     platform: "neutral",
     mainFields: ["module", "main"],
     external: ["operetta:*"],
   });
   report(`bundled ${path.relative(project, plugin)}`, bundled, code.length);
-
-  const snapshot = Date.now();
-  const component = await componentize(`${code}\n;globalThis.__operettaLines = ${lineTable(map, project, SDK)};\n`, size);
-  await mkdir(path.dirname(file), { recursive: true });
-  await writeFile(file, component);
-  report(`wrote ${path.relative(process.cwd(), file)}`, snapshot, component.length);
+  const source = `${code}\n;globalThis.__operettaLines = ${lineTable(map, project, SDK)};\n`;
+  return await componentize(source, world, size);
 }
 
 async function readPackage(project) {
@@ -76,7 +93,7 @@ function nameOf({ name }, project) {
   return typeof name === "string" && name ? name.replace(/^.*\//, "") : path.basename(project);
 }
 
-async function componentize(source, size) {
+async function componentize(source, world, size) {
   let engine;
   try {
     engine = await import("componentize-qjs");
@@ -85,7 +102,7 @@ async function componentize(source, size) {
   }
   try {
     // Without `sync` the component needs async WIT functions, which the contract has not.
-    const options = { witPath: path.join(SDK, "wit"), world: "plugin", jsSource: source, sync: true, optSize: size };
+    const options = { witPath: path.join(SDK, "wit"), world, jsSource: source, sync: true, optSize: size };
     return (await engine.componentize(options)).component;
   } catch (error) {
     throw new BuildError(`the plugin does not start: ${error.message}`);

@@ -92,6 +92,7 @@ export {
   controller,
   definePlugin,
   type KeyController,
+  type MapEvent,
   type ObjectController,
   type Plugin,
 } from "./plugin.ts";

@@ -2,19 +2,33 @@
  * What a plugin watches, in the words of wit/manifest.schema.json, and the checks that need no cluster. What is wrong
  * throws a TypeError when the plugin is defined: in a test, or when it is built.
  */
-import type { Kind, KubernetesObject } from "./object.ts";
+import type { Kind, KubernetesObject, ObjectKey } from "./object.ts";
 
 /**
- * An event filter, as in controller-runtime's `predicate` package. It concerns updates: creations and deletions always
- * pass.
+ * An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object by JSONPath
+ * (RFC 9535, without functions). What is about change concerns updates: creations and deletions pass.
  *
- * - GenerationChanged: updates that change metadata.generation, as spec changes do.
+ * - GenerationChanged: updates that change metadata.generation, as spec changes do. Kinds without it (ConfigMap, Secret)
+ *   have no such updates.
  * - LabelsChanged, AnnotationsChanged: updates that change them.
  * - ResourceVersionChanged: updates that change metadata.resourceVersion, not the periodic resync.
+ * - changed: updates that change what the path selects, e.g. `$.spec.replicas`.
+ * - matches: events of objects of which the path selects something; of an update it is the new object, of a deletion the
+ *   last state.
+ * - any: what passes one of these. not: what does not pass this.
  */
-export type Predicate = "GenerationChanged" | "LabelsChanged" | "AnnotationsChanged" | "ResourceVersionChanged";
+export type Predicate =
+  | "GenerationChanged"
+  | "LabelsChanged"
+  | "AnnotationsChanged"
+  | "ResourceVersionChanged"
+  | { readonly changed: string }
+  | { readonly matches: string }
+  | { readonly any: readonly Predicate[] }
+  | { readonly not: Predicate };
 
 const PREDICATES = ["GenerationChanged", "LabelsChanged", "AnnotationsChanged", "ResourceVersionChanged"];
+const CONDITIONS = ["changed", "matches", "any", "not"];
 
 /** A kind to watch, and which of its objects and events. */
 export interface Source<T extends KubernetesObject = KubernetesObject> {
@@ -42,7 +56,13 @@ export type Mapping =
    * The key whose name stands at a path of the watched object, e.g. `.spec.claimRef.name`; its namespace is the
    * object's own, or stands at `namespacePath`.
    */
-  | { readonly type: "field-path"; readonly path: string; readonly namespacePath?: string };
+  | { readonly type: "field-path"; readonly path: string; readonly namespacePath?: string }
+  /**
+   * The keys that a function names, at most 1,000 (controller-runtime's `EnqueueRequestsFromMapFunc`). It is asked of the
+   * object and, when that has changed, of its old state as well, so that both are woken; of a deleted object it is asked
+   * of the last state. It cannot read other objects.
+   */
+  | { readonly type: "custom"; keys(object: KubernetesObject): readonly ObjectKey[] };
 
 /** A kind to watch, and which keys its events enqueue. */
 export interface Watch {
@@ -146,10 +166,7 @@ function sourceManifest(like: SourceLike, controller: Watches<KubernetesObject>,
     throw new TypeError(`${at} is neither a kind nor a source: make one with kind("group/version", "Kind")`);
   }
   const predicates = [...new Set([...(source.predicates ?? []), ...(controller.eventFilters ?? [])])];
-  const unknown = predicates.find((predicate) => !PREDICATES.includes(predicate));
-  if (unknown !== undefined) {
-    throw new TypeError(`${at}: there is no predicate ${JSON.stringify(unknown)}; there are ${PREDICATES.join(", ")}`);
-  }
+  predicates.forEach((predicate) => checkPredicate(predicate, at));
   return {
     apiVersion,
     kind,
@@ -158,6 +175,24 @@ function sourceManifest(like: SourceLike, controller: Watches<KubernetesObject>,
     ...(source.fields && { fieldSelector: source.fields }),
     ...(predicates.length > 0 && { predicates }),
   };
+}
+
+/** Whether there is such a predicate; the host looks at the paths. */
+function checkPredicate(predicate: Predicate, at: string): void {
+  if (typeof predicate === "string" && PREDICATES.includes(predicate)) {
+    return;
+  }
+  const fields = predicate !== null && typeof predicate === "object" ? Object.entries(predicate) : [];
+  const [name, value] = fields[0] ?? [];
+  if (fields.length !== 1 || !CONDITIONS.includes(name ?? "")) {
+    const known = [...PREDICATES, ...CONDITIONS.map((condition) => `{${condition}: …}`)].join(", ");
+    throw new TypeError(`${at}: there is no predicate ${JSON.stringify(predicate)}; there are ${known}`);
+  }
+  if (name === "any") {
+    (value as readonly Predicate[]).forEach((one) => checkPredicate(one, at));
+  } else if (name === "not") {
+    checkPredicate(value as Predicate, at);
+  }
 }
 
 function isSource<T extends KubernetesObject>(like: SourceLike<T>): like is Source<T> {
@@ -179,6 +214,11 @@ function mappingManifest(map: Mapping, at: string): object {
       const { path, namespacePath } = map;
       return { type: "FieldPath", path: fieldPath(path, at), ...(namespacePath && { namespacePath }) };
     }
+    case "custom":
+      if (typeof map.keys !== "function") {
+        throw new TypeError(`${at}: \`keys\` is no function`);
+      }
+      return { type: "Custom" };
     default:
       throw new TypeError(`${at}: there is no mapping ${JSON.stringify((map as Mapping).type)}`);
   }

@@ -1,8 +1,9 @@
 /** The plugin an author writes down: its controllers, what each watches, and the function that reconciles. */
 import type { Context } from "./context.ts";
 import { TerminalError } from "./errors.ts";
+import { parse } from "./json.ts";
 import { type Index, kindOfSource, manifestOf, type Watches } from "./manifest.ts";
-import type { KubernetesObject, Stored } from "./object.ts";
+import { type Kind, keyText, type KubernetesObject, type ObjectKey, type Stored } from "./object.ts";
 import { done, type Result } from "./result.ts";
 
 /** A controller whose function gets the object. */
@@ -51,6 +52,17 @@ export function controller<T extends KubernetesObject>(
   };
 }
 
+/** What happened to a watched object: what the host hands over to be mapped, and what a test may. */
+export interface MapEvent {
+  /** The controller that watches it. */
+  readonly controller: string;
+  readonly kind: Kind;
+  /** The object as JSON text, as it is now, or was last. */
+  readonly object: string;
+  /** As it was when it was mapped last, if it has changed since. */
+  readonly old?: string | undefined;
+}
+
 /** Everything a `.wasm` holds: `src/plugin.ts` exports one as its default. */
 export class Plugin {
   readonly #controllers: ReadonlyMap<string, Controller>;
@@ -65,6 +77,33 @@ export class Plugin {
     this.manifest = JSON.stringify(manifestOf(watches, indexes));
     this.indexes = indexes;
     this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
+  }
+
+  /** Whether a watch has a function that names keys: then the component exports `mapper`. */
+  get maps(): boolean {
+    const watches = [...this.#controllers.values()].flatMap((controller) => controller.watches.watches ?? []);
+    return watches.some(({ map }) => map.type === "custom");
+  }
+
+  /** Which keys an event of a watched object wakes, as the watches' functions say: those of the old state, too. */
+  map(event: MapEvent): ObjectKey[] {
+    const controller = this.#controllers.get(event.controller);
+    if (!controller) {
+      throw new TerminalError(`this plugin has no controller ${JSON.stringify(event.controller)}`);
+    }
+    const keys = new Map<string, ObjectKey>();
+    for (const { source, map } of controller.watches.watches ?? []) {
+      const { apiVersion, kind } = kindOfSource(source);
+      if (map.type !== "custom" || apiVersion !== event.kind.apiVersion || kind !== event.kind.kind) {
+        continue;
+      }
+      for (const text of event.old === undefined ? [event.object] : [event.object, event.old]) {
+        for (const key of map.keys(parse(text, `the ${kind} to map`) as KubernetesObject)) {
+          keys.set(keyText(key), key);
+        }
+      }
+    }
+    return [...keys.values()];
   }
 
   /** Hands a request to the controller that it names; what its function throws comes out. */

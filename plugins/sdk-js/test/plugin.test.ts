@@ -20,6 +20,22 @@ import { Foo, foo, key } from "./foo.ts";
 
 const nothing = () => {};
 
+test("a watch with a function names the keys of the old state and of the new one", () => {
+  const keys = (pod: Pod) => (pod.spec?.nodeName ? [{ name: pod.spec.nodeName }] : []);
+  const watches = [{ source: Pod, map: { type: "custom", keys } as const }];
+  const plugin = definePlugin({ controllers: [controller({ name: "a", for: Foo, watches, reconcile: nothing })] });
+  const [watch] = JSON.parse(plugin.manifest).controllers[0].watches;
+  assert.deepEqual(watch, { source: { apiVersion: "v1", kind: "Pod" }, map: { type: "Custom" } });
+  const on = (nodeName: string) => JSON.stringify({ spec: { nodeName } });
+  const map = (object: string, old?: string) => plugin.map({ controller: "a", kind: Pod, object, old });
+  assert.equal(plugin.maps, true);
+  assert.deepEqual(map(on("a")), [{ name: "a" }]);
+  assert.deepEqual(map(on("b"), on("a")), [{ name: "b" }, { name: "a" }]);
+  assert.deepEqual(map(on("a"), on("a")), [{ name: "a" }]);
+  assert.throws(() => map("{"), /the Pod to map is not JSON/);
+  assert.throws(() => plugin.map({ controller: "b", kind: Pod, object: "{}" }), /no controller "b"/);
+});
+
 test("the manifest says what the controller watches", () => {
   const predicates: Predicate[] = ["GenerationChanged"];
   const plugin = definePlugin({
@@ -91,6 +107,8 @@ test("a wrong definition says what is wrong with it", () => {
     [one({ workers: 65 }), /controller "a": workers is 65; it must be a whole number from 1 to 64/],
     [one({ owns: [{}] }), /controller "a": owns\[0\] is neither a kind nor a source/],
     [one({ eventFilters: ["Changed"] }), /there is no predicate "Changed"/],
+    [one({ eventFilters: [{ changed: "$.a", matches: "$.b" }] }), /there is no predicate \{"changed"/],
+    [one({ eventFilters: [{ any: [{ not: "Changed" }] }] }), /there is no predicate "Changed"/],
     [one({ watches: [{ source: Foo, map: { type: "field-path", path: "x" } }] }), /"x" must begin with a dot/],
     [() => definePlugin({ controllers: [named("a")], indexes: [index] }), /index "i": the path "spec" must begin/],
     [() => named("a", { reconcile: undefined }), /neither `reconcile` nor `reconcileKey`/],

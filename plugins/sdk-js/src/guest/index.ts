@@ -28,10 +28,41 @@ export interface Reconciler {
   reconcile(request: Request): Action;
 }
 
-/** Exports a plugin. Throws a TypeError if it is none. */
-export function exportPlugin(plugin: unknown): Reconciler {
+/** The contract's `mapper`. */
+export interface Mapper {
+  mapEvent(event: {
+    controller: string;
+    kind: { apiVersion: string; kind: string };
+    object: string;
+    old: string | null | undefined;
+  }): { namespace: string | undefined; name: string }[];
+}
+
+/** Exports what names keys. */
+export function exportMapper(plugin: Plugin): Mapper {
+  return {
+    mapEvent({ controller, kind, object, old }) {
+      startLog();
+      try {
+        const keys = plugin.map({ controller, kind, object, old: old ?? undefined });
+        return keys.map(({ namespace, name }) => ({ namespace, name }));
+      } catch (error) {
+        throw failureOf(error).val;
+      }
+    },
+  };
+}
+
+/** What the build is told when a plugin names keys by a function: it begins again, with the world that has a mapper. */
+export const NEEDS_MAPPER = "the plugin needs the world mapping-plugin";
+
+/** Exports a plugin. Throws a TypeError if it is none, and an Error if it needs a mapper that is not exported. */
+export function exportPlugin(plugin: unknown, world = "plugin"): Reconciler {
   if (!(plugin instanceof Plugin)) {
     throw new TypeError("the plugin's module has no default export that definePlugin() made");
+  }
+  if (plugin.maps && world === "plugin") {
+    throw new Error(NEEDS_MAPPER);
   }
   return {
     describe: () => plugin.manifest,
