@@ -86,7 +86,7 @@ impl Bounds {
     /// What is too much, if anything is.
     pub(super) fn check(&self) -> Result<(), String> {
         if let Some(never) = self.never {
-            return Err(format!("{never}"));
+            return Err(format!("it has {never}"));
         }
         for (count, most, what) in [
             (self.descents, 1, "`..`"),
