@@ -1,5 +1,7 @@
 //! Watches whose keys the plugin names itself: a function from an object to the keys that it concerns.
 
+use std::collections::HashSet;
+
 use crate::json::decode;
 use crate::manifest::Source;
 use crate::{Error, GroupVersionKind, Kind, ObjectKey};
@@ -42,11 +44,11 @@ pub(crate) fn keys<'a>(
     watches: impl Iterator<Item = &'a MappedWatch>,
     event: &MapEvent,
 ) -> Result<Vec<ObjectKey>, Error> {
-    let mut keys = Vec::new();
+    let (mut keys, mut seen) = (Vec::new(), HashSet::new());
     for watch in watches.filter(|watch| watch.source.group_version_kind() == event.kind) {
         for state in std::iter::once(&event.object).chain(&event.old) {
             for key in (watch.map)(state)? {
-                if !keys.contains(&key) {
+                if seen.insert(key.clone()) {
                     keys.push(key);
                 }
             }
