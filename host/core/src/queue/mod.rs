@@ -11,10 +11,13 @@
 //! - **forbearing**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls count as failures,
 //!   not the events that add a key meanwhile. [`WorkQueue::forget`] ends the count; it does not replace `done`;
 //! - **without starvation**: a [`Priority::Low`] key has its turn after at most four normal ones, and is raised when it
-//!   is added with [`Priority::Normal`]. Delayed keys are normal when they become due.
+//!   is added with [`Priority::Normal`]. What adds a key later while it is processed keeps the priority with which the key
+//!   was handed out, as controller-runtime does: an initial list that fails goes on to wait behind what changes. Other
+//!   delayed keys are normal when they become due.
 //!
 //! Its limits: it holds keys in memory only, each once, without bound; nothing is ordered between two keys of different
-//! priority; and nothing is ordered by time more exactly than tokio's timers are, which is a millisecond.
+//! priority; nothing is ordered by time more exactly than tokio's timers are, which is a millisecond; and no delay is
+//! longer than thirty years, which is never.
 //!
 //! There is no task behind it: whoever waits in [`WorkQueue::get`] sleeps until the earliest delay, and every operation
 //! first adds the keys that have become due. So a dropped queue leaves nothing running, and with paused time every
@@ -40,9 +43,13 @@
 //! # fn reconcile(_: &str) -> Result<(), ()> { Ok(()) }
 //! ```
 
+#[cfg(test)]
+mod histories;
 mod limiter;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod priority_tests;
 mod ready;
 mod state;
 #[cfg(test)]

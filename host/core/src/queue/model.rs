@@ -5,10 +5,14 @@
 //! - both hand out the same key: first in first out within a priority, a low key's turn after [`NORMAL_PER_LOW`];
 //! - no key is handed out that is being processed;
 //! - of two delays of a key the earliest counts, and the next due time is the same;
+//! - a key that is added later while it is processed keeps its priority, and of two delays the higher one counts;
 //! - ready keys, depth, processing keys and waiting keys are as many;
-//! - whoever must be woken is woken: one for each key that becomes ready, all for a new earliest delay.
+//! - whoever must be woken is woken: one for each key that becomes ready, all for a new earliest delay;
+//! - after a shut down, which half of the histories have, nothing is added, nothing waits, and all that was dirty is
+//!   handed out.
 //!
-//! At the end everything is done and every delay runs out: no key is lost and none is left.
+//! At the end everything is done and every delay runs out: no key is lost and none is left. What the queue adds to the
+//! state, failures and draining, has its own model in `histories.rs`.
 //!
 //! A failing run prints its seed; `OPERETTA_SEED` repeats it.
 
@@ -33,17 +37,21 @@ struct Model {
     ready: Vec<(Key, Priority)>,
     /// Keys added while processing.
     again: BTreeMap<Key, Priority>,
-    processing: Vec<Key>,
-    /// Due time and order of arrival.
-    waiting: BTreeMap<Key, (Instant, usize)>,
+    processing: Vec<(Key, Priority)>,
+    /// Due time and order of arrival, and the priority.
+    waiting: BTreeMap<Key, ((Instant, usize), Priority)>,
     arrivals: usize,
     passed_over: u32,
     adds: u64,
+    shutting_down: bool,
 }
 
 impl Model {
     fn add(&mut self, key: Key, priority: Priority) -> Wake {
-        if self.processing.contains(&key) {
+        if self.shutting_down {
+            return Wake::Nobody;
+        }
+        if self.processing.iter().any(|(of, _)| *of == key) {
             match self.again.get_mut(&key) {
                 Some(before) => *before = (*before).max(priority),
                 None => {
@@ -64,26 +72,45 @@ impl Model {
         Wake::Nobody
     }
 
+    /// The priority with which a key comes back that is added later.
+    fn kept(&self, key: Key) -> Priority {
+        self.processing.iter().find(|(of, _)| *of == key).map_or(Priority::Normal, |(_, priority)| *priority)
+    }
+
     fn add_after(&mut self, key: Key, due: Instant) -> Wake {
-        if self.waiting.get(&key).is_some_and(|(before, _)| *before <= due) {
+        if self.shutting_down {
             return Wake::Nobody;
         }
-        self.waiting.insert(key, (due, self.arrivals));
+        let priority = self.kept(key);
+        if let Some((before, known)) = self.waiting.get_mut(&key) {
+            *known = priority.max(*known);
+            if before.0 <= due {
+                return Wake::Nobody;
+            }
+        }
+        let priority = self.waiting.get(&key).map_or(priority, |(_, known)| *known);
+        self.waiting.insert(key, ((due, self.arrivals), priority));
         self.arrivals += 1;
         if self.next_due() == Some(due) { Wake::All } else { Wake::Nobody }
     }
 
     fn advance(&mut self, now: Instant) {
-        let mut due: Vec<_> = self.waiting.iter().filter(|(_, at)| at.0 <= now).map(|(key, at)| (*at, *key)).collect();
+        let due = self.waiting.iter().filter(|(_, (at, _))| at.0 <= now);
+        let mut due: Vec<_> = due.map(|(key, (at, priority))| (*at, *key, *priority)).collect();
         due.sort();
-        for (_, key) in due {
+        for (_, key, priority) in due {
             self.waiting.remove(&key);
-            let _wake = self.add(key, Priority::Normal);
+            let _wake = self.add(key, priority);
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.waiting.values().map(|(due, _)| *due).min()
+        self.waiting.values().map(|((due, _), _)| *due).min()
+    }
+
+    fn shut_down(&mut self) {
+        self.shutting_down = true;
+        self.waiting.clear();
     }
 
     fn get(&mut self) -> Option<Key> {
@@ -106,14 +133,14 @@ impl Model {
                 return None;
             }
         };
-        let (key, _) = self.ready.remove(at);
-        assert!(!self.processing.contains(&key), "{key} twice at once");
-        self.processing.push(key);
+        let (key, priority) = self.ready.remove(at);
+        assert!(self.processing.iter().all(|(of, _)| *of != key), "{key} twice at once");
+        self.processing.push((key, priority));
         Some(key)
     }
 
     fn done(&mut self, key: Key) -> Wake {
-        let Some(at) = self.processing.iter().position(|of| *of == key) else { return Wake::Nobody };
+        let Some(at) = self.processing.iter().position(|(of, _)| *of == key) else { return Wake::Nobody };
         self.processing.remove(at);
         match self.again.remove(&key) {
             Some(priority) => {
@@ -140,8 +167,14 @@ fn run(seed: u64) {
     let keys = random.random_range(1..40);
     let (mut state, mut model) = (State::default(), Model::default());
     let mut now = Instant::now();
-    for _ in 0..random.random_range(1..800) {
+    let steps = random.random_range(1..800);
+    let shut_down = random.random::<bool>().then(|| random.random_range(0..steps));
+    for step in 0..steps {
         let key: Key = random.random_range(0..keys);
+        if shut_down == Some(step) {
+            state.shut_down();
+            model.shut_down();
+        }
         match random.random_range(0..100) {
             0..20 => assert_eq!(state.add(key, Priority::Normal), model.add(key, Priority::Normal)),
             20..40 => assert_eq!(state.add(key, Priority::Low), model.add(key, Priority::Low)),
@@ -150,7 +183,8 @@ fn run(seed: u64) {
                 assert_eq!(state.add_after(key, delay, now), model.add_after(key, now + delay));
             }
             55..60 => {
-                assert_eq!(state.add_after(key, Duration::ZERO, now), model.add(key, Priority::Normal));
+                let kept = model.kept(key);
+                assert_eq!(state.add_after(key, Duration::ZERO, now), model.add(key, kept));
             }
             60..70 => {
                 now += Duration::from_millis(random.random_range(0..10));
@@ -168,7 +202,7 @@ fn run(seed: u64) {
     loop {
         let key = state.get(now);
         assert_eq!(key, model.get());
-        let Some(key) = key.or_else(|| model.processing.first().copied()) else { break };
+        let Some(key) = key.or_else(|| model.processing.first().map(|(key, _)| *key)) else { break };
         assert_eq!(state.done(&key), model.done(key));
         compare(&state, &model, now);
     }

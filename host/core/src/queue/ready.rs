@@ -63,20 +63,20 @@ impl<K> Ready<K> {
         Place::Normal
     }
 
-    /// Takes the key whose turn it is.
-    pub fn pop(&mut self) -> Option<K> {
+    /// Takes the key whose turn it is, and says in which line it stood.
+    pub fn pop(&mut self) -> Option<(K, Priority)> {
         if self.low.is_empty() {
             self.passed_over = 0;
-            return self.normal.pop_front();
+            return self.normal.pop_front().map(|key| (key, Priority::Normal));
         }
         if self.passed_over < NORMAL_PER_LOW
             && let Some(key) = self.normal.pop_front()
         {
             self.passed_over += 1;
-            return Some(key);
+            return Some((key, Priority::Normal));
         }
         self.passed_over = 0;
-        self.low.pop_first().map(|(_, key)| key)
+        self.low.pop_first().map(|(_, key)| (key, Priority::Low))
     }
 
     /// Keys in both lines.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn rest<K>(ready: &mut Ready<K>) -> Vec<K> {
-        std::iter::from_fn(|| ready.pop()).collect()
+        std::iter::from_fn(|| ready.pop().map(|(key, _)| key)).collect()
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let mut low = Vec::new();
         for turn in 0..100 * (NORMAL_PER_LOW + 1) {
             ready.push(1000 + turn, Priority::Normal);
-            low.extend(ready.pop().filter(|&key| key < 1000));
+            low.extend(ready.pop().filter(|(_, priority)| *priority == Priority::Low).map(|(key, _)| key));
         }
         assert!(low.iter().copied().eq(0..100), "{low:?}");
     }

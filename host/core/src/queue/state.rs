@@ -36,8 +36,8 @@ pub enum Wake {
 struct Entry {
     /// Set while the key has to be processed.
     dirty: Option<Dirty>,
-    /// Set while the key is handed out: its ticket in `State::processing`.
-    processing: Option<u64>,
+    /// Set while the key is handed out: its ticket in `State::processing`, and the priority it was handed out with.
+    processing: Option<(u64, Priority)>,
     /// Set while a delay runs: the key's place in `State::waiting`.
     waiting: Option<(Instant, u64)>,
 }
@@ -67,8 +67,9 @@ pub struct State<K> {
     /// The ticket of each key being processed and when it was handed out, in this order, hence the longest running
     /// first. Few and mostly done in turn: a map would allocate for each key.
     processing: VecDeque<(u64, Instant)>,
-    /// Exactly the keys whose entry is waiting, the earliest first, those of one instant in the order they came.
-    waiting: BTreeMap<(Instant, u64), K>,
+    /// Exactly the keys whose entry is waiting, the earliest first, those of one instant in the order they came; and the
+    /// priority that they are added with.
+    waiting: BTreeMap<(Instant, u64), (K, Priority)>,
     /// The next ticket, above all in `processing` and `waiting`.
     ticket: u64,
     /// How many entries are dirty.
@@ -127,15 +128,17 @@ impl<K: Clone + Eq + Hash> State<K> {
         wake
     }
 
-    /// Adds a key with normal priority when the delay is over; at once when there is none. Of two delays of a key
-    /// the earlier one counts.
+    /// Adds a key when the delay is over; at once when there is none. Of two delays of a key the earlier one counts, and
+    /// the higher priority: the one with which the key was handed out while it is processing, else the normal one.
     pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) -> Wake {
         if self.shutting_down {
             return Wake::Nobody;
         }
         self.retries += 1;
+        let handed_out = |entry: &Entry| entry.processing.map_or(Priority::Normal, |(_, priority)| priority);
         if delay.is_zero() {
-            return self.add(key, Priority::Normal);
+            let priority = self.entries.get(&key).map_or(Priority::Normal, handed_out);
+            return self.add(key, priority);
         }
         let due = now.checked_add(delay.min(FAR)).unwrap_or(now);
         let mut slot = match self.entries.entry(key) {
@@ -143,14 +146,21 @@ impl<K: Clone + Eq + Hash> State<K> {
             hash_map::Entry::Vacant(slot) => slot.insert_entry(Entry::default()),
         };
         let at = (due, self.ticket);
-        let key = match slot.get().waiting {
-            Some((earlier, _)) if earlier <= due => return Wake::Nobody,
-            Some(later) => self.waiting.remove(&later).unwrap_or_else(|| slot.key().clone()),
-            None => slot.key().clone(),
+        let priority = handed_out(slot.get());
+        let new = || (slot.key().clone(), priority);
+        let (key, before) = match slot.get().waiting {
+            Some(earlier) if earlier.0 <= due => {
+                if let Some((_, kept)) = self.waiting.get_mut(&earlier) {
+                    *kept = priority.max(*kept);
+                }
+                return Wake::Nobody;
+            }
+            Some(later) => self.waiting.remove(&later).unwrap_or_else(new),
+            None => new(),
         };
         self.ticket += 1;
         slot.get_mut().waiting = Some(at);
-        self.waiting.insert(at, key);
+        self.waiting.insert(at, (key, priority.max(before)));
         if self.next_due() == Some(due) { Wake::All } else { Wake::Nobody }
     }
 
@@ -158,11 +168,11 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// be woken.
     pub fn advance(&mut self, now: Instant) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
-            let key = first.remove();
+            let (key, priority) = first.remove();
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.waiting = None;
             }
-            let _has_a_timer = self.add(key, Priority::Normal);
+            let _has_a_timer = self.add(key, priority);
         }
     }
 
@@ -173,14 +183,14 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Hands out the next key.
     pub fn get(&mut self, now: Instant) -> Option<K> {
-        let key = self.ready.pop()?;
+        let (key, priority) = self.ready.pop()?;
         let ticket = self.ticket;
         self.ticket += 1;
         self.dirty -= 1;
         self.processing.push_back((ticket, now));
         let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
         entry.dirty = None;
-        entry.processing = Some(ticket);
+        entry.processing = Some((ticket, priority));
         Some(key)
     }
 
@@ -188,7 +198,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     pub fn done(&mut self, key: &K) -> Wake {
         let Some((key, mut entry)) = self.entries.remove_entry(key) else { return Wake::Nobody };
         let mut wake = Wake::Nobody;
-        if let Some(ticket) = entry.processing.take() {
+        if let Some((ticket, _)) = entry.processing.take() {
             if let Ok(at) = self.processing.binary_search_by_key(&ticket, |(ticket, _)| *ticket) {
                 self.processing.remove(at);
             }

@@ -1,0 +1,134 @@
+//! What controller-runtime's priorityqueue documents beyond client-go's queue, one test each, and keys and delays that
+//! nobody should use.
+
+use tokio::time::{advance, timeout};
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The next key, or None when there is none now.
+async fn get_now(queue: &WorkQueue<&'static str>) -> Option<&'static str> {
+    timeout(Duration::ZERO, queue.get()).await.ok().flatten()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_an_initial_list_that_is_retried_goes_on_to_wait_behind_what_changes() {
+    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, SECOND));
+    for key in ["fails", "polls"] {
+        queue.add_with_priority(key, Priority::Low);
+        assert_eq!(queue.get().await, Some(key));
+    }
+    queue.add_rate_limited("fails");
+    queue.add_after("polls", SECOND);
+    queue.done(&"fails");
+    queue.done(&"polls");
+    advance(SECOND).await;
+    queue.add("changed");
+    for key in ["changed", "fails", "polls"] {
+        assert_eq!(queue.get().await, Some(key));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_added_again_at_once_while_it_is_processed_keeps_its_priority_too() {
+    let queue = WorkQueue::new();
+    queue.add_with_priority("low", Priority::Low);
+    assert_eq!(queue.get().await, Some("low"));
+    queue.add_after("low", Duration::ZERO);
+    queue.done(&"low");
+    queue.add("normal");
+    assert_eq!((queue.get().await, queue.get().await), (Some("normal"), Some("low")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_key_that_nobody_processes_is_normal() {
+    let queue = WorkQueue::new();
+    queue.add_with_priority("low", Priority::Low);
+    queue.add_after("delayed", SECOND);
+    advance(SECOND).await;
+    assert_eq!((queue.get().await, queue.get().await), (Some("delayed"), Some("low")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_delays_of_a_key_the_higher_priority_counts_whichever_is_earlier() {
+    for (first, second) in [(1, 2), (2, 1)] {
+        let queue = WorkQueue::new();
+        queue.add_with_priority("a", Priority::Low);
+        assert_eq!(queue.get().await, Some("a"));
+        queue.add_after("a", first * SECOND);
+        queue.done(&"a");
+        queue.add_after("a", second * SECOND);
+        queue.add_with_priority("low", Priority::Low);
+        advance(SECOND).await;
+        assert_eq!((queue.get().await, queue.get().await), (Some("a"), Some("low")), "{first} s, then {second} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn forget_neither_takes_a_key_out_nor_stands_for_done() {
+    let queue = WorkQueue::new();
+    queue.add("a");
+    queue.add_rate_limited("waits");
+    queue.forget(&"a");
+    queue.forget(&"waits");
+    assert_eq!(queue.get().await, Some("a"));
+    queue.add("a");
+    queue.forget(&"a");
+    assert_eq!(get_now(&queue).await, None, "it is not done");
+    queue.done(&"a");
+    assert_eq!(queue.get().await, Some("a"));
+    assert_eq!(timeout(SECOND, queue.get()).await, Ok(Some("waits")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_wait_are_not_counted_as_keys_to_process() {
+    let queue = WorkQueue::new();
+    queue.add_after("a", SECOND);
+    queue.add("b");
+    assert_eq!((queue.len(), queue.stats().depth, queue.stats().waiting), (1, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_delays_need_one_timer_and_end_in_their_order() {
+    let queue = WorkQueue::new();
+    let start = Instant::now();
+    // Each as far from the one before as no generator of orders would put it.
+    for at in 0..1000_u32 {
+        queue.add_after(at * 617 % 1000, Duration::from_millis(u64::from(at * 617 % 1000) + 1));
+    }
+    for expected in 0..1000 {
+        assert_eq!(queue.get().await, Some(expected));
+        assert_eq!(start.elapsed(), Duration::from_millis(u64::from(expected) + 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delays_beyond_every_clock_never_end_and_disturb_nothing() {
+    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(Duration::MAX, Duration::MAX));
+    queue.add_after("far", Duration::MAX);
+    queue.add_after("far too", Duration::from_secs(u64::MAX / 2));
+    queue.add_rate_limited("farther");
+    queue.add_rate_limited("farther");
+    queue.add_after("soon", SECOND);
+    assert_eq!(timeout(2 * SECOND, queue.get()).await, Ok(Some("soon")));
+    advance(Duration::from_secs(10 * 365 * 24 * 3600)).await;
+    assert_eq!((get_now(&queue).await, queue.stats().waiting), (None, 3));
+    queue.add_after("far", SECOND);
+    assert_eq!(timeout(2 * SECOND, queue.get()).await, Ok(Some("far")), "an earlier delay counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_any_characters_are_kept_apart() {
+    let queue = WorkQueue::new();
+    let keys = ["", " ", "a/b", "a\u{0}b", "\n", "ä", "a\u{308}", "\u{202e}x", "..", "{}\"'"];
+    for key in keys {
+        queue.add(key);
+        queue.add(key);
+        queue.add_rate_limited(key);
+    }
+    for key in keys {
+        assert_eq!((queue.get().await, queue.num_requeues(&key)), (Some(key), 1), "{key:?}");
+    }
+    assert_eq!(queue.stats().processing, keys.len());
+}
