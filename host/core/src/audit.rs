@@ -1,7 +1,8 @@
 //! The audit of writes: who wrote what, why, and which fields changed by it.
 //!
-//! Every write that passes the gate leaves one [`AuditRecord`], also one that failed, and raw requests like others. A write
-//! that the gate refused never was one. What a write changed is told to [`Fights`] too.
+//! Every write that passes the gate leaves one [`AuditRecord`], also one that failed, and raw requests like others; one that
+//! was not sent because it would have changed nothing says so. A write that the gate refused never was one. What a write
+//! changed is told to [`Fights`] too.
 
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ pub struct AuditRecord {
     /// Paths of fields that are not as they were in the cache before. None when it did not have the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
-    /// `ok`, or the code and reason of the refusal.
+    /// `ok`, `suppressed` when the write would have changed nothing and was not sent, or the code and reason of the refusal.
     pub result: String,
 }
 
@@ -180,7 +181,11 @@ impl Audit {
                 self.compare(&mut begun, object.json());
                 "ok".to_owned()
             }
-            Ok(_) => "ok".to_owned(),
+            Ok(Reply::Unchanged(_)) => {
+                begun.record.changed = Some(Vec::new());
+                "suppressed".to_owned()
+            }
+            Ok(Reply::Page(_) | Reply::Done) => "ok".to_owned(),
             Err(error) => outcome(error),
         };
         self.sink.record(&begun.record);

@@ -6,6 +6,7 @@
 //! - what becomes of a key after a reconcile is decided in one place, the `match` of `settle`;
 //! - no key is lost: not by a reconciler that panics (that counts as a [`Fault::Trap`]), not by [`Controller::swap`],
 //!   not by [`Controller::set_workers`]. A key whose reconcile is cut off goes back into the queue;
+//! - a key that loops waits, and holds no worker meanwhile: see [`crate::hot_loop`];
 //! - a dropped controller leaves no task behind.
 //!
 //! Its limits: it sets no deadline (the sandbox does) and knows no metrics, logs or status: an [`Observer`] is told of
@@ -28,7 +29,9 @@ use std::{
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
+    event::Event,
     fair::give_way,
+    hot_loop::{Admission, HotLoops, LoopGuard, Looping},
     object::ObjectKey,
     ports::Reconciler,
     queue::{Priority, WorkQueue},
@@ -46,6 +49,9 @@ pub trait Observer: Send + Sync {
         took: Duration,
         retries_now: u32,
     );
+
+    /// A key begins to wait, because it loops. Called on the worker: return soon.
+    fn looping(&self, _controller: &str, _key: &ObjectKey, _looping: &Looping) {}
 }
 
 /// One controller of a plugin: a queue of keys and the workers that empty it.
@@ -62,6 +68,9 @@ struct Shared {
     /// The one that the next reconcile runs on.
     reconciler: RwLock<Arc<dyn Reconciler>>,
     observer: Arc<dyn Observer>,
+    loops: Arc<HotLoops>,
+    /// Of `loops`, for this controller.
+    guard: Arc<LoopGuard>,
     /// How many workers there shall be: the one with index `i` works while `i` is below it.
     wanted: watch::Sender<u32>,
     /// For each index whether a worker has it. Taken and given back under this lock, together with a look at
@@ -77,8 +86,22 @@ impl Controller {
         reconciler: Arc<dyn Reconciler>,
         observer: Arc<dyn Observer>,
     ) -> Arc<Self> {
+        Self::with_loops(name, queue, reconciler, observer, &HotLoops::new())
+    }
+
+    /// The same for one of several controllers of a plugin, whose writes `loops` is told of.
+    pub fn with_loops(
+        name: impl Into<String>,
+        queue: WorkQueue<ObjectKey>,
+        reconciler: Arc<dyn Reconciler>,
+        observer: Arc<dyn Observer>,
+        loops: &Arc<HotLoops>,
+    ) -> Arc<Self> {
+        let name = name.into();
         let shared = Shared {
-            name: name.into(),
+            loops: loops.clone(),
+            guard: loops.guard(&name, queue.clone()),
+            name,
             queue,
             reconciler: RwLock::new(reconciler),
             observer,
@@ -106,6 +129,20 @@ impl Controller {
     /// Adds a key.
     pub fn enqueue(&self, key: ObjectKey, priority: Priority) {
         self.shared.queue.add_with_priority(key, priority);
+    }
+
+    /// Adds a key that an event asks for.
+    pub fn enqueue_for(&self, event: &Event, key: ObjectKey, priority: Priority) {
+        // First: a worker that takes the key sees whether it was asked for from outside.
+        self.shared.loops.event(&self.shared.guard, &key, event);
+        self.enqueue(key, priority);
+    }
+
+    /// Adds a key that the plugin's own mapping of an event has named: that counts as a change from outside, as it is not
+    /// known any more which of the events it was.
+    pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) {
+        let _held = self.shared.guard.outside(&key);
+        self.enqueue(key, priority);
     }
 
     /// Starts the workers; has to be called within a tokio runtime. The same as [`Self::set_workers`].
@@ -181,6 +218,14 @@ impl Shared {
     /// Reconciles one key, from get to done.
     async fn reconcile(&self, key: ObjectKey) {
         let mut in_hand = InHand { queue: &self.queue, key, settled: false };
+        if let Admission::Hold(delay, begins) = self.guard.admit(&in_hand.key) {
+            self.queue.add_after(in_hand.key.clone(), delay);
+            in_hand.settled = true;
+            if let Some(looping) = begins {
+                self.tell(&in_hand.key, || self.observer.looping(&self.name, &in_hand.key, &looping));
+            }
+            return;
+        }
         let request = ReconcileRequest {
             controller: self.name.clone(),
             key: in_hand.key.clone(),
@@ -191,12 +236,17 @@ impl Shared {
         let start = Instant::now();
         let result = caught(async { reconciler.reconcile(&request).await }).await;
         let took = start.elapsed();
+        self.guard.ended(&request.key, &result);
         settle(&self.queue, &request.key, &result);
         in_hand.settled = true;
         let retries_now = self.queue.num_requeues(&request.key);
-        let told = AssertUnwindSafe(|| self.observer.reconciled(&request, &result, took, retries_now));
-        if let Err(panic) = catch_unwind(told) {
-            tracing::error!(controller = self.name, key = %request.key, "observer panicked: {}", message(&*panic));
+        self.tell(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
+    }
+
+    /// Tells the observer; a panic in it costs neither the key nor the worker.
+    fn tell(&self, key: &ObjectKey, told: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(told)) {
+            tracing::error!(controller = self.name, %key, "observer panicked: {}", message(&*panic));
         }
     }
 }

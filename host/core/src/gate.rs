@@ -20,6 +20,7 @@ use async_trait::async_trait;
 
 use crate::{
     audit::Audit,
+    hot_loop::{HotLoops, OwnWrite},
     operation::{Operation, Reply, Verb},
     ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
     raw::{RawRequest, RawResponse, Target},
@@ -59,6 +60,8 @@ pub struct Shared {
     pub throttle: Throttle,
     /// Where its writes are recorded; None records none.
     pub audit: Option<Audit>,
+    /// What is told of its writes, to know their events again; None tells nobody.
+    pub loops: Option<Arc<HotLoops>>,
 }
 
 /// One plugin's way to the host.
@@ -160,12 +163,14 @@ impl Session {
     /// longer than [`GateLimits::call_timeout`].
     pub async fn object(&mut self, operation: Operation) -> Result<Reply, ApiError> {
         let (verb, bytes, remote) = (operation.verb(), operation.payload_bytes(), !operation.is_cached());
-        let reconcile = self.audited(verb);
+        let reconcile = self.writing(verb);
         self.pass(verb, bytes, remote, async |gate| {
             let what = format_call(&operation);
             let audit = gate.shared.audit.as_ref();
             let begun = audit.and_then(|audit| audit.begin(&operation, reconcile.as_ref(), &*gate.api));
             let mut audited = audit.zip(begun);
+            let loops = gate.shared.loops.as_ref();
+            let own = loops.and_then(|loops| OwnWrite::begin(loops, &operation, reconcile.as_ref(), &*gate.api));
             let call = async {
                 if let Some((audit, begun)) = &mut audited {
                     audit.look(begun, &*gate.api).await;
@@ -173,10 +178,19 @@ impl Session {
                 gate.api.call(operation).await
             };
             let result = gate.within(what, call).await;
+            if let Some(own) = own {
+                own.end(&result);
+            }
             if let Some((audit, begun)) = audited {
                 audit.end(begun, &result);
             }
-            result
+            match result {
+                Ok(Reply::Unchanged(object)) => {
+                    gate.meter().count_suppressed(verb);
+                    Ok(Reply::Object(object))
+                }
+                other => other,
+            }
         })
         .await
     }
@@ -184,12 +198,14 @@ impl Session {
     /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
     pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
         let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.is_cached());
-        let (reconcile, what) = (self.audited(verb), request.to_string());
+        let (reconcile, what) = (self.writing(verb), request.to_string());
         let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
             let audit = gate.shared.audit.as_ref().filter(|_| verb.is_write());
             let begin = |audit: &Audit| audit.begin_raw(&request, &target, reconcile.as_ref(), &*gate.api);
             let mut audited = audit.map(|audit| (audit, begin(audit)));
+            let begin = |loops| OwnWrite::begin_raw(loops, &request, &target, reconcile.as_ref(), &*gate.api);
+            let own = gate.shared.loops.as_ref().and_then(begin);
             let call = async {
                 if let Some((audit, begun)) = &mut audited {
                     audit.look(begun, &*gate.api).await;
@@ -197,6 +213,9 @@ impl Session {
                 gate.api.raw(request, target).await
             };
             let result = gate.within(what, call).await;
+            if let Some(own) = own {
+                own.end_raw(verb, &result);
+            }
             if let Some((audit, begun)) = audited {
                 audit.end_raw(begun, &result);
             }
@@ -205,9 +224,10 @@ impl Session {
         sent.await.unwrap_or_else(|error| RawResponse::of_error(&error))
     }
 
-    /// The reconcile, where a record of it may be made.
-    fn audited(&self, verb: Verb) -> Option<ReconcileRequest> {
-        self.reconcile.clone().filter(|_| verb.is_write() && self.gate.shared.audit.is_some())
+    /// The reconcile, where somebody is told of its writes.
+    fn writing(&self, verb: Verb) -> Option<ReconcileRequest> {
+        let Shared { audit, loops, .. } = &self.gate.shared;
+        self.reconcile.as_ref().filter(|_| verb.is_write() && (audit.is_some() || loops.is_some())).cloned()
     }
 
     /// The chain around one call.

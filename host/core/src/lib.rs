@@ -13,6 +13,7 @@ pub mod fights;
 pub mod gate;
 pub mod grants;
 pub mod handler;
+pub mod hot_loop;
 pub mod kind;
 pub mod manifest;
 pub mod mapping;

@@ -313,6 +313,9 @@ impl Item {
 pub enum Reply {
     /// Of get, create, update and patch.
     Object(Arc<Object>),
+    /// Of an update or a patch that would have changed nothing and was not sent: the object as it is cached. The gate counts
+    /// it and passes it on as [`Reply::Object`].
+    Unchanged(Arc<Object>),
     /// Of list.
     Page(Page),
     /// Of delete.

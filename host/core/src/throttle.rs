@@ -60,6 +60,7 @@ impl Throttle {
 #[derive(Debug, Default)]
 pub struct Meter {
     calls: [AtomicU64; Verb::Config as usize + 1],
+    suppressed: [AtomicU64; Verb::Config as usize + 1],
     /// Calls that failed, refused ones included.
     pub errors: AtomicU64,
     /// Calls that the gate refused.
@@ -78,6 +79,16 @@ impl Meter {
     /// Counts one call.
     pub(crate) fn count(&self, verb: Verb) {
         self.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one write that was not sent, because it would have changed nothing.
+    pub(crate) fn count_suppressed(&self, verb: Verb) {
+        self.suppressed[verb as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many of the calls of this verb were not sent, because they would have changed nothing.
+    pub fn suppressed(&self, verb: Verb) -> u64 {
+        self.suppressed[verb as usize].load(Ordering::Relaxed)
     }
 
     /// How many calls of this verb there were.

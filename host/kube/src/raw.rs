@@ -89,7 +89,7 @@ impl PluginApi {
             }
         };
         let body = match reply {
-            Reply::Object(object) => object.json().to_owned(),
+            Reply::Object(object) | Reply::Unchanged(object) => object.json().to_owned(),
             Reply::Page(page) => list(resource, &page),
             Reply::Done => String::new(),
         };

@@ -17,7 +17,7 @@ use axum::{
     routing::get,
 };
 use futures::{StreamExt, stream};
-use operetta_core::{object::ObjectKey, operation::Verb};
+use operetta_core::{object::ObjectKey, operation::Verb, queue::WorkQueue};
 use serde::Deserialize;
 use tokio::{
     net::TcpListener,
@@ -68,7 +68,7 @@ async fn informers(State(host): State<Arc<Host>>) -> Json<Informers> {
 }
 
 async fn metrics(State(host): State<Arc<Host>>) -> Response {
-    let mut depths = Vec::new();
+    let (mut queues, mut quarantined) = (Queues::default(), Vec::new());
     let mut used = Used::default();
     for (key, slot) in host.slots() {
         // A plugin that is being set up right now is left out this time.
@@ -80,13 +80,16 @@ async fn metrics(State(host): State<Arc<Host>>) -> Response {
         }
         for controller in state.running.iter().flat_map(|running| running.controllers()) {
             let labels = format!("name={:?},plugin={plugin:?},namespace={namespace:?}", controller.name());
-            depths.push((labels, controller.queue().len() as u64));
+            let loops = state.running.as_ref().map(|running| running.loops().look(controller.name()));
+            quarantined.push((labels.clone(), loops.unwrap_or_default().quarantined as u64));
+            queues.add(labels, controller.queue());
         }
     }
     let informers = host.registry.running();
     let dropped = host.recorder.dropped.load(Ordering::Relaxed);
     let text = host.metrics.text(|text| {
-        gauge(text, "workqueue_depth", "Keys waiting", &depths)?;
+        queues.write(text)?;
+        gauge(text, "operetta_quarantined_keys", "Keys that are not reconciled because they loop", &quarantined)?;
         used.write(text)?;
         host.informer_metrics.write(text, &informers)?;
         gauge(text, "operetta_events_dropped", "Own Events that found the queue full", &[(String::new(), dropped)])
@@ -97,6 +100,37 @@ async fn metrics(State(host): State<Arc<Host>>) -> Response {
     }
 }
 
+/// The numbers of each queue, under controller-runtime's names: labels and value.
+#[derive(Default)]
+struct Queues {
+    depth: Vec<(String, u64)>,
+    adds: Vec<(String, f64)>,
+    retries: Vec<(String, f64)>,
+    unfinished: Vec<(String, f64)>,
+    longest: Vec<(String, f64)>,
+}
+
+impl Queues {
+    fn add(&mut self, labels: String, queue: &WorkQueue<ObjectKey>) {
+        let (depth, stats) = (queue.len() as u64, queue.stats());
+        self.adds.push((labels.clone(), stats.adds_total as f64));
+        self.retries.push((labels.clone(), stats.retries_total as f64));
+        self.unfinished.push((labels.clone(), stats.unfinished_work.as_secs_f64()));
+        self.longest.push((labels.clone(), stats.longest_running.as_secs_f64()));
+        self.depth.push((labels, depth));
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        gauge(text, "workqueue_depth", "Keys waiting", &self.depth)?;
+        counter(text, "workqueue_adds_total", "Keys that came to need a reconcile", &self.adds)?;
+        counter(text, "workqueue_retries_total", "Keys added with a delay", &self.retries)?;
+        let help = "How long the reconciles in flight have been, summed up";
+        gauge(text, "workqueue_unfinished_work_seconds", help, &self.unfinished)?;
+        let help = "How long the longest reconcile in flight has been";
+        gauge(text, "workqueue_longest_running_processor_seconds", help, &self.longest)
+    }
+}
+
 /// What each plugin has used, by metric: labels and value.
 #[derive(Default)]
 struct Used {
@@ -104,6 +138,7 @@ struct Used {
     waited: Vec<(String, f64)>,
     throttled: Vec<(String, f64)>,
     calls: Vec<(String, f64)>,
+    suppressed: Vec<(String, f64)>,
     memory: Vec<(String, u64)>,
     cached: Vec<(String, u64)>,
 }
@@ -122,6 +157,9 @@ impl Used {
         for verb in Verb::ALL {
             self.calls.push((format!("{labels},verb=\"{verb}\""), meter.calls(verb) as f64));
         }
+        for verb in [Verb::Update, Verb::Patch] {
+            self.suppressed.push((format!("{labels},verb=\"{verb}\""), meter.suppressed(verb) as f64));
+        }
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
@@ -131,6 +169,8 @@ impl Used {
         let help = "Time that a quota held a plugin back";
         counter(text, "operetta_plugin_throttled_seconds_total", help, &self.throttled)?;
         counter(text, "operetta_plugin_calls_total", "Calls of a plugin to the host, by verb", &self.calls)?;
+        let help = "Writes that were not sent because they would have changed nothing";
+        counter(text, "operetta_suppressed_writes_total", help, &self.suppressed)?;
         let help = "The most linear memory that one instance of a plugin had";
         gauge(text, "operetta_plugin_peak_memory_bytes", help, &self.memory)?;
         let help = "Bytes that the host caches for a plugin: its part of what it uses";

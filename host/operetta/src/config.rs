@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use operetta_core::{gate::GateLimits, ports::LogLevel};
+use operetta_core::{gate::GateLimits, hot_loop, ports::LogLevel};
 use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
 use serde::Deserialize;
 
@@ -48,6 +48,8 @@ pub struct HostConfig {
     pub max_warm_instances: u32,
     /// Where each write of a plugin is recorded as a line of JSON, besides the host's log; appended to.
     pub audit_file: Option<PathBuf>,
+    /// Waits of a key that loops until it is quarantined: the first is 1 s, each is twice the one before, up to 60 s.
+    pub hot_loop_rounds: u32,
     /// What plugins and namespaces may use of the host together.
     pub quotas: Quotas,
     /// The least important level that plugins log: error, warn, info, debug or trace.
@@ -99,6 +101,7 @@ impl Default for HostConfig {
             max_limits: limits("1Gi", 600, 100_000),
             max_warm_instances: EngineConfig::default().warm_instances,
             audit_file: None,
+            hot_loop_rounds: hot_loop::ROUNDS,
             quotas: Quotas::default(),
             plugin_log_level: Level::Info,
             shutdown_seconds: 20,

@@ -47,7 +47,7 @@ use crate::{
     metrics::Metrics,
     plugin::{
         artifact::PLUGIN_LABEL, consent::NAMESPACE_LABEL, crd, drop_in::DropInController, health::Health,
-        parts::PART_OF, reconcile::PluginController, slot::Slot,
+        looping::LoopReporter, parts::PART_OF, reconcile::PluginController, slot::Slot,
     },
 };
 
@@ -126,7 +126,7 @@ impl Observer for HostObserver {
 async fn read(api: &PluginApi, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
     let action = OperationAction::Get { key: key.clone(), read: Read::Live };
     match api.call(Operation { kind: kind.clone(), action }).await? {
-        Reply::Object(object) => Ok(object),
+        Reply::Object(object) | Reply::Unchanged(object) => Ok(object),
         Reply::Page(_) | Reply::Done => Err(ApiError::new(ErrorKind::Other, "the answer to a get is no object")),
     }
 }
@@ -387,7 +387,13 @@ impl Host {
                     host.look_at_after(&key, SETTLE);
                 }
             });
-            let health = Health::new(plugin.clone(), log.clone(), self.metrics.clone(), changed);
+            let informers = self.registry.clone();
+            let known = Box::new(move |kind: &GroupVersionKind, key: &ObjectKey| {
+                let found = informers.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key));
+                found.map(|object| object.header.uid.clone())
+            });
+            let loops = LoopReporter { events: self.recorder.clone(), known };
+            let health = Health::new(plugin.clone(), log.clone(), self.metrics.clone(), loops, changed);
             Slot::new(log, health)
         };
         slots.entry(plugin.clone()).or_insert_with(begin).clone()

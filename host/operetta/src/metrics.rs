@@ -26,6 +26,7 @@ pub struct Metrics {
     reconciles: Family<OutcomeLabels, Counter>,
     errors: Family<ControllerLabels, Counter>,
     terminal_errors: Family<ControllerLabels, Counter>,
+    slowed: Family<ControllerLabels, Counter>,
     time: Family<ControllerLabels, Histogram, fn() -> Histogram>,
     loads: Family<LoadLabels, Counter>,
     compiles: Family<CompileLabels, Counter>,
@@ -92,6 +93,7 @@ impl Metrics {
         let reconciles = Family::default();
         let errors = Family::default();
         let terminal_errors = Family::default();
+        let slowed = Family::default();
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let time = Family::new_with_constructor(histogram);
         let loads = Family::default();
@@ -101,6 +103,8 @@ impl Metrics {
         registry.register("controller_runtime_reconcile_errors", "Reconciles that failed", errors.clone());
         let help = "Reconciles that failed and are not retried";
         registry.register("controller_runtime_terminal_reconcile_errors", help, terminal_errors.clone());
+        let help = "Waits of keys that were reconciled again and again for nothing but their plugin";
+        registry.register("operetta_hot_loop_slowed", help, slowed.clone());
         registry.register("controller_runtime_reconcile_time_seconds", "Time of a reconcile", time.clone());
         registry.register("operetta_plugin_loads", "Components loaded, by result", loads.clone());
         let help = "Components whose code was obtained, by where from: cache, host or worker";
@@ -117,6 +121,7 @@ impl Metrics {
             reconciles,
             errors,
             terminal_errors,
+            slowed,
             time,
             loads,
             compiles,
@@ -170,6 +175,12 @@ impl Metrics {
         self.reconciles.get_or_create(&labels).inc();
     }
 
+    /// Counts a wait of a key that loops.
+    pub fn slowed(&self, plugin: &ObjectKey, controller: &str) {
+        let (namespace, plugin) = (plugin.namespace.clone().unwrap_or_default(), plugin.name.clone());
+        self.slowed.get_or_create(&ControllerLabels { controller: controller.to_owned(), plugin, namespace }).inc();
+    }
+
     /// Counts a load; `result` is `loaded` or the reason it was refused for.
     pub fn loaded(&self, result: &str) {
         self.loads.get_or_create(&LoadLabels { result: result.to_owned() }).inc();
@@ -196,7 +207,7 @@ impl Metrics {
 }
 
 /// One gauge's lines, in the text format.
-pub fn gauge(text: &mut String, name: &str, help: &str, values: &[(String, u64)]) -> std::fmt::Result {
+pub fn gauge(text: &mut String, name: &str, help: &str, values: &[(String, impl Display)]) -> std::fmt::Result {
     lines(text, name, help, "gauge", values)
 }
 
@@ -219,7 +230,7 @@ mod tests {
         let metrics = Metrics::new();
         let plugin = ObjectKey::namespaced("n", "p");
         metrics.reconciled(&plugin, "c", Outcome::TerminalError, Duration::from_millis(3));
-        let text = metrics.text(|text| gauge(text, "g", "h", &[("a=\"b\"".into(), 1)])).expect("text");
+        let text = metrics.text(|text| gauge(text, "g", "h", &[("a=\"b\"".into(), 1_u64)])).expect("text");
         for line in [
             "controller_runtime_terminal_reconcile_errors_total{controller=\"c\",plugin=\"p\",namespace=\"n\"} 1",
             "controller_runtime_reconcile_total{controller=\"c\",plugin=\"p\",namespace=\"n\",result=\"error\"} 1",

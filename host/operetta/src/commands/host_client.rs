@@ -44,7 +44,7 @@ pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result
     let action = OperationAction::Get { key: ObjectKey::namespaced(namespace, name), read: Read::Live };
     let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
     let object = match api.call(Operation { kind, action }).await {
-        Ok(Reply::Object(object)) => object,
+        Ok(Reply::Object(object) | Reply::Unchanged(object)) => object,
         Err(error) if error.kind == ErrorKind::NotFound => {
             bail!("no Plugin {name:?} in namespace {namespace:?} (-n chooses another)")
         }

@@ -4,13 +4,14 @@
 //! that the next try resolves is everyday life.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use operetta_core::{
     controller::Observer,
+    hot_loop::{Looping, Stage},
     kind::GroupVersionKind,
     mapping::NOTHING,
     object::ObjectKey,
@@ -18,7 +19,10 @@ use operetta_core::{
     request::{Action, Failure, Fault, ReconcileRequest},
 };
 
-use super::status::Problem;
+use super::{
+    looping::{LoopReporter, told},
+    status::Problem,
+};
 use crate::{
     log_store::PluginLog,
     metrics::{Metrics, Outcome},
@@ -35,6 +39,7 @@ pub struct Health {
     controllers: Mutex<Controllers>,
     log: Arc<PluginLog>,
     metrics: Arc<Metrics>,
+    loops: LoopReporter,
     /// Called when something that the status shows has changed.
     changed: Box<dyn Fn() + Send + Sync>,
 }
@@ -50,6 +55,10 @@ struct Controllers {
 #[derive(Default)]
 struct Counted {
     failing: HashMap<Subject, Failing>,
+    /// Keys that were held and not reconciled since; more than are remembered are looked at when the status is.
+    held: HashSet<ObjectKey>,
+    /// What it reconciles.
+    kind: Option<GroupVersionKind>,
     reconciles: u64,
     errors: u64,
 }
@@ -85,9 +94,16 @@ impl Health {
         plugin: ObjectKey,
         log: Arc<PluginLog>,
         metrics: Arc<Metrics>,
+        loops: LoopReporter,
         changed: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
-        Arc::new(Self { plugin, controllers: Mutex::default(), log, metrics, changed })
+        Arc::new(Self { plugin, controllers: Mutex::default(), log, metrics, loops, changed })
+    }
+
+    /// From now on a controller reconciles objects of this kind.
+    pub fn reconciles(&self, controller: &str, kind: GroupVersionKind) {
+        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        controllers.by_name.entry(controller.to_owned()).or_default().kind = Some(kind);
     }
 
     /// How a controller does.
@@ -107,7 +123,10 @@ impl Health {
     /// Forgets what fails: other code runs, or none. What was counted stays.
     pub fn reset(&self) {
         let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
-        controllers.by_name.values_mut().for_each(|counted| counted.failing.clear());
+        for counted in controllers.by_name.values_mut() {
+            counted.failing.clear();
+            counted.held.clear();
+        }
     }
 
     fn note(&self, request: &ReconcileRequest, failure: Option<(&Failure, u32)>) -> bool {
@@ -115,6 +134,7 @@ impl Health {
         let counted = controllers.by_name.entry(request.controller.clone()).or_default();
         counted.reconciles += 1;
         counted.errors += u64::from(failure.is_some());
+        let let_go = counted.held.remove(&request.key);
         let problem = failure.map(|(failure, retries)| {
             let (reason, worth_telling) = match failure {
                 Failure::Retry(_) => ("ReconcileFailing", retries >= WORTH_TELLING),
@@ -124,7 +144,17 @@ impl Health {
             let problem = Problem::new(reason, format!("reconcile of {} failed: {failure}", request.key));
             (problem, worth_telling, retries)
         });
-        controllers.keep(&request.controller, (None, request.key.clone()), problem)
+        controllers.keep(&request.controller, (None, request.key.clone()), problem) || let_go
+    }
+
+    /// Keeps that a key is held; of which kind it is.
+    fn hold(&self, controller: &str, key: &ObjectKey) -> Option<GroupVersionKind> {
+        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = controllers.by_name.entry(controller.to_owned()).or_default();
+        if counted.held.len() < REMEMBERED {
+            counted.held.insert(key.clone());
+        }
+        counted.kind.clone()
     }
 
     fn note_mapping(
@@ -227,6 +257,22 @@ impl Observer for Health {
             (self.changed)();
         }
     }
+
+    fn looping(&self, controller: &str, key: &ObjectKey, how: &Looping) {
+        let kind = self.hold(controller, key);
+        (self.changed)();
+        if let Stage::Slowed { round } = how.stage {
+            self.metrics.slowed(&self.plugin, controller);
+            if round > 1 {
+                return;
+            }
+        }
+        let message = format!("controller {controller:?} reconciles {key} in a loop: {}", told(how));
+        self.log.write(LogRecord { level: LogLevel::Warn, message, fields: vec![], reconcile: None });
+        if let Some(kind) = kind {
+            self.loops.tell(&self.plugin, controller, (&kind, key), how);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +283,7 @@ mod tests {
     use crate::log_store::LogStore;
 
     #[test]
-    fn a_retried_failure_counts_from_the_third_time_a_fault_at_once_and_a_success_ends_both() {
+    fn a_retried_failure_counts_from_the_third_time_a_fault_at_once_a_success_ends_both_and_loops_are_told() {
         let plugin = ObjectKey::namespaced("n", "p");
         let log = LogStore::default().of(&plugin, LogLevel::Info);
         let changes = Arc::new(AtomicU32::new(0));
@@ -245,7 +291,10 @@ mod tests {
         let changed = Box::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
-        let health = Health::new(plugin, log, Metrics::new(), changed);
+        let events = Arc::new(Events::default());
+        let loops = LoopReporter { events: events.clone(), known: Box::new(|_, _| Some("u".to_owned())) };
+        let metrics = Metrics::new();
+        let health = Health::new(plugin, log.clone(), metrics.clone(), loops, changed);
         let request = |name: &str, retries| ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::namespaced("n", name),
@@ -267,13 +316,41 @@ mod tests {
         assert!(now.degraded && now.last_error.is_some_and(|error| error.reason == "ReconcileTrapped"));
         assert_eq!(tell("c", retry(), 1).failing, 2);
         assert!(changes.load(Ordering::Relaxed) >= 4);
+
+        health.reconciles("c", GroupVersionKind::new("v1", "Pod"));
+        let how = |stage| Looping { stage, runs: 34, by_write: 34, by_requeue: 0, within: Duration::from_secs(1) };
+        let key = ObjectKey::namespaced("n", "loops");
+        for stage in [Stage::Slowed { round: 1 }, Stage::Slowed { round: 2 }, Stage::Quarantined] {
+            health.looping("c", &key, &how(stage));
+        }
+        let told = events.0.lock().expect("lock").iter().map(|note| note.reason.clone()).collect::<Vec<_>>();
+        assert_eq!(told, ["HotLoop", "Quarantined"], "once each, however many waits there are");
+        let lines = log.follow(10).0.into_iter().filter(|line| line.message.contains("n/loops in a loop")).count();
+        assert_eq!(lines, 2);
+        let text = metrics.text(|_| Ok(())).expect("text");
+        let line = "operetta_hot_loop_slowed_total{controller=\"c\",plugin=\"p\",namespace=\"n\"} 2";
+        assert!(text.contains(line), "{line} not in\n{text}");
+        let before = changes.load(Ordering::Relaxed);
+        tell("loops", Ok(Action::Done), 0);
+        tell("loops", Ok(Action::Done), 0);
+        assert_eq!(changes.load(Ordering::Relaxed), before + 1, "the status is looked at when it is let go");
+    }
+
+    #[derive(Default)]
+    struct Events(Mutex<Vec<operetta_core::ports::EventNote>>);
+
+    impl operetta_core::ports::EventSink for Events {
+        fn emit(&self, note: operetta_core::ports::EventNote) {
+            self.0.lock().expect("lock").push(note);
+        }
     }
 
     #[test]
     fn a_mapping_that_fails_is_told_beside_reconciles_of_the_same_key_and_counts_as_none() {
         let plugin = ObjectKey::namespaced("n", "p");
         let log = LogStore::default().of(&plugin, LogLevel::Info);
-        let health = Health::new(plugin, log, Metrics::new(), Box::new(|| {}));
+        let loops = LoopReporter { events: Arc::new(Events::default()), known: Box::new(|_, _| None) };
+        let health = Health::new(plugin, log, Metrics::new(), loops, Box::new(|| {}));
         let mapping = MapHealth::new(health.clone(), GroupVersionKind::new("v1", "ConfigMap"));
         let request = ReconcileRequest {
             controller: "c".into(),

@@ -62,7 +62,7 @@ impl MapStage {
             let target = Arc::downgrade(target);
             Arc::new(move |key, priority| {
                 if let Some(target) = target.upgrade() {
-                    target.enqueue(key, priority);
+                    target.enqueue_mapped(key, priority);
                 }
             })
         };

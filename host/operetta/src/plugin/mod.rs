@@ -6,6 +6,7 @@ pub mod consent;
 pub mod crd;
 pub mod drop_in;
 pub mod health;
+pub mod looping;
 mod map_stage;
 pub mod parts;
 pub mod path_source;

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::{
     configuration, consent,
     crd::Plugin,
-    running::{Setup, SetupError},
+    running::{Running, Setup, SetupError},
     slot::{HeldBack, Slot, State},
     status::Problem,
 };
@@ -158,7 +158,8 @@ impl PluginController {
         if state.applied.as_ref() == Some(&wanted) && state.missing.is_empty() {
             return Ok(());
         }
-        if state.applied.as_ref() != Some(&wanted) {
+        let changed = state.applied.as_ref() != Some(&wanted);
+        if changed {
             slot.health.reset();
         }
         let setup = Setup {
@@ -171,7 +172,11 @@ impl PluginController {
             health: &slot.health,
             grants,
         };
-        let running = state.running.get_or_insert_default();
+        let running = state.running.get_or_insert_with(|| Running::new(&self.host));
+        if changed {
+            // Every key is told of once more below.
+            running.loops().reset();
+        }
         match running.update(&setup).await {
             Ok(missing) => {
                 (state.applied, state.setup_problem) = (Some(wanted), None);

@@ -40,11 +40,13 @@ impl PluginController {
                     error.message = Problem::new("", format!("{}: {}", error.message, refusal.remedy)).message;
                     refused = Some(format!("{}: {}", refusal.message, refusal.remedy));
                 }
+                let loops = running.map(|running| running.loops().look(&controller.name)).unwrap_or_default();
                 ControllerFacts {
                     name: controller.name.clone(),
                     kind: controller.for_.group_version_kind().to_string(),
                     queued: running.map_or(0, |running| running.queued(&controller.name)),
                     health,
+                    loops,
                 }
             })
             .collect();

@@ -18,6 +18,7 @@ use operetta_core::{
     gate::{Gate, Shared},
     grants::{ServiceAccount, SubjectGrants},
     handler::{EventHandler, Target},
+    hot_loop::HotLoops,
     kind::GroupVersionKind,
     manifest,
     object::ObjectKey,
@@ -49,7 +50,6 @@ use super::{
 use crate::{host::Host, log_store::PluginLog};
 
 /// A plugin's controllers.
-#[derive(Default)]
 pub struct Running {
     controllers: BTreeMap<String, RunningController>,
     /// Kept while the identity stays: it remembers which Events were written.
@@ -62,6 +62,8 @@ pub struct Running {
     metered: Option<Metered>,
     /// What its calls need of RBAC, whatever code it runs.
     observed: Arc<Observed>,
+    /// Which of its keys loop, whatever code it runs.
+    loops: Arc<HotLoops>,
     /// Tell the host when an informer's state changes; they end with this.
     watchers: JoinSet<()>,
 }
@@ -126,6 +128,20 @@ pub enum SetupError {
 }
 
 impl Running {
+    /// One without controllers, held to what the host says of loops.
+    pub fn new(host: &Host) -> Self {
+        Self {
+            controllers: BTreeMap::new(),
+            recorder: None,
+            gate: None,
+            api: None,
+            metered: None,
+            observed: Arc::default(),
+            loops: HotLoops::with_rounds(host.config.hot_loop_rounds),
+            watchers: JoinSet::new(),
+        }
+    }
+
     /// Makes the controllers what the component's manifest says. Returns the kinds that are not served: their
     /// controllers do not run yet.
     pub async fn update(&mut self, setup: &Setup<'_>) -> Result<Vec<GroupVersionKind>, SetupError> {
@@ -172,6 +188,7 @@ impl Running {
         let shared = Shared {
             throttle: metered.throttle.clone(),
             audit: Some(Audit { writer, sink: setup.host.audit.clone(), fights: setup.host.fights.clone() }),
+            loops: Some(self.loops.clone()),
         };
         api.throttle_by(metered.throttle.clone());
         self.api = Some(api.clone());
@@ -206,6 +223,7 @@ impl Running {
         self.watchers = JoinSet::new();
         for (declared, wiring) in wired {
             let limiter = declared.rate_limiter.unwrap_or_default();
+            setup.health.reconciles(&declared.name, declared.for_.group_version_kind());
             let mut old = before.remove(&declared.name);
             let controller = match &old {
                 Some(old) => {
@@ -215,11 +233,12 @@ impl Running {
                     }
                     old.controller.clone()
                 }
-                None => Controller::new(
+                None => Controller::with_loops(
                     declared.name.clone(),
                     WorkQueue::with_rate_limiter(rate_limiter(&limiter)),
                     reconciler.clone(),
                     setup.health.clone(),
+                    &self.loops,
                 ),
             };
             let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
@@ -331,6 +350,11 @@ impl Running {
         self.api.as_ref().is_some_and(|api| api.reads_live())
     }
 
+    /// Which of its keys loop.
+    pub fn loops(&self) -> &HotLoops {
+        &self.loops
+    }
+
     /// What it has used; None before it was set up.
     pub fn metered(&self) -> Option<&Metered> {
         self.metered.as_ref()
@@ -375,7 +399,7 @@ fn enqueue_on(controller: &Arc<Controller>, handler: EventHandler) -> operetta_k
     let controller = controller.clone();
     Arc::new(move |event| {
         for key in handler.keys(event) {
-            controller.enqueue(key, priority(event));
+            controller.enqueue_for(event, key, priority(event));
         }
     })
 }

@@ -3,7 +3,9 @@
 use super::{
     crd::{Condition, ControllerStatus, PluginStatus, Usage},
     health::ControllerHealth,
+    looping,
 };
+use operetta_core::{hot_loop::Summary, object::ObjectKey};
 
 /// Something is wrong: one word for machines, one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub struct ControllerFacts {
     pub queued: usize,
     /// How its reconciles go.
     pub health: ControllerHealth,
+    /// Its keys that loop.
+    pub loops: Summary<ObjectKey>,
 }
 
 /// The status; `now` is RFC 3339. A condition that does not change keeps its time.
@@ -123,7 +127,7 @@ pub fn same_but_for_counts(one: &PluginStatus, other: &PluginStatus) -> bool {
     without(one) == without(other)
 }
 
-fn controller(ControllerFacts { name, kind, queued, health }: &ControllerFacts) -> ControllerStatus {
+fn controller(ControllerFacts { name, kind, queued, health, loops: _ }: &ControllerFacts) -> ControllerStatus {
     ControllerStatus {
         name: name.clone(),
         for_: kind.clone(),
@@ -206,11 +210,17 @@ fn degraded(facts: &Facts) -> Option<Problem> {
         return Some(Problem::new("WatchFailing", facts.watch_errors.join("; ")));
     }
     let failing = facts.controllers.iter().find(|controller| controller.health.degraded);
-    failing.and_then(|controller| controller.health.last_error.clone())
+    let looping = |of: &ControllerFacts| looping::problem(&of.name, &of.kind, &of.loops);
+    let failing = failing.and_then(|controller| controller.health.last_error.clone());
+    failing.or_else(|| facts.controllers.iter().find_map(looping))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use operetta_core::hot_loop::{Looping, Stage};
+
     use super::*;
 
     fn running() -> Facts {
@@ -229,6 +239,12 @@ mod tests {
             ..ControllerHealth::default()
         };
         let failing = ControllerFacts { health: failing, ..running().controllers[0].clone() };
+        let stage = Stage::Quarantined;
+        let how = Looping { stage, runs: 44, by_write: 44, by_requeue: 0, within: Duration::from_secs(300) };
+        let worst = Some((ObjectKey::namespaced("n", "a"), how));
+        let loops = Summary { slowed: 0, quarantined: 1, worst };
+        let looping = ControllerFacts { loops: loops.clone(), ..running().controllers[0].clone() };
+        let both = ControllerFacts { loops, ..failing.clone() };
         let not_wasm = || Some(Problem::new("NotWasm", "no wasm"));
         let table: Vec<(Facts, [&str; 3], &str)> = vec![
             (running(), ["True", "True", "False"], "Running"),
@@ -244,6 +260,8 @@ mod tests {
             (Facts { syncing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "Syncing"),
             (Facts { watch_errors: vec!["gone".into()], ..running() }, ["True", "False", "True"], "WatchFailing"),
             (Facts { controllers: vec![failing], ..running() }, ["True", "True", "True"], "ReconcileTrapped"),
+            (Facts { controllers: vec![looping], ..running() }, ["True", "True", "True"], "Quarantined"),
+            (Facts { controllers: vec![both], ..running() }, ["True", "True", "True"], "ReconcileTrapped"),
             (Facts { config_problem: not_wasm(), ..running() }, ["True", "True", "True"], "NotWasm"),
             (Facts { config_problem: not_wasm(), running: false, ..running() }, ["True", "False", "True"], "NotWasm"),
         ];

@@ -9,6 +9,7 @@ mod configuration;
 mod drop_in;
 mod escalations;
 mod fights;
+mod hot_loops;
 mod least_rights;
 mod mapping;
 mod opt_in;
@@ -45,7 +46,8 @@ async fn host() -> &'static Host {
         let control_plane = ControlPlane::shared().await;
         let directory = plugin_directory(control_plane);
         std::fs::create_dir_all(&directory).expect("a folder");
-        let config = format!("maxWasmBytes: {MAX_WASM_BYTES}\npluginDirectory: {}", directory.display());
+        let directory = directory.display();
+        let config = format!("maxWasmBytes: {MAX_WASM_BYTES}\npluginDirectory: {directory}\nhotLoopRounds: 3");
         // What compiling does to others is a part of what is tested here.
         let options = HostOptions { config, compiles_anew: true, ..HostOptions::default() };
         Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await

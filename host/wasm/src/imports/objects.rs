@@ -30,7 +30,7 @@ impl View<'_> {
 
     async fn object(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<String, types::Error> {
         match self.call(kind, action).await? {
-            Reply::Object(object) => Ok(object.json().to_owned()),
+            Reply::Object(object) | Reply::Unchanged(object) => Ok(object.json().to_owned()),
             Reply::Page(_) | Reply::Done => Err(wrong_reply()),
         }
     }
@@ -53,7 +53,7 @@ impl generated::Host for View<'_> {
     ) -> Result<generated::Page, types::Error> {
         match self.call(kind, OperationAction::List(options.into())).await? {
             Reply::Page(page) => Ok(page.into()),
-            Reply::Object(_) | Reply::Done => Err(wrong_reply()),
+            Reply::Object(_) | Reply::Unchanged(_) | Reply::Done => Err(wrong_reply()),
         }
     }
 

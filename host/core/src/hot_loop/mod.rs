@@ -1,0 +1,216 @@
+//! Hot loops: a key that is reconciled again and again although nothing but its plugin has asked for it. Most are a write in
+//! every reconcile (a timestamp, a list in another order), whose event asks for the next one; some are a requeue at once.
+//! Every reconcile succeeds, so nothing else would tell, and each costs the API server a write.
+//!
+//! What asks for a reconcile is
+//!
+//! - **from outside**: an event of a change that this plugin did not make. It ends everything that is known of the key;
+//! - **the plugin's own**: an event of its own write, or a requeue sooner than [`SOON`]. It counts when [`CHAIN`] of its kind
+//!   in a row have led to it, each by the one before, with nothing from outside among them: so neither the status that
+//!   follows a change nor a chain of objects that each make the next is a loop, and an object that many others write to
+//!   is none, as long as those are reconciled for changes from outside;
+//! - **neither**: resyncs, initial lists, backoff after failures, requeues of [`SOON`] and more. They do not count.
+//!
+//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. One that has more is **slowed**: it waits
+//! for a second, then two, up to [`SLOWEST`]. One that goes on for [`ROUNDS`] such waits is **quarantined**: not reconciled
+//! before a change from outside, new code or configuration, or [`QUARANTINE`]; then it is tried once. Held keys stay in the
+//! queue, so none is lost, and no worker waits for them.
+//!
+//! An own write is known by the uid and resourceVersion that the API server answered. The watch may be faster than the
+//! answer: an event that comes while writes of the plugin are under way is judged when they are answered.
+//!
+//! Its limits: who makes others change something, and reacts to that, is in a loop that is not seen. Of each controller
+//! [`KEYS`] keys are remembered at most, and only while they count or wait; of each plugin its last [`WRITES`] writes.
+
+mod own_write;
+mod state;
+#[cfg(test)]
+mod state_tests;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    event::Event,
+    object::{ObjectHeader, ObjectKey},
+    queue::WorkQueue,
+    request::{Action, Failure},
+};
+
+pub(crate) use own_write::OwnWrite;
+pub use state::{
+    Admission, BURST, CHAIN, KEYS, Looping, QUARANTINE, REFILL, ROUNDS, SLOWEST, Stage, Summary, delay_of_round,
+};
+use state::{State, Trigger};
+pub use writes::WRITES;
+use writes::{Origin, Target, Writes};
+
+/// A requeue after this time or later is a poll, and no loop.
+pub const SOON: Duration = Duration::from_secs(1);
+
+/// The hot loops of one plugin. It outlives the plugin's code.
+pub struct HotLoops {
+    /// Waits of a slowed key until it is quarantined.
+    rounds: u32,
+    /// By controller.
+    guards: Mutex<HashMap<String, Arc<LoopGuard>>>,
+    writes: Mutex<Writes>,
+    /// Versions and writers are remembered as hashes: nobody outside can make two that are the same.
+    hasher: RandomState,
+}
+
+/// The hot loops of one controller: what its workers ask before each reconcile.
+pub struct LoopGuard {
+    name: String,
+    state: Mutex<State<ObjectKey>>,
+    /// How many keys are in `state`: most workers find 0 and go on without the lock.
+    len: AtomicUsize,
+    /// Where a key goes that is held no longer.
+    queue: WorkQueue<ObjectKey>,
+}
+
+impl HotLoops {
+    /// Knows of nothing yet.
+    pub fn new() -> Arc<Self> {
+        Self::with_rounds(ROUNDS)
+    }
+
+    /// The same, but quarantines after this many waits.
+    pub fn with_rounds(rounds: u32) -> Arc<Self> {
+        Arc::new(Self { rounds, guards: Mutex::default(), writes: Mutex::default(), hasher: RandomState::new() })
+    }
+
+    /// The guard of a controller over this queue; it takes the place of one of the same name.
+    pub(crate) fn guard(&self, name: &str, queue: WorkQueue<ObjectKey>) -> Arc<LoopGuard> {
+        let (state, len) = (Mutex::new(State::new(self.rounds)), AtomicUsize::new(0));
+        let guard = Arc::new(LoopGuard { name: name.to_owned(), state, len, queue });
+        lock(&self.guards).insert(name.to_owned(), guard.clone());
+        guard
+    }
+
+    /// Other code or another configuration runs: that is a change from outside for every key. What was held is to be
+    /// enqueued by whoever calls this.
+    pub fn reset(&self) {
+        let mut guards = lock(&self.guards);
+        guards.retain(|_, guard| !guard.queue.shutting_down());
+        guards.values().for_each(|guard| guard.with(State::reset));
+    }
+
+    /// What is held of a controller now; nothing of one that does not run.
+    pub fn look(&self, controller: &str) -> Summary<ObjectKey> {
+        let guard = lock(&self.guards).get(controller).cloned();
+        guard.map(|guard| guard.with(|state| state.look(now()))).unwrap_or_default()
+    }
+
+    /// An event asks for a key of a controller. To be called before the key is enqueued.
+    pub(crate) fn event(&self, guard: &LoopGuard, key: &ObjectKey, event: &Event) {
+        let Some(version) = self.version(event) else { return };
+        let target = Target { controller: guard.name.clone(), key: key.clone() };
+        let asked = self.writer(&guard.name, key);
+        let origin = lock(&self.writes).origin(version, asked, target);
+        // Whoever tells of the event enqueues the key.
+        let _held = match trigger_of(&origin) {
+            None => guard.outside(key),
+            Some(trigger) => guard.with(|state| state.trigger(key, trigger, now())),
+        };
+    }
+
+    /// A hash of the change that an event tells of; None when it tells of none: it is part of an initial list, or a resync.
+    fn version(&self, event: &Event) -> Option<u64> {
+        match event {
+            Event::Added { initial: true, .. } => None,
+            Event::Modified { old, object } if Arc::ptr_eq(old, object) => None,
+            Event::Deleted { object } => Some(self.gone(&object.header.uid)),
+            Event::Modified { old, object } if object.header.deleting && !old.header.deleting => {
+                Some(self.gone(&object.header.uid))
+            }
+            Event::Added { object, .. } | Event::Modified { object, .. } => Some(self.made(&object.header)),
+        }
+    }
+
+    fn writer(&self, controller: &str, key: &ObjectKey) -> u64 {
+        self.hasher.hash_one((controller, key))
+    }
+
+    fn made(&self, header: &ObjectHeader) -> u64 {
+        self.hasher.hash_one((&header.uid, &header.resource_version))
+    }
+
+    fn gone(&self, uid: &str) -> u64 {
+        self.hasher.hash_one((uid, "deleted"))
+    }
+}
+
+impl LoopGuard {
+    /// Whether a key that was taken from the queue is to be reconciled.
+    pub(crate) fn admit(&self, key: &ObjectKey) -> Admission {
+        if self.is_idle() { Admission::Run } else { self.with(|state| state.admit(key, now())) }
+    }
+
+    /// A reconcile that was admitted has ended.
+    pub(crate) fn ended(&self, key: &ObjectKey, result: &Result<Action, Failure>) {
+        let requeues = match result {
+            Ok(Action::Requeue) => true,
+            Ok(Action::RequeueAfter(delay)) => *delay < SOON && !delay.is_zero(),
+            Ok(Action::Done) | Err(_) => false,
+        };
+        if requeues || !self.is_idle() {
+            self.with(|state| state.ended(key, requeues, now()));
+        }
+    }
+
+    /// Something from outside asks for a key. Whether it was held until now.
+    pub(crate) fn outside(&self, key: &ObjectKey) -> bool {
+        !self.is_idle() && self.with(|state| state.outside(key))
+    }
+
+    /// What an event was taken for was wrong, or a guess. Whether the key was held until now.
+    fn corrected(&self, key: &ObjectKey, origin: &Origin) -> bool {
+        match trigger_of(origin) {
+            None => self.outside(key),
+            Some(trigger) => self.with(|state| state.correct(key, trigger, now())),
+        }
+    }
+
+    fn depth(&self, key: &ObjectKey) -> u32 {
+        if self.is_idle() { 0 } else { self.with(|state| state.depth(key)) }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut State<ObjectKey>) -> T) -> T {
+        let mut state = lock(&self.state);
+        let result = what(&mut state);
+        self.len.store(state.len(), Ordering::Release);
+        result
+    }
+}
+
+/// What an event of the plugin's own asks for; None when it is from outside.
+fn trigger_of(origin: &Origin) -> Option<Trigger> {
+    match *origin {
+        Origin::Outside => None,
+        Origin::Own { depth, other } => Some(Trigger::Write { depth: depth.saturating_add(1), other }),
+    }
+}
+
+/// tokio's clock, which tests pause.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,328 @@
+//! Which keys of one controller loop, and how long they wait for it: a pure state machine, without clock or lock.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    time::{Duration, Instant},
+};
+
+/// Reconciles that count, at once. A phased operator that writes its status after each of a dozen steps stays below.
+pub const BURST: u32 = 30;
+/// The time in which a key gets one more. A poll is slower than that, and a person who waits for it would not notice.
+pub const REFILL: Duration = Duration::from_secs(1);
+/// Own triggers in a row that do not count yet. Few objects have more than four generations of them.
+pub const CHAIN: u32 = 4;
+/// The longest wait of a slowed key.
+pub const SLOWEST: Duration = Duration::from_secs(60);
+/// Waits of a slowed key until it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five minutes in all, in which a person may
+/// have seen it.
+pub const ROUNDS: u32 = 10;
+/// How long a key is quarantined.
+pub const QUARANTINE: Duration = Duration::from_secs(600);
+/// Keys of one controller that are remembered at once, 200 bytes each; those above loop as they like.
+pub const KEYS: usize = 16_384;
+/// How long after its last wait a slowed key that has come to rest is remembered.
+const CALM: Duration = Duration::from_secs(60);
+/// How often keys that are at rest are looked for while there is no room for more.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// How long the wait of a round is, counted from 1: 1 s, doubled each time.
+pub fn delay_of_round(round: u32) -> Duration {
+    let seconds = 2_u64.checked_pow(round.saturating_sub(1)).unwrap_or(u64::MAX);
+    Duration::from_secs(seconds).min(SLOWEST)
+}
+
+/// What asks for a reconcile, of the plugin's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trigger {
+    /// A write, in a reconcile of `depth - 1`; `other`: of another key.
+    Write { depth: u32, other: bool },
+    /// A requeue by a reconcile of `depth - 1`.
+    Requeue { depth: u32 },
+}
+
+/// What a worker does with a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Reconciles it.
+    Run,
+    /// Puts it back, to come again after this time.
+    Hold(Duration, Option<Looping>),
+}
+
+/// How far a loop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It waits for the time of this round, counted from 1.
+    Slowed {
+        /// The round.
+        round: u32,
+    },
+    /// It waits for [`QUARANTINE`].
+    Quarantined,
+}
+
+/// A loop, in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looping {
+    /// How far it is.
+    pub stage: Stage,
+    /// Reconciles since nothing from outside has asked for one.
+    pub runs: u32,
+    /// Those of them that own writes asked for.
+    pub by_write: u32,
+    /// Those of them that requeues asked for.
+    pub by_requeue: u32,
+    /// The time in which they were.
+    pub within: Duration,
+}
+
+/// What is held of a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary<K> {
+    /// Keys that are slowed.
+    pub slowed: usize,
+    /// Keys that are quarantined.
+    pub quarantined: usize,
+    /// The one that is farthest.
+    pub worst: Option<(K, Looping)>,
+}
+
+impl<K> Default for Summary<K> {
+    fn default() -> Self {
+        Self { slowed: 0, quarantined: 0, worst: None }
+    }
+}
+
+/// What is known of the keys that their own plugin asks for.
+#[derive(Debug)]
+pub(super) struct State<K> {
+    /// Waits of a slowed key until it is quarantined.
+    rounds: u32,
+    /// None of them is at rest for long; at most [`KEYS`].
+    entries: HashMap<K, Entry>,
+    /// When those at rest were looked for last.
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// When the bucket is, or was, full: it lacks one token per [`REFILL`] until then.
+    full_at: Instant,
+    /// Something of the plugin's own has asked for the next reconcile.
+    pending: Option<Trigger>,
+    /// The depth of the reconcile that is under way: how many own triggers have led to it, each by the one before.
+    running: Option<u32>,
+    hold: Option<Hold>,
+    /// Since when nothing from outside has asked.
+    since: Instant,
+    runs: u32,
+    by_write: u32,
+    by_requeue: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    /// Waits so far, this one included.
+    round: u32,
+    /// Not before this time.
+    until: Instant,
+    /// Whether the key waits; else it had its turn, and is watched.
+    waiting: bool,
+}
+
+impl<K> Default for State<K> {
+    fn default() -> Self {
+        Self::new(ROUNDS)
+    }
+}
+
+impl<K> State<K> {
+    /// Knows of nothing; quarantines after this many waits.
+    pub fn new(rounds: u32) -> Self {
+        Self { rounds, entries: HashMap::new(), swept: None }
+    }
+
+    /// The same, knowing of nothing any more.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.rounds);
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    /// How many keys are remembered.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Something from outside asks for a key. Whether it was held until now.
+    pub fn outside(&mut self, key: &K) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else { return false };
+        let held = entry.hold.is_some_and(|hold| hold.waiting);
+        // What runs now was asked for before, but what it writes is an answer to the change as well.
+        self.entries.remove(key);
+        held
+    }
+
+    /// Something of the plugin's own asks for a key. Whether it was held until now, and is no longer.
+    pub fn trigger(&mut self, key: &K, trigger: Trigger, now: Instant) -> bool {
+        if !self.entries.contains_key(key) && !self.has_room(now) {
+            return false;
+        }
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(now));
+        let released = entry.restart(trigger, now);
+        entry.pending = Some(match entry.pending {
+            Some(before) if before.depth() <= trigger.depth() => before,
+            _ => trigger,
+        });
+        released
+    }
+
+    /// What was taken for the plugin's own turns out to be a write in a reconcile of this depth, of another key or of this
+    /// one. Whether the key was held until now, and is no longer.
+    pub fn correct(&mut self, key: &K, trigger: Trigger, now: Instant) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else { return false };
+        let depth = trigger.depth();
+        let released = entry.restart(trigger, now);
+        if let Some(running) = &mut entry.running {
+            *running = depth.min(*running);
+        }
+        if entry.pending.is_some_and(|pending| pending.depth() > depth) {
+            entry.pending = Some(trigger);
+        }
+        released
+    }
+
+    /// A worker has taken a key.
+    pub fn admit(&mut self, key: &K, now: Instant) -> Admission {
+        match self.entries.get_mut(key) {
+            None => Admission::Run,
+            Some(entry) => entry.admit(self.rounds, now),
+        }
+    }
+
+    /// A reconcile has ended, and asks for another one soon or not.
+    pub fn ended(&mut self, key: &K, requeues: bool, now: Instant) {
+        let depth = self.entries.get_mut(key).and_then(|entry| entry.running.take()).unwrap_or_default();
+        if requeues {
+            let _never = self.trigger(key, Trigger::Requeue { depth: depth.saturating_add(1) }, now);
+        }
+        if self.entries.get(key).is_some_and(|entry| entry.is_at_rest(now)) {
+            self.entries.remove(key);
+        }
+    }
+
+    /// How many own triggers have led to the reconcile of a key that is under way.
+    pub fn depth(&self, key: &K) -> u32 {
+        self.entries.get(key).and_then(|entry| entry.running).unwrap_or_default()
+    }
+
+    /// What is held.
+    pub fn look(&mut self, now: Instant) -> Summary<K> {
+        self.sweep(now);
+        let mut summary = Summary::default();
+        let mut farthest = 0;
+        for (key, entry) in &self.entries {
+            let Some(hold) = entry.hold else { continue };
+            let quarantined = hold.waiting && hold.round > self.rounds;
+            let count = if quarantined { &mut summary.quarantined } else { &mut summary.slowed };
+            *count += 1;
+            if hold.round > farthest {
+                farthest = hold.round;
+                summary.worst = Some((key.clone(), entry.looping(hold, self.rounds, now)));
+            }
+        }
+        summary
+    }
+
+    fn has_room(&mut self, now: Instant) -> bool {
+        if self.entries.len() >= KEYS && self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
+            self.sweep(now);
+        }
+        self.entries.len() < KEYS
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        self.swept = Some(now);
+        self.entries.retain(|_, entry| !entry.is_at_rest(now));
+    }
+}
+
+impl Trigger {
+    fn depth(self) -> u32 {
+        match self {
+            Self::Write { depth, .. } | Self::Requeue { depth } => depth,
+        }
+    }
+}
+
+impl Entry {
+    fn new(now: Instant) -> Self {
+        let (pending, running, hold) = (None, None, None);
+        Self { full_at: now, pending, running, hold, since: now, runs: 0, by_write: 0, by_requeue: 0 }
+    }
+
+    /// Begins anew if the trigger follows from a change from outside: somebody has asked for the key that wrote. Whether
+    /// the key was held until now.
+    fn restart(&mut self, trigger: Trigger, now: Instant) -> bool {
+        let Trigger::Write { depth: ..=CHAIN, other: true } = trigger else { return false };
+        let held = self.hold.is_some_and(|hold| hold.waiting);
+        *self = Self { running: self.running, pending: self.pending, ..Self::new(now) };
+        held
+    }
+
+    fn admit(&mut self, rounds: u32, now: Instant) -> Admission {
+        let counts = self.pending.is_some_and(|trigger| trigger.depth() > CHAIN);
+        match &mut self.hold {
+            Some(hold) if hold.waiting && now < hold.until => {
+                return Admission::Hold(hold.until.saturating_duration_since(now), None);
+            }
+            Some(hold) if hold.waiting => hold.waiting = false,
+            Some(hold) if counts => {
+                let round = hold.round.saturating_add(1);
+                return self.wait(round, rounds, now);
+            }
+            None if counts => {
+                let full_at = self.full_at.max(now) + REFILL;
+                if full_at.saturating_duration_since(now) > REFILL * BURST {
+                    return self.wait(1, rounds, now);
+                }
+                self.full_at = full_at;
+            }
+            Some(_) | None => {}
+        }
+        self.runs = self.runs.saturating_add(1);
+        match self.pending {
+            Some(Trigger::Write { .. }) => self.by_write = self.by_write.saturating_add(1),
+            Some(Trigger::Requeue { .. }) => self.by_requeue = self.by_requeue.saturating_add(1),
+            None => {}
+        }
+        self.running = Some(self.pending.take().map_or(0, Trigger::depth));
+        Admission::Run
+    }
+
+    fn wait(&mut self, round: u32, rounds: u32, now: Instant) -> Admission {
+        let delay = if round > rounds { QUARANTINE } else { delay_of_round(round) };
+        let hold = Hold { round, until: now + delay, waiting: true };
+        self.hold = Some(hold);
+        Admission::Hold(delay, Some(self.looping(hold, rounds, now)))
+    }
+
+    fn looping(&self, hold: Hold, rounds: u32, now: Instant) -> Looping {
+        let round = hold.round;
+        let quarantined = hold.waiting && round > rounds;
+        Looping {
+            stage: if quarantined { Stage::Quarantined } else { Stage::Slowed { round } },
+            runs: self.runs,
+            by_write: self.by_write,
+            by_requeue: self.by_requeue,
+            within: now.saturating_duration_since(self.since),
+        }
+    }
+
+    /// Whether there is nothing to remember.
+    fn is_at_rest(&self, now: Instant) -> bool {
+        let calm = self.hold.is_none_or(|hold| !hold.waiting && now >= hold.until + CALM);
+        calm && self.pending.is_none() && self.running.is_none() && self.full_at <= now
+    }
+}

@@ -1,0 +1,317 @@
+//! Loops of whole controllers in paused time: events, writes through the gate's eyes, workers and queues.
+
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+
+use super::*;
+use crate::{
+    controller::{Controller, Observer},
+    kind::GroupVersionKind,
+    object::{ManagedFields, Object},
+    operation::Reply,
+    ports::Reconciler,
+    queue::{ItemExponentialFailureRateLimiter, Priority},
+    request::ReconcileRequest,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An object's version, as stored.
+fn object(name: &str, version: u32, deleting: bool) -> Arc<Object> {
+    let deletion = if deleting { r#","deletionTimestamp":"2026-01-01T00:00:00Z""# } else { "" };
+    let text = format!(
+        r#"{{"metadata":{{"namespace":"n","name":"{name}","uid":"u-{name}","resourceVersion":"{version}"{deletion}}}}}"#
+    );
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("an object"))
+}
+
+fn changed(name: &str, version: u32) -> Event {
+    Event::Modified { old: object(name, version - 1, false), object: object(name, version, false) }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("n", name)
+}
+
+/// A controller `c` of a plugin that does something with each key, and what was seen of it.
+struct Setting {
+    loops: Arc<HotLoops>,
+    controller: Arc<Controller>,
+    plugin: Arc<Plugin>,
+}
+
+/// What the plugin does.
+#[derive(Default)]
+struct Plugin {
+    loops: Mutex<Option<Arc<HotLoops>>>,
+    controller: Mutex<Option<std::sync::Weak<Controller>>>,
+    version: AtomicU32,
+    /// Whether a reconcile of `bad` writes to it.
+    writes: AtomicBool,
+    /// Whether the watch is faster than the answer.
+    eager: AtomicBool,
+    answers: Mutex<Option<Result<Action, Failure>>>,
+    reconciled: Mutex<Vec<(String, tokio::time::Instant)>>,
+    held: Mutex<Vec<Held>>,
+}
+
+/// What an observer was told.
+type Held = (ObjectKey, Looping);
+
+impl Plugin {
+    fn tell(&self, event: &Event) {
+        let controller = lock(&self.controller).as_ref().and_then(std::sync::Weak::upgrade).expect("it runs");
+        controller.enqueue_for(event, event.object().header.key.clone(), Priority::Normal);
+    }
+
+    /// A write to an object by a reconcile, and its event.
+    fn write(&self, request: &ReconcileRequest, name: &str) {
+        let loops = lock(&self.loops).clone().expect("set");
+        let event = changed(name, self.version.fetch_add(1, Ordering::Relaxed) + 2);
+        let own = loops.begin(request, None);
+        if self.eager.load(Ordering::Relaxed) {
+            self.tell(&event);
+        }
+        own.end(&Ok(Reply::Object(event.object().clone())));
+        if !self.eager.load(Ordering::Relaxed) {
+            self.tell(&event);
+        }
+    }
+
+    fn times(&self, name: &str) -> usize {
+        lock(&self.reconciled).iter().filter(|(of, _)| of == name).count()
+    }
+}
+
+#[async_trait]
+impl Reconciler for Plugin {
+    async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
+        lock(&self.reconciled).push((request.key.name.clone(), tokio::time::Instant::now()));
+        sleep(Duration::from_millis(1)).await;
+        if request.key.name != "bad" {
+            return Ok(Action::Done);
+        }
+        if self.writes.load(Ordering::Relaxed) {
+            self.write(request, "bad");
+        }
+        lock(&self.answers).clone().unwrap_or(Ok(Action::Done))
+    }
+}
+
+impl Observer for Plugin {
+    fn reconciled(&self, _: &ReconcileRequest, _: &Result<Action, Failure>, _: Duration, _: u32) {}
+
+    fn looping(&self, controller: &str, key: &ObjectKey, looping: &Looping) {
+        assert_eq!(controller, "c");
+        lock(&self.held).push((key.clone(), looping.clone()));
+    }
+}
+
+impl Setting {
+    fn new() -> Self {
+        let (loops, plugin) = (HotLoops::new(), Arc::new(Plugin::default()));
+        let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_millis(5));
+        let queue = WorkQueue::with_rate_limiter(limiter);
+        let controller = Controller::with_loops("c", queue, plugin.clone(), plugin.clone(), &loops);
+        *lock(&plugin.loops) = Some(loops.clone());
+        *lock(&plugin.controller) = Some(Arc::downgrade(&controller));
+        controller.start(2);
+        Self { loops, controller, plugin }
+    }
+
+    fn writing(eager: bool) -> Self {
+        let stage = Self::new();
+        stage.plugin.writes.store(true, Ordering::Relaxed);
+        stage.plugin.eager.store(eager, Ordering::Relaxed);
+        stage
+    }
+
+    fn answering(answer: Result<Action, Failure>) -> Self {
+        let stage = Self::new();
+        *lock(&stage.plugin.answers) = Some(answer);
+        stage
+    }
+
+    fn outside(&self, name: &str) {
+        self.plugin.tell(&changed(name, self.plugin.version.fetch_add(1, Ordering::Relaxed) + 2));
+    }
+
+    fn held(&self) -> Vec<Held> {
+        lock(&self.plugin.held).clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_reconcile_writes_to_its_object_ends_in_quarantine_whether_the_watch_or_the_answer_is_faster() {
+    for eager in [false, true] {
+        let stage = Setting::writing(eager);
+        stage.outside("bad");
+        sleep(SECOND / 2).await;
+        let first = stage.plugin.times("bad");
+        assert_eq!(first, (1 + CHAIN + BURST) as usize, "eager: {eager}");
+        for _ in 0..30 {
+            stage.outside("good");
+            sleep(SECOND / 100).await;
+        }
+        assert_eq!(stage.plugin.times("good"), 30, "others go on");
+        sleep(320 * SECOND).await;
+        assert_eq!(stage.plugin.times("bad"), first + ROUNDS as usize);
+        let summary = stage.loops.look("c");
+        assert_eq!((summary.slowed, summary.quarantined), (0, 1));
+        assert_eq!(summary.worst.map(|(key, looping)| (key, looping.stage)), Some((key("bad"), Stage::Quarantined)));
+        let stages: Vec<_> = stage.held().into_iter().map(|(_, looping)| looping.stage).collect();
+        let rounds = (1..=ROUNDS).map(|round| Stage::Slowed { round }).chain([Stage::Quarantined]);
+        assert!(stages.into_iter().eq(rounds), "each is told once");
+        sleep(500 * SECOND).await;
+        assert_eq!(stage.plugin.times("bad"), first + ROUNDS as usize);
+        sleep(101 * SECOND).await;
+        assert_eq!(stage.plugin.times("bad"), first + ROUNDS as usize + 1, "it is tried once");
+        assert_eq!(stage.loops.look("c").quarantined, 1, "and loops on");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_from_outside_and_new_code_end_a_quarantine_and_resyncs_and_initial_lists_do_not() {
+    let stage = Setting::writing(false);
+    stage.outside("bad");
+    sleep(400 * SECOND).await;
+    assert_eq!(stage.loops.look("c").quarantined, 1);
+    let before = stage.plugin.times("bad");
+    let same = object("bad", 1, false);
+    stage.plugin.tell(&Event::Modified { old: same.clone(), object: same.clone() });
+    stage.plugin.tell(&Event::Added { object: same.clone(), initial: true });
+    sleep(SECOND).await;
+    assert_eq!((stage.plugin.times("bad"), stage.loops.look("c").quarantined), (before, 1));
+    stage.plugin.writes.store(false, Ordering::Relaxed);
+    stage.outside("bad");
+    sleep(SECOND).await;
+    assert_eq!((stage.plugin.times("bad"), stage.loops.look("c").quarantined), (before + 1, 0));
+
+    stage.plugin.writes.store(true, Ordering::Relaxed);
+    stage.outside("bad");
+    sleep(400 * SECOND).await;
+    assert_eq!(stage.loops.look("c").quarantined, 1);
+    stage.plugin.writes.store(false, Ordering::Relaxed);
+    let before = stage.plugin.times("bad");
+    stage.loops.reset();
+    stage.plugin.tell(&Event::Added { object: same, initial: true });
+    sleep(SECOND).await;
+    assert_eq!((stage.plugin.times("bad"), stage.loops.look("c").quarantined), (before + 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeues_at_once_are_held_and_polls_failures_and_resyncs_never() {
+    let soon = Duration::from_millis(10);
+    for (answer, loops) in [
+        (Ok(Action::RequeueAfter(soon)), true),
+        (Ok(Action::Requeue), true),
+        (Ok(Action::RequeueAfter(SOON)), false),
+        // With the backoff of this queue, 5 ms for ever.
+        (Err(Failure::Retry("no".into())), false),
+    ] {
+        let stage = Setting::answering(answer.clone());
+        stage.outside("bad");
+        sleep(100 * SECOND).await;
+        assert_eq!(!stage.held().is_empty(), loops, "{answer:?}");
+        assert!(stage.plugin.times("bad") >= if loops { 30 } else { 100 }, "{answer:?}");
+    }
+    let stage = Setting::new();
+    let same = object("good", 1, false);
+    for _ in 0..1000 {
+        stage.plugin.tell(&Event::Modified { old: same.clone(), object: same.clone() });
+        sleep(SECOND / 100).await;
+    }
+    assert_eq!((stage.plugin.times("good"), stage.held()), (1000, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_of_failures_that_write_is_a_loop() {
+    let stage = Setting::writing(false);
+    *lock(&stage.plugin.answers) = Some(Err(Failure::Retry("conflict".into())));
+    stage.outside("bad");
+    sleep(SECOND).await;
+    assert!(!stage.held().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_initial_list_of_thousands_with_a_status_write_each_holds_nothing_and_leaves_nothing() {
+    let stage = Setting::new();
+    let request = |name: &str| ReconcileRequest {
+        controller: "c".into(),
+        key: key(name),
+        retries: 0,
+        reconcile_id: String::new(),
+    };
+    for at in 0..5000 {
+        let name = format!("k{at}");
+        stage.plugin.tell(&Event::Added { object: object(&name, 1, false), initial: true });
+        stage.plugin.write(&request(&name), &name);
+    }
+    sleep(60 * SECOND).await;
+    assert_eq!((stage.held(), stage.loops.look("c")), (vec![], Summary::default()));
+    assert_eq!(stage.controller.queue().stats().depth, 0);
+    assert!(lock(&stage.loops.guards)["c"].is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_by_the_plugin_itself_are_its_own() {
+    let stage = Setting::new();
+    let request =
+        ReconcileRequest { controller: "c".into(), key: key("good"), retries: 0, reconcile_id: String::new() };
+    let guard = lock(&stage.loops.guards)["c"].clone();
+    let own = |event: &Event| {
+        guard.with(State::reset);
+        stage.loops.event(&guard, &key("good"), event);
+        !guard.is_idle()
+    };
+    stage.loops.begin(&request, Some("u-child")).end(&Ok(Reply::Done));
+    let (there, deleting) = (object("child", 1, false), object("child", 2, true));
+    assert!(own(&Event::Modified { old: there.clone(), object: deleting.clone() }), "it waits for finalizers");
+    assert!(own(&Event::Deleted { object: deleting.clone() }));
+    assert!(!own(&Event::Modified { old: there, object: object("child", 3, false) }));
+    assert!(!own(&Event::Deleted { object: object("other", 2, false) }));
+    stage
+        .loops
+        .begin(&request, Some("u-other"))
+        .end(&Err(crate::status::ApiError::new(crate::status::ErrorKind::Forbidden, "no")));
+    assert!(!own(&Event::Deleted { object: object("other", 2, false) }), "it was refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_key_is_let_go_when_an_event_that_could_be_own_turns_out_to_be_from_outside() {
+    let stage = Setting::writing(false);
+    stage.outside("bad");
+    sleep(400 * SECOND).await;
+    assert_eq!(stage.loops.look("c").quarantined, 1);
+    stage.plugin.writes.store(false, Ordering::Relaxed);
+    let before = stage.plugin.times("bad");
+    let request =
+        ReconcileRequest { controller: "c".into(), key: key("good"), retries: 0, reconcile_id: String::new() };
+    let under_way = stage.loops.begin(&request, None);
+    stage.outside("bad");
+    sleep(SECOND).await;
+    assert_eq!(stage.plugin.times("bad"), before, "nobody knows yet");
+    under_way.end(&Ok(Reply::Object(object("else", 77, false))));
+    sleep(SECOND).await;
+    assert_eq!((stage.plugin.times("bad"), stage.loops.look("c").quarantined), (before + 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_stops_or_pauses_with_held_keys_ends_as_ever() {
+    let stage = Setting::writing(false);
+    stage.outside("bad");
+    sleep(SECOND / 2).await;
+    assert_eq!(stage.loops.look("c").slowed, 1);
+    stage.controller.set_workers(0);
+    sleep(5 * SECOND).await;
+    stage.controller.set_workers(1);
+    sleep(SECOND).await;
+    assert_eq!(stage.plugin.times("bad"), (1 + CHAIN + BURST + 1) as usize, "it waited in the queue");
+    stage.controller.stop().await;
+    stage.loops.reset();
+    assert_eq!(stage.loops.look("c"), Summary::default());
+    assert!(lock(&stage.loops.guards).is_empty());
+}

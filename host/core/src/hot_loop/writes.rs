@@ -1,0 +1,193 @@
+//! A plugin's own writes, and which events tell of them: a pure state machine; versions of objects are hashes.
+
+use std::collections::{BTreeMap, HashMap, VecDeque, hash_map};
+
+use crate::object::ObjectKey;
+
+/// Writes of a plugin that are remembered; an event that comes after so many more counts as from outside. A watch is
+/// behind by a few.
+pub const WRITES: usize = 4_096;
+/// Events that wait for answers; more count as from outside.
+const UNSETTLED: usize = 1_024;
+
+/// Whom an event asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub controller: String,
+    pub key: ObjectKey,
+}
+
+/// Who made a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Somebody else.
+    Outside,
+    /// This plugin.
+    Own {
+        /// The depth of the reconcile that wrote.
+        depth: u32,
+        /// Whether that was another key than the one that the event asks for.
+        other: bool,
+    },
+}
+
+/// The writes of one plugin.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    /// Versions that it made, and by whom.
+    own: HashMap<u64, Write>,
+    /// Exactly the keys of `own`, the oldest first; at most [`WRITES`].
+    order: VecDeque<u64>,
+    /// Writes that are not answered yet, by their number.
+    under_way: BTreeMap<u64, Write>,
+    /// The number of the next one.
+    next: u64,
+    /// Events that may be of a write under way. In the order of `before`.
+    unsettled: VecDeque<Unsettled>,
+}
+
+/// A write, by who does it.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    writer: u64,
+    depth: u32,
+}
+
+/// An event that came while writes were under way.
+#[derive(Debug)]
+struct Unsettled {
+    version: u64,
+    /// The target, as writers are named.
+    asked: u64,
+    target: Target,
+    /// It may be of writes with smaller numbers only.
+    before: u64,
+}
+
+impl Writes {
+    /// A write begins; its number.
+    pub fn begin(&mut self, writer: u64, depth: u32) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.under_way.insert(id, Write { writer, depth });
+        id
+    }
+
+    /// A write ends, with the version that it made, if it did. Returns the events that can be judged now.
+    pub fn end(&mut self, id: u64, made: Option<u64>) -> Vec<(Target, Origin)> {
+        let Some(write) = self.under_way.remove(&id) else { return Vec::new() };
+        if let Some(made) = made {
+            self.remember(made, write);
+        }
+        if self.unsettled.is_empty() {
+            return Vec::new();
+        }
+        let oldest = self.under_way.first_key_value().map_or(u64::MAX, |(id, _)| *id);
+        let mut settled = Vec::new();
+        for event in std::mem::take(&mut self.unsettled) {
+            if made == Some(event.version) {
+                settled.push((event.target, own(write, event.asked)));
+            } else if event.before <= oldest {
+                settled.push((event.target, Origin::Outside));
+            } else {
+                self.unsettled.push_back(event);
+            }
+        }
+        settled
+    }
+
+    /// Who made a version that an event tells of. While writes are under way an unknown one counts as theirs, and is
+    /// judged again by [`Self::end`].
+    pub fn origin(&mut self, version: u64, asked: u64, target: Target) -> Origin {
+        if let Some(write) = self.own.get(&version) {
+            return own(*write, asked);
+        }
+        let deepest = self.under_way.values().max_by_key(|write| write.depth).copied();
+        match deepest.filter(|_| self.unsettled.len() < UNSETTLED) {
+            Some(write) => {
+                self.unsettled.push_back(Unsettled { version, asked, target, before: self.next });
+                // Of another key or not is not known: that could let something go that is held.
+                Origin::Own { depth: write.depth, other: false }
+            }
+            None => Origin::Outside,
+        }
+    }
+
+    fn remember(&mut self, version: u64, write: Write) {
+        match self.own.entry(version) {
+            // The object was as it was: its version is whose it was.
+            hash_map::Entry::Occupied(_) => return,
+            hash_map::Entry::Vacant(place) => place.insert(write),
+        };
+        self.order.push_back(version);
+        if self.order.len() > WRITES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.own.remove(&oldest);
+        }
+    }
+}
+
+fn own(write: Write, asked: u64) -> Origin {
+    Origin::Own { depth: write.depth, other: write.writer != asked }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(name: &str) -> Target {
+        Target { controller: "c".to_owned(), key: ObjectKey::cluster(name) }
+    }
+
+    const MINE: Origin = Origin::Own { depth: 3, other: false };
+
+    #[test]
+    fn an_event_of_an_answered_write_is_own_and_others_are_from_outside() {
+        let mut writes = Writes::default();
+        let id = writes.begin(7, 3);
+        assert_eq!(writes.end(id, Some(100)), []);
+        assert_eq!(writes.origin(100, 7, target("a")), MINE);
+        assert_eq!(writes.origin(100, 8, target("b")), Origin::Own { depth: 3, other: true });
+        assert_eq!(writes.origin(101, 7, target("a")), Origin::Outside);
+    }
+
+    #[test]
+    fn an_event_that_is_faster_than_the_answer_is_judged_by_the_answer() {
+        let mut writes = Writes::default();
+        let (first, second) = (writes.begin(7, 3), writes.begin(8, 0));
+        assert_eq!(writes.origin(100, 7, target("a")), MINE);
+        assert_eq!(writes.origin(200, 9, target("c")), MINE, "it may be, for now");
+        let third = writes.begin(9, 9);
+        assert_eq!(writes.end(first, Some(100)), [(target("a"), MINE)]);
+        assert_eq!(writes.end(second, None), [(target("c"), Origin::Outside)], "the third began after it");
+        assert_eq!(writes.end(third, Some(300)), []);
+    }
+
+    #[test]
+    fn a_write_that_ends_twice_or_never_began_changes_nothing() {
+        let mut writes = Writes::default();
+        let id = writes.begin(1, 0);
+        writes.end(id, Some(1));
+        assert_eq!(writes.end(id, Some(2)), []);
+        assert_eq!(writes.end(99, Some(3)), []);
+        assert_eq!(writes.origin(2, 1, target("a")), Origin::Outside);
+    }
+
+    #[test]
+    fn a_plugin_that_writes_without_end_is_remembered_within_bounds() {
+        let mut writes = Writes::default();
+        for version in 0..3 * WRITES as u64 {
+            let id = writes.begin(1, 0);
+            writes.end(id, Some(version));
+        }
+        assert_eq!((writes.own.len(), writes.order.len()), (WRITES, WRITES));
+        assert_eq!(writes.origin(0, 1, target("a")), Origin::Outside, "long ago");
+        let id = writes.begin(1, 0);
+        let waiting =
+            (0..3 * UNSETTLED as u64).filter(|at| writes.origin(u64::MAX - at, 1, target("a")) != Origin::Outside);
+        assert_eq!(waiting.count(), UNSETTLED);
+        assert_eq!(writes.end(id, None).len(), UNSETTLED);
+        assert!(writes.unsettled.is_empty() && writes.under_way.is_empty());
+    }
+}
