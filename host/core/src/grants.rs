@@ -49,7 +49,7 @@ impl ServiceAccount {
     }
 }
 
-/// The verbs that the host answers for.
+/// The verbs of reads that the host answers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the RBAC verb of its name")]
 pub enum ReadVerb {
@@ -69,14 +69,40 @@ impl ReadVerb {
     }
 }
 
+/// What is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
+pub enum AccessVerb {
+    Read(ReadVerb),
+    Update,
+    Patch,
+}
+
+impl AccessVerb {
+    /// In RBAC's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read(verb) => verb.as_str(),
+            Self::Update => "update",
+            Self::Patch => "patch",
+        }
+    }
+}
+
+impl From<ReadVerb> for AccessVerb {
+    fn from(verb: ReadVerb) -> Self {
+        Self::Read(verb)
+    }
+}
+
 /// What is asked of the authorizer: the ResourceAttributes of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     /// What is done.
-    pub verb: ReadVerb,
+    pub verb: AccessVerb,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, e.g. `pods`.
+    /// The resource, e.g. `pods`, or `pods/status`.
     pub resource: String,
     /// None asks for all namespaces, or is about a resource without namespaces.
     pub namespace: Option<String>,
@@ -446,7 +472,7 @@ mod tests {
 
     fn access(namespace: Option<&str>, resource: &str, name: Option<&str>) -> Access {
         Access {
-            verb: ReadVerb::Get,
+            verb: ReadVerb::Get.into(),
             group: String::new(),
             resource: resource.into(),
             namespace: namespace.map(Into::into),

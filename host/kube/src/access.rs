@@ -93,7 +93,7 @@ impl AccessReviewer for SubjectAccessReviews {
 /// What to ask before something is read from a cache of `resource`.
 pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<&str>, name: Option<&str>) -> Access {
     Access {
-        verb,
+        verb: verb.into(),
         group: resource.kind.group().to_owned(),
         resource: resource.plural.clone(),
         namespace: namespace.filter(|_| resource.namespaced).map(str::to_owned),

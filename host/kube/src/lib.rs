@@ -24,5 +24,6 @@ pub mod registry;
 mod requests;
 pub mod store;
 pub mod table;
+mod unchanged;
 pub mod view;
 pub mod wire;

@@ -1,5 +1,6 @@
 //! A plugin's reads and writes: cached reads from the shared informers, as far as RBAC lets the plugin's ServiceAccount see
-//! them (cached_reads.rs), everything else at the API server under that identity.
+//! them (cached_reads.rs), writes that change nothing by the cache as well (unchanged.rs), everything else at the API server
+//! under that identity.
 
 use std::{
     collections::HashMap,
@@ -255,6 +256,9 @@ impl PluginApi {
         operation: Operation,
         call: &Call,
     ) -> Result<Reply, ApiError> {
+        if let Some(unchanged) = self.unchanged(resource, &operation.action).await {
+            return Ok(Reply::Unchanged(unchanged));
+        }
         let manager = &self.field_manager;
         let (request, dry_run) = match operation.action {
             OperationAction::Get { key, read } => return self.get(resource, key, read).await,

@@ -6,6 +6,7 @@ mod informer;
 mod own_writes;
 mod raw;
 mod reads;
+mod unchanged;
 mod writes;
 
 use std::sync::Arc;

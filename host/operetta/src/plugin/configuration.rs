@@ -140,7 +140,7 @@ impl Configuration {
 impl Part {
     fn access(&self) -> Access {
         Access {
-            verb: ReadVerb::Get,
+            verb: ReadVerb::Get.into(),
             group: String::new(),
             resource: self.kind.resource().to_owned(),
             namespace: self.key.namespace.clone(),

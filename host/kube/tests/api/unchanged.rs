@@ -1,0 +1,256 @@
+//! Writes that change nothing are not sent, as the API server's audit log shows; whatever else there is to it is.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use operetta_core::{
+    event::Event,
+    kind::GroupVersionKind,
+    object::Object,
+    operation::{Operation, OperationAction, PatchBody, Read, Reply, WriteOptions},
+    ports::ObjectApi,
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    informer::{Informer, Scope},
+    object_api::PluginApi,
+};
+use operetta_testkit::{Kind, eventually, kinds};
+use serde_json::{Value, json};
+
+use crate::{Stage, config_map, value};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// A plugin that may do everything in its namespace, and whole caches of ConfigMaps and Deployments.
+struct Cached {
+    stage: Stage,
+    api: Arc<PluginApi>,
+    _informers: Vec<Arc<Informer>>,
+}
+
+impl Cached {
+    async fn new(prefix: &str) -> Self {
+        let stage = Stage::new(prefix).await;
+        stage.namespace.allow_all("plugin").await;
+        let mut informers = Vec::new();
+        for (api_version, kind) in [("v1", "ConfigMap"), ("apps/v1", "Deployment")] {
+            let informer = stage.registry.informer(&stage.resource(api_version, kind).await, Scope::everything());
+            informer.synced().await;
+            informers.push(informer);
+        }
+        let api = stage.api_as("plugin");
+        Self { stage, api, _informers: informers }
+    }
+
+    /// Creates an object as the plugin, once its rights are in effect; as it is cached.
+    async fn created(&self, kind: Kind, object: Value) -> Arc<Object> {
+        let namespace = Some(self.stage.namespace.name().to_owned());
+        let made = eventually("the plugin may write", async || {
+            let options = WriteOptions::default();
+            let action = OperationAction::Create { namespace: namespace.clone(), object: object.to_string(), options };
+            match act(&self.api, kind, action).await {
+                Ok(Reply::Object(made)) => Ok(made),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        let kind = GroupVersionKind::new(kind.0, kind.1);
+        eventually("it is cached", async || self.api.known(&kind, &made.header.key).ok_or("it is not".to_owned())).await
+    }
+
+    /// Writes of ServiceAccounts of the namespace that have reached the API server.
+    fn sent(&self) -> usize {
+        self.stage.namespace.control_plane().audit().writes_in(self.stage.namespace.name()).count()
+    }
+}
+
+async fn act(api: &PluginApi, kind: Kind, action: OperationAction) -> Result<Reply, ApiError> {
+    api.call(Operation { kind: GroupVersionKind::new(kind.0, kind.1), action }).await
+}
+
+fn update(object: &Object, with: &Value, status: bool) -> OperationAction {
+    let (key, options) = (object.header.key.clone(), WriteOptions::default());
+    OperationAction::Update { key, status, object: with.to_string(), options }
+}
+
+fn patch(object: &Object, subresource: Option<&str>, body: PatchBody) -> OperationAction {
+    let (key, options) = (object.header.key.clone(), WriteOptions::default());
+    OperationAction::Patch { key, subresource: subresource.map(str::to_owned), body, force: false, options }
+}
+
+fn merge(patch: Value) -> PatchBody {
+    PatchBody::Merge(patch.to_string())
+}
+
+fn deployment(name: &str) -> Value {
+    let labels = json!({"app": name});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template}})
+}
+
+#[tokio::test]
+async fn what_changes_nothing_is_answered_by_the_cache_and_what_changes_something_is_sent() {
+    let cached = Cached::new("unchanged").await;
+    let mut map = config_map("a");
+    map["data"] = json!({"n": "1"});
+    let map = cached.created(kinds::CONFIG_MAP, map).await;
+    let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
+    let before = cached.sent();
+    for (kind, object, action) in [
+        (kinds::CONFIG_MAP, &map, update(&map, &value(&map), false)),
+        (kinds::CONFIG_MAP, &map, patch(&map, None, merge(json!({"data": {"n": "1", "gone": null}})))),
+        (kinds::DEPLOYMENT, &web, update(&web, &value(&web), false)),
+        (kinds::DEPLOYMENT, &web, update(&web, &value(&web), true)),
+        (kinds::DEPLOYMENT, &web, patch(&web, Some("status"), merge(json!({"status": value(&web)["status"]})))),
+    ] {
+        let answer = act(&cached.api, kind, action.clone()).await;
+        let Ok(Reply::Unchanged(answer)) = answer else { panic!("{action:?} is sent: {answer:?}") };
+        assert_eq!(answer.json(), object.json());
+    }
+    assert_eq!(cached.sent(), before, "nothing of it has reached the API server");
+
+    let mut changed = value(&map);
+    changed["data"]["n"] = json!("2");
+    let status = json!({"status": {"observedGeneration": 7}});
+    for (at, (kind, action)) in [
+        (kinds::CONFIG_MAP, update(&map, &changed, false)),
+        (kinds::CONFIG_MAP, patch(&map, None, merge(json!({"data": {"n": "3"}})))),
+        (kinds::DEPLOYMENT, patch(&web, Some("status"), merge(status))),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = act(&cached.api, kind, action).await.expect("done");
+        assert!(matches!(answer, Reply::Object(_)));
+        assert_eq!(cached.sent(), before + at + 1);
+    }
+    let stored = cached.stage.get("a", Read::Live).await.expect("there");
+    assert_eq!(stored.scalar_at(".data.n").as_deref(), Some("3"));
+}
+
+#[tokio::test]
+async fn what_depends_on_more_than_the_object_is_sent() {
+    let cached = Cached::new("unchanged-sent").await;
+    let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
+    let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
+    let mut without_version = value(&map);
+    without_version["metadata"].as_object_mut().expect("it is").remove("resourceVersion");
+    let with = |options: WriteOptions| OperationAction::Update {
+        key: map.header.key.clone(),
+        status: false,
+        object: value(&map).to_string(),
+        options,
+    };
+    let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
+    let before = cached.sent();
+    let actions = [
+        (kinds::CONFIG_MAP, with(WriteOptions { dry_run: true, ..WriteOptions::default() })),
+        (kinds::CONFIG_MAP, with(WriteOptions { strict: true, ..WriteOptions::default() })),
+        (kinds::CONFIG_MAP, update(&map, &without_version, false)),
+        (kinds::CONFIG_MAP, patch(&map, None, PatchBody::Json("[]".to_owned()))),
+        (kinds::DEPLOYMENT, patch(&web, Some("scale"), merge(json!({})))),
+        (kinds::CONFIG_MAP, patch(&map, None, PatchBody::Apply(applied))),
+    ];
+    for (at, (kind, action)) in actions.into_iter().enumerate() {
+        let answer = act(&cached.api, kind, action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"));
+        assert!(matches!(answer, Reply::Object(_)), "{action:?}");
+        assert_eq!(cached.sent(), before + at + 1, "{action:?}");
+    }
+    let error = act(&cached.api, kinds::CONFIG_MAP, patch(&map, None, PatchBody::Merge("[]".to_owned()))).await;
+    assert_eq!(error.expect_err("no object").kind, ErrorKind::BadRequest);
+}
+
+#[tokio::test]
+async fn of_a_kind_that_is_cached_in_parts_only_every_write_is_sent() {
+    let stage = Stage::new("unchanged-parts").await;
+    stage.namespace.allow_all("plugin").await;
+    let resource = stage.resource("v1", "ConfigMap").await;
+    let labelled = stage.registry.informer(&resource, Scope { labels: "!never".to_owned(), ..Scope::everything() });
+    let bare = stage.registry.informer(&resource, Scope { metadata_only: true, ..Scope::everything() });
+    labelled.synced().await;
+    bare.synced().await;
+    let cached = Cached { api: stage.api_as("plugin"), stage, _informers: vec![labelled, bare] };
+    let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
+    let before = cached.sent();
+    let answer = act(&cached.api, kinds::CONFIG_MAP, update(&map, &value(&map), false)).await.expect("done");
+    assert!(matches!(answer, Reply::Object(_)));
+    assert_eq!(cached.sent(), before + 1);
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_and_is_forbidden_is_forbidden_in_the_api_server_s_words() {
+    let cached = Cached::new("unchanged-forbidden").await;
+    let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
+    let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
+    let namespace = &cached.stage.namespace;
+    namespace.consenting("updater").await;
+    // It may update, but not patch, and of the one kind only.
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"]}]);
+    namespace.create_object(Kind(RBAC, "Role"), json!({"metadata": {"name": "updater"}, "rules": rules})).await;
+    let binding = json!({
+        "metadata": {"name": "updater"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "updater"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace.name(), "name": "updater"}],
+    });
+    namespace.create_object(Kind(RBAC, "RoleBinding"), binding).await;
+    let api = cached.stage.api_as("updater");
+    eventually("it may update", async || match act(&api, kinds::CONFIG_MAP, update(&map, &value(&map), false)).await {
+        Ok(Reply::Unchanged(_)) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    for (kind, verb, resource, action) in [
+        (kinds::CONFIG_MAP, "patch", "configmaps", patch(&map, None, merge(json!({})))),
+        (kinds::DEPLOYMENT, "update", "deployments/status", update(&web, &value(&web), true)),
+        (kinds::DEPLOYMENT, "patch", "deployments/status", patch(&web, Some("status"), merge(json!({})))),
+    ] {
+        let error = act(&api, kind, action).await.expect_err("forbidden");
+        let words = format!("cannot {verb} resource {resource:?}");
+        assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains(&words), "{error}");
+        assert!(api.refusal().is_some_and(|refusal| refusal.remedy.contains(verb)), "and it comes with the remedy");
+    }
+}
+
+#[tokio::test]
+async fn a_cache_that_is_behind_undoes_nobody_s_change_and_its_event_comes_after() {
+    let cached = Cached::new("unchanged-behind").await;
+    let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    let seen = Arc::new(Mutex::new(String::new()));
+    let note = seen.clone();
+    let name = cached.stage.namespace.name().to_owned();
+    let handler = Arc::new(move |event: &Event| {
+        if event.object().header.key.namespace.as_deref() == Some(name.as_str()) {
+            *note.lock().expect("lock") = event.object().scalar_at(".data.n").unwrap_or_default();
+        }
+    });
+    let _subscription = cached._informers[0].subscribe(handler, None);
+    let mut outcomes = (0, 0);
+    for round in 0..30_u32 {
+        let before = cached.api.known(&kind, &map.header.key).expect("cached");
+        let wanted = round.to_string();
+        cached.stage.namespace.patch(kinds::CONFIG_MAP, "a", json!({"data": {"n": wanted}})).await;
+        match act(&cached.api, kinds::CONFIG_MAP, update(&map, &value(&before), false)).await {
+            Ok(Reply::Unchanged(answer)) => {
+                assert_eq!(answer.header.resource_version, before.header.resource_version);
+                outcomes.0 += 1;
+            }
+            Err(error) if error.kind == ErrorKind::Conflict => outcomes.1 += 1,
+            other => panic!("{other:?}"),
+        }
+        let stored = cached.stage.get("a", Read::Live).await.expect("there");
+        assert_eq!(stored.scalar_at(".data.n"), Some(wanted.clone()));
+        eventually("the event of the change", async || match &*seen.lock().expect("lock") {
+            now if *now == wanted => Ok(()),
+            now => Err(now.clone()),
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("{} times the cache answered, {} times the API server", outcomes.0, outcomes.1);
+}
