@@ -180,6 +180,11 @@ impl ControlPlane {
         signal("-9", self.pid("kube-apiserver"));
     }
 
+    /// `kill -9` of etcd. The supervisor starts it again, on the same data; until then the API server is not ready.
+    pub fn kill_etcd(&self) {
+        signal("-9", self.pid("etcd"));
+    }
+
     /// Waits until the API server answers that it is ready.
     pub async fn wait_ready(&self) {
         eventually("the API server is ready", async || {

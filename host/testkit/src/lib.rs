@@ -16,10 +16,15 @@
 //! what. A test that kills things has a control plane and a host of its own, in a test file of its own; all others of a
 //! file share one of each. For benches: [`bench`] is the form of a report, [`peers`] runs what is measured beside the host,
 //! [`pods`] makes Pods, [`usage`] says what a process uses.
+//! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own corner of it, [`fault_proxy`] stands
+//! before it and spoils what it says, [`guests`] finds the built components, [`wat_guest`] makes hostile ones on the spot,
+//! [`host`] runs the program, [`wait`] waits and says for what. A test that kills things has a control plane and a host of
+//! its own, in a test file of its own; all others of a file share one of each.
 
 pub mod audit;
 pub mod bench;
 pub mod controlplane;
+pub mod fault_proxy;
 pub mod guests;
 pub mod host;
 pub mod namespace;
@@ -32,6 +37,7 @@ pub mod webhook;
 
 pub use audit::{AuditEvent, AuditLog};
 pub use controlplane::{ControlPlane, shell};
+pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy};
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine};
 pub use namespace::{Condition, DropIn, Kind, TestNamespace, digest, kinds};

@@ -1,0 +1,309 @@
+//! An API server that one cannot rely on: a proxy in front of a real one, with faults by script or by seed.
+//!
+//! It speaks HTTP/1.1 without TLS on a port of the loopback, and forwards everything to the control plane's API server,
+//! as the administrator where a request brings no Authorization of its own. Bodies are streamed both ways. What goes wrong
+//! is a [`Fault`] for each request: the ones a test has lined up with [`FaultProxy::next`] or, of a proxy with a seed, one
+//! that depends on the seed, on what is asked for and on how often it was asked for before, and on nothing else. So a seed
+//! brings the same faults again, whatever the namespace is called and in whatever order its informers ask.
+//!
+//! HTTP/2 has GOAWAY, with which an API server asks a client to connect anew. kube-client speaks HTTP/1.1 only; what
+//! says the same there is `Connection: close` ([`Fault::ConnectionClose`]).
+
+mod body;
+mod events;
+mod fault;
+mod plan;
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    fmt,
+    net::Ipv4Addr,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use hyper::{
+    HeaderMap, Request, Response,
+    body::{Bytes, Incoming},
+    header::{self, HeaderValue},
+    http::uri::{PathAndQuery, Uri},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::{
+    client::legacy::Client,
+    rt::{TokioExecutor, TokioIo},
+};
+use kube::{
+    Config,
+    client::ConfigExt,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::AbortHandle,
+};
+
+use crate::ControlPlane;
+use body::Pipe;
+pub use events::BadEvent;
+pub use fault::Fault;
+pub use plan::Ask;
+use plan::Plan;
+
+type Answer = Result<Response<Incoming>, Box<dyn Error + Send + Sync>>;
+type Forward = Box<dyn Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
+
+/// A running proxy; dropping it closes its port and every connection.
+pub struct FaultProxy {
+    shared: Arc<Shared>,
+    address: String,
+    kubeconfig: PathBuf,
+    accept: AbortHandle,
+}
+
+struct Shared {
+    started: Instant,
+    forward: Forward,
+    token: HeaderValue,
+    authority: String,
+    plan: Mutex<Plan>,
+    log: Mutex<Vec<Asked>>,
+    line: watch::Sender<Line>,
+}
+
+/// What goes for all connections at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    mode: Mode,
+    /// How often every connection was cut so far: each is told of a cut, however short the outage.
+    cuts: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Faults come as planned.
+    Faulty,
+    /// No new faults. What stalls already goes on to: it is the client's to notice.
+    Healed,
+    /// No connection at all.
+    Outage,
+}
+
+/// A request that came, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Since the proxy started.
+    pub at: Duration,
+    /// What kind of request it is.
+    pub ask: Ask,
+    /// Method, path and query.
+    pub request: String,
+    /// What went wrong with its answer.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>7.3}s {} -> {:?}", self.at.as_secs_f64(), self.request, self.fault)
+    }
+}
+
+impl FaultProxy {
+    /// A proxy that does nothing wrong but what [`FaultProxy::next`] asks for.
+    pub async fn start(control_plane: &ControlPlane) -> Self {
+        Self::with_plan(control_plane, Plan::scripted()).await
+    }
+
+    /// A proxy whose faults are those of a seed.
+    pub async fn seeded(control_plane: &ControlPlane, seed: u64) -> Self {
+        Self::with_plan(control_plane, Plan::seeded(seed)).await
+    }
+
+    async fn with_plan(control_plane: &ControlPlane, plan: Plan) -> Self {
+        let kubeconfig = Kubeconfig::read_from(control_plane.kubeconfig()).expect("a kubeconfig");
+        let text = json!(kubeconfig);
+        let token = text["users"][0]["user"]["token"].as_str().expect("the administrator has a token");
+        let token = HeaderValue::from_str(&format!("Bearer {token}")).expect("a token");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let config = config.expect("a configuration");
+        let authority = config.cluster_url.authority().expect("the API server's address").to_string();
+        let connector = config.rustls_https_connector().expect("TLS");
+        let client = Client::builder(TokioExecutor::new()).build::<_, Incoming>(connector);
+        let forward: Forward = Box::new(move |request| {
+            let answer = client.request(request);
+            Box::pin(async move { answer.await.map_err(Into::into) })
+        });
+        let shared = Arc::new(Shared {
+            started: Instant::now(),
+            forward,
+            token,
+            authority,
+            plan: Mutex::new(plan),
+            log: Mutex::default(),
+            line: watch::Sender::new(Line { mode: Mode::Faulty, cuts: 0 }),
+        });
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let kubeconfig = control_plane.folder().join(format!("kubeconfig-proxy-{}", address.replace(':', "-")));
+        std::fs::write(&kubeconfig, kubeconfig_for(&address).to_string()).expect("written");
+        let accept = tokio::spawn(accept(listener, shared.clone())).abort_handle();
+        Self { shared, address, kubeconfig, accept }
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A kubeconfig for the proxy; it needs no credentials.
+    pub fn kubeconfig(&self) -> &PathBuf {
+        &self.kubeconfig
+    }
+
+    /// Lines up a fault for the next request of this kind that none is lined up for.
+    pub fn next(&self, ask: Ask, fault: Fault) {
+        self.shared.plan.lock().expect("lock").line_up(ask, fault);
+    }
+
+    /// Ends all faults, for good. A connection that stalls stays as it is: to notice that is the client's business.
+    pub fn heal(&self) {
+        self.shared.line.send_modify(|line| line.mode = Mode::Healed);
+    }
+
+    /// Cuts every connection, and each new one, until [`FaultProxy::restore`].
+    pub fn outage(&self) {
+        self.shared.line.send_modify(|line| *line = Line { mode: Mode::Outage, cuts: line.cuts + 1 });
+    }
+
+    /// Takes connections again, with faults as planned.
+    pub fn restore(&self) {
+        self.shared.line.send_modify(|line| line.mode = Mode::Faulty);
+    }
+
+    /// Every request so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.shared.log.lock().expect("lock").clone()
+    }
+
+    /// The requests of a kind so far.
+    pub fn count(&self, ask: Ask) -> usize {
+        self.shared.log.lock().expect("lock").iter().filter(|asked| ask.includes(asked.ask)).count()
+    }
+
+    /// The schedule, for people: every fault so far, a line each.
+    pub fn schedule(&self) -> String {
+        let faulty = self.asked().into_iter().filter(|asked| asked.fault != Fault::None);
+        faulty.map(|asked| format!("  {asked}\n")).collect()
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.accept.abort();
+        self.outage();
+    }
+}
+
+fn kubeconfig_for(address: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "nobody", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
+        "current-context": "proxy",
+    })
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) -> Infallible {
+    loop {
+        // Out of file descriptors, or a client that is gone already: the next one may do better.
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        tokio::spawn(serve(stream, shared.clone()));
+    }
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let _small_answers_at_once = stream.set_nodelay(true);
+    let mut line = shared.line.subscribe();
+    let Line { mode, cuts } = *line.borrow();
+    if mode == Mode::Outage {
+        return;
+    }
+    let service = service_fn(move |request| answer(shared.clone(), request));
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        biased;
+        _cut = line.wait_for(|line| line.cuts > cuts) => {}
+        // Errors are what this is for.
+        _ended = connection => {}
+    }
+}
+
+/// One exchange. An error closes the connection without an answer.
+async fn answer(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+) -> Result<Response<Pipe>, Box<dyn Error + Send + Sync>> {
+    let ask = Ask::of(&request);
+    let fault = if shared.line.borrow().mode == Mode::Faulty {
+        shared.plan.lock().expect("lock").fault_for(ask, &request)
+    } else {
+        Fault::None
+    };
+    let namespace = plan::namespace_of(request.uri().path()).map(str::to_owned);
+    shared.log.lock().expect("lock").push(Asked {
+        at: shared.started.elapsed(),
+        ask,
+        request: format!("{} {}", request.method(), request.uri()),
+        fault: fault.clone(),
+    });
+    match &fault {
+        Fault::CloseBeforeHead => return Err("the connection is closed, as planned".into()),
+        Fault::StallBeforeHead => return std::future::pending().await,
+        Fault::Delay(delay) => tokio::time::sleep(*delay).await,
+        Fault::Status { code, retry_after } => return Ok(fault::status(*code, *retry_after)),
+        Fault::Html { code } => return Ok(fault::html(*code)),
+        _ => {}
+    }
+    let streams_initial_events = ask == Ask::Sync && plan::is_watch(request.uri());
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    parts.uri = Uri::builder().scheme("https").authority(shared.authority.as_str()).path_and_query(path).build()?;
+    drop_connection_headers(&mut parts.headers);
+    parts.headers.remove(header::HOST);
+    parts.headers.entry(header::AUTHORIZATION).or_insert_with(|| shared.token.clone());
+    let answer = (shared.forward)(Request::from_parts(parts, body)).await?;
+    let (mut head, body) = answer.into_parts();
+    drop_connection_headers(&mut head.headers);
+    // The body may become another one: then its length does, too.
+    head.headers.remove(header::CONTENT_LENGTH);
+    if fault == Fault::ConnectionClose {
+        head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    let (pipe, out) = Pipe::new();
+    let flow = body::Flow { namespace, streams_initial_events, is_watch: ask == Ask::Watch || streams_initial_events };
+    let line = shared.line.subscribe();
+    // Ends with the client's connection, or with the answer.
+    tokio::spawn(async move { body::pump(body, out, fault, flow, line).await });
+    Ok(Response::from_parts(head, pipe))
+}
+
+/// What concerns one connection only, and not what goes over it.
+fn drop_connection_headers(headers: &mut HeaderMap) {
+    for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE] {
+        headers.remove(name);
+    }
+}
+
+/// An answer that is whole from the start.
+fn whole(code: u16, content_type: &'static str, text: String) -> Response<Pipe> {
+    let answer = Response::builder().status(code).header(header::CONTENT_TYPE, content_type);
+    answer.body(Pipe::whole(Bytes::from(text))).expect("an answer")
+}
