@@ -14,11 +14,11 @@ use crate::{Stage, config_map};
 
 /// Writes down what it is told: `+a`, `~a`, `-a`, with `(initial)` for what was there before.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<String>>>);
+pub struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
     /// A handler of the informer that also checks that the store knows already what it is told.
-    fn handler(&self, informer: &Arc<Informer>) -> Handler {
+    pub fn handler(&self, informer: &Arc<Informer>) -> Handler {
         let (notes, informer) = (self.clone(), Arc::downgrade(informer));
         Arc::new(move |event| {
             let header = &event.object().header;
@@ -32,7 +32,8 @@ impl Notes {
             let informer = informer.upgrade().expect("it calls");
             let stored = informer.cache.store.get(&header.key);
             let known = match event {
-                Event::Deleted { .. } => stored.is_none(),
+                // Another one of that name may have come in the same list.
+                Event::Deleted { .. } => stored.is_none_or(|stored| stored.header.uid != header.uid),
                 _ => stored.is_some_and(|stored| stored.header.revision() >= header.revision()),
             };
             let line = if known { line } else { format!("{line} before the store has it") };
@@ -40,11 +41,11 @@ impl Notes {
         })
     }
 
-    fn all(&self) -> Vec<String> {
+    pub fn all(&self) -> Vec<String> {
         self.0.lock().expect("lock").clone()
     }
 
-    async fn until(&self, wanted: &[&str]) {
+    pub async fn until(&self, wanted: &[&str]) {
         eventually("what the handler is told", async || {
             let now = self.all();
             if now == wanted { Ok(()) } else { Err(format!("{now:?}")) }

@@ -2,11 +2,14 @@
 //!
 //! Each test has a namespace and, of this crate, everything of its own: a host's part of it in miniature.
 
+mod bad_input;
+mod contract;
 mod informer;
 mod own_writes;
 mod raw;
 mod reads;
 mod unchanged;
+mod rig;
 mod writes;
 
 use std::sync::Arc;

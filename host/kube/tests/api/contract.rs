@@ -1,0 +1,417 @@
+//! What client-go promises of a shared informer, in the contract of its shared_informer.go and in what its DeltaFIFO
+//! leaves out, one test for each. What is not here is in informer.rs: that additions, changes and deletions are told in
+//! order, that a late handler gets the store first, that a removed one is told nothing more, and that what leaves the
+//! selector is told as deleted.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use operetta_core::{event::Event, manifest::IndexKey, object::Object};
+use operetta_kube::{informer::Handler, store::Lookup};
+use operetta_testkit::{Ask, Fault, eventually};
+use tokio::time::sleep;
+
+use crate::{
+    informer::Notes,
+    rig::{Rig, n_of, until_end, until_stored},
+};
+
+/// A handler that keeps what `pick` makes of events.
+fn keep<T: Send + 'static>(
+    pick: impl Fn(&Event) -> Option<T> + Send + Sync + 'static,
+) -> (Handler, Arc<Mutex<Vec<T>>>) {
+    let kept: Arc<Mutex<Vec<T>>> = Arc::default();
+    let keep = kept.clone();
+    let handler: Handler = Arc::new(move |event| {
+        if let Some(picked) = pick(event) {
+            keep.lock().expect("lock").push(picked);
+        }
+    });
+    (handler, kept)
+}
+
+fn revision(object: &Object) -> u64 {
+    object.header.revision().expect("a resourceVersion")
+}
+
+#[tokio::test]
+async fn the_cache_starts_out_empty_and_unsynced_and_then_holds_a_copy_of_the_collection() {
+    let rig = Rig::new("starts").await;
+    rig.create("a").await;
+    rig.create("b").await;
+    let late = Fault::Delay(Duration::from_millis(300));
+    rig.proxy.next(Ask::Sync, late.clone());
+    let informer = rig.config_maps().await;
+    rig.until_met(&late, 1).await;
+    assert!(informer.cache.store.is_empty() && !informer.state().borrow().synced);
+    informer.synced().await;
+    let names: Vec<String> = informer.cache.store.keys().into_iter().map(|key| key.name).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_does_not_count_as_synced() {
+    let rig = Rig::new("breaks").await;
+    rig.create("a").await;
+    for fault in [Fault::Cut { after: 100 }, Fault::Html { code: 200 }, Fault::CloseBeforeHead, Fault::status(500)] {
+        rig.proxy.next(Ask::Sync, fault);
+    }
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    assert_eq!(informer.cache.store.len(), 1, "synced with everything, or not at all");
+    assert!(rig.proxy.count(Ask::Sync) >= 5, "{}", rig.proxy.schedule());
+}
+
+#[tokio::test]
+async fn an_empty_collection_syncs_also_when_it_comes_as_null() {
+    let rig = Rig::new("empty").await;
+    rig.proxy.next(Ask::Sync, Fault::NullItems);
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    assert!(informer.cache.store.is_empty());
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    rig.create("a").await;
+    notes.until(&["+a"]).await;
+}
+
+#[tokio::test]
+async fn every_handler_is_told_every_change() {
+    let rig = Rig::new("every").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let all: Vec<Notes> = (0..3).map(|_| Notes::default()).collect();
+    let _subscriptions: Vec<_> = all.iter().map(|notes| informer.subscribe(notes.handler(&informer), None)).collect();
+    rig.create("a").await;
+    rig.change("a", 1).await;
+    rig.delete("a").await;
+    for notes in &all {
+        notes.until(&["+a", "~a", "-a"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_handler_is_told_after_the_index_is_up_to_date() {
+    let rig = Rig::new("index").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let by_n = IndexKey::Path(".data.n".into());
+    informer.cache.store.declare_index(&by_n);
+    let (store, name) = (informer.cache.store.clone(), by_n.clone());
+    let in_index =
+        move |n: &str| !store.list(&Lookup::Index { key: name.clone(), value: n.into() }, None, None).is_empty();
+    let (handler, kept) = keep(move |_| Some((in_index("1"), in_index("2"))));
+    let _subscription = informer.subscribe(handler, None);
+    rig.create("a").await;
+    rig.change("a", 1).await;
+    rig.change("a", 2).await;
+    rig.delete("a").await;
+    let wanted = [(false, false), (true, false), (false, true), (false, false)];
+    eventually("all is told", async || {
+        let kept = kept.lock().expect("lock").clone();
+        if kept == wanted { Ok(()) } else { Err(format!("{kept:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_is_never_called_twice_at_once() {
+    let rig = Rig::new("sequential").await;
+    let informer = rig.config_maps().await;
+    let (busy, overlaps, calls) = (AtomicBool::new(false), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (found, called) = (overlaps.clone(), calls.clone());
+    let handler: Handler = Arc::new(move |_| {
+        if busy.swap(true, Ordering::SeqCst) {
+            found.fetch_add(1, Ordering::SeqCst);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        called.fetch_add(1, Ordering::SeqCst);
+        busy.store(false, Ordering::SeqCst);
+    });
+    // Resyncs come from a task of their own.
+    let _subscription = informer.subscribe(handler, Some(Duration::from_millis(3)));
+    for at in 0..40 {
+        rig.create(&format!("a{at}")).await;
+    }
+    eventually("many calls", async || {
+        let calls = calls.load(Ordering::SeqCst);
+        if calls > 500 { Ok(()) } else { Err(calls.to_string()) }
+    })
+    .await;
+    assert_eq!(overlaps.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_the_cache_is_one_snapshot_also_while_the_collection_is_listed_anew() {
+    let rig = Rig::new("snapshot").await;
+    for at in 0..100 {
+        rig.create(&format!("a{at}")).await;
+    }
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let store = informer.cache.store.clone();
+    // Dropped with the test, however that ends.
+    let (over, mut done) = tokio::sync::oneshot::channel::<()>();
+    let reader = tokio::task::spawn_blocking(move || {
+        let mut sizes = std::collections::BTreeSet::new();
+        while done.try_recv() == Err(tokio::sync::oneshot::error::TryRecvError::Empty) {
+            let names = store.list(&Lookup::All, None, None);
+            let names = names.iter().filter(|object| object.header.key.name.starts_with('a'));
+            sizes.insert(names.count());
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        sizes
+    });
+    let synced = rig.proxy.count(Ask::Sync);
+    for at in 0..5 {
+        rig.watch_anew(Fault::Gone { after: 0 }).await;
+        // No watch can bring it any more: once it is there, the list is done.
+        let name = format!("listed-{at}");
+        rig.create(&name).await;
+        until_stored(&rig, &informer, &name).await;
+    }
+    assert!(rig.proxy.count(Ask::Sync) >= synced + 5);
+    drop(over);
+    assert_eq!(Vec::from_iter(reader.await.expect("it reads")), [100]);
+}
+
+#[tokio::test]
+async fn a_deletion_has_the_last_state_and_the_resource_version_in_which_the_object_is_absent() {
+    let rig = Rig::new("deletion").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let (handler, kept) = keep(|event| Some((matches!(event, Event::Deleted { .. }), event.object().clone())));
+    let _subscription = informer.subscribe(handler, None);
+    rig.create("a").await;
+    rig.change("a", 7).await;
+    rig.delete("a").await;
+    eventually("all is told", async || {
+        let told = kept.lock().expect("lock").len();
+        if told == 3 { Ok(()) } else { Err(told.to_string()) }
+    })
+    .await;
+    let kept = kept.lock().expect("lock").clone();
+    let [_, (false, changed), (true, deleted)] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(n_of(deleted), "7");
+    assert!(revision(deleted) > revision(changed), "{} after {}", revision(deleted), revision(changed));
+}
+
+#[tokio::test]
+async fn a_resync_repeats_each_object_as_a_change_to_itself_and_asks_the_api_server_for_nothing() {
+    let rig = Rig::new("resync").await;
+    rig.create("a").await;
+    rig.create("b").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let (handler, kept) = keep(|event| {
+        let object = event.object();
+        event.old().map(|old| (object.header.key.name.clone(), Arc::ptr_eq(old, object)))
+    });
+    let _subscription = informer.subscribe(handler, Some(Duration::from_millis(20)));
+    // The watch that follows a list comes a moment after it.
+    sleep(Duration::from_millis(200)).await;
+    let (asked, told) = (rig.proxy.asked().len(), kept.lock().expect("lock").len());
+    eventually("three more resyncs", async || {
+        let now = kept.lock().expect("lock").len();
+        if now >= told + 6 { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    assert_eq!(rig.proxy.asked().len(), asked);
+    let kept = kept.lock().expect("lock").clone();
+    assert!(kept.iter().all(|(_, itself)| *itself), "{kept:?}");
+    assert_eq!(kept.iter().filter(|(name, _)| name == "a").count(), kept.len() / 2);
+}
+
+#[tokio::test]
+async fn a_broken_watch_goes_on_where_it_was_and_tells_each_change() {
+    let rig = Rig::new("resume").await;
+    rig.create("a").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let synced = rig.proxy.count(Ask::Sync);
+    rig.proxy.outage();
+    rig.change("a", 1).await;
+    rig.change("a", 2).await;
+    rig.create("b").await;
+    rig.delete("b").await;
+    rig.proxy.restore();
+    notes.until(&["+a (initial)", "~a", "~a", "+b", "-b"]).await;
+    assert_eq!(rig.proxy.count(Ask::Sync), synced, "nothing was listed anew: {:#?}", rig.proxy.asked());
+}
+
+#[tokio::test]
+async fn a_watch_whose_past_is_gone_in_the_middle_lists_anew() {
+    let rig = Rig::new("gone").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let synced = rig.proxy.count(Ask::Sync);
+    rig.watch_anew(Fault::Gone { after: 1 }).await;
+    rig.create("a").await;
+    rig.create("b").await;
+    notes.until(&["+a", "+b"]).await;
+    assert_eq!(rig.proxy.count(Ask::Sync), synced + 1);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_refused_because_its_past_is_gone_lists_anew() {
+    let rig = Rig::new("refused").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let synced = rig.proxy.count(Ask::Sync);
+    rig.watch_anew(Fault::status(410)).await;
+    rig.create("a").await;
+    until_stored(&rig, &informer, "a").await;
+    assert_eq!(rig.proxy.count(Ask::Sync), synced + 1, "{:#?}", rig.proxy.asked());
+}
+
+/// As client-go's REST client does.
+#[tokio::test]
+async fn a_retry_after_is_heeded() {
+    let rig = Rig::new("later").await;
+    let busy = Fault::Status { code: 429, retry_after: Some(2) };
+    rig.proxy.next(Ask::Sync, busy);
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let asked = rig.proxy.asked();
+    let pause = asked[1].at - asked[0].at;
+    assert!(pause >= Duration::from_millis(1900), "{pause:?}: {asked:#?}");
+}
+
+#[tokio::test]
+async fn what_vanished_during_a_gap_is_told_as_deleted_in_the_last_state_seen() {
+    let rig = Rig::new("vanished").await;
+    rig.create("a").await;
+    rig.change("a", 1).await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (handler, kept) = keep(|event| matches!(event, Event::Deleted { .. }).then(|| event.object().clone()));
+    let _keeps = informer.subscribe(handler, None);
+    rig.gap(async || {
+        rig.change("a", 2).await;
+        rig.delete("a").await;
+    })
+    .await;
+    assert_eq!(until_end(&notes).await, ["+a (initial)", "-a"]);
+    let kept = kept.lock().expect("lock").clone();
+    assert_eq!(kept.iter().map(|object| n_of(object)).collect::<Vec<_>>(), ["1"]);
+}
+
+#[tokio::test]
+async fn what_was_made_and_deleted_during_a_gap_and_what_did_not_change_is_not_told() {
+    let rig = Rig::new("untold").await;
+    rig.create("a").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    rig.gap(async || {
+        rig.create("b").await;
+        rig.delete("b").await;
+    })
+    .await;
+    assert_eq!(until_end(&notes).await, ["+a (initial)"]);
+}
+
+#[tokio::test]
+async fn many_changes_during_a_gap_are_one_from_the_state_that_was_told_before() {
+    let rig = Rig::new("compressed").await;
+    rig.create("a").await;
+    rig.change("a", 1).await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (handler, kept) = keep(|event| event.old().map(|old| (n_of(old), n_of(event.object()))));
+    let _keeps = informer.subscribe(handler, None);
+    rig.gap(async || {
+        for n in 2..5 {
+            rig.change("a", n).await;
+        }
+    })
+    .await;
+    assert_eq!(until_end(&notes).await, ["+a (initial)", "~a"]);
+    assert_eq!(*kept.lock().expect("lock"), [("1".into(), "4".into())]);
+}
+
+/// client-go may tell this as one update from the old object to the new one; here it is told as it was.
+#[tokio::test]
+async fn an_object_that_was_made_anew_during_a_gap_is_told_as_deleted_and_added() {
+    let rig = Rig::new("anew").await;
+    rig.create("a").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    rig.gap(async || {
+        rig.delete("a").await;
+        rig.create("a").await;
+    })
+    .await;
+    assert_eq!(until_end(&notes).await, ["+a (initial)", "-a", "+a"]);
+}
+
+#[tokio::test]
+async fn a_deletion_that_comes_twice_is_told_once() {
+    let rig = Rig::new("twice").await;
+    rig.create("a").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    rig.watch_anew(Fault::Duplicate { line: 0 }).await;
+    rig.delete("a").await;
+    rig.create("b").await;
+    notes.until(&["+a (initial)", "-a", "+b"]).await;
+}
+
+#[tokio::test]
+async fn an_addition_that_comes_twice_is_told_once_as_an_addition() {
+    let rig = Rig::new("twice").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    rig.watch_anew(Fault::Duplicate { line: 0 }).await;
+    rig.create("a").await;
+    rig.create("end").await;
+    let told = until_end(&notes).await;
+    assert_eq!(told.iter().filter(|line| *line == "+a").count(), 1, "{told:?}");
+    assert_eq!((told[0].as_str(), told.len() <= 2), ("+a", true), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_the_api_server_says_against_it_is_in_the_state_and_goes_with_the_next_success() {
+    let rig = Rig::new("errors").await;
+    rig.proxy.next(Ask::Sync, Fault::status(500));
+    rig.proxy.next(Ask::Sync, Fault::Delay(Duration::from_millis(400)));
+    let informer = rig.config_maps().await;
+    let mut state = informer.state();
+    let said = state.wait_for(|state| state.error.is_some()).await.expect("it runs").clone();
+    assert!(!said.synced && said.error.as_ref().is_some_and(|error| error.contains("fault proxy says so")), "{said:?}");
+    informer.synced().await;
+    let mut state = informer.state();
+    state.wait_for(|state| state.error.is_none()).await.expect("it runs");
+}
+
+#[tokio::test]
+async fn a_watch_that_stalls_is_noticed() {
+    let rig = Rig::impatient("stalls").await;
+    let informer = rig.config_maps().await;
+    informer.synced().await;
+    for stall in [Fault::Stall { after: 0 }, Fault::StallBeforeHead, Fault::Stall { after: 10 }] {
+        rig.watch_anew(stall).await;
+    }
+    rig.create("a").await;
+    until_stored(&rig, &informer, "a").await;
+}

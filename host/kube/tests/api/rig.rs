@@ -1,0 +1,122 @@
+//! A stage whose informers reach the API server through a fault proxy, and words for what can come between them.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::object::Object;
+use operetta_kube::{
+    connect::connect,
+    informer::{Informer, Scope, Timing},
+    registry::InformerRegistry,
+    wire::{Identity, Wire},
+};
+use operetta_testkit::{Ask, Fault, FaultProxy, eventually, kinds};
+use serde_json::{Value, json};
+
+use crate::{Stage, config_map, informer::Notes};
+
+/// A stage with a proxy before it.
+pub struct Rig {
+    pub stage: Stage,
+    pub proxy: FaultProxy,
+    registry: Arc<InformerRegistry>,
+}
+
+/// Nothing stalls, and no watch ends by itself, in the time of a test.
+const PATIENT: Timing = Timing {
+    stall: Duration::from_secs(60),
+    backoff: Duration::from_millis(20),
+    max_backoff: Duration::from_millis(200),
+    watch: Duration::from_secs(60),
+};
+
+impl Rig {
+    pub async fn new(prefix: &str) -> Self {
+        Self::with(prefix, PATIENT).await
+    }
+
+    /// One whose informers soon take a silent watch for a stalled one.
+    pub async fn impatient(prefix: &str) -> Self {
+        Self::with(prefix, Timing { stall: Duration::from_millis(500), watch: Duration::from_secs(1), ..PATIENT }).await
+    }
+
+    async fn with(prefix: &str, timing: Timing) -> Self {
+        let stage = Stage::new(prefix).await;
+        let proxy = FaultProxy::start(stage.namespace.control_plane()).await;
+        let client = connect(Some(proxy.kubeconfig()), None).await.expect("a client");
+        let registry = InformerRegistry::with_timing(Wire::new(client, &Identity::Host).expect("a wire"), timing);
+        Self { stage, proxy, registry }
+    }
+
+    /// An informer of the namespace's ConfigMaps. It begins at once.
+    pub async fn config_maps(&self) -> Arc<Informer> {
+        let scope = Scope { namespace: Some(self.stage.namespace.name().to_owned()), ..Scope::everything() };
+        self.registry.informer(&self.stage.resource("v1", "ConfigMap").await, scope)
+    }
+
+    pub async fn create(&self, name: &str) {
+        self.stage.create(config_map(name)).await.expect("created");
+    }
+
+    pub async fn change(&self, name: &str, n: u32) {
+        self.stage.namespace.patch(kinds::CONFIG_MAP, name, json!({"data": {"n": n.to_string()}})).await;
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.stage.namespace.delete(kinds::CONFIG_MAP, name).await;
+    }
+
+    /// Lines up a fault for a watch that begins now, and waits until it has.
+    pub async fn watch_anew(&self, fault: Fault) {
+        let before = self.met(&fault);
+        self.proxy.next(Ask::Watch, fault.clone());
+        self.proxy.outage();
+        self.proxy.restore();
+        self.until_met(&fault, before + 1).await;
+    }
+
+    /// Waits until the client has met a fault so often.
+    pub async fn until_met(&self, fault: &Fault, times: usize) {
+        eventually(&format!("a request meets {fault:?}"), async || {
+            if self.met(fault) >= times { Ok(()) } else { Err(format!("{:#?}", self.proxy.asked())) }
+        })
+        .await;
+    }
+
+    fn met(&self, fault: &Fault) -> usize {
+        self.proxy.asked().iter().filter(|asked| asked.fault == *fault).count()
+    }
+
+    /// Does something while no informer sees it, and has them list anew. Ends with the addition of `end`.
+    pub async fn gap(&self, meanwhile: impl AsyncFnOnce()) {
+        self.proxy.outage();
+        meanwhile().await;
+        self.create("end").await;
+        self.proxy.next(Ask::Watch, Fault::Gone { after: 0 });
+        self.proxy.restore();
+    }
+}
+
+/// Waits until notes end with the addition of `end`, in whatever place: relists tell in no order across names.
+pub async fn until_end(notes: &Notes) -> Vec<String> {
+    eventually("the end is told", async || {
+        let all = notes.all();
+        if all.iter().any(|line| line == "+end") { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+    let all = notes.all().into_iter().filter(|line| line != "+end");
+    all.collect()
+}
+
+/// Waits until the store has an object of that name.
+pub async fn until_stored(rig: &Rig, informer: &Informer, name: &str) -> Arc<Object> {
+    let key = rig.stage.key(name);
+    eventually(&format!("{key} is in the store"), async || {
+        informer.cache.store.get(&key).ok_or_else(|| format!("{:?}", informer.cache.store.keys()))
+    })
+    .await
+}
+
+/// `data.n` of an object.
+pub fn n_of(object: &Object) -> Value {
+    crate::value(object)["data"]["n"].clone()
+}
