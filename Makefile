@@ -3,6 +3,7 @@
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-informer bench-languages bench-queue bench-e2e clean
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-languages bench-queue bench-e2e soak clean
 
 help: ## List these targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -53,6 +54,9 @@ bench-informer: controlplane ## The first sync of 20,000 Pods, a relist and 1,00
 
 bench-e2e: controlplane build ## Foo created -> Deployment created on a real API server, and the host's memory
 	cargo bench --locked --workspace --bench e2e
+
+soak: controlplane ## Informers behind a faulty connection: SEEDS=300 seeds, from FIRST=1 on
+	@scripts/soak.sh
 
 clean: ## Remove everything that was built here
 	rm -rf target/

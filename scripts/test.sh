@@ -39,7 +39,7 @@ cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$log" || failed=1
 
 # The test programs named here start a real API server.
 count() { awk -v only="$1" '
-    /Running / { real = ($0 ~ /Running tests\/(access|api|conformance|examples|host|kube_rs|outage|projects|quotas|rights|watch)/) }
+    /Running / { real = ($0 ~ /Running tests\/(access|api|conformance|examples|faults|host|kills|kube_rs|outage|projects|quotas|rights|watch)/) }
     /^test result:/ && (only == "all" || real) { passed += $4; bad += $6 }
     END { printf "%d passed, %d failed", passed, bad }' "$log"; }
 echo
