@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use operetta_kube::connect::connect;
 use operetta_testkit::ControlPlane;
-use rand::{SeedableRng, rngs::StdRng};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use scene::{Kinds, Scene};
 
@@ -30,7 +30,8 @@ async fn an_api_server_and_an_etcd_that_are_killed_cost_no_object_and_turn_no_ev
     let namespace = control_plane.namespace("kills").await;
     let watching = connect(Some(control_plane.kubeconfig()), None).await.expect("a client");
     let direct = control_plane.client().await;
-    let mut scene = Scene::begin(direct, watching, &kinds, namespace.name(), None).await;
+    let streaming_lists = random.random();
+    let mut scene = Scene::begin(direct, watching, &kinds, namespace.name(), streaming_lists, None).await;
     let (period, pause) = (Duration::from_secs(2), Duration::from_millis(10));
     scene.write(&mut random, period, pause, true).await;
     for kill in [ControlPlane::kill_apiserver, ControlPlane::kill_etcd, ControlPlane::kill_apiserver] {

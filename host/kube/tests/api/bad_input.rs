@@ -116,8 +116,8 @@ async fn on_a_watch(what: BadEvent) {
 }
 
 /// Something bad among what there is at first.
-async fn in_a_list(what: BadEvent) {
-    let rig = Rig::new("bad").await;
+async fn in_a_list(what: BadEvent, rig: Rig) {
+    let streams = rig.timing.streaming_lists;
     rig.create("a").await;
     rig.create("b").await;
     rig.proxy.next(Ask::Sync, Fault::Bad { what, after: 1 });
@@ -128,7 +128,7 @@ async fn in_a_list(what: BadEvent) {
     let names: Vec<String> = informer.cache.store.keys().into_iter().map(|key| key.name).collect();
     assert_eq!(names, ["a", "b"], "{what:?}");
     // A plain list has no events, and so none of an unknown type.
-    let words = words(what, rig.stage.namespace.name()).filter(|_| what != BadEvent::UnknownType);
+    let words = words(what, rig.stage.namespace.name()).filter(|_| streams || what != BadEvent::UnknownType);
     if let Some(words) = words {
         said.until(what, &words.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
@@ -147,7 +147,12 @@ macro_rules! each {
 
             #[tokio::test]
             async fn in_the_first_list_is_told_and_the_others_are_there() {
-                in_a_list(BadEvent::$what).await;
+                in_a_list(BadEvent::$what, Rig::new("bad").await).await;
+            }
+
+            #[tokio::test]
+            async fn in_a_streaming_list_is_told_and_the_others_are_there() {
+                in_a_list(BadEvent::$what, Rig::streaming("bad").await).await;
             }
         }
     )*};

@@ -18,6 +18,7 @@ use crate::{Stage, config_map, informer::Notes};
 pub struct Rig {
     pub stage: Stage,
     pub proxy: FaultProxy,
+    pub timing: Timing,
     registry: Arc<InformerRegistry>,
 }
 
@@ -27,6 +28,7 @@ const PATIENT: Timing = Timing {
     backoff: Duration::from_millis(20),
     max_backoff: Duration::from_millis(200),
     watch: Duration::from_secs(60),
+    streaming_lists: false,
 };
 
 impl Rig {
@@ -39,12 +41,17 @@ impl Rig {
         Self::with(prefix, Timing { stall: Duration::from_millis(500), watch: Duration::from_secs(1), ..PATIENT }).await
     }
 
+    /// One whose informers list by a watch that first sends what there is.
+    pub async fn streaming(prefix: &str) -> Self {
+        Self::with(prefix, Timing { streaming_lists: true, ..PATIENT }).await
+    }
+
     async fn with(prefix: &str, timing: Timing) -> Self {
         let stage = Stage::new(prefix).await;
         let proxy = FaultProxy::start(stage.namespace.control_plane()).await;
         let client = connect(Some(proxy.kubeconfig()), None).await.expect("a client");
         let registry = InformerRegistry::with_timing(Wire::new(client, &Identity::Host).expect("a wire"), timing);
-        Self { stage, proxy, registry }
+        Self { stage, proxy, timing, registry }
     }
 
     /// An informer of the namespace's ConfigMaps. It begins at once.

@@ -61,7 +61,8 @@ async fn play(seed: u64, swallow_every: Option<usize>) -> Played {
     let watching = connect(Some(proxy.kubeconfig()), None).await.expect("a client");
     let direct = control_plane.client().await;
     let mut random = StdRng::seed_from_u64(seed);
-    let mut scene = Scene::begin(direct, watching, kinds, namespace.name(), swallow_every).await;
+    let streaming_lists = random.random();
+    let mut scene = Scene::begin(direct, watching, kinds, namespace.name(), streaming_lists, swallow_every).await;
     let pause = Duration::from_millis(random.random_range(5..50));
     let early = FAULTS.mul_f64(random.random_range(0.1..0.8));
     scene.write(&mut random, early, pause, false).await;

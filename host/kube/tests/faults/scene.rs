@@ -31,11 +31,12 @@ const CATCH_UP: Duration = Duration::from_secs(90);
 const ANCHORS: [&str; 3] = ["anchor-0", "anchor-1", "anchor-2"];
 
 /// Patience that fits a test of a few seconds.
-pub const TIMING: Timing = Timing {
+const TIMING: Timing = Timing {
     stall: Duration::from_millis(800),
     backoff: Duration::from_millis(20),
     max_backoff: Duration::from_millis(200),
-    watch: Duration::from_secs(2),
+    watch: Duration::from_secs(1),
+    streaming_lists: false,
 };
 
 /// Where a scene plays.
@@ -97,13 +98,14 @@ fn writer(client: &Client, resource: &ApiResource, namespace: &str, field: &'sta
 }
 
 impl Scene {
-    /// Begins: the writers go by `direct`, the informers by `watching`. The early handlers lose each event of which
+    /// Begins: the writers go by `direct`, the informers by `watching`, with one way to list or the other. The early handlers lose each event of which
     /// `swallow_every` says so.
     pub async fn begin(
         direct: Client,
         watching: Client,
         kinds: &Kinds,
         namespace: &str,
+        streaming_lists: bool,
         swallow_every: Option<usize>,
     ) -> Self {
         let mut config_maps = writer(&direct, &kinds.config_maps, namespace, "data");
@@ -112,7 +114,10 @@ impl Scene {
             config_maps.anchor(anchor).await;
             gadgets.anchor(anchor).await;
         }
-        let registry = InformerRegistry::with_timing(Wire::new(watching, &Identity::Host).expect("a wire"), TIMING);
+        let registry = InformerRegistry::with_timing(
+            Wire::new(watching, &Identity::Host).expect("a wire"),
+            Timing { streaming_lists, ..TIMING },
+        );
         let all = Scope { namespace: Some(namespace.to_owned()), ..Scope::everything() };
         let begin = |name, resource, scope, writer: &Writer| {
             Watched::begin(name, registry.informer(resource, scope), writer.truth.clone(), swallow_every)

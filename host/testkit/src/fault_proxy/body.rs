@@ -188,7 +188,7 @@ async fn events(mut upstream: Incoming, out: &Out, fault: &Fault, flow: &Flow) -
                 Fault::End { after } if count >= *after => return Ok(()),
                 Fault::Gone { after } if count >= *after => return out.send(gone()).await,
                 Fault::Duplicate { line: which } if !template.is_bookmark && count == which + 1 => {
-                    out.send(line).await?
+                    out.send(line).await?;
                 }
                 // What comes and goes must not be taken for a part of the whole.
                 Fault::Bad { what, after } if !done && count >= *after && !(initial && what.comes_and_goes()) => {
