@@ -270,7 +270,7 @@ async fn deletions_by_the_plugin_itself_are_its_own() {
     stage.loops.begin(&request, Some("u-child")).end(&Ok(Reply::Done));
     let (there, deleting) = (object("child", 1, false), object("child", 2, true));
     assert!(own(&Event::Modified { old: there.clone(), object: deleting.clone() }), "it waits for finalizers");
-    assert!(own(&Event::Deleted { object: deleting.clone() }));
+    assert!(own(&Event::Deleted { object: deleting }));
     assert!(!own(&Event::Modified { old: there, object: object("child", 3, false) }));
     assert!(!own(&Event::Deleted { object: object("other", 2, false) }));
     stage

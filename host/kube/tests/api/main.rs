@@ -8,8 +8,8 @@ mod informer;
 mod own_writes;
 mod raw;
 mod reads;
-mod unchanged;
 mod rig;
+mod unchanged;
 mod writes;
 
 use std::sync::Arc;

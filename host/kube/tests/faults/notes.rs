@@ -156,7 +156,7 @@ fn broken_rules(note: &Note, known: &Known) -> Vec<String> {
 
 fn untrue(note: &Note, known: &mut Known, truth: &Truth, selects: &dyn Fn(&str) -> bool) -> Option<String> {
     let steps = truth.of(&note.name).iter().enumerate().skip(known.step);
-    let mut steps = steps.map(|(at, state)| (at, state));
+    let mut steps = steps;
     let found = match note.what {
         What::Deleted => steps.find(|(_, state)| match state {
             State::Absent => true,
