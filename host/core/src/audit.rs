@@ -252,7 +252,86 @@ fn named(changes: &[Change<'_>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use async_trait::async_trait;
+
     use super::*;
+    use crate::{
+        fights::{Fight, FightSink},
+        gate::{Gate, GateLimits, Shared},
+        object::ManagedFields,
+        operation::WriteOptions,
+        ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink},
+    };
+
+    /// Has one object, which no update changes.
+    #[derive(Default)]
+    struct Unchanging(Mutex<Vec<AuditRecord>>);
+
+    #[async_trait]
+    impl ObjectApi for Unchanging {
+        async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
+            let object = Object::from_json(r#"{"metadata":{"name":"a"}}"#, &operation.kind, ManagedFields::Keep);
+            Ok(Reply::Unchanged(Arc::new(object.expect("an object"))))
+        }
+
+        async fn raw(&self, _: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+            unreachable!("nothing is raw here")
+        }
+    }
+
+    impl AuditSink for Unchanging {
+        fn record(&self, record: &AuditRecord) {
+            self.0.lock().expect("lock").push(record.clone());
+        }
+    }
+
+    impl FightSink for Unchanging {
+        fn fight(&self, _: &Fight) {}
+    }
+
+    impl EventSink for Unchanging {
+        fn emit(&self, _: EventNote) {}
+    }
+
+    impl LogSink for Unchanging {
+        fn enabled(&self, _: LogLevel) -> bool {
+            false
+        }
+        fn write(&self, _: LogRecord) {}
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_not_sent_is_recorded_as_suppressed_and_counted_and_the_guest_gets_the_object() {
+        let api = Arc::new(Unchanging::default());
+        let writer = Writer {
+            plugin: ObjectKey::namespaced("n", "p"),
+            digest: String::new(),
+            service_account: String::new(),
+            field_manager: "m".to_owned(),
+        };
+        let audit = Some(Audit { writer, sink: api.clone(), fights: Fights::new(api.clone()) });
+        let shared = Shared { audit, ..Shared::default() };
+        let gate = Gate::sharing(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
+        let options = WriteOptions::default();
+        let action =
+            OperationAction::Update { key: ObjectKey::cluster("a"), status: false, object: "{}".to_owned(), options };
+        let request = ReconcileRequest {
+            controller: "c".into(),
+            key: ObjectKey::cluster("a"),
+            retries: 0,
+            reconcile_id: "r".into(),
+        };
+        let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action };
+        let answer = gate.session(Some(request)).object(operation).await.expect("done");
+        assert!(matches!(answer, Reply::Object(object) if object.header.key.name == "a"));
+        let counted = [Verb::Update, Verb::Patch].map(|verb| gate.meter().suppressed(verb));
+        assert_eq!((counted, gate.meter().calls(Verb::Update)), ([1, 0], 1));
+        let records = api.0.lock().expect("lock");
+        assert_eq!(records.len(), 1);
+        assert_eq!((records[0].result.as_str(), &records[0].changed), ("suppressed", &Some(vec![])));
+    }
 
     #[test]
     fn endless_changes_are_counted() {
