@@ -31,6 +31,7 @@ pub mod namespace;
 pub mod peers;
 pub mod pods;
 pub mod usage;
+pub mod pods;
 pub mod wait;
 pub mod wat_guest;
 pub mod webhook;
