@@ -88,7 +88,7 @@ impl Target {
             }
             Mapping::Owner { all_owners } => {
                 let mut keys = Vec::new();
-                for owner in &object.header.owners {
+                for owner in object.header.owners() {
                     // The version may differ: the owner was written by a client of another version of the same group.
                     let owner_kind = GroupVersionKind::new(&owner.api_version, &owner.kind);
                     let same = owner_kind.group() == kind.group() && owner.kind == kind.kind;

@@ -5,6 +5,7 @@
 //! plug in. Nothing here does I/O, so everything here is tested with paused time.
 
 pub mod audit;
+mod body;
 pub mod changes;
 pub mod controller;
 pub mod event;
@@ -13,6 +14,7 @@ pub mod fights;
 pub mod gate;
 pub mod grants;
 pub mod handler;
+mod head;
 pub mod hot_loop;
 pub mod kind;
 pub mod manifest;
@@ -23,9 +25,11 @@ pub mod operation;
 pub mod ports;
 pub mod predicate;
 pub mod projection;
+pub mod prune;
 pub mod queue;
 pub mod raw;
 pub mod request;
+mod scan;
 pub mod selector;
 pub mod status;
 pub mod throttle;

@@ -9,7 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::predicate::Predicate;
-use crate::{kind::GroupVersionKind, object::Object, predicate};
+use crate::{
+    kind::GroupVersionKind,
+    object::Object,
+    predicate,
+    prune::{Prune, PruneError},
+};
 
 /// The manifest's `apiVersion`.
 pub const API_VERSION: &str = "operetta.dev/v1alpha1";
@@ -76,6 +81,10 @@ pub struct Source {
     /// An event must pass all of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predicates: Vec<Predicate>,
+    /// Fields that the host's cache leaves out of these objects, to need less memory: paths such as `.status` or
+    /// `.metadata.annotations`. Reads of one object, and lists, are answered with the whole objects all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prune: Vec<String>,
 }
 
 /// A kind to watch, and which keys its events enqueue.
@@ -165,9 +174,14 @@ pub struct Index {
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// Where the indexed value stands, e.g. `.spec.nodeName`: a string, number or boolean. Either this or `controller`.
+    /// Where the indexed value stands, e.g. `.spec.nodeName`: a string, number or boolean. One of this, `label` and
+    /// `controller`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The indexed value is that of the label of this name. Cached lists whose label selector asks for one value of it use
+    /// the index, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// The indexed value is the name of the controlling owner, if that is of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<OwnerKind>,
@@ -188,6 +202,8 @@ pub struct OwnerKind {
 pub enum IndexKey {
     /// The scalar at a path.
     Path(String),
+    /// The value of a label.
+    Label(String),
     /// The name of the controlling owner, if that is of this kind.
     Controller(GroupVersionKind),
 }
@@ -197,6 +213,7 @@ impl IndexKey {
     pub fn value(&self, object: &Object) -> Option<String> {
         match self {
             Self::Path(path) => object.scalar_at(path),
+            Self::Label(name) => object.header.label(name).map(Into::into),
             Self::Controller(kind) => {
                 let owner = object.header.controller()?;
                 let owners = GroupVersionKind::new(&owner.api_version, &owner.kind);
@@ -309,12 +326,12 @@ impl Controller {
         if !(1..=64).contains(&self.workers) {
             return Err(wrong(format!("{path}.workers"), format!("{} is not within 1 to 64", self.workers)));
         }
-        self.for_.check(&format!("{path}.for"), &self.name)?;
+        self.for_.check(&format!("{path}.for"), &self.name, [])?;
         for (at, source) in self.owns.iter().enumerate() {
-            source.check(&format!("{path}.owns[{at}]"), &self.name)?;
+            source.check(&format!("{path}.owns[{at}]"), &self.name, [])?;
         }
         for (at, watch) in self.watches.iter().enumerate() {
-            watch.source.check(&format!("{path}.watches[{at}].source"), &self.name)?;
+            watch.source.check(&format!("{path}.watches[{at}].source"), &self.name, watch.map.paths())?;
             if let Mapping::FieldPath { path: field, namespace_path } = &watch.map {
                 check_path(&format!("{path}.watches[{at}].map.path"), field)?;
                 if let Some(field) = namespace_path {
@@ -340,27 +357,59 @@ impl Source {
         GroupVersionKind::new(&self.api_version, &self.kind)
     }
 
-    fn check(&self, path: &str, controller: &str) -> Result<(), ManifestError> {
+    /// `needed` are fields that its mapping goes by.
+    fn check<'a>(
+        &self,
+        path: &str,
+        controller: &str,
+        needed: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), ManifestError> {
         check_kind(path, &self.api_version, &self.kind)?;
         predicate::check(&self.predicates).map_err(|message| {
             wrong(format!("{path}.predicates"), format!("{message}{}", of_controller(controller, &self.kind)))
-        })
+        })?;
+        let prune = |error: PruneError| wrong(format!("{path}.prune"), error.to_string());
+        let pruned = Prune::new(&self.prune).map_err(prune)?;
+        if self.prune.is_empty() {
+            return Ok(());
+        }
+        let fields = needed.into_iter().map(str::to_owned).chain(predicate::fields(&self.predicates));
+        match fields.into_iter().find(|field| field == "." || pruned.touches(field)) {
+            Some(field) => Err(wrong(
+                format!("{path}.prune"),
+                format!("{field:?} is needed by this source's predicates or mapping"),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Mapping {
+    /// The fields that it goes by, as far as they are known.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let paths = match self {
+            Self::FieldPath { path, namespace_path } => [Some(path), namespace_path.as_ref()],
+            Self::Owner { .. } | Self::SameName {} | Self::Custom {} => [None, None],
+        };
+        paths.into_iter().flatten().map(String::as_str)
     }
 }
 
 impl Index {
     fn check(&self, path: &str) -> Result<(), ManifestError> {
-        match (&self.path, &self.controller) {
-            (Some(field), None) => check_path(&format!("{path}.path"), field),
-            (None, Some(owner)) => check_kind(&format!("{path}.controller"), &owner.api_version, &owner.kind),
-            _ => Err(wrong(path, "an index needs either path or controller")),
+        match (&self.path, &self.label, &self.controller) {
+            (Some(field), None, None) => check_path(&format!("{path}.path"), field),
+            (None, Some(label), None) => check_label(&format!("{path}.label"), label),
+            (None, None, Some(owner)) => check_kind(&format!("{path}.controller"), &owner.api_version, &owner.kind),
+            _ => Err(wrong(path, "an index needs one of path, label and controller")),
         }
     }
 
     /// What it takes from an object; None when it is not a checked one.
     pub fn key(&self) -> Option<IndexKey> {
         let owner = |owner: &OwnerKind| IndexKey::Controller(GroupVersionKind::new(&owner.api_version, &owner.kind));
-        self.path.clone().map(IndexKey::Path).or_else(|| self.controller.as_ref().map(owner))
+        let label = || self.label.clone().map(IndexKey::Label);
+        self.path.clone().map(IndexKey::Path).or_else(label).or_else(|| self.controller.as_ref().map(owner))
     }
 }
 
@@ -407,6 +456,20 @@ fn check_path(path: &str, field: &str) -> Result<(), ManifestError> {
     let steps = field.strip_prefix('.').unwrap_or_default();
     if steps.is_empty() || steps.split('.').any(str::is_empty) {
         return Err(wrong(path, format!("{field:?} is not a field path like \".spec.name\"")));
+    }
+    Ok(())
+}
+
+/// As apimachinery's IsQualifiedName: `[prefix/]name`.
+fn check_label(path: &str, label: &str) -> Result<(), ManifestError> {
+    let name = label.split_once('/').map_or(label, |(_, name)| name);
+    let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty()
+        || name.len() > 63
+        || !label.bytes().all(|byte| valid(byte) || byte == b'/')
+        || name.contains('/')
+    {
+        return Err(wrong(path, format!("{label:?} is not a label's name like \"app.kubernetes.io/name\"")));
     }
     Ok(())
 }
@@ -472,7 +535,33 @@ mod tests {
             (
                 with("}]}", r#"}],"indexes":[{"name":"i","apiVersion":"v1","kind":"Pod"}]}"#),
                 "indexes[0]",
-                "either path",
+                "one of path",
+            ),
+            (
+                with(
+                    "}]}",
+                    r#"}],"indexes":[{"name":"i","apiVersion":"v1","kind":"Pod","path":".spec.a","label":"a"}]}"#,
+                ),
+                "indexes[0]",
+                "one of path",
+            ),
+            (
+                with("}]}", r#"}],"indexes":[{"name":"i","apiVersion":"v1","kind":"Pod","label":"a b"}]}"#),
+                "indexes[0].label",
+                "not a label's name",
+            ),
+            (
+                with("\"kind\":\"Pod\"", r#""kind":"Pod","prune":[".status",".metadata.labels.a"]"#),
+                "controllers[0].for.prune",
+                "the host needs .metadata.labels",
+            ),
+            (
+                with(
+                    "\"kind\":\"Pod\"",
+                    r#""kind":"Pod","prune":[".metadata.annotations"],"predicates":["AnnotationsChanged"]"#,
+                ),
+                "controllers[0].for.prune",
+                "needed by this source's predicates",
             ),
             (
                 with("}]}", r#"}],"indexes":[{"name":"i","apiVersion":"v1","kind":"Pod","path":"spec"}]}"#),

@@ -97,7 +97,7 @@ impl Untold {
 
     fn held(&self) -> usize {
         let told = self.told.as_ref().filter(|told| !Arc::ptr_eq(told, &self.now));
-        told.map_or(0, |told| told.heap_bytes()) + if self.gone { self.now.heap_bytes() } else { 0 }
+        told.map_or(0, |told| told.body().heap_bytes()) + if self.gone { self.now.body().heap_bytes() } else { 0 }
     }
 }
 

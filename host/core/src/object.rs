@@ -1,15 +1,23 @@
 //! Objects as the cache holds them: compact JSON text plus the few fields the host itself looks at.
 //!
-//! The host never builds a tree of an object: one scan frames the top level, a second one frames `metadata`, and the
-//! rest stays the bytes the API server sent. `metadata.managedFields` is dropped on the way when asked, because it
-//! is about half of a typical object and reconcilers do not read it.
+//! The host never builds a tree of an object: what it looks at is found in one pass over the text (see [`Body`]), and the
+//! rest stays the bytes the API server sent. `metadata.managedFields` is dropped on the way when asked, because it is a
+//! quarter to half of a typical object and reconcilers do not read it. An [`Object`] is a cheap view of such bytes: a
+//! store keeps the bytes alone.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
-use serde::{Deserialize, Deserializer, de};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 
-use crate::kind::GroupVersionKind;
+pub use crate::{
+    body::Body,
+    head::{Head, Labels},
+    scan::ScanError,
+};
+use crate::{kind::GroupVersionKind, prune::Prune, scan::Fields};
 
 /// The name of one object of a kind (apimachinery's `types.NamespacedName`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,7 +68,7 @@ pub struct OwnerReference {
 }
 
 /// What the host itself reads of an object's metadata.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct ObjectHeader {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -70,23 +78,45 @@ pub struct ObjectHeader {
     pub resource_version: String,
     /// metadata.generation; 0 for kinds that have none.
     pub generation: i64,
-    /// metadata.labels, sorted by name.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// metadata.ownerReferences.
-    pub owners: Box<[OwnerReference]>,
     /// Whether metadata.deletionTimestamp is set.
     pub deleting: bool,
+    body: Arc<Body>,
+    /// Read from the body when they are asked for.
+    owners: OnceLock<Box<[OwnerReference]>>,
 }
 
 impl ObjectHeader {
+    fn of(body: Arc<Body>) -> Self {
+        let head = body.head();
+        Self {
+            key: ObjectKey { namespace: head.namespace().map(Into::into), name: head.name().into() },
+            uid: head.uid().into(),
+            resource_version: head.resource_version().into(),
+            generation: body.generation(),
+            deleting: body.deleting(),
+            owners: OnceLock::new(),
+            body,
+        }
+    }
+
+    /// metadata.labels, in the order of the text.
+    pub fn labels(&self) -> Labels<'_> {
+        self.body.head().labels()
+    }
+
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok().map(|at| self.labels[at].1.as_ref())
+        self.body.head().label(name)
+    }
+
+    /// metadata.ownerReferences.
+    pub fn owners(&self) -> &[OwnerReference] {
+        self.owners.get_or_init(|| self.body.owners())
     }
 
     /// The managing controller's reference (apimachinery's `metav1.GetControllerOf`).
     pub fn controller(&self) -> Option<&OwnerReference> {
-        self.owners.iter().find(|owner| owner.controller)
+        self.owners().iter().find(|owner| owner.controller)
     }
 
     /// The resourceVersion as a number: since Kubernetes 1.35 clients may compare them (KEP-5504). None if it is none.
@@ -95,23 +125,76 @@ impl ObjectHeader {
     }
 }
 
-/// One object: its header and its JSON text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl fmt::Debug for ObjectHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (uid {}, resourceVersion {})", self.key, self.uid, self.resource_version)
+    }
+}
+
+/// One object: its header and its JSON text. Two are equal if their texts are.
+#[derive(Clone)]
 pub struct Object {
     /// The fields the host reads.
     pub header: ObjectHeader,
-    json: Box<str>,
 }
 
-/// Why a text is not a Kubernetes object.
-#[derive(Debug, thiserror::Error)]
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.json())
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
+    }
+}
+
+impl Eq for Object {}
+
+/// Why a text is not a Kubernetes object. Reading it again cannot help.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// The text is not JSON, or a metadata field has the wrong type.
+    /// The text is not JSON.
     #[error("not a Kubernetes object: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(#[from] ScanError),
+    /// The text is not UTF-8.
+    #[error("not a Kubernetes object: it is not UTF-8 from byte {0} on")]
+    Utf8(usize),
+    /// The text is longer than 4 GiB.
+    #[error("not a Kubernetes object: it is longer than 4 GiB")]
+    TooLong,
     /// There is no metadata.name.
     #[error("not a Kubernetes object: it has no metadata.name")]
     Unnamed,
+    /// A field has the wrong type.
+    #[error("not a Kubernetes object: in {field}, expected {expected}")]
+    Type {
+        /// Which field.
+        field: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A field stands there twice: one of them would be lost.
+    #[error("not a Kubernetes object: {0} stands there twice")]
+    Twice(&'static str),
+    /// No Kubernetes name, uid or label has such characters.
+    #[error("not a Kubernetes object: in {field}, {value:?} holds a quote, a backslash or a control character")]
+    Unreadable {
+        /// Which field.
+        field: &'static str,
+        /// What stands there.
+        value: String,
+    },
+    /// metadata.ownerReferences are none.
+    #[error("not a Kubernetes object: in metadata.ownerReferences, {0}")]
+    Owners(String),
+}
+
+impl ObjectError {
+    pub(crate) fn wrong(field: &'static str, expected: &'static str) -> Self {
+        Self::Type { field, expected }
+    }
 }
 
 /// What becomes of metadata.managedFields when an object is read.
@@ -123,14 +206,29 @@ pub enum ManagedFields {
     Drop,
 }
 
+impl ManagedFields {
+    fn prune(self) -> Prune {
+        if self == Self::Keep { Prune::nothing() } else { Prune::managed_fields() }
+    }
+}
+
 impl Object {
     /// Reads an object from the API server's JSON. Items of a typed list carry no apiVersion and kind: they get those
     /// of `kind`.
     ///
     /// # Errors
-    /// When the text is not JSON, has no metadata.name, or a metadata field has the wrong type.
+    /// When the text is not JSON, has no metadata.name, or a metadata field has the wrong type or stands there twice.
     pub fn from_json(text: &str, kind: &GroupVersionKind, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        Ok(Self::untyped(text, managed_fields)?.into_typed(kind))
+        Ok(Self::of(Arc::new(Body::read(text, Some(kind), &managed_fields.prune())?)))
+    }
+
+    /// Reads an object from bytes that nobody has looked at.
+    ///
+    /// # Errors
+    /// As [`Object::from_json`], and for what is not UTF-8.
+    pub fn from_slice(bytes: &[u8], kind: &GroupVersionKind, managed: ManagedFields) -> Result<Self, ObjectError> {
+        let text = std::str::from_utf8(bytes).map_err(|error| ObjectError::Utf8(error.valid_up_to()))?;
+        Self::from_json(text, kind, managed)
     }
 
     /// Reads an object and leaves apiVersion and kind as they are, or are not. See [`Object::into_typed`].
@@ -138,49 +236,40 @@ impl Object {
     /// # Errors
     /// As [`Object::from_json`].
     pub fn untyped(text: &str, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        let frame: Frame<'_> = serde_json::from_str(text)?;
-        let metadata: Frame<'_> = serde_json::from_str(frame.get("metadata").ok_or(ObjectError::Unnamed)?)?;
-        let header = header(&metadata)?;
-        let prune = managed_fields == ManagedFields::Drop && metadata.get("managedFields").is_some();
-        let json = if prune { frame.without_managed_fields(&metadata) } else { text.into() };
-        Ok(Self { header, json })
+        Ok(Self::of(Arc::new(Body::read(text, None, &managed_fields.prune())?)))
+    }
+
+    /// The object of such bytes.
+    pub fn of(body: Arc<Body>) -> Self {
+        Self { header: ObjectHeader::of(body) }
+    }
+
+    /// Its bytes.
+    pub fn body(&self) -> &Arc<Body> {
+        &self.header.body
     }
 
     /// Puts apiVersion and kind in front of an object that came without, as items of a typed list do.
     #[must_use]
     pub fn into_typed(mut self, kind: &GroupVersionKind) -> Self {
-        let typed = ["{\"kind\":", "{\"apiVersion\":"].iter().any(|start| self.json.starts_with(start));
-        if !typed && self.at("kind").is_none() {
-            let api_version = serde_json::Value::from(kind.api_version.as_str());
-            let kind = serde_json::Value::from(kind.kind.as_str());
-            let fields = self.json.trim_start().trim_start_matches('{');
-            self.json = format!("{{\"apiVersion\":{api_version},\"kind\":{kind},{fields}").into();
-        }
+        let body = Arc::try_unwrap(self.header.body).unwrap_or_else(|shared| Body::clone(&shared));
+        self.header.body = Arc::new(body.typed(kind));
         self
+    }
+
+    /// The object without some fields; itself if it has none of them.
+    #[must_use]
+    pub fn pruned(self: Arc<Self>, prune: &Prune) -> Arc<Self> {
+        // It was read before.
+        match Body::read(self.json(), None, prune) {
+            Ok(body) if body.text().len() < self.json().len() => Arc::new(Self::of(Arc::new(body))),
+            _ => self,
+        }
     }
 
     /// The object's JSON text.
     pub fn json(&self) -> &str {
-        &self.json
-    }
-
-    /// Bytes this object holds in memory, without the allocator's overhead.
-    pub fn heap_bytes(&self) -> usize {
-        let header = &self.header;
-        let labels: usize = header.labels.iter().map(|(name, value)| 32 + name.len() + value.len()).sum();
-        let owners: usize = header
-            .owners
-            .iter()
-            .map(|owner| {
-                size_of::<OwnerReference>()
-                    + owner.api_version.len()
-                    + owner.kind.len()
-                    + owner.name.len()
-                    + owner.uid.len()
-            })
-            .sum();
-        let key = header.key.name.len() + header.key.namespace.as_ref().map_or(0, String::len);
-        size_of::<Self>() + self.json.len() + key + header.uid.len() + header.resource_version.len() + labels + owners
+        self.header.body.text()
     }
 
     /// The value at a path like `.spec.nodeName`, as JSON text; None when a step is missing. Steps are object fields.
@@ -190,11 +279,9 @@ impl Object {
 
     /// The value that these fields lead to, as JSON text; None when a step is missing.
     pub fn along<'s>(&self, steps: impl IntoIterator<Item = &'s str>) -> Option<&str> {
-        let mut value: &str = &self.json;
-        for step in steps {
-            value = serde_json::from_str::<Frame<'_>>(value).ok()?.get(step)?;
-        }
-        Some(value)
+        steps.into_iter().try_fold(self.json(), |value, step| {
+            Fields::of(value)?.find(|(name, _)| name == step).map(|(_, value)| value)
+        })
     }
 
     /// The scalar at a path, as an index or a mapping uses it: a string without its quotes, a number or boolean as
@@ -206,144 +293,6 @@ impl Object {
             b'{' | b'[' | b'n' => None,
             _ => Some(text.to_owned()),
         }
-    }
-}
-
-fn header(metadata: &Frame<'_>) -> Result<ObjectHeader, ObjectError> {
-    fn field<'a, T: Deserialize<'a>>(metadata: &Frame<'a>, name: &str) -> Result<Option<T>, ObjectError> {
-        Ok(metadata.get(name).map(serde_json::from_str::<Option<T>>).transpose()?.flatten())
-    }
-    let mut labels: Vec<(Box<str>, Box<str>)> = field::<Pairs>(metadata, "labels")?.unwrap_or_default().0;
-    labels.sort();
-    let namespace: Option<String> = field(metadata, "namespace")?;
-    Ok(ObjectHeader {
-        key: ObjectKey {
-            namespace: namespace.filter(|namespace| !namespace.is_empty()),
-            name: field(metadata, "name")?.ok_or(ObjectError::Unnamed)?,
-        },
-        uid: field(metadata, "uid")?.unwrap_or_default(),
-        resource_version: field(metadata, "resourceVersion")?.unwrap_or_default(),
-        generation: field(metadata, "generation")?.unwrap_or_default(),
-        labels: labels.into(),
-        owners: field::<Vec<OwnerReference>>(metadata, "ownerReferences")?.unwrap_or_default().into(),
-        deleting: field::<Cow<'_, str>>(metadata, "deletionTimestamp")?.is_some(),
-    })
-}
-
-/// A JSON object cut into its fields, in order, each value still text.
-pub(crate) struct Frame<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'a> Frame<'a> {
-    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.get())
-    }
-
-    /// The text again, without metadata.managedFields.
-    fn without_managed_fields(&self, metadata: &Frame<'_>) -> Box<str> {
-        let size: usize = self.0.iter().map(|(key, value)| key.len() + value.get().len() + 4).sum();
-        let mut json = String::with_capacity(size);
-        json.push('{');
-        for (key, value) in &self.0 {
-            if key == "metadata" {
-                let mut kept = String::from("{");
-                for (key, value) in metadata.0.iter().filter(|(key, _)| key != "managedFields") {
-                    push_field(&mut kept, key, value.get());
-                }
-                kept.push('}');
-                push_field(&mut json, key, &kept);
-            } else {
-                push_field(&mut json, key, value.get());
-            }
-        }
-        json.push('}');
-        json.into_boxed_str()
-    }
-}
-
-pub(crate) fn push_field(json: &mut String, name: &str, value: &str) {
-    if !json.ends_with('{') {
-        json.push(',');
-    }
-    if name.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-        json.push_str(&serde_json::Value::from(name).to_string());
-    } else {
-        json.push('"');
-        json.push_str(name);
-        json.push('"');
-    }
-    json.push(':');
-    json.push_str(value);
-}
-
-impl<'de> Deserialize<'de> for Frame<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> de::Visitor<'de> for Fields {
-            type Value = Frame<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::with_capacity(8);
-                while let Some(Key(key)) = map.next_key()? {
-                    fields.push((key, map.next_value()?));
-                }
-                Ok(Frame(fields))
-            }
-        }
-        deserializer.deserialize_map(Fields)
-    }
-}
-
-/// A field name, borrowed unless it holds an escape.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> de::Visitor<'de> for Text {
-            type Value = Key<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field name")
-            }
-
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Text)
-    }
-}
-
-#[derive(Default)]
-struct Pairs(Vec<(Box<str>, Box<str>)>);
-
-impl<'de> Deserialize<'de> for Pairs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> de::Visitor<'de> for Entries {
-            type Value = Pairs;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of strings")
-            }
-
-            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(0));
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-        deserializer.deserialize_map(Entries)
     }
 }
 
@@ -397,10 +346,173 @@ mod tests {
             ("[]", "expected a JSON object"),
             ("{\"metadata\":{}}", "no metadata.name"),
             ("{}", "no metadata.name"),
-            ("{\"metadata\":{\"name\":1}}", "expected a string"),
+            ("{\"metadata\":{\"name\":1}}", "in metadata.name, expected a string"),
+            (r#"{"metadata":null}"#, "no metadata.name"),
+            (r#"{"metadata":[]}"#, "in metadata, expected an object"),
+            (r#"{"metadata":{"name":""}}"#, "no metadata.name"),
+            (r#"{"metadata":{"name":null,"uid":"u"}}"#, "no metadata.name"),
+            (r#"{"metadata":{"name":"a","uid":7}}"#, "in metadata.uid, expected a string"),
+            (r#"{"metadata":{"name":"a","generation":1.5}}"#, "in metadata.generation, expected a whole number"),
+            (r#"{"metadata":{"name":"a","labels":{"a":1}}}"#, "in metadata.labels, expected an object of strings"),
+            (
+                r#"{"metadata":{"name":"a","ownerReferences":[{"uid":"u"}]}}"#,
+                "in metadata.ownerReferences, missing field",
+            ),
+            (r#"{"metadata":{"name":"a"}"#, "expected `,` or `}` at byte 24"),
+            (r#"{"metadata":{"name":"a"}} {}"#, "expected the end of the text at byte 26"),
         ] {
             let error = Object::from_json(text, &pod(), ManagedFields::Drop).expect_err(text).to_string();
             assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_the_host_goes_by_and_that_stands_there_twice_is_refused_by_its_name() {
+        for (text, field) in [
+            (r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#, "metadata"),
+            (r#"{"metadata":null,"metadata":{"name":"b"}}"#, "metadata"),
+            (r#"{"metadata":{"name":"a","n\u0061me":"b"}}"#, "metadata.name"),
+            (r#"{"metadata":{"name":"a","uid":"1","uid":null}}"#, "metadata.uid"),
+            (r#"{"metadata":{"name":"a","labels":{},"labels":{}}}"#, "metadata.labels"),
+        ] {
+            let error = Object::from_json(text, &pod(), ManagedFields::Drop).expect_err(text);
+            assert_eq!(error.to_string(), format!("not a Kubernetes object: {field} stands there twice"));
+        }
+        let twice = r#"{"metadata":{"name":"a","labels":{"a":"1","a":"2"}},"spec":{"a":1,"a":2}}"#;
+        let object =
+            Object::from_json(twice, &pod(), ManagedFields::Drop).expect("what is not the host's is the reader's");
+        assert!(object.json().ends_with(r#""spec":{"a":1,"a":2}}"#));
+        assert_eq!(object.header.label("a"), Some("2"), "the last, as in Go");
+    }
+
+    #[test]
+    fn names_and_labels_with_escapes_are_written_plainly_and_found_so_or_refused() {
+        let text = r#"{"metadata":{"labels":{"\u0061pp":"d\u0062","z":"1"},"managedFields":[],"name":"\u0061-b","uid":"u"},"s":"\u0061"}"#;
+        let object = Object::untyped(text, ManagedFields::Drop).expect("parses");
+        let plain = r#"{"metadata":{"labels":{"app":"db","z":"1"},"name":"a-b","uid":"u"},"s":"\u0061"}"#;
+        assert_eq!(object.json(), plain);
+        let header = &object.header;
+        assert_eq!((header.key.name.as_str(), header.uid.as_str(), header.label("app")), ("a-b", "u", Some("db")));
+        for text in [r#"{"metadata":{"name":"a\"b"}}"#, r#"{"metadata":{"name":"a","labels":{"x":"\n"}}}"#] {
+            let error = Object::untyped(text, ManagedFields::Drop).expect_err(text).to_string();
+            assert!(error.contains("holds a quote, a backslash or a control character"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_nest_too_deep_is_refused_in_every_part_and_half_a_surrogate_pair_is_kept() {
+        let nest = "[".repeat(127) + &"]".repeat(127);
+        for text in [
+            format!(r#"{{"metadata":{{"name":"a"}},"spec":{nest}}}"#),
+            format!(r#"{{"metadata":{{"name":"a","annotations":{nest}}}}}"#),
+            format!(r#"{{"metadata":{{"name":"a","managedFields":{nest}}}}}"#),
+        ] {
+            let error = Object::from_json(&text, &pod(), ManagedFields::Drop).expect_err("refused").to_string();
+            assert!(error.contains("nested more than 127 deep"), "{error}");
+        }
+        let half = r#"{"metadata":{"name":"a"},"spec":{"\ud800":"\ud800"}}"#;
+        assert_eq!(Object::untyped(half, ManagedFields::Drop).expect("JSON").json(), half);
+    }
+
+    #[test]
+    fn an_object_of_three_mebibytes_is_read_whole() {
+        let data = "x".repeat(3 << 20);
+        let text = format!(r#"{{"kind":"Big","apiVersion":"v1","data":"{data}","metadata":{{"name":"a","uid":"u"}}}}"#);
+        let object = Object::from_json(&text, &pod(), ManagedFields::Drop).expect("parses");
+        assert_eq!((object.json(), object.header.uid.as_str()), (text.as_str(), "u"));
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_refused_with_its_place() {
+        let text = b"{\"metadata\":{\"name\":\"\xff\"}}";
+        let error = Object::from_slice(text, &pod(), ManagedFields::Drop).expect_err("refused");
+        assert_eq!(error, ObjectError::Utf8(21));
+    }
+
+    #[test]
+    fn what_is_missing_of_api_version_and_kind_is_written_in_front_and_the_header_is_still_found() {
+        for (text, typed) in [
+            (r#"{"kind":"X","metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"a"}}"#),
+            (r#"{"metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#),
+            (" {\"metadata\":{\"name\":\"a\"} }\n", r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"} }"#),
+        ] {
+            let object = Object::from_json(text, &pod(), ManagedFields::Drop).expect("parses");
+            assert_eq!((object.json(), object.body().head().name()), (typed, "a"));
+        }
+        let late =
+            Object::untyped(r#"{"metadata":{"name":"a","labels":{"b":"c"}}}"#, ManagedFields::Drop).expect("parses");
+        let late = late.into_typed(&pod());
+        assert_eq!(late.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"b":"c"}}}"#);
+        assert_eq!((late.body().head().name(), late.header.label("b")), ("a", Some("c")));
+    }
+
+    #[test]
+    fn fields_are_left_out_wherever_they_stand() {
+        let prune = |text: &str, paths: &[&str]| {
+            let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
+            let prune = Prune::new(&paths).expect("paths");
+            let object = Object::untyped(text, ManagedFields::Keep).expect("an object");
+            Arc::new(object).pruned(&prune).json().to_owned()
+        };
+        let text = r#"{"status":{"a":1},"metadata":{"managedFields":[],"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#;
+        for (paths, expected) in [
+            (
+                &[".status"][..],
+                r#"{"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#,
+            ),
+            (
+                &[".metadata.annotations.a.b/c"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#,
+            ),
+            (&[".metadata.annotations", ".spec", ".status"], r#"{"metadata":{"name":"a"}}"#),
+            (
+                &[".spec.x", ".spec.y.z"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"y":{}}}"#,
+            ),
+            (
+                &[".spec.x", ".spec.y"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{}}"#,
+            ),
+            (
+                &[".spec.x.a", ".spec.none"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#,
+            ),
+        ] {
+            assert_eq!(prune(text, paths), expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn a_stripped_body_is_read_by_its_head_and_restored_whole() {
+        for text in [
+            TEXT,
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"spec":{"a":"b"},"metadata":{"labels":{},"resourceVersion":"5","deletionTimestamp":"2026","name":"é","uid":""}}"#,
+        ] {
+            let body = Body::read(text, None, &Prune::nothing()).expect("an object");
+            let (head, rest) = body.strip();
+            let (known, whole) = (Head::of_stripped(&head), body.head());
+            let all = |head: &Head<'_>| {
+                let labels: Vec<_> = head.labels().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                (
+                    head.name().to_owned(),
+                    head.namespace().map(str::to_owned),
+                    head.uid().to_owned(),
+                    head.revision(),
+                    labels,
+                )
+            };
+            assert_eq!(all(&known), all(&whole));
+            for head in [&known, &whole] {
+                let (namespace, name) = (head.namespace(), head.name());
+                assert!(head.is(namespace, name) && !head.is(namespace, "") && !head.is(Some("none"), name));
+                assert!(!head.is(namespace, &format!("{name}a")) && head.is(None, name) == namespace.is_none());
+            }
+            let restored = Body::restore(&head, &rest).expect("restored");
+            assert_eq!(restored.text(), text);
+            assert_eq!(all(&restored.head()), all(&whole));
+            assert_eq!((restored.generation(), restored.deleting()), (body.generation(), body.deleting()));
+            assert_eq!(restored.owners(), body.owners());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which fields of an object a list returns: a JSON text cut down to some paths, without a tree.
 
-use crate::object::{Frame, push_field};
+use crate::scan::Fields;
 
 /// Kept whatever is asked for: what tells one object and one version of it from another.
 const ALWAYS: [&str; 6] =
@@ -16,9 +16,8 @@ pub fn project(json: &str, paths: &[String]) -> Box<str> {
 
 /// None when `json` is not an object: then it is kept whole.
 fn cut(json: &str, paths: &[&str]) -> Option<String> {
-    let frame: Frame<'_> = serde_json::from_str(json).ok()?;
     let mut kept = String::from("{");
-    for (field, value) in &frame.0 {
+    for (field, value) in Fields::of(json)? {
         let mut deeper = Vec::new();
         let mut whole = false;
         for path in paths {
@@ -29,15 +28,30 @@ fn cut(json: &str, paths: &[&str]) -> Option<String> {
             }
         }
         if whole {
-            push_field(&mut kept, field, value.get());
+            push_field(&mut kept, &field, value);
         } else if !deeper.is_empty()
-            && let Some(part) = cut(value.get(), &deeper)
+            && let Some(part) = cut(value, &deeper)
         {
-            push_field(&mut kept, field, &part);
+            push_field(&mut kept, &field, &part);
         }
     }
     kept.push('}');
     Some(kept)
+}
+
+fn push_field(json: &mut String, name: &str, value: &str) {
+    if !json.ends_with('{') {
+        json.push(',');
+    }
+    if name.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        json.push_str(&serde_json::Value::from(name).to_string());
+    } else {
+        json.push('"');
+        json.push_str(name);
+        json.push('"');
+    }
+    json.push(':');
+    json.push_str(value);
 }
 
 #[cfg(test)]

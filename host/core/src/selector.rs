@@ -3,7 +3,45 @@
 //! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of `key`, `!key`,
 //! `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key>1`, `key<1`; all must hold.
 
-use crate::object::ObjectHeader;
+use crate::object::{Head, ObjectHeader};
+
+/// What a selector looks at.
+pub trait Selectable {
+    /// metadata.name.
+    fn name(&self) -> &str;
+    /// metadata.namespace.
+    fn namespace(&self) -> Option<&str>;
+    /// The value of a label.
+    fn label(&self, name: &str) -> Option<&str>;
+}
+
+impl Selectable for ObjectHeader {
+    fn name(&self) -> &str {
+        &self.key.name
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.key.namespace.as_deref()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.label(name)
+    }
+}
+
+impl Selectable for Head<'_> {
+    fn name(&self) -> &str {
+        Head::name(self)
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Head::namespace(self)
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        Head::label(self, name)
+    }
+}
 
 /// A parsed label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,8 +87,16 @@ impl LabelSelector {
         Ok(Self(requirements))
     }
 
+    /// The labels that must have one value, and the values.
+    pub fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|requirement| match &requirement.test {
+            Test::In(values) if values.len() == 1 => Some((requirement.key.as_str(), values[0].as_str())),
+            _ => None,
+        })
+    }
+
     /// Whether an object's labels fulfil every requirement.
-    pub fn matches(&self, header: &ObjectHeader) -> bool {
+    pub fn matches(&self, header: &impl Selectable) -> bool {
         self.0.iter().all(|requirement| {
             let value = header.label(&requirement.key);
             match &requirement.test {
@@ -157,9 +203,9 @@ impl MetadataFieldSelector {
     }
 
     /// Whether an object's name and namespace fulfil every requirement.
-    pub fn matches(&self, header: &ObjectHeader) -> bool {
+    pub fn matches(&self, header: &impl Selectable) -> bool {
         self.0.iter().all(|(name, equal, value)| {
-            let found = if *name { &header.key.name } else { header.key.namespace.as_deref().unwrap_or_default() };
+            let found = if *name { header.name() } else { header.namespace().unwrap_or_default() };
             (found == value) == *equal
         })
     }

@@ -1,12 +1,10 @@
 //! How a store is read: its objects, covered by the host's own writes, cut down to what a list asks for.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
 use operetta_core::{
-    object::{Object, ObjectKey},
+    manifest::IndexKey,
+    object::{Head, Object, ObjectKey},
     operation::{Item, Page},
     projection::project,
     selector::{LabelSelector, MetadataFieldSelector},
@@ -15,7 +13,7 @@ use operetta_core::{
 
 use crate::{
     overlay::{Overlay, Written},
-    store::{Lookup, Store},
+    store::{Entry, Lookup, Snapshot, Store},
 };
 
 /// A store and the writes that its watch has not brought yet.
@@ -59,37 +57,60 @@ impl Cache {
         self.newer(written, stored)
     }
 
-    /// One page, in the order of keys.
+    /// One page, in the order of keys. Its objects and its resourceVersion are of one moment: the store's at that
+    /// resourceVersion, covered by the host's own writes that the watch has not brought yet. Each page is of its own
+    /// moment: what changes between two pages behind the last key is seen as it is then, nothing that is there all the
+    /// time is missed or repeated.
     pub fn list(&self, query: &Query<'_>) -> Page {
         let written = self.overlay.snapshot();
-        let stored = self.store.list(&query.lookup, query.namespace, query.after.as_ref());
-        let mut objects: BTreeMap<ObjectKey, Arc<Object>> = BTreeMap::new();
-        let plain = written.is_empty();
-        let objects: Vec<Arc<Object>> = if plain {
-            stored
-        } else {
-            objects.extend(stored.into_iter().map(|object| (object.header.key.clone(), object)));
-            for (key, written) in written {
-                let in_range = query.after.as_ref().is_none_or(|after| key > *after)
-                    && (query.namespace.is_none() || key.namespace.as_deref() == query.namespace);
-                let now = self.newer(Some(written), self.store.get(&key));
-                match now.filter(|object| in_range && found_by(&query.lookup, object)) {
-                    Some(object) => drop(objects.insert(key, object)),
-                    None => drop(objects.remove(&key)),
-                }
-            }
-            objects.into_values().collect()
-        };
-        let mut selected = objects
-            .into_iter()
-            .filter(|object| is_visible(&object.header.key, query.visible.as_ref()))
-            .filter(|object| query.labels.matches(&object.header) && query.fields.matches(&object.header));
         let limit = query.limit.unwrap_or(usize::MAX);
-        let page: Vec<Arc<Object>> = selected.by_ref().take(limit).collect();
-        let more = selected.next().is_some();
+        let (revision, mut found) = self.store.snapshot(|stored| {
+            let lookup = narrowed(query, stored);
+            let selected = |head: &Head<'_>| {
+                is_visible(head.namespace(), query.visible.as_ref())
+                    && query.labels.matches(head)
+                    && query.fields.matches(head)
+            };
+            let in_range = |key: &ObjectKey| {
+                query.after.as_ref().is_none_or(|after| key > after)
+                    && (query.namespace.is_none() || key.namespace.as_deref() == query.namespace)
+            };
+            let mut written = written.into_iter().filter(|(key, _)| in_range(key)).peekable();
+            let mut stored_ones = stored.walk(&lookup, query.namespace, query.after.as_ref()).peekable();
+            let mut found = Vec::new();
+            // One more than the page tells whether there is another one.
+            while found.len() <= limit {
+                let order = match (written.peek(), stored_ones.peek()) {
+                    (None, None) => break,
+                    (Some(_), None) => Ordering::Less,
+                    (None, Some(_)) => Ordering::Greater,
+                    (Some((key, _)), Some(entry)) => {
+                        let head = entry.head();
+                        (key.namespace.as_deref(), key.name.as_str()).cmp(&(head.namespace(), head.name()))
+                    }
+                };
+                if order != Ordering::Less {
+                    let entry = stored_ones.next();
+                    if order == Ordering::Greater {
+                        found.extend(
+                            entry.filter(|entry| selected(&entry.head())).map(|entry| Found::Stored(entry.clone())),
+                        );
+                        continue;
+                    }
+                }
+                let Some((key, written)) = written.next() else { break };
+                let now = self.newer(Some(written), stored.get(&key).map(|entry| self.store.open(entry)));
+                let now = now.filter(|object| found_by(&query.lookup, object) && selected(&object.body().head()));
+                found.extend(now.map(Found::Written));
+            }
+            (stored.revision(), found)
+        });
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let page: Vec<Arc<Object>> = found.into_iter().map(|found| found.open(&self.store)).collect();
         Page {
             continue_token: page.last().filter(|_| more).map(|object| token_of(&object.header.key)),
-            resource_version: self.store.revision().to_string(),
+            resource_version: revision.to_string(),
             items: page.into_iter().map(|object| item(object, query.projection)).collect(),
         }
     }
@@ -103,9 +124,9 @@ impl Cache {
 
     /// Keeps the answer to a write, as far as it is in this informer's view.
     pub fn wrote(&self, object: &Arc<Object>) {
-        let known = self.store.get(&object.header.key).is_some();
+        let known = self.store.snapshot(|stored| stored.get(&object.header.key).is_some());
         if known || (self.selects.matches(&object.header) && !self.field_selected) {
-            self.overlay.wrote(object.clone(), &self.store);
+            self.overlay.wrote(self.store.pruned(object.clone()), &self.store);
         }
     }
 
@@ -121,8 +142,33 @@ impl Cache {
     }
 }
 
-fn is_visible(key: &ObjectKey, visible: Option<&BTreeSet<String>>) -> bool {
-    visible.is_none_or(|visible| key.namespace.as_ref().is_some_and(|namespace| visible.contains(namespace)))
+/// What a list has found, before it is opened.
+enum Found {
+    Stored(Entry),
+    Written(Arc<Object>),
+}
+
+impl Found {
+    fn open(self, store: &Store) -> Arc<Object> {
+        match self {
+            Self::Stored(entry) => store.open(&entry),
+            Self::Written(object) => object,
+        }
+    }
+}
+
+/// Where the store has to look: at one value of an index if the labels ask for it.
+fn narrowed(query: &Query<'_>, stored: &Snapshot<'_>) -> Lookup {
+    if query.lookup != Lookup::All {
+        return query.lookup.clone();
+    }
+    let indexes = query.labels.equalities().map(|(label, value)| (IndexKey::Label(label.to_owned()), value));
+    let index = indexes.into_iter().find(|(key, _)| stored.has_index(key));
+    index.map_or(Lookup::All, |(key, value)| Lookup::Index { key, value: value.to_owned() })
+}
+
+fn is_visible(namespace: Option<&str>, visible: Option<&BTreeSet<String>>) -> bool {
+    visible.is_none_or(|visible| namespace.is_some_and(|namespace| visible.contains(namespace)))
 }
 
 fn found_by(lookup: &Lookup, object: &Object) -> bool {

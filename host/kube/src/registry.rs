@@ -10,6 +10,7 @@ use operetta_core::{kind::GroupVersionKind, object::Object};
 use crate::{
     discovery::ApiResource,
     informer::{Informer, Scope, Timing},
+    store::Packing,
     wire::Wire,
 };
 
@@ -17,6 +18,7 @@ use crate::{
 pub struct InformerRegistry {
     wire: Wire,
     timing: Timing,
+    packing: Packing,
     /// Looked up and filled under one lock: two who ask at once get one informer.
     informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
 }
@@ -24,12 +26,17 @@ pub struct InformerRegistry {
 impl InformerRegistry {
     /// Informers watch under the given identity.
     pub fn new(wire: Wire) -> Arc<Self> {
-        Self::with_timing(wire, Timing::default())
+        Self::with(wire, Timing::default(), Packing::default())
     }
 
     /// The same, with another patience than the usual one.
     pub fn with_timing(wire: Wire, timing: Timing) -> Arc<Self> {
-        Arc::new(Self { wire, timing, informers: Mutex::default() })
+        Self::with(wire, timing, Packing::default())
+    }
+
+    /// The same, and says whether caches may be compressed.
+    pub fn with(wire: Wire, timing: Timing, packing: Packing) -> Arc<Self> {
+        Arc::new(Self { wire, timing, packing, informers: Mutex::default() })
     }
 
     /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.
@@ -40,7 +47,7 @@ impl InformerRegistry {
         if let Some(running) = place.upgrade().filter(|informer| informer.resource == *resource) {
             return running;
         }
-        let informer = Informer::start(&self.wire, resource.clone(), scope, self.timing);
+        let informer = Informer::start(&self.wire, resource.clone(), scope, self.timing, self.packing);
         *place = Arc::downgrade(&informer);
         informers.retain(|_, informer| informer.strong_count() > 0);
         informer

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use operetta_core::{gate::GateLimits, hot_loop, ports::LogLevel};
+use operetta_kube::store::Packing;
 use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
 use serde::Deserialize;
 
@@ -52,6 +53,9 @@ pub struct HostConfig {
     pub hot_loop_rounds: u32,
     /// What plugins and namespaces may use of the host together.
     pub quotas: Quotas,
+    /// Whether caches are compressed: `auto`, those that hold more than 1,000 objects and 8 MiB, if that halves them at
+    /// least; or `off`. A read of a compressed object takes some microseconds more.
+    pub cache_compression: Packing,
     /// The least important level that plugins log: error, warn, info, debug or trace.
     pub plugin_log_level: Level,
     /// Seconds that reconciles in flight get to end when the host stops.
@@ -103,6 +107,7 @@ impl Default for HostConfig {
             audit_file: None,
             hot_loop_rounds: hot_loop::ROUNDS,
             quotas: Quotas::default(),
+            cache_compression: Packing::default(),
             plugin_log_level: Level::Info,
             shutdown_seconds: 20,
         }
@@ -208,6 +213,15 @@ mod tests {
         assert_eq!(config.compile_memory_mib, 512);
         let error = format!("{:#}", config.code().expect_err("refused"));
         assert!(error.contains("cacheDir") && error.contains("/proc/self"), "{error}");
+    }
+
+    #[test]
+    fn caches_are_compressed_unless_told_otherwise() {
+        let read = |text: &str| serde_yaml_ng::from_str::<HostConfig>(text).map(|config| config.cache_compression);
+        assert_eq!(HostConfig::default().cache_compression, Packing::Auto);
+        assert_eq!(read("{cacheCompression: off}").expect("a word"), Packing::Off);
+        let error = read("{cacheCompression: always}").expect_err("neither").to_string();
+        assert!(error.contains("always") && error.contains("`auto`"), "{error}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use operetta_core::{
 use operetta_kube::{
     access::{RightsWatch, SubjectAccessReviews},
     discovery::Discovery,
-    informer::{Informer, Scope, Subscription},
+    informer::{Informer, Scope, Subscription, Timing},
     object_api::PluginApi,
     recorder::EventRecorder,
     registry::InformerRegistry,
@@ -136,7 +136,7 @@ impl Host {
     pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
         let wire = Wire::new(client.clone(), &Identity::Host)?;
         let discovery = Discovery::new(wire.clone());
-        let registry = InformerRegistry::new(wire.clone());
+        let registry = InformerRegistry::with(wire.clone(), Timing::default(), config.cache_compression);
         let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
         let recorder = EventRecorder::start(wire, "operetta".to_owned());
@@ -339,7 +339,7 @@ impl Host {
         let parts = &self.started.get().expect("only started controllers ask").parts;
         parts.synced().await;
         let found = parts.cache.store.list(&Lookup::All, first.namespace.as_deref(), None);
-        let of_this = found.iter().filter(|part| part.header.label(PART_OF) == Some(&first.name));
+        let of_this = found.filter(|part| part.header.label(PART_OF) == Some(&first.name));
         of_this.map(|part| format!(" {}/{}", part.header.uid, part.header.resource_version)).collect()
     }
 

@@ -31,7 +31,6 @@ pub mod namespace;
 pub mod peers;
 pub mod pods;
 pub mod usage;
-pub mod pods;
 pub mod wait;
 pub mod wat_guest;
 pub mod webhook;

@@ -86,6 +86,11 @@ impl Expression {
         Ok(Self { text: text.to_owned(), steps, rest })
     }
 
+    /// The path of the field that all it looks at is in; `.` if that is the whole object.
+    pub(super) fn field(&self) -> String {
+        format!(".{}", self.steps.join("."))
+    }
+
     /// Whether it selects something; None when there is too much to look at.
     pub(super) fn selects<'e>(&'e self, look: &Look<'e>) -> Option<bool> {
         match &*look.part(&self.steps) {

@@ -92,6 +92,18 @@ pub fn check(predicates: &[Predicate]) -> Result<(), String> {
     Ok(())
 }
 
+/// The fields that these go by, besides those that every cached object has: paths such as `.status`; `.` for all.
+pub fn fields(predicates: &[Predicate]) -> Vec<String> {
+    let of = |predicate: &Predicate| match predicate {
+        Predicate::AnnotationsChanged => vec![".metadata.annotations".to_owned()],
+        Predicate::Changed(expression) | Predicate::Matches(expression) => vec![expression.field()],
+        Predicate::Any(any) => fields(any),
+        Predicate::Not(not) => fields(std::slice::from_ref(not)),
+        Predicate::GenerationChanged | Predicate::LabelsChanged | Predicate::ResourceVersionChanged => Vec::new(),
+    };
+    predicates.iter().flat_map(of).collect()
+}
+
 #[derive(Default)]
 struct Count {
     predicates: usize,
@@ -121,7 +133,7 @@ impl Predicate {
         let headers = || Some((&old?.object().header, &now.object().header));
         match self {
             Self::GenerationChanged => headers().map(|(old, now)| old.generation != now.generation),
-            Self::LabelsChanged => headers().map(|(old, now)| old.labels != now.labels),
+            Self::LabelsChanged => headers().map(|(old, now)| !old.labels().eq(now.labels())),
             Self::AnnotationsChanged => {
                 let annotations = |look: &Look<'e>| look.object().at(".metadata.annotations");
                 Some(annotations(old?) != annotations(now))

@@ -20,7 +20,6 @@ mod pause;
 mod reflector;
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -30,7 +29,8 @@ use std::{
 
 use operetta_core::{
     event::Event,
-    object::{Object, ObjectKey},
+    object::Object,
+    prune::Prune,
     selector::LabelSelector,
     status::{ApiError, ErrorKind},
 };
@@ -41,7 +41,7 @@ use crate::{
     cache::Cache,
     discovery::ApiResource,
     overlay::Overlay,
-    store::{Lookup, Store, Writer},
+    store::{Lookup, Packing, Relist, Relisted, Store, Writer},
     wire::Wire,
 };
 
@@ -85,12 +85,26 @@ pub struct Scope {
     pub fields: String,
     /// Only apiVersion, kind and metadata (PartialObjectMetadata).
     pub metadata_only: bool,
+    /// Fields that the store leaves out, as [`Prune::new`] takes them; sorted.
+    pub pruned: Vec<String>,
 }
 
 impl Scope {
     /// Every object, whole.
     pub fn everything() -> Self {
-        Self { namespace: None, labels: String::new(), fields: String::new(), metadata_only: false }
+        Self { namespace: None, labels: String::new(), fields: String::new(), metadata_only: false, pruned: vec![] }
+    }
+
+    /// Whether objects are there with the fields at these paths; whole, if there are none.
+    pub fn has(&self, projection: &[String]) -> bool {
+        let pruned = Prune::new(&self.pruned).unwrap_or_default();
+        let missing = |path: &String| pruned.touches(path);
+        self.pruned.is_empty() || (!projection.is_empty() && !projection.iter().any(missing))
+    }
+
+    /// Whether every object of the kind is in view, with all its fields but those that are pruned.
+    pub fn is_everywhere(&self) -> bool {
+        Self { pruned: vec![], ..self.clone() }.is_everything()
     }
 
     /// Whether every object of the kind is in view, whole.
@@ -159,9 +173,16 @@ pub struct Subscription {
 }
 
 impl Informer {
-    /// Starts to watch. The label selector must be one that [`LabelSelector::parse`] takes.
-    pub(crate) fn start(wire: &Wire, resource: Arc<ApiResource>, scope: Scope, timing: Timing) -> Arc<Self> {
-        let (store, writer) = Store::new();
+    /// Starts to watch. The label selector must be one that [`LabelSelector::parse`] takes, and the pruned fields some
+    /// that [`Prune::new`] does.
+    pub(crate) fn start(
+        wire: &Wire,
+        resource: Arc<ApiResource>,
+        scope: Scope,
+        timing: Timing,
+        packing: Packing,
+    ) -> Arc<Self> {
+        let (store, writer) = Store::with(packing, Prune::new(&scope.pruned).unwrap_or_default());
         let selects = LabelSelector::parse(&scope.labels).unwrap_or_default();
         let field_selected = !scope.fields.is_empty() || scope.namespace.is_some() || scope.metadata_only;
         let cache = Cache { store, overlay: Overlay::default(), selects, field_selected };
@@ -236,33 +257,29 @@ impl Informer {
         self.watches.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An object with its type, as the store keeps it: the stored one itself if it is still the same.
-    fn shared(&self, object: Object) -> Arc<Object> {
-        let same = |stored: &Arc<Object>| {
-            stored.header.resource_version == object.header.resource_version && stored.header.uid == object.header.uid
-        };
-        match self.cache.store.get(&object.header.key).filter(same) {
-            Some(stored) => stored,
-            None => Arc::new(object.into_typed(&self.resource.kind)),
-        }
+    fn begin_relist(&self) -> Relist {
+        self.lock().writer.begin_relist()
+    }
+
+    /// An object with its type, as the store keeps it.
+    fn kept(&self, object: Object) -> Arc<Object> {
+        self.cache.store.pruned(Arc::new(object.into_typed(&self.resource.kind)))
     }
 
     /// A list that began at `began` is whole: the store becomes what it has found.
-    fn relisted(&self, began: Instant, found: BTreeMap<ObjectKey, Arc<Object>>, resource_version: &str) {
+    fn relisted(&self, began: Instant, found: Relist, resource_version: &str) {
         let mut dispatch = self.lock();
         let first = !self.state.borrow().synced;
-        let (found, gone) = dispatch.writer.replace(found);
+        let Relisted { changed, gone } = dispatch.writer.finish(found);
         dispatch.hear(resource_version);
         self.cache.overlay.relisted(began);
         for object in gone {
             dispatch.tell(&Event::Deleted { object });
         }
-        for (old, object) in found {
-            let same = old.as_ref().is_some_and(|old| old.header.resource_version == object.header.resource_version);
+        for (old, object) in changed {
             match old {
                 Some(old) if old.header.uid != object.header.uid => dispatch.replaced(old, object, first),
-                old if !same => dispatch.tell(&change(old, object, first)),
-                _ => {}
+                old => dispatch.tell(&change(old, object, first)),
             }
         }
         self.state.send_modify(|state| state.synced = true);
@@ -270,13 +287,10 @@ impl Informer {
 
     /// The watch brought an object that was added or changed.
     fn applied(&self, object: Object) {
-        let object = Arc::new(object.into_typed(&self.resource.kind));
-        let header = &object.header;
+        let object = self.kept(object);
         let mut dispatch = self.lock();
         dispatch.heard = Some(Instant::now());
-        let old = self.cache.store.get(&header.key);
-        let known = |old: &Arc<Object>| old.header.uid == header.uid && old.header.revision() >= header.revision();
-        if header.revision().is_some() && old.as_ref().is_some_and(known) {
+        if self.cache.store.is_past(&object.header) {
             return;
         }
         let old = dispatch.writer.apply(object.clone());
@@ -289,11 +303,10 @@ impl Informer {
 
     /// The watch brought the last word on an object.
     fn deleted(&self, object: Object) {
-        let object = Arc::new(object.into_typed(&self.resource.kind));
+        let object = self.kept(object);
         let mut dispatch = self.lock();
         dispatch.heard = Some(Instant::now());
-        let successor = |stored: Arc<Object>| stored.header.uid != object.header.uid;
-        if self.cache.store.get(&object.header.key).is_some_and(successor) {
+        if self.cache.store.is_of_another(&object.header) {
             return;
         }
         let old = dispatch.writer.remove(&object);

@@ -12,7 +12,6 @@
 //! - After a failure there is a pause that grows and that is never the same in two informers; a Retry-After is heeded.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -30,7 +29,10 @@ use super::{
     list::{Items, ListMeta},
     pause::Pause,
 };
-use crate::wire::{Wire, query};
+use crate::{
+    store::Relist,
+    wire::{Wire, query},
+};
 
 /// Objects of one page of a list. Small pages make the API server begin anew so often that they take half as long again;
 /// none at all make an old one (before 1.33) keep the whole answer in memory.
@@ -85,7 +87,7 @@ impl From<ApiError> for Stop {
 /// What a list has found so far.
 struct Listing {
     began: Instant,
-    found: BTreeMap<ObjectKey, Arc<Object>>,
+    found: Relist,
     unreadable: Option<Unread>,
 }
 
@@ -150,8 +152,10 @@ impl Reflector {
 
     /// Makes the store what the API server has. Returns the watch that goes on from there, if it is open already.
     async fn list(&mut self) -> Result<Option<Lines>, Stop> {
-        self.informer()?.begins_list();
-        let listing = Listing { began: Instant::now(), found: BTreeMap::new(), unreadable: None };
+        let informer = self.informer()?;
+        informer.begins_list();
+        let listing = Listing { began: Instant::now(), found: informer.begin_relist(), unreadable: None };
+        drop(informer);
         if self.streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
     }
 
@@ -177,7 +181,7 @@ impl Reflector {
             while let Some(line) = lines.next() {
                 match WatchEvent::parse(line) {
                     WatchEvent::Applied(object) => listing.add(&informer, object),
-                    WatchEvent::Deleted(object) => drop(listing.found.remove(&object.header.key)),
+                    WatchEvent::Deleted(object) => listing.found.lost(&object.header.key),
                     WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
                         self.listed(&informer, listing, resource_version);
                         return Ok(lines);
@@ -348,15 +352,14 @@ impl Reflector {
 
 impl Listing {
     fn add(&mut self, informer: &Informer, object: Object) {
-        let object = informer.shared(object);
-        self.found.insert(object.header.key.clone(), object);
+        self.found.found(informer.kept(object));
     }
 
     /// Keeps what the store has of an object that cannot be read.
     fn keep(&mut self, informer: &Informer, what: &Unreadable) {
         self.unreadable = Some((what.key.clone(), informer.unreadable(what)));
-        if let Some(object) = what.key.as_ref().and_then(|key| informer.cache.store.get(key)) {
-            self.found.insert(object.header.key.clone(), object);
+        if let Some(key) = &what.key {
+            self.found.keep(key);
         }
     }
 }

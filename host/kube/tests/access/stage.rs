@@ -199,6 +199,7 @@ impl Stage {
             api_version: kind.api_version().to_owned(),
             kind: kind.name().to_owned(),
             path: Some(".metadata.name".to_owned()),
+            label: None,
             controller: None,
         });
         let mut informers: BTreeMap<Kind, Arc<Informer>> = BTreeMap::new();

@@ -104,7 +104,7 @@ async fn a_handler_is_told_after_the_index_is_up_to_date() {
     informer.cache.store.declare_index(&by_n);
     let (store, name) = (informer.cache.store.clone(), by_n.clone());
     let in_index =
-        move |n: &str| !store.list(&Lookup::Index { key: name.clone(), value: n.into() }, None, None).is_empty();
+        move |n: &str| store.list(&Lookup::Index { key: name.clone(), value: n.into() }, None, None).len() > 0;
     let (handler, kept) = keep(move |_| Some((in_index("1"), in_index("2"))));
     let _subscription = informer.subscribe(handler, None);
     rig.create("a").await;
@@ -161,7 +161,7 @@ async fn a_list_of_the_cache_is_one_snapshot_also_while_the_collection_is_listed
         let mut sizes = std::collections::BTreeSet::new();
         while done.try_recv() == Err(tokio::sync::oneshot::error::TryRecvError::Empty) {
             let names = store.list(&Lookup::All, None, None);
-            let names = names.iter().filter(|object| object.header.key.name.starts_with('a'));
+            let names = names.filter(|object| object.header.key.name.starts_with('a'));
             sizes.insert(names.count());
             std::thread::sleep(Duration::from_micros(50));
         }

@@ -94,6 +94,7 @@ async fn lists_by_owner_and_by_declared_index_come_from_the_cache() {
         api_version: "v1".to_owned(),
         kind: "ConfigMap".to_owned(),
         path: Some(".data.colour".to_owned()),
+        label: None,
         controller: None,
     };
     stage.api.watch(Watched { informers: vec![informer], indexes: vec![index] });
@@ -159,4 +160,55 @@ async fn a_kind_that_is_not_served_is_not_found() {
     let error = stage.api.call(Operation { kind, action }).await.expect_err("no kind");
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.status.message.contains("Nothing"), "{}", error.status.message);
+}
+
+#[tokio::test]
+async fn whole_objects_of_a_kind_that_is_watched_with_fields_pruned_come_from_the_api_server() {
+    let stage = five("pruned").await;
+    let resource = stage.resource("v1", "ConfigMap").await;
+    let pruned = Scope { pruned: vec![".data".to_owned()], ..Scope::everything() };
+    let informer = stage.registry.informer(&resource, pruned);
+    informer.synced().await;
+    assert_eq!(informer.cache.get(&stage.key("a")).expect("cached").at(".data"), None);
+    stage.api.watch(Watched { informers: vec![informer], indexes: vec![] });
+
+    assert_eq!(stage.get("a", Read::Cached).await.expect("whole").at(".data.colour"), Some("\"red\""));
+    let list = async |projection: &[&str]| {
+        let projection = projection.iter().map(|&path| path.to_owned()).collect();
+        let page = stage.list(ListOptions { projection, ..stage.all(Read::Cached) }).await.expect("a page");
+        assert_eq!(names(&page), ["a", "b", "c", "d", "e"]);
+        serde_json::from_str::<Value>(page.items[0].json()).expect("JSON")
+    };
+    assert_eq!(list(&[]).await["data"]["colour"], "red");
+    assert_eq!(list(&[".data.colour"]).await["data"]["colour"], "red");
+    assert_eq!(list(&[".metadata.labels"]).await["metadata"]["labels"]["app"], "x", "of what is there, from the cache");
+
+    let whole = stage.registry.informer(&resource, Scope::everything());
+    whole.synced().await;
+    assert!(whole.cache.get(&stage.key("a")).expect("cached").at(".data").is_some(), "not shared");
+}
+
+#[tokio::test]
+async fn a_list_by_an_indexed_label_finds_own_writes_and_what_the_watch_brings() {
+    let stage = five("label").await;
+    let informer = stage.registry.informer(&stage.resource("v1", "ConfigMap").await, Scope::everything());
+    let index = Index {
+        name: "app".to_owned(),
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        path: None,
+        label: Some("app".to_owned()),
+        controller: None,
+    };
+    stage.api.watch(Watched { informers: vec![informer], indexes: vec![index] });
+    let selected = |labels: &str| ListOptions { labels: Some(labels.to_owned()), ..stage.all(Read::Cached) };
+    assert_eq!(names(&stage.list(selected("app=x")).await.expect("a list")), ["a", "b", "c"]);
+    let mut made = config_map("aa");
+    made["metadata"]["labels"] = json!({"app": "x", "tier": "y"});
+    stage.create(made).await.expect("created");
+    assert_eq!(names(&stage.list(selected("app=x")).await.expect("a list")), ["a", "aa", "b", "c"]);
+    assert_eq!(names(&stage.list(selected("app=x,tier=y")).await.expect("a list")), ["aa"]);
+    let selection = Selection::ByIndex { name: "app".to_owned(), value: "x".to_owned() };
+    let by_index = ListOptions { selection, ..stage.all(Read::Cached) };
+    assert_eq!(names(&stage.list(by_index).await.expect("by index")), ["a", "aa", "b", "c"]);
 }

@@ -148,7 +148,7 @@ impl Source {
         // Rows come from the API server.
         let metadata_only = matches!(args.output, None | Some(WatchOutput::Wide | WatchOutput::Name));
         let labels = args.selector.clone().unwrap_or_default();
-        let scope = Scope { namespace, labels, fields: fields.unwrap_or_default(), metadata_only };
+        let scope = Scope { namespace, labels, fields: fields.unwrap_or_default(), metadata_only, pruned: vec![] };
         probe::listable(&wire, &resource, &scope, DEADLINE).await?;
         Ok((Self { registry: InformerRegistry::new(wire.clone()), wire, resource, scope }, name))
     }

@@ -1,0 +1,392 @@
+//! One pass over a JSON text: whether it is JSON, and where its values stand. Nothing is copied and no tree is built.
+//!
+//! What is let through is RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A place is the number of
+//! bytes before it.
+
+use std::{borrow::Cow, ops::Range};
+
+/// How deep arrays and objects may be nested: what serde_json reads, too, when a plugin or the host makes a tree of it.
+pub const MAX_DEPTH: usize = 127;
+
+/// Why a text is not JSON that the host reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    /// Something else stands there, or the text ends.
+    #[error("expected {expected} at byte {at}")]
+    Expected {
+        /// What should.
+        expected: &'static str,
+        /// Where.
+        at: usize,
+    },
+    /// Nested deeper than [`MAX_DEPTH`].
+    #[error("nested more than {MAX_DEPTH} deep at byte {at}")]
+    TooDeep {
+        /// Where the first level too deep begins.
+        at: usize,
+    },
+}
+
+/// A string as it stands in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quoted {
+    /// What is between the quotes.
+    pub(crate) inside: Range<usize>,
+    /// Whether there is a backslash in it.
+    pub(crate) escaped: bool,
+}
+
+/// A place in a text, moving on.
+#[derive(Clone, Copy)]
+pub(crate) struct Scanner<'a> {
+    text: &'a str,
+    pub(crate) at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self::at(text, 0)
+    }
+
+    /// From a place on at which a value or a field begins.
+    pub(crate) fn at(text: &'a str, at: usize) -> Self {
+        Self { text, at }
+    }
+
+    /// The next byte that is not blank.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(self.at) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+
+    /// That nothing but blanks is left.
+    pub(crate) fn end(&mut self) -> Result<(), ScanError> {
+        if self.peek().is_none() { Ok(()) } else { self.fail("the end of the text") }
+    }
+
+    /// Goes over `{` or `[`, as the level `depth`, counted from 1.
+    pub(crate) fn open(&mut self, depth: usize) -> Result<(), ScanError> {
+        if depth > MAX_DEPTH {
+            return Err(ScanError::TooDeep { at: self.at });
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// The next field of an object, up to its value; None at its end, which it goes over. `first` says whether it is the
+    /// object's first, and is cleared.
+    pub(crate) fn field(&mut self, first: &mut bool) -> Result<Option<Quoted>, ScanError> {
+        match (self.peek(), std::mem::take(first)) {
+            (Some(b'}'), _) => {
+                self.at += 1;
+                Ok(None)
+            }
+            (Some(b','), false) => {
+                self.at += 1;
+                self.name().map(Some)
+            }
+            (_, true) => self.name().map(Some),
+            (_, false) => self.fail("`,` or `}`"),
+        }
+    }
+
+    /// A field's name and the colon after it.
+    fn name(&mut self) -> Result<Quoted, ScanError> {
+        if self.peek() != Some(b'"') {
+            return self.fail("a field's name in quotes");
+        }
+        let name = self.string()?;
+        if self.peek() != Some(b':') {
+            return self.fail("`:`");
+        }
+        self.at += 1;
+        Ok(name)
+    }
+
+    /// Goes over a string, which begins here.
+    pub(crate) fn string(&mut self) -> Result<Quoted, ScanError> {
+        self.at += 1;
+        let (start, bytes) = (self.at, self.text.as_bytes());
+        let mut escaped = false;
+        loop {
+            self.at += plain(&bytes[self.at..]);
+            match bytes.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Quoted { inside: start..self.at - 1, escaped });
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                Some(_) => return self.fail("no control character in a string"),
+                None => return self.fail("the end of a string"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), ScanError> {
+        let bytes = self.text.as_bytes();
+        self.at += 1;
+        match bytes.get(self.at) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                let digits = bytes.get(self.at + 1..self.at + 5);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return self.fail("four hexadecimal digits");
+                }
+                self.at += 5;
+            }
+            _ => return self.fail("an escape"),
+        }
+        Ok(())
+    }
+
+    /// Goes over a value inside of `depth` levels, and says where it stands.
+    pub(crate) fn value(&mut self, depth: usize) -> Result<Range<usize>, ScanError> {
+        self.peek();
+        let start = self.at;
+        // A bit for each open level, the innermost lowest: whether it is an object.
+        let (mut objects, mut open) = (0u128, 0);
+        loop {
+            match self.peek() {
+                Some(byte @ (b'{' | b'[')) => {
+                    open += 1;
+                    self.open(depth + open)?;
+                    let object = byte == b'{';
+                    objects = (objects << 1) | u128::from(object);
+                    let end = if object { b'}' } else { b']' };
+                    if self.peek() != Some(end) {
+                        if object {
+                            self.name()?;
+                        }
+                        continue;
+                    }
+                    self.at += 1;
+                    (objects, open) = (objects >> 1, open - 1);
+                }
+                Some(b'"') => {
+                    self.string()?;
+                }
+                Some(b'-' | b'0'..=b'9') => self.number()?,
+                Some(b't') => self.literal("true")?,
+                Some(b'f') => self.literal("false")?,
+                Some(b'n') => self.literal("null")?,
+                _ => return self.fail("a value"),
+            }
+            // Behind a value: out of all levels that end here, then to the next value.
+            loop {
+                if open == 0 {
+                    return Ok(start..self.at);
+                }
+                let object = objects & 1 == 1;
+                match self.peek() {
+                    Some(b',') => {
+                        self.at += 1;
+                        if object {
+                            self.name()?;
+                        }
+                        break;
+                    }
+                    Some(byte) if byte == if object { b'}' } else { b']' } => {
+                        self.at += 1;
+                        (objects, open) = (objects >> 1, open - 1);
+                    }
+                    _ => return self.fail(if object { "`,` or `}`" } else { "`,` or `]`" }),
+                }
+            }
+        }
+    }
+
+    fn literal(&mut self, literal: &'static str) -> Result<(), ScanError> {
+        if !self.text.as_bytes()[self.at..].starts_with(literal.as_bytes()) {
+            return self.fail("a value");
+        }
+        self.at += literal.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), ScanError> {
+        let bytes = self.text.as_bytes();
+        let at = |at: usize| bytes.get(at).copied();
+        if at(self.at) == Some(b'-') {
+            self.at += 1;
+        }
+        // A zero stands alone.
+        if at(self.at) == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if at(self.at) == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = at(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = at(self.at) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), ScanError> {
+        let count = self.text.as_bytes()[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if count == 0 {
+            return self.fail("a digit");
+        }
+        self.at += count;
+        Ok(())
+    }
+
+    pub(crate) fn fail<T>(&self, expected: &'static str) -> Result<T, ScanError> {
+        Err(ScanError::Expected { expected, at: self.at })
+    }
+
+    /// What a string says.
+    pub(crate) fn text_of(&self, quoted: &Quoted) -> Cow<'a, str> {
+        let Range { start, end } = quoted.inside;
+        if !quoted.escaped {
+            return Cow::Borrowed(&self.text[start..end]);
+        }
+        // Half a surrogate pair is JSON, and no text: it stays as it is written.
+        let decoded = serde_json::from_str(&self.text[start - 1..=end]);
+        decoded.map_or_else(|_| Cow::Borrowed(&self.text[start..end]), Cow::Owned)
+    }
+}
+
+/// The fields of an object, in order, each value as its text. None ends them early, where the text is not JSON.
+pub(crate) struct Fields<'a> {
+    text: &'a str,
+    /// None behind the end.
+    scanner: Option<Scanner<'a>>,
+    first: bool,
+}
+
+impl<'a> Fields<'a> {
+    /// None when the text is not an object.
+    pub(crate) fn of(text: &'a str) -> Option<Self> {
+        let mut scanner = Scanner::new(text);
+        if scanner.peek() != Some(b'{') {
+            return None;
+        }
+        scanner.at += 1;
+        Some(Self { text, scanner: Some(scanner), first: true })
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (Cow<'a, str>, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut scanner = self.scanner.take()?;
+        let name = scanner.field(&mut self.first).ok()??;
+        let value = scanner.value(0).ok()?;
+        self.scanner = Some(scanner);
+        Some((scanner.text_of(&name), &self.text[value]))
+    }
+}
+
+/// How many bytes there are before the next quote, backslash or control character: eight at a time.
+pub(crate) fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    // The highest bit of each byte that is less than `bound`; bytes above the first one found may be wrong.
+    let less = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGH;
+    let mut at = 0;
+    while let Some(chunk) = bytes[at..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let backslash = word ^ (ONES * u64::from(b'\\'));
+        let found = less(word, 0x20) | less(quote, 1) | less(backslash, 1);
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let ends = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    at + bytes[at..].iter().position(ends).unwrap_or(bytes.len() - at)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    fn whole(text: &str) -> Result<(), ScanError> {
+        let mut scanner = Scanner::new(text);
+        scanner.value(0)?;
+        scanner.end()
+    }
+
+    const TEXT: &str =
+        r#" { "a" : [1, -0.5e+7, 0, {"b\"\\\u00e9": "é, long enough for words"}, [], {}], "c": [true, false, null] } "#;
+
+    #[test]
+    fn what_serde_json_reads_is_read_and_what_it_refuses_is_refused() {
+        let seed: u64 =
+            std::env::var("OPERETTA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
+        println!("OPERETTA_SEED={seed}");
+        let mut chance = StdRng::seed_from_u64(seed);
+        whole(TEXT).expect("JSON");
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..30_000 {
+            let mut text = TEXT.as_bytes().to_vec();
+            for _ in 0..chance.random_range(1..3) {
+                let at = chance.random_range(0..text.len());
+                let with = *b"\"\\{}[],:0123456789-+.eEtfn \n\x01u/".get(chance.random_range(0..33)).unwrap_or(&b'x');
+                match chance.random_range(0..3) {
+                    0 => text[at] = with,
+                    1 => text.insert(at, with),
+                    _ => drop(text.remove(at)),
+                }
+            }
+            let Ok(text) = String::from_utf8(text) else { continue };
+            let read = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+            assert_eq!(whole(&text).is_ok(), read, "{text}");
+            *if read { &mut good } else { &mut bad } += 1;
+        }
+        assert!(good > 1_000 && bad > 1_000, "both happen: {good} {bad}");
+    }
+
+    #[test]
+    fn a_nest_too_deep_is_refused_with_its_place_and_serde_json_reads_the_deepest_that_is_not() {
+        let nest = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        whole(&nest(MAX_DEPTH)).expect("deep enough");
+        serde_json::from_str::<serde_json::Value>(&nest(MAX_DEPTH)).expect("for a tree as well");
+        assert_eq!(whole(&nest(MAX_DEPTH + 1)), Err(ScanError::TooDeep { at: MAX_DEPTH }));
+        let objects = r#"{"a":"#.repeat(100_000);
+        assert_eq!(whole(&objects), Err(ScanError::TooDeep { at: MAX_DEPTH * 5 }));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (text, message) in [
+            ("", "expected a value at byte 0"),
+            (r#"{"a" 1}"#, "expected `:` at byte 5"),
+            (r#"{"a":1,}"#, "expected a field's name in quotes at byte 7"),
+            (r#"{"a":1 "b"}"#, "expected `,` or `}` at byte 7"),
+            ("[1}", "expected `,` or `]` at byte 2"),
+            ("\"a", "expected the end of a string at byte 2"),
+            ("\"a\nb\"", "expected no control character in a string at byte 2"),
+            ("1.", "expected a digit at byte 2"),
+            ("1 2", "expected the end of the text at byte 2"),
+        ] {
+            assert_eq!(whole(text).expect_err(text).to_string(), message);
+        }
+    }
+
+    #[test]
+    fn fields_come_in_order_with_their_names_decoded() {
+        let fields: Vec<_> = Fields::of(r#" {"a": [1] , "\u0062":{"x":"}"}}"#).expect("an object").collect();
+        assert_eq!(fields, [("a".into(), "[1]"), ("b".into(), r#"{"x":"}"}"#)]);
+        assert!(Fields::of("[]").is_none());
+    }
+}

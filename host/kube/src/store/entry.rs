@@ -1,0 +1,206 @@
+//! One object as the store holds it: its bytes, or its head and the compressed rest.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use operetta_core::object::{Body, Head, Object};
+use zstd::{
+    bulk::{Compressor, Decompressor},
+    zstd_safe::CParameter,
+};
+
+/// What the pointer to an entry counts its users with.
+const COUNTS: usize = 2 * size_of::<usize>();
+/// A dictionary's bytes: more gain little (docs/decisions/0014).
+const DICTIONARY: usize = 16 << 10;
+/// zstd's own default: the levels above take longer and gain nothing.
+const LEVEL: i32 = 3;
+/// What a packed object may be of the plain one, in hundredths; others stay plain.
+const WORTH: usize = 70;
+/// What zstd holds to decompress, by its own estimate, without the dictionary.
+const DECOMPRESSOR: usize = 128 << 10;
+/// Contexts that are kept for the next read: more readers at once make their own.
+const KEPT: usize = 8;
+
+/// An object in a store. Cheap to clone.
+#[derive(Clone)]
+pub enum Entry {
+    /// As it is.
+    Plain(Arc<Body>),
+    /// Compressed, with the store's codec.
+    Packed(Arc<Packed>),
+}
+
+/// A compressed object: [`Body::strip`]'s head, and behind it the rest as a zstd frame.
+pub struct Packed {
+    bytes: Box<[u8]>,
+    /// Where the head ends.
+    head: u32,
+    /// The rest's bytes.
+    rest: u32,
+}
+
+impl Entry {
+    /// What can be said of it without unpacking.
+    pub fn head(&self) -> Head<'_> {
+        match self {
+            Self::Plain(body) => body.head(),
+            Self::Packed(packed) => Head::of_stripped(packed.head()),
+        }
+    }
+
+    pub(super) fn key(&self) -> (Option<&str>, &str) {
+        let head = self.head();
+        (head.namespace(), head.name())
+    }
+
+    /// Bytes it holds in memory, without the allocator's rounding.
+    pub(super) fn heap_bytes(&self) -> usize {
+        COUNTS
+            + match self {
+                Self::Plain(body) => body.heap_bytes(),
+                Self::Packed(packed) => size_of::<Packed>() + packed.bytes.len(),
+            }
+    }
+
+    /// Whether both are the very same bytes in memory.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Plain(one), Self::Plain(other)) => Arc::ptr_eq(one, other),
+            (Self::Packed(one), Self::Packed(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// The object.
+    pub(super) fn open(&self, codec: Option<&Codec>) -> Arc<Object> {
+        let body = match (self, codec) {
+            (Self::Plain(body), _) => body.clone(),
+            (Self::Packed(packed), Some(codec)) => Arc::new(codec.unpack(packed)),
+            (Self::Packed(_), None) => unreachable!("a store has its codec before it packs"),
+        };
+        Arc::new(Object::of(body))
+    }
+}
+
+impl Packed {
+    fn head(&self) -> &str {
+        // It was a text when it was packed.
+        std::str::from_utf8(&self.bytes[..self.head as usize]).unwrap_or_default()
+    }
+}
+
+/// Compresses the objects of one kind, with a dictionary of what they have in common.
+pub struct Codec {
+    dictionary: Vec<u8>,
+    compressors: Mutex<Vec<Compressor<'static>>>,
+    decompressors: Mutex<Vec<Decompressor<'static>>>,
+}
+
+impl Codec {
+    /// Learns from three quarters of a sample, and says what the others are then of their plain size. None if nothing can
+    /// be learnt from it.
+    pub fn train(sample: &[Arc<Body>]) -> Option<(Self, f64)> {
+        let stripped: Vec<String> =
+            sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, body)| body.strip().1).collect();
+        let dictionary = zstd::dict::from_samples(&stripped, DICTIONARY).ok()?;
+        let codec = Self { dictionary, compressors: Mutex::default(), decompressors: Mutex::default() };
+        let (mut plain, mut packed) = (0, 0);
+        for body in sample.iter().step_by(4) {
+            let entry = Entry::Plain(body.clone());
+            plain += entry.heap_bytes();
+            packed += codec.pack(&entry).unwrap_or(entry).heap_bytes();
+        }
+        Some((codec, packed as f64 / plain.max(1) as f64))
+    }
+
+    /// Bytes it holds, what it needs to work included.
+    pub fn heap_bytes(&self) -> usize {
+        let mut compressors = self.compressors.lock().unwrap_or_else(PoisonError::into_inner);
+        let decompressors = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner);
+        let compressing: usize = compressors.iter_mut().map(|one| one.context_mut().sizeof()).sum();
+        self.dictionary.len() + compressing + decompressors.len() * (DECOMPRESSOR + self.dictionary.len())
+    }
+
+    /// The object compressed; None if it is so already, or not worth it.
+    pub fn pack(&self, entry: &Entry) -> Option<Entry> {
+        let Entry::Plain(body) = entry else { return None };
+        let (head, rest) = body.strip();
+        let kept = self.compressors.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut compressor = kept.or_else(|| self.compressor().ok())?;
+        let frame = compressor.compress(rest.as_bytes());
+        self.compressors.lock().unwrap_or_else(PoisonError::into_inner).push(compressor);
+        let (length, rest) = (u32::try_from(head.len()).ok()?, u32::try_from(rest.len()).ok()?);
+        let bytes = [head.as_bytes(), &frame.ok()?].concat().into_boxed_slice();
+        let packed = Entry::Packed(Arc::new(Packed { bytes, head: length, rest }));
+        (packed.heap_bytes() * 100 <= entry.heap_bytes() * WORTH).then_some(packed)
+    }
+
+    fn compressor(&self) -> std::io::Result<Compressor<'static>> {
+        let mut compressor = Compressor::with_dictionary(LEVEL, &self.dictionary)?;
+        // What a frame can say of itself the entry knows.
+        for known in
+            [CParameter::ChecksumFlag(false), CParameter::DictIdFlag(false), CParameter::ContentSizeFlag(false)]
+        {
+            compressor.set_parameter(known)?;
+        }
+        Ok(compressor)
+    }
+
+    fn unpack(&self, packed: &Packed) -> Body {
+        let kept = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let decompressor = kept.map_or_else(|| Decompressor::with_dictionary(&self.dictionary), Ok);
+        let restored = decompressor.and_then(|mut decompressor| {
+            let rest = decompressor.decompress(&packed.bytes[packed.head as usize..], packed.rest as usize)?;
+            let mut kept = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < KEPT {
+                kept.push(decompressor);
+            }
+            drop(kept);
+            let rest = std::str::from_utf8(&rest).map_err(std::io::Error::other)?;
+            Body::restore(packed.head(), rest).ok_or_else(|| std::io::Error::other("not what was packed"))
+        });
+        // Nobody else writes these bytes: they are what `pack` made, or memory is broken, or used up.
+        restored.unwrap_or_else(|error| panic!("a packed object cannot be read: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use operetta_core::{kind::GroupVersionKind, object::ManagedFields};
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    #[test]
+    fn what_was_packed_is_read_again_to_the_byte_and_headers_are_read_without_unpacking() {
+        let kind = GroupVersionKind::new("v1", "Pod");
+        let read = |at| Object::from_json(&operetta_testkit::pods::pod(at), &kind, ManagedFields::Drop).expect("a Pod");
+        let bodies: Vec<Arc<Body>> = (0..400).map(|at| read(at * 3).body().clone()).collect();
+        let (codec, ratio) = Codec::train(&bodies).expect("trained");
+        println!("{ratio:.3} of the plain size; {} bytes of its own", codec.heap_bytes());
+        assert!(ratio < 0.5, "{ratio}");
+        for at in 0..200 {
+            let object = read(at);
+            let packed = codec.pack(&Entry::Plain(object.body().clone())).expect("worth it");
+            let head = packed.head();
+            assert_eq!(packed.key(), (object.header.key.namespace.as_deref(), object.header.key.name.as_str()));
+            assert_eq!((head.uid(), head.revision()), (object.header.uid.as_str(), object.header.revision()));
+            assert!(head.labels().eq(object.header.labels()));
+            assert_eq!(*packed.open(Some(&codec)), object);
+        }
+    }
+
+    #[test]
+    fn what_does_not_compress_stays_as_it_is_and_too_little_trains_nothing() {
+        let kind = GroupVersionKind::new("v1", "Pod");
+        let read = |text: &str| Object::from_json(text, &kind, ManagedFields::Drop).expect("an object").body().clone();
+        assert!(Codec::train(&[read(r#"{"metadata":{"name":"a"}}"#)]).is_none());
+        let bodies: Vec<_> = (0..200).map(|at| read(&operetta_testkit::pods::pod(at))).collect();
+        let (codec, _) = Codec::train(&bodies).expect("trained");
+        let mut chance = StdRng::seed_from_u64(1);
+        let noise: String = (0..4_000).map(|_| char::from(chance.random_range(b'#'..=b'~'))).collect();
+        let noise = noise.replace('\\', "x");
+        assert!(
+            codec.pack(&Entry::Plain(read(&format!(r#"{{"metadata":{{"name":"a"}},"data":"{noise}"}}"#)))).is_none()
+        );
+    }
+}

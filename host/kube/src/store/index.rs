@@ -1,0 +1,70 @@
+//! Objects by a value: by the uid of their controlling owner, or by what an index takes from them.
+
+use std::collections::HashMap;
+
+use super::{entry::Entry, order::Order};
+
+/// Bytes of one object in an order, with what its chunk has in reserve.
+pub(super) const PLACE: usize = 6;
+/// Bytes of one value, besides its text: its part of the table, and its chunk.
+const VALUE: usize = 112;
+
+/// The slots of each value, in the order of their keys. No value is without one.
+#[derive(Default)]
+pub(super) struct Index {
+    values: HashMap<Box<str>, Order>,
+    /// What it holds in memory.
+    bytes: usize,
+}
+
+/// Whether a slot's object comes before a key.
+pub(super) fn before<'a>(slots: &'a [Option<Entry>], key: (Option<&'a str>, &'a str)) -> impl Fn(u32) -> bool + 'a {
+    move |slot| key_of(slots, slot) < key
+}
+
+/// The key of the object in a slot.
+pub(super) fn key_of(slots: &[Option<Entry>], slot: u32) -> (Option<&str>, &str) {
+    slots[slot as usize].as_ref().map(Entry::key).unwrap_or_default()
+}
+
+impl Index {
+    /// Moves the object in a slot from one value to another. The slot has the object, old or new: its key is the same.
+    pub(super) fn change(&mut self, slots: &[Option<Entry>], slot: u32, old: Option<&str>, new: Option<&str>) {
+        if old == new {
+            return;
+        }
+        let key = key_of(slots, slot);
+        if let Some((value, order)) = old.and_then(|value| Some((value, self.values.get_mut(value)?))) {
+            order.remove(slot, before(slots, key));
+            self.bytes -= PLACE;
+            if order.is_empty() {
+                self.values.remove(value);
+                self.bytes -= VALUE + value.len();
+            }
+        }
+        if let Some(value) = new {
+            if !self.values.contains_key(value) {
+                self.values.insert(value.into(), Order::default());
+                self.bytes += VALUE + value.len();
+            }
+            if let Some(order) = self.values.get_mut(value) {
+                order.insert(slot, before(slots, key));
+                self.bytes += PLACE;
+            }
+        }
+    }
+
+    pub(super) fn of(&self, value: &str) -> Option<&Order> {
+        self.values.get(value)
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What [`Index::heap_bytes`] should be, counted anew.
+    #[cfg(test)]
+    pub(super) fn counted(&self) -> usize {
+        self.values.iter().map(|(value, order)| VALUE + value.len() + order.from(|_| false).count() * PLACE).sum()
+    }
+}

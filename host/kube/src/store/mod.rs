@@ -1,0 +1,479 @@
+//! What the watch has brought: objects by key, in order, with indexes. The informer is its only writer.
+//!
+//! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`]. Keys are ordered by
+//! namespace, then name, so one namespace is a range: that is the namespace index.
+//!
+//! An object is kept as its bytes, alone or compressed ([`Packing`]), in a slot. Everything else says which slot: the
+//! table of keys, the order of keys, the indexes. Whoever reads is given an [`Object`] made of the bytes; of packed bytes,
+//! that is a copy. [`Store::snapshot`] looks at several things at one moment, and at heads before any unpacking; what it
+//! has chosen is opened when the lock is free again.
+
+mod entry;
+mod index;
+#[cfg(test)]
+mod oracle;
+mod order;
+mod packing;
+mod relist;
+
+use std::{
+    collections::BTreeSet,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
+
+use hashbrown::HashTable;
+use operetta_core::{
+    manifest::IndexKey,
+    object::{Head, Object, ObjectHeader, ObjectKey},
+    prune::Prune,
+};
+
+pub use self::{
+    entry::{Codec, Entry},
+    packing::Packing,
+    relist::{Relist, Relisted},
+};
+use self::{
+    index::{Index, PLACE, before, key_of},
+    order::Order,
+    packing::Trial,
+};
+
+/// Bytes of an object besides its own and its indexes': its slot, its part of the table of keys and of their order.
+const SLOT: usize = size_of::<Option<Entry>>() + 14 + PLACE;
+
+/// The objects of one informer.
+#[derive(Default)]
+pub struct Store {
+    inner: RwLock<Inner>,
+    /// What is left out of each object.
+    prune: Prune,
+    /// Set once; entries are packed with it, and no other.
+    codec: OnceLock<Codec>,
+    trial: Trial,
+}
+
+/// The right to change a store.
+pub struct Writer {
+    store: Arc<Store>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// The objects. A slot is used again when it is free; while an object is there, it keeps its slot.
+    slots: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    /// Each object's slot, beside the hash of its key.
+    by_key: HashTable<(u32, u32)>,
+    hasher: RandomState,
+    /// All of them.
+    order: Order,
+    /// By the uid of the controlling owner.
+    by_owner: Index,
+    /// The declared indexes. Every object that has a value is in it.
+    indexes: Vec<(IndexKey, Index)>,
+    /// The highest resourceVersion the watch has brought; it may fall only on a relist.
+    revision: u64,
+    /// Bytes of the entries and their slots; indexes count themselves.
+    bytes: usize,
+}
+
+/// Which objects of a store are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// All of them.
+    All,
+    /// Those with this uid as controlling owner.
+    Owner(String),
+    /// Those with this value in this index, which must have been declared with [`Store::declare_index`].
+    Index {
+        /// The index.
+        key: IndexKey,
+        /// The value.
+        value: String,
+    },
+}
+
+/// A store at one moment. Nothing changes in it as long as it is looked at, so looking should not take long.
+pub struct Snapshot<'a> {
+    inner: &'a Inner,
+}
+
+impl<'a> Snapshot<'a> {
+    /// The highest resourceVersion that the watch has brought; 0 before the first.
+    pub fn revision(&self) -> u64 {
+        self.inner.revision
+    }
+
+    /// One object.
+    pub fn get(&self, key: &ObjectKey) -> Option<&'a Entry> {
+        self.inner.slots[self.inner.find(key)? as usize].as_ref()
+    }
+
+    /// Whether an index was declared.
+    pub fn has_index(&self, index: &IndexKey) -> bool {
+        self.inner.indexes.iter().any(|(declared, _)| declared == index)
+    }
+
+    /// The objects of one namespace, or of all, in the order of their keys, beginning after `after`. Each costs the look
+    /// into its slot.
+    pub fn walk(
+        &self,
+        lookup: &Lookup,
+        namespace: Option<&'a str>,
+        after: Option<&'a ObjectKey>,
+    ) -> impl Iterator<Item = &'a Entry> + use<'a> {
+        let inner = self.inner;
+        let order = match lookup {
+            Lookup::All => Some(&inner.order),
+            Lookup::Owner(uid) => inner.by_owner.of(uid),
+            Lookup::Index { key, value } => {
+                inner.indexes.iter().find(|(declared, _)| declared == key).and_then(|(_, index)| index.of(value))
+            }
+        };
+        let slots = &inner.slots;
+        // The key that a page begins after may lie before the namespace.
+        let is_before = move |slot| {
+            let key = key_of(slots, slot);
+            after.is_some_and(|after| key <= (after.namespace.as_deref(), after.name.as_str()))
+                || (namespace.is_some() && key < (namespace, ""))
+        };
+        let found = order.into_iter().flat_map(move |order| order.from(is_before));
+        let entries = found.filter_map(|slot| inner.slots[slot as usize].as_ref());
+        entries.take_while(move |entry| namespace.is_none() || entry.head().namespace() == namespace)
+    }
+}
+
+impl Store {
+    /// An empty store and the right to fill it.
+    pub fn new() -> (Arc<Self>, Writer) {
+        Self::with(Packing::Off, Prune::nothing())
+    }
+
+    /// An empty store that packs and prunes its objects.
+    pub fn with(packing: Packing, prune: Prune) -> (Arc<Self>, Writer) {
+        let store = Arc::new(Self { prune, trial: Trial::new(packing), ..Self::default() });
+        (store.clone(), Writer { store })
+    }
+
+    /// One object.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        let entry = self.snapshot(|stored| stored.get(key).cloned())?;
+        Some(self.open(&entry))
+    }
+
+    /// Whether it has this object in this version or a later one.
+    pub fn is_past(&self, header: &ObjectHeader) -> bool {
+        let Some(revision) = header.revision() else { return false };
+        self.snapshot(|stored| {
+            let head = stored.get(&header.key).map(Entry::head);
+            head.is_some_and(|head| {
+                head.uid() == header.uid
+                    && head.resource_version().parse::<u64>().is_ok_and(|stored| stored >= revision)
+            })
+        })
+    }
+
+    /// Whether it has another object of this name: one that was made later, or before.
+    pub fn is_of_another(&self, header: &ObjectHeader) -> bool {
+        self.snapshot(|stored| stored.get(&header.key).is_some_and(|entry| entry.head().uid() != header.uid))
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read(|inner| inner.by_key.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes the objects hold in memory, with their keys, indexes and dictionary, without the allocator's rounding.
+    pub fn bytes(&self) -> usize {
+        self.read(Inner::heap_bytes) + self.codec.get().map_or(0, Codec::heap_bytes)
+    }
+
+    /// How many objects are compressed.
+    pub fn packed_objects(&self) -> usize {
+        self.read(|inner| inner.slots.iter().flatten().filter(|entry| matches!(entry, Entry::Packed(_))).count())
+    }
+
+    /// The highest resourceVersion that the watch has brought; 0 before the first.
+    pub fn revision(&self) -> u64 {
+        self.read(|inner| inner.revision)
+    }
+
+    /// The objects of one namespace, or of all, in the order of their keys, beginning after `after`: those that are there
+    /// now, each made when it is taken.
+    pub fn list(
+        &self,
+        lookup: &Lookup,
+        namespace: Option<&str>,
+        after: Option<&ObjectKey>,
+    ) -> impl ExactSizeIterator<Item = Arc<Object>> + '_ + use<'_> {
+        let entries: Vec<Entry> = self.snapshot(|stored| stored.walk(lookup, namespace, after).cloned().collect());
+        entries.into_iter().map(|entry| self.open(&entry))
+    }
+
+    /// Looks at several things at one moment.
+    pub fn snapshot<T>(&self, look: impl FnOnce(&Snapshot<'_>) -> T) -> T {
+        self.read(|inner| look(&Snapshot { inner }))
+    }
+
+    /// The object of an entry of this store.
+    pub fn open(&self, entry: &Entry) -> Arc<Object> {
+        entry.open(self.codec.get())
+    }
+
+    /// The object without what this store leaves out.
+    pub fn pruned(&self, object: Arc<Object>) -> Arc<Object> {
+        if self.prune.is_plain() { object } else { object.pruned(&self.prune) }
+    }
+
+    /// The namespaces that there are objects of.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        self.read(|inner| {
+            let mut found = BTreeSet::new();
+            let mut next = inner.order.from(|slot| key_of(&inner.slots, slot).0.is_none()).next();
+            while let Some(namespace) = next.and_then(|slot| key_of(&inner.slots, slot).0) {
+                found.insert(namespace.to_owned());
+                // In order: the same ones stand together.
+                next = inner.order.from(|slot| key_of(&inner.slots, slot).0 <= Some(namespace)).next();
+            }
+            found
+        })
+    }
+
+    /// Every key, in order.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.snapshot(|stored| stored.walk(&Lookup::All, None, None).map(|entry| key(&entry.head())).collect())
+    }
+
+    /// Begins an index, over what is there and what comes.
+    pub fn declare_index(&self, index: &IndexKey) {
+        if self.snapshot(|stored| stored.has_index(index)) {
+            return;
+        }
+        // What an object has may have to be unpacked for: not under the lock that readers wait for.
+        let entries = self.read(|inner| inner.slots.clone());
+        let value = |entry: &Entry| index.value(&self.open(entry));
+        let values: Vec<Option<String>> = entries.iter().map(|entry| value(entry.as_ref()?)).collect();
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        if inner.indexes.iter().any(|(declared, _)| declared == index) {
+            return;
+        }
+        let mut made = Index::default();
+        // In order, so that each comes behind the others.
+        for slot in inner.order.from(|_| false) {
+            let (now, then) =
+                (inner.slots[slot as usize].as_ref(), entries.get(slot as usize).and_then(Option::as_ref));
+            let known = now.zip(then).is_some_and(|(now, then)| now.is(then));
+            let changed = if known { None } else { now.and_then(value) };
+            let value = if known { values[slot as usize].as_deref() } else { changed.as_deref() };
+            made.change(&inner.slots, slot, None, value);
+        }
+        inner.indexes.push((index.clone(), made));
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
+        look(&self.inner.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An object as this store keeps it.
+    fn packed(&self, object: &Object) -> Entry {
+        let entry = Entry::Plain(object.body().clone());
+        self.codec.get().and_then(|codec| codec.pack(&entry)).unwrap_or(entry)
+    }
+}
+
+impl Writer {
+    /// The store it writes.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Puts an object in and returns the one it replaces.
+    pub fn apply(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
+        let object = self.store.pruned(object);
+        let entry = self.store.packed(&object);
+        // Nobody else changes what is there.
+        let old = self.store.get(&object.header.key);
+        let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.raise_revision(&object);
+        inner.put(entry, &object, old.as_deref());
+        drop(inner);
+        self.store.consider();
+        old
+    }
+
+    /// The watch has brought everything up to this resourceVersion.
+    pub fn reached(&mut self, revision: u64) {
+        let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.revision = inner.revision.max(revision);
+    }
+
+    /// Takes an object out and returns it as it was. `seen` is the watch's last word on it.
+    pub fn remove(&mut self, seen: &Object) -> Option<Arc<Object>> {
+        let old = self.store.get(&seen.header.key);
+        let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.raise_revision(seen);
+        if let Some(old) = &old {
+            inner.take(old);
+        }
+        drop(inner);
+        old
+    }
+}
+
+impl Inner {
+    fn raise_revision(&mut self, object: &Object) {
+        self.revision = self.revision.max(object.header.revision().unwrap_or_default());
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let indexes: usize = self.indexes.iter().map(|(_, index)| index.heap_bytes()).sum();
+        self.bytes + self.by_owner.heap_bytes() + indexes
+    }
+
+    fn hash(&self, key: &ObjectKey) -> u32 {
+        let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str()));
+        // Half of a good hash is one.
+        hash as u32
+    }
+
+    fn find(&self, key: &ObjectKey) -> Option<u32> {
+        let hash = self.hash(key);
+        let is_key = |entry: &Entry| entry.head().is(key.namespace.as_deref(), &key.name);
+        let found =
+            |(other, slot): &(u32, u32)| *other == hash && self.slots[*slot as usize].as_ref().is_some_and(is_key);
+        self.by_key.find(spread(hash), found).map(|(_, slot)| *slot)
+    }
+
+    /// Puts an object in; `old` is the one of its key that is there.
+    fn put(&mut self, entry: Entry, object: &Object, old: Option<&Object>) {
+        self.bytes += entry.heap_bytes();
+        let slot = match self.find(&object.header.key) {
+            Some(slot) => {
+                let before = self.slots[slot as usize].replace(entry);
+                self.bytes -= before.map_or(0, |before| before.heap_bytes());
+                slot
+            }
+            None => self.enter(entry, &object.header.key),
+        };
+        self.index(slot, old, Some(object));
+    }
+
+    fn enter(&mut self, entry: Entry, key: &ObjectKey) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            // Four thousand million objects would not fit.
+            u32::try_from(self.slots.len() - 1).unwrap_or_default()
+        });
+        self.slots[slot as usize] = Some(entry);
+        self.bytes += SLOT;
+        let hash = self.hash(key);
+        self.by_key.insert_unique(spread(hash), (hash, slot), |(hash, _)| spread(*hash));
+        let slots = &self.slots;
+        self.order.insert(slot, before(slots, key_of(slots, slot)));
+        slot
+    }
+
+    /// Takes an object out that is there.
+    fn take(&mut self, old: &Object) {
+        let key = &old.header.key;
+        let Some(slot) = self.find(key) else { return };
+        self.index(slot, Some(old), None);
+        let slots = &self.slots;
+        self.order.remove(slot, before(slots, key_of(slots, slot)));
+        let hash = self.hash(key);
+        if let Ok(place) = self.by_key.find_entry(spread(hash), |(_, other)| *other == slot) {
+            place.remove();
+        }
+        let entry = self.slots[slot as usize].take();
+        self.bytes -= SLOT + entry.map_or(0, |entry| entry.heap_bytes());
+        self.free.push(slot);
+    }
+
+    fn index(&mut self, slot: u32, old: Option<&Object>, new: Option<&Object>) {
+        fn owner(of: Option<&Object>) -> Option<&str> {
+            of?.header.controller().map(|owner| owner.uid.as_str())
+        }
+        self.by_owner.change(&self.slots, slot, owner(old), owner(new));
+        for (key, index) in &mut self.indexes {
+            let value = |of: Option<&Object>| key.value(of?);
+            index.change(&self.slots, slot, value(old).as_deref(), value(new).as_deref());
+        }
+    }
+}
+
+fn key(head: &Head<'_>) -> ObjectKey {
+    ObjectKey { namespace: head.namespace().map(Into::into), name: head.name().into() }
+}
+
+/// A hash for the table, which looks at both ends of it.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use operetta_core::{kind::GroupVersionKind, object::ManagedFields};
+
+    pub(crate) fn object(namespace: &str, name: &str, revision: u64, owner: &str, node: &str) -> Arc<Object> {
+        let text = format!(
+            r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","uid":"uid-{name}","resourceVersion":"{revision}","labels":{{"app":"{node}"}},
+            "ownerReferences":[{{"apiVersion":"v1","kind":"X","name":"x","uid":"{owner}","controller":true}}]}},"spec":{{"nodeName":"{node}"}}}}"#
+        );
+        let kind = GroupVersionKind::new("v1", "Pod");
+        Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("object"))
+    }
+
+    fn names(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<String> {
+        objects.into_iter().map(|object| object.header.key.to_string()).collect()
+    }
+
+    #[test]
+    fn lists_come_in_order_by_namespace_owner_and_declared_path_and_resume_after_a_key() {
+        let (store, mut writer) = Store::new();
+        for (namespace, name, owner, node) in
+            [("b", "1", "o1", "n1"), ("a", "2", "o1", "n2"), ("a", "1", "o2", "n1"), ("c", "1", "o2", "n1")]
+        {
+            writer.apply(object(namespace, name, 1, owner, node));
+        }
+        let by_node = IndexKey::Path(".spec.nodeName".into());
+        store.declare_index(&by_node);
+        assert_eq!(names(store.list(&Lookup::All, None, None)), ["a/1", "a/2", "b/1", "c/1"]);
+        assert_eq!(names(store.list(&Lookup::All, Some("a"), None)), ["a/1", "a/2"]);
+        let after = ObjectKey::namespaced("a", "1");
+        assert_eq!(names(store.list(&Lookup::All, Some("a"), Some(&after))), ["a/2"]);
+        assert_eq!(names(store.list(&Lookup::Owner("o1".into()), None, None)), ["a/2", "b/1"]);
+        assert_eq!(names(store.list(&Lookup::Owner("o1".into()), Some("b"), None)), ["b/1"]);
+        let path = Lookup::Index { key: by_node, value: "n1".into() };
+        assert_eq!(names(store.list(&path, None, Some(&after))), ["b/1", "c/1"]);
+        writer.apply(object("b", "1", 2, "o2", "n9"));
+        assert_eq!(names(store.list(&path, None, None)), ["a/1", "c/1"], "a changed value leaves the index");
+        assert_eq!(names(store.list(&Lookup::Owner("o1".into()), None, None)), ["a/2"]);
+    }
+
+    #[test]
+    fn a_relist_tells_what_is_new_what_changed_and_what_vanished_and_bytes_add_up() {
+        let (store, mut writer) = Store::new();
+        writer.apply(object("a", "kept", 1, "o", "n"));
+        writer.apply(object("a", "gone", 2, "o", "n"));
+        let relisted = [object("a", "kept", 3, "o", "n"), object("a", "new", 4, "o", "n")];
+        let relisted = relisted.into_iter().map(|object| (object.header.key.clone(), object)).collect();
+        let relisted = writer.replace(relisted);
+        let found: Vec<_> =
+            relisted.changed.iter().map(|(old, new)| (old.is_some(), new.header.key.name.as_str())).collect();
+        assert_eq!(found, [(true, "kept"), (false, "new")]);
+        assert_eq!(names(relisted.gone), ["a/gone"]);
+        assert_eq!((store.len(), store.revision()), (2, 4));
+        for object in store.list(&Lookup::All, None, None) {
+            writer.remove(&object);
+        }
+        assert_eq!((store.len(), store.bytes()), (0, 0));
+    }
+}

@@ -1,0 +1,136 @@
+//! A relist: what a list finds, held against the store while the list is still coming.
+//!
+//! An object that the store has in this very version (uid and resourceVersion) is dropped at once, so a relist of what has
+//! not changed needs a bit for each object. The store is left as it is until [`Writer::finish`], and changes then under
+//! one lock. Between the two the writer does nothing else: what it put in meanwhile would count as not listed.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
+
+use operetta_core::object::{Object, ObjectKey};
+
+use super::{Store, Writer};
+
+/// What a list has found so far.
+pub struct Relist {
+    store: Arc<Store>,
+    /// A bit for each slot whose object was found, in whatever version.
+    seen: Vec<u64>,
+    /// What the store does not have so.
+    changed: BTreeMap<ObjectKey, Arc<Object>>,
+    /// The highest resourceVersion found.
+    revision: u64,
+}
+
+/// What a relist has changed.
+#[derive(Debug, Default)]
+pub struct Relisted {
+    /// What is new, and what was there in another version, which comes first; in the order of keys.
+    pub changed: Vec<(Option<Arc<Object>>, Arc<Object>)>,
+    /// What is no longer there, as it was; in the order of keys.
+    pub gone: Vec<Arc<Object>>,
+}
+
+impl Relist {
+    pub(super) fn begin(store: Arc<Store>) -> Self {
+        Self { store, seen: Vec::new(), changed: BTreeMap::new(), revision: 0 }
+    }
+
+    /// The list has this object.
+    pub fn found(&mut self, object: Arc<Object>) {
+        let header = &object.header;
+        self.revision = self.revision.max(header.revision().unwrap_or_default());
+        let stored = self.store.read(|inner| {
+            let slot = inner.find(&header.key)?;
+            let head = inner.slots[slot as usize].as_ref()?.head();
+            let same = head.uid() == header.uid && head.resource_version() == header.resource_version;
+            Some((slot as usize, same && !header.resource_version.is_empty()))
+        });
+        if let Some((slot, same)) = stored {
+            self.see(slot);
+            if same {
+                self.changed.remove(&header.key);
+                return;
+            }
+        }
+        let object = self.store.pruned(object);
+        self.changed.insert(object.header.key.clone(), object);
+    }
+
+    /// The list does not have this object any more.
+    pub fn lost(&mut self, key: &ObjectKey) {
+        self.changed.remove(key);
+        if let Some(slot) = self.store.read(|inner| inner.find(key))
+            && let Some(bits) = self.seen.get_mut(slot as usize / 64)
+        {
+            *bits &= !(1 << (slot % 64));
+        }
+    }
+
+    /// The list has this object, but not in a form that can be read: what the store has of it stays.
+    pub fn keep(&mut self, key: &ObjectKey) {
+        if let Some(slot) = self.store.read(|inner| inner.find(key)) {
+            self.see(slot as usize);
+        }
+    }
+
+    fn see(&mut self, slot: usize) {
+        if self.seen.len() <= slot / 64 {
+            self.seen.resize(slot / 64 + 1, 0);
+        }
+        self.seen[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// How many objects it holds: those that the store does not have so.
+    pub fn held(&self) -> usize {
+        self.changed.len()
+    }
+
+    fn saw(&self, slot: u32) -> bool {
+        self.seen.get(slot as usize / 64).is_some_and(|bits| (bits >> (slot % 64)) & 1 == 1)
+    }
+}
+
+impl Writer {
+    /// Begins a relist; see [`Relist`].
+    pub fn begin_relist(&self) -> Relist {
+        Relist::begin(self.store.clone())
+    }
+
+    /// Makes the store what a relist has found, at one moment.
+    pub fn finish(&mut self, relist: Relist) -> Relisted {
+        let (store, revision) = (&self.store, relist.revision);
+        // Reading, unpacking and packing need no lock: nobody else changes the store.
+        let gone: Vec<_> = store.read(|inner| {
+            let slots = inner.order.from(|_| false).filter(|slot| !relist.saw(*slot));
+            slots.filter_map(|slot| inner.slots[slot as usize].clone()).collect()
+        });
+        let gone: Vec<_> = gone.iter().map(|entry| store.open(entry)).collect();
+        let changed = relist.changed.into_values().map(|object| {
+            let old = store.get(&object.header.key);
+            let entry = store.packed(&object);
+            (old, object, entry)
+        });
+        let changed: Vec<_> = changed.collect();
+        let mut inner = store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        for object in &gone {
+            inner.take(object);
+        }
+        for (old, object, entry) in &changed {
+            inner.put(entry.clone(), object, old.as_deref());
+        }
+        inner.revision = revision;
+        drop(inner);
+        store.consider();
+        Relisted { changed: changed.into_iter().map(|(old, object, _)| (old, object)).collect(), gone }
+    }
+
+    /// Makes the store what a relist found, all of which is at hand. What is unchanged is not told.
+    pub fn replace(&mut self, objects: BTreeMap<ObjectKey, Arc<Object>>) -> Relisted {
+        let mut relist = self.begin_relist();
+        objects.into_values().for_each(|object| relist.found(object));
+        self.finish(relist)
+    }
+}
