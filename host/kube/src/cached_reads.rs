@@ -4,6 +4,8 @@
 //! - one that sees the whole kind, if the plugin watches the kind so, or has read it before;
 //! - else, for a kind that the plugin watches by selectors only: that informer for what it holds and for lists by the
 //!   very same selector, and the API server for the rest, so that a selector never makes an object look missing;
+//! - for a kind that the plugin watches with fields pruned: that informer for lists whose projection asks for none of
+//!   these, and the API server for whole objects, so that nobody writes one back without them;
 //! - else an informer of the whole kind, started now and kept as long as the plugin runs, or until its quota of cached
 //!   bytes is used up: then the API server.
 
@@ -51,7 +53,7 @@ impl PluginApi {
                 let namespace = key.namespace.as_deref();
                 grants.check(&reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
             }
-            match self.source(resource, false)? {
+            match self.source(resource, false, &[])? {
                 Source::Whole(informer) => {
                     wait_synced(&informer).await?;
                     let found = informer.cache.get(&key).ok_or_else(|| not_found(resource, &key))?;
@@ -78,7 +80,7 @@ impl PluginApi {
             return self.list_live(resource, options).await;
         }
         let parts = self.may_list(resource, options).await?;
-        match self.source(resource, !plain)? {
+        match self.source(resource, !plain, &self.asked(resource, options))? {
             Source::Whole(informer) => {
                 wait_synced(&informer).await?;
                 self.list_cached(&informer, options, parts).await.map(Reply::Page)
@@ -102,6 +104,18 @@ impl PluginApi {
                 }
             }
         }
+    }
+
+    /// The fields that a list needs: none named are all.
+    fn asked(&self, resource: &ApiResource, options: &ListOptions) -> Vec<String> {
+        let mut asked = options.projection.clone();
+        if let Selection::ByIndex { name, .. } = &options.selection
+            && let Ok(IndexKey::Path(path)) = self.index(name, &resource.kind)
+            && !asked.is_empty()
+        {
+            asked.push(path);
+        }
+        asked
     }
 
     pub(crate) async fn throttle(&self) {
@@ -174,20 +188,22 @@ impl PluginApi {
             .ok_or_else(|| bad_request(format!("the manifest declares no index {name:?} for {kind}")))
     }
 
-    /// Who answers cached reads of a kind; `whole` when only an informer of the whole kind can.
+    /// Who answers cached reads of a kind; `whole` when only an informer of the whole kind can. What is asked for are the
+    /// fields at the paths of `projection`, or all of them.
     ///
     /// # Errors
     /// `TooManyRequests` when there may be none.
-    fn source(&self, resource: &Arc<ApiResource>, whole: bool) -> Result<Source, ApiError> {
+    fn source(&self, resource: &Arc<ApiResource>, whole: bool, projection: &[String]) -> Result<Source, ApiError> {
         {
             let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
             let of_kind = watched.informers.iter().filter(|informer| informer.resource.kind == resource.kind);
-            let (all, selected): (Vec<_>, Vec<_>) =
-                of_kind.cloned().partition(|informer| informer.scope.is_everything());
+            let of_kind: Vec<_> = of_kind.cloned().collect();
+            let useful = of_kind.iter().filter(|informer| informer.scope.has(projection)).cloned();
+            let (all, selected): (Vec<_>, Vec<_>) = useful.partition(|informer| informer.scope.is_everywhere());
             if let Some(informer) = all.into_iter().next() {
                 return Ok(Source::Whole(informer));
             }
-            if !whole && !selected.is_empty() {
+            if !whole && !of_kind.is_empty() {
                 return Ok(Source::Selected(selected));
             }
         }

@@ -128,7 +128,12 @@ fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
         let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
         SetupError::Refused(Problem::new("InvalidSelector", message))
     })?;
-    Ok(Scope { labels, fields: source.field_selector.clone().unwrap_or_default(), ..Scope::everything() })
+    // Sorted, so that two who leave out the same share one watch.
+    let mut pruned = source.prune.clone();
+    pruned.sort();
+    pruned.dedup();
+    let fields = source.field_selector.clone().unwrap_or_default();
+    Ok(Scope { labels, fields, pruned, ..Scope::everything() })
 }
 
 #[cfg(test)]
