@@ -4,6 +4,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-informer bench-languages bench-queue bench-e2e clean
 .PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-languages bench-queue bench-e2e soak clean
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-languages bench-queue bench-store bench-e2e clean
 
 help: ## List these targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -36,6 +37,7 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
 
 bench: bench-queue bench-informer bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
+bench: bench-queue bench-store bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
 
 bench-call: ## One call of a plugin against native code
 	@scripts/guests.sh rust
@@ -51,6 +53,9 @@ bench-queue: ## The workqueue, and a key from event to worker, beside client-go,
 
 bench-informer: controlplane ## The first sync of 20,000 Pods, a relist and 1,000 kinds, beside client-go and kube-rs
 	cargo bench --locked --workspace --bench informer
+
+bench-store: ## The cache: bytes and reads of 50,000 Pods, plain and compressed
+	cargo bench --locked --workspace --bench store
 
 bench-e2e: controlplane build ## Foo created -> Deployment created on a real API server, and the host's memory
 	cargo bench --locked --workspace --bench e2e
