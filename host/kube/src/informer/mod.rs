@@ -50,6 +50,8 @@ use crate::{
 pub struct Timing {
     /// A watch that was silent for so long is replaced. The API server sends a bookmark about once a minute.
     pub stall: Duration,
+    /// How long the head of an answer may take, and each part of a list.
+    pub answer: Duration,
     /// The first pause after a failure, doubled with each further one.
     pub backoff: Duration,
     /// The longest pause.
@@ -66,6 +68,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             stall: Duration::from_secs(150),
+            answer: Duration::from_secs(30),
             backoff: Duration::from_millis(200),
             max_backoff: Duration::from_secs(10),
             watch: Duration::from_secs(300),

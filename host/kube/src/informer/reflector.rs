@@ -37,8 +37,8 @@ use crate::{
 /// Objects of one page of a list. Small pages make the API server begin anew so often that they take half as long again;
 /// none at all make an old one (before 1.33) keep the whole answer in memory.
 const PAGE_SIZE: u32 = 10_000;
-/// How long the head of an answer may take, and each part of a list.
-const ANSWER: Duration = Duration::from_secs(30);
+/// Streaming lists in a row that fall silent before this many are taken for plain watches, and the next list has pages.
+const SILENT_STREAMS: u32 = 2;
 /// A watch that ends before this and has told nothing was refused, whatever it looks like (client-go's
 /// VeryShortWatchError).
 const VERY_SHORT: Duration = Duration::from_secs(1);
@@ -56,6 +56,8 @@ pub(super) struct Reflector {
     position: Option<String>,
     /// Whether lists are streaming ones.
     streams: bool,
+    /// Those in a row that fell silent.
+    silent_streams: u32,
     /// Of lists that are not; None lists without pages.
     page_size: Option<u32>,
     pause: Pause,
@@ -109,6 +111,7 @@ impl Reflector {
             timing,
             position: None,
             streams: timing.streaming_lists,
+            silent_streams: 0,
             page_size: Some(PAGE_SIZE),
             pause: Pause::new(timing),
             unreadable: None,
@@ -156,7 +159,8 @@ impl Reflector {
         informer.begins_list();
         let listing = Listing { began: Instant::now(), found: informer.begin_relist(), unreadable: None };
         drop(informer);
-        if self.streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
+        let streams = self.streams && self.silent_streams < SILENT_STREAMS;
+        if streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
     }
 
     /// A streaming list.
@@ -170,11 +174,14 @@ impl Reflector {
             other => other?,
         };
         loop {
-            match lines.fill(ANSWER).await {
+            match lines.fill(self.timing.answer).await {
                 Ok(true) => {}
                 Ok(false) => return Err(broken_off("the list")),
-                // An API server that takes it for a plain watch sends all there is, too, and then nothing.
-                Err(error) if error.kind == ErrorKind::TimedOut => return Err(Stop::NoStreams),
+                Err(error) if error.kind == ErrorKind::TimedOut => {
+                    // One that takes it for a plain watch sends all there is, too, and then nothing.
+                    self.silent_streams += 1;
+                    return Err(error.into());
+                }
                 Err(error) => return Err(error.into()),
             }
             let informer = self.informer()?;
@@ -224,7 +231,7 @@ impl Reflector {
         }
         let mut body = self.open(&parameters, "PartialObjectMetadataList").await?;
         let mut items = Items::default();
-        while let Some(bytes) = more(&mut body, ANSWER).await? {
+        while let Some(bytes) = more(&mut body, self.timing.answer).await? {
             let informer = self.informer()?;
             items.feed(&bytes, |item| match read_item(item) {
                 Ok(object) => listing.add(&informer, object),
@@ -237,6 +244,8 @@ impl Reflector {
     fn listed(&mut self, informer: &Informer, listing: Listing, resource_version: String) {
         informer.relisted(listing.began, listing.found, &resource_version);
         self.position = Some(resource_version);
+        self.streams &= self.silent_streams < SILENT_STREAMS;
+        self.silent_streams = 0;
         self.unreadable = listing.unreadable;
         self.well(informer);
     }
@@ -335,7 +344,7 @@ impl Reflector {
 
     async fn open(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Body, ApiError> {
         let answer = self.wire.open(self.request(parameters, metadata)?);
-        tokio::time::timeout(ANSWER, answer).await.map_err(|_elapsed| silent())?
+        tokio::time::timeout(self.timing.answer, answer).await.map_err(|_elapsed| silent(self.timing.answer))?
     }
 
     fn request(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Request<Vec<u8>>, ApiError> {
@@ -370,8 +379,8 @@ fn is_lost(error: &ApiError) -> bool {
     error.kind == ErrorKind::Expired || error.status.causes.iter().any(too_large)
 }
 
-fn silent() -> ApiError {
-    let message = format!("the API server gave no answer for {} s", ANSWER.as_secs());
+fn silent(patience: Duration) -> ApiError {
+    let message = format!("the API server gave no answer for {} s", patience.as_secs_f32());
     ApiError::new(ErrorKind::TimedOut, message)
 }
 

@@ -25,6 +25,7 @@ pub struct Rig {
 /// Nothing stalls, and no watch ends by itself, in the time of a test.
 const PATIENT: Timing = Timing {
     stall: Duration::from_secs(60),
+    answer: Duration::from_secs(10),
     backoff: Duration::from_millis(20),
     max_backoff: Duration::from_millis(200),
     watch: Duration::from_secs(60),

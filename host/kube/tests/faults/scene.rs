@@ -33,6 +33,7 @@ const ANCHORS: [&str; 3] = ["anchor-0", "anchor-1", "anchor-2"];
 /// Patience that fits a test of a few seconds.
 const TIMING: Timing = Timing {
     stall: Duration::from_millis(800),
+    answer: Duration::from_secs(2),
     backoff: Duration::from_millis(20),
     max_backoff: Duration::from_millis(200),
     watch: Duration::from_secs(1),
