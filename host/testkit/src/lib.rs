@@ -54,3 +54,35 @@ fn workspace() -> PathBuf {
 fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::workspace;
+
+    fn read_all(folder: &Path, text: &mut String) {
+        for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+            if entry.is_dir() {
+                read_all(&entry, text);
+            } else if entry.extension().is_some_and(|ending| ending == "rs") {
+                text.push_str(&fs::read_to_string(&entry).expect("a text"));
+            }
+        }
+    }
+
+    #[test]
+    fn every_test_that_the_architecture_names_is_there() {
+        let page = fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+        let mut code = String::new();
+        read_all(&workspace().join("host"), &mut code);
+        let rows = page.lines().filter(|line| line.starts_with("| "));
+        let names = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|name| name.matches('_').count() > 2);
+        // A name may be cut short.
+        let names: Vec<&str> = names.map(|name| name.trim_end_matches('…')).collect();
+        assert!(names.len() > 20, "{names:?}");
+        for name in names {
+            assert!(code.contains(&format!("fn {name}")), "there is no test {name}");
+        }
+    }
+}
