@@ -231,10 +231,7 @@ async fn a_resync_repeats_each_object_as_a_change_to_itself_and_asks_the_api_ser
 async fn a_broken_watch_goes_on_where_it_was_and_tells_each_change() {
     let rig = Rig::new("resume").await;
     rig.create("a").await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, _subscription) = rig.told().await;
     let synced = rig.proxy.count(Ask::Sync);
     rig.proxy.outage();
     rig.change("a", 1).await;
@@ -249,10 +246,7 @@ async fn a_broken_watch_goes_on_where_it_was_and_tells_each_change() {
 #[tokio::test]
 async fn a_watch_whose_past_is_gone_in_the_middle_lists_anew() {
     let rig = Rig::new("gone").await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, _subscription) = rig.told().await;
     let synced = rig.proxy.count(Ask::Sync);
     rig.watch_anew(Fault::Gone { after: 1 }).await;
     rig.create("a").await;
@@ -291,10 +285,8 @@ async fn what_vanished_during_a_gap_is_told_as_deleted_in_the_last_state_seen() 
     let rig = Rig::new("vanished").await;
     rig.create("a").await;
     rig.change("a", 1).await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, subscription) = rig.told().await;
+    let informer = subscription.informer();
     let (handler, kept) = keep(|event| matches!(event, Event::Deleted { .. }).then(|| event.object().clone()));
     let _keeps = informer.subscribe(handler, None);
     rig.gap(async || {
@@ -311,10 +303,7 @@ async fn what_vanished_during_a_gap_is_told_as_deleted_in_the_last_state_seen() 
 async fn what_was_made_and_deleted_during_a_gap_and_what_did_not_change_is_not_told() {
     let rig = Rig::new("untold").await;
     rig.create("a").await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, _subscription) = rig.told().await;
     rig.gap(async || {
         rig.create("b").await;
         rig.delete("b").await;
@@ -328,10 +317,8 @@ async fn many_changes_during_a_gap_are_one_from_the_state_that_was_told_before()
     let rig = Rig::new("compressed").await;
     rig.create("a").await;
     rig.change("a", 1).await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, subscription) = rig.told().await;
+    let informer = subscription.informer();
     let (handler, kept) = keep(|event| event.old().map(|old| (n_of(old), n_of(event.object()))));
     let _keeps = informer.subscribe(handler, None);
     rig.gap(async || {
@@ -349,10 +336,7 @@ async fn many_changes_during_a_gap_are_one_from_the_state_that_was_told_before()
 async fn an_object_that_was_made_anew_during_a_gap_is_told_as_deleted_and_added() {
     let rig = Rig::new("anew").await;
     rig.create("a").await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, _subscription) = rig.told().await;
     rig.gap(async || {
         rig.delete("a").await;
         rig.create("a").await;
@@ -365,10 +349,7 @@ async fn an_object_that_was_made_anew_during_a_gap_is_told_as_deleted_and_added(
 async fn a_deletion_that_comes_twice_is_told_once() {
     let rig = Rig::new("twice").await;
     rig.create("a").await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, _subscription) = rig.told().await;
     rig.watch_anew(Fault::Duplicate { line: 0 }).await;
     rig.delete("a").await;
     rig.create("b").await;
@@ -378,10 +359,7 @@ async fn a_deletion_that_comes_twice_is_told_once() {
 #[tokio::test]
 async fn an_addition_that_comes_twice_is_told_once_as_an_addition() {
     let rig = Rig::new("twice").await;
-    let informer = rig.config_maps().await;
-    informer.synced().await;
-    let notes = Notes::default();
-    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let (notes, _subscription) = rig.told().await;
     rig.watch_anew(Fault::Duplicate { line: 0 }).await;
     rig.create("a").await;
     rig.create("end").await;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use operetta_core::object::Object;
 use operetta_kube::{
     connect::connect,
-    informer::{Informer, Scope, Timing},
+    informer::{Informer, Scope, Subscription, Timing},
     registry::InformerRegistry,
     wire::{Identity, Wire},
 };
@@ -59,6 +59,15 @@ impl Rig {
     pub async fn config_maps(&self) -> Arc<Informer> {
         let scope = Scope { namespace: Some(self.stage.namespace.name().to_owned()), ..Scope::everything() };
         self.registry.informer(&self.stage.resource("v1", "ConfigMap").await, scope)
+    }
+
+    /// The same, synced, and a handler that notes what it is told.
+    pub async fn told(&self) -> (Notes, Subscription) {
+        let informer = self.config_maps().await;
+        informer.synced().await;
+        let notes = Notes::default();
+        let subscription = informer.subscribe(notes.handler(&informer), None);
+        (notes, subscription)
     }
 
     pub async fn create(&self, name: &str) {
