@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
 use operetta_core::{
+    kind::GroupVersionKind,
     object::{ManagedFields, Object, ObjectKey},
     status::{ApiError, ErrorKind},
 };
@@ -154,30 +155,27 @@ struct BookmarkMeta {
 
 impl WatchEvent {
     /// Reads one line.
-    pub(super) fn parse(line: &[u8]) -> Self {
+    pub(super) fn parse(line: &[u8], of: &GroupVersionKind) -> Self {
         let Ok(text) = std::str::from_utf8(line) else {
             return Self::Unreadable(unreadable(&String::from_utf8_lossy(line), "it is not UTF-8"));
         };
         // As the API server writes it; whatever else JSON allows takes another scan.
         if let Some((kind, object)) = split(text)
-            && let Some(event) = applied_or_deleted(kind, object)
+            && let Some(Ok(event)) = applied_or_deleted(kind, object, of)
         {
             return event;
         }
         match serde_json::from_str::<Line<'_>>(text) {
             Err(error) => Self::Unreadable(unreadable(text, &error.to_string())),
-            Ok(Line { r#type, object }) => Self::of(&r#type, object.get()),
+            Ok(Line { r#type, object }) => Self::read(&r#type, object.get(), of),
         }
     }
 
-    fn of(kind: &str, object: &str) -> Self {
+    fn read(kind: &str, object: &str, of: &GroupVersionKind) -> Self {
+        if let Some(event) = applied_or_deleted(kind, object, of) {
+            return event.unwrap_or_else(Self::Unreadable);
+        }
         match kind {
-            "ADDED" | "MODIFIED" | "DELETED" => applied_or_deleted(kind, object).unwrap_or_else(|| {
-                Self::Unreadable(match read(object) {
-                    Err(unreadable) => unreadable,
-                    Ok(_) => unreadable(object, "it could not be read at first"),
-                })
-            }),
             "BOOKMARK" => match serde_json::from_str::<Bookmark>(object) {
                 Ok(Bookmark { metadata: BookmarkMeta { resource_version, annotations } }) => Self::Bookmark {
                     resource_version,
@@ -200,11 +198,11 @@ fn split(line: &str) -> Option<(&str, &str)> {
     Some((kind, rest.trim_end().strip_suffix('}')?))
 }
 
-/// None for another type, and for what cannot be read.
-fn applied_or_deleted(kind: &str, object: &str) -> Option<WatchEvent> {
+/// None for another type.
+fn applied_or_deleted(kind: &str, object: &str, of: &GroupVersionKind) -> Option<Result<WatchEvent, Unreadable>> {
     match kind {
-        "ADDED" | "MODIFIED" => read(object).ok().map(WatchEvent::Applied),
-        "DELETED" => read(object).ok().map(WatchEvent::Deleted),
+        "ADDED" | "MODIFIED" => Some(read(object, of).map(WatchEvent::Applied)),
+        "DELETED" => Some(read(object, of).map(WatchEvent::Deleted)),
         _ => None,
     }
 }
@@ -220,16 +218,17 @@ fn of_status(object: &str) -> ApiError {
 }
 
 /// Reads an item of a list.
-pub(super) fn read_item(item: &[u8]) -> Result<Object, Unreadable> {
+pub(super) fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Unreadable> {
     match std::str::from_utf8(item) {
-        Ok(text) => read(text),
+        Ok(text) => read(text, of),
         Err(_) => Err(unreadable(&String::from_utf8_lossy(item), "it is not UTF-8")),
     }
 }
 
 /// Reads an object as a store can hold it.
-fn read(text: &str) -> Result<Object, Unreadable> {
-    let object = Object::untyped(text, ManagedFields::Drop).map_err(|error| unreadable(text, &error.to_string()))?;
+fn read(text: &str, of: &GroupVersionKind) -> Result<Object, Unreadable> {
+    let object = Object::from_json(text, of, ManagedFields::Drop);
+    let object = object.map_err(|error| unreadable(text, &error.to_string()))?;
     if object.header.resource_version.is_empty() {
         let why = "it has no metadata.resourceVersion".to_owned();
         return Err(Unreadable { key: Some(object.header.key), why });
@@ -262,7 +261,7 @@ mod tests {
     const A: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"7","managedFields":[]},"data":{"k":"}\n"}}"#;
 
     fn parse(line: &str) -> WatchEvent {
-        WatchEvent::parse(line.as_bytes())
+        WatchEvent::parse(line.as_bytes(), &GroupVersionKind::new("v1", "ConfigMap"))
     }
 
     async fn lines_of(chunks: &[&str]) -> Vec<String> {
@@ -346,7 +345,9 @@ mod tests {
         let mut line = format!(r#"{{"type":"ADDED","object":{A}}}"#).into_bytes();
         let end = line.len() - 5;
         line[end] = 0xff;
-        let WatchEvent::Unreadable(found) = WatchEvent::parse(&line) else { panic!("no UTF-8") };
+        let WatchEvent::Unreadable(found) = WatchEvent::parse(&line, &GroupVersionKind::new("v1", "ConfigMap")) else {
+            panic!("no UTF-8")
+        };
         assert_eq!((found.key, found.why.as_str()), (named.clone(), "it is not UTF-8"));
         for line in [format!(r#"{{"type":"RENAMED","object":{A}}}"#), format!(r#"{{"type":"ADDED","object":{A}"#)] {
             let WatchEvent::Unreadable(found) = parse(&line) else { panic!("{line}") };

@@ -264,9 +264,9 @@ impl Informer {
         self.lock().writer.begin_relist()
     }
 
-    /// An object with its type, as the store keeps it.
+    /// An object as the store keeps it.
     fn kept(&self, object: Object) -> Arc<Object> {
-        self.cache.store.pruned(Arc::new(object.into_typed(&self.resource.kind)))
+        self.cache.store.pruned(Arc::new(object))
     }
 
     /// A list that began at `began` is whole: the store becomes what it has found.

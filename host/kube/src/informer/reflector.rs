@@ -186,7 +186,7 @@ impl Reflector {
             }
             let informer = self.informer()?;
             while let Some(line) = lines.next() {
-                match WatchEvent::parse(line) {
+                match WatchEvent::parse(line, &informer.resource.kind) {
                     WatchEvent::Applied(object) => listing.add(&informer, object),
                     WatchEvent::Deleted(object) => listing.found.lost(&object.header.key),
                     WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
@@ -233,7 +233,7 @@ impl Reflector {
         let mut items = Items::default();
         while let Some(bytes) = more(&mut body, self.timing.answer).await? {
             let informer = self.informer()?;
-            items.feed(&bytes, |item| match read_item(item) {
+            items.feed(&bytes, |item| match read_item(item, &informer.resource.kind) {
                 Ok(object) => listing.add(&informer, object),
                 Err(what) => listing.keep(&informer, &what),
             })?;
@@ -281,7 +281,7 @@ impl Reflector {
             let informer = self.informer()?;
             while let Some(line) = lines.next() {
                 heard = true;
-                match WatchEvent::parse(line) {
+                match WatchEvent::parse(line, &informer.resource.kind) {
                     WatchEvent::Applied(object) => {
                         self.heard(&informer, &object);
                         informer.applied(object);

@@ -463,9 +463,10 @@ pub(crate) mod tests {
         let (store, mut writer) = Store::new();
         writer.apply(object("a", "kept", 1, "o", "n"));
         writer.apply(object("a", "gone", 2, "o", "n"));
-        let relisted = [object("a", "kept", 3, "o", "n"), object("a", "new", 4, "o", "n")];
-        let relisted = relisted.into_iter().map(|object| (object.header.key.clone(), object)).collect();
-        let relisted = writer.replace(relisted);
+        let mut relist = writer.begin_relist();
+        relist.found(object("a", "kept", 3, "o", "n"));
+        relist.found(object("a", "new", 4, "o", "n"));
+        let relisted = writer.finish(relist);
         let found: Vec<_> =
             relisted.changed.iter().map(|(old, new)| (old.is_some(), new.header.key.name.as_str())).collect();
         assert_eq!(found, [(true, "kept"), (false, "new")]);

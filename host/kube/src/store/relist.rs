@@ -126,11 +126,4 @@ impl Writer {
         store.consider();
         Relisted { changed: changed.into_iter().map(|(old, object, _)| (old, object)).collect(), gone }
     }
-
-    /// Makes the store what a relist found, all of which is at hand. What is unchanged is not told.
-    pub fn replace(&mut self, objects: BTreeMap<ObjectKey, Arc<Object>>) -> Relisted {
-        let mut relist = self.begin_relist();
-        objects.into_values().for_each(|object| relist.found(object));
-        self.finish(relist)
-    }
 }
