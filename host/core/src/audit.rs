@@ -166,8 +166,8 @@ impl Audit {
     pub(crate) async fn look(&self, begun: &mut Begun, api: &dyn ObjectApi) {
         let (Some(kind), Some(before)) = (&begun.kind, &begun.before) else { return };
         if !begun.record.dry_run
-            && self.fights.suspects(&begun.author, &before.header)
-            && let Some(stored) = api.stored(kind, &before.header.key).await
+            && self.fights.suspects(&begun.author, before)
+            && let Some(stored) = api.stored(kind, before.key()).await
         {
             begun.before = Some(stored);
         }
@@ -177,7 +177,7 @@ impl Audit {
     pub(crate) fn end(&self, mut begun: Begun, result: &Result<Reply, ApiError>) {
         begun.record.result = match result {
             Ok(Reply::Object(object)) => {
-                begun.record.object = object.header.key.to_string();
+                begun.record.object = object.key().to_string();
                 self.compare(&mut begun, object.json());
                 "ok".to_owned()
             }
@@ -210,15 +210,15 @@ impl Audit {
         let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
         let read = |text: &str| serde_json::from_str::<Value>(text).ok();
         let Some((before, after)) = read(known.json()).zip(read(answer)) else { return };
-        if before["kind"] != after["kind"] || after["metadata"]["uid"] != known.header.uid.as_str() {
+        if before["kind"] != after["kind"] || after["metadata"]["uid"] != known.uid() {
             return;
         }
         let changes = changes(&before, &after);
         begun.record.changed = Some(named(&changes));
         if !begun.record.dry_run {
-            let (author, manager, header) = (&begun.author, begun.manager.as_str(), &known.header);
+            let (author, manager) = (&begun.author, begun.manager.as_str());
             let (before, after, changes) = (&before, &after, changes.as_slice());
-            self.fights.wrote(&Wrote { author, manager, kind, header, before, after, changes });
+            self.fights.wrote(&Wrote { author, manager, kind, object: known, before, after, changes });
         }
     }
 
@@ -325,7 +325,7 @@ mod tests {
         };
         let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action };
         let answer = gate.session(Some(request)).object(operation).await.expect("done");
-        assert!(matches!(answer, Reply::Object(object) if object.header.key.name == "a"));
+        assert!(matches!(answer, Reply::Object(object) if object.key().name == "a"));
         let counted = [Verb::Update, Verb::Patch].map(|verb| gate.meter().suppressed(verb));
         assert_eq!((counted, gate.meter().calls(Verb::Update)), ([1, 0], 1));
         let records = api.0.lock().expect("lock");

@@ -10,6 +10,8 @@
 
 use std::ops::Range;
 
+use triomphe::{Arc, HeaderSlice};
+
 use crate::{
     head::{DELETION, GENERATION, Head, LABELS, MARKS, Marks, NAME, NAMESPACE, NONE, OWNERS, REVISION, UID},
     kind::GroupVersionKind,
@@ -18,12 +20,9 @@ use crate::{
     scan::{Quoted, Scanner},
 };
 
-/// An object's text, and its marks.
+/// An object's text, and its marks, in one piece of memory. Cheap to clone: the clones share it.
 #[derive(Clone, Debug)]
-pub struct Body {
-    text: Box<str>,
-    marks: Marks,
-}
+pub struct Body(Arc<HeaderSlice<Marks, str>>);
 
 impl Body {
     /// Reads an object's text: see the module. `kind` is written in front of a text that has no apiVersion or kind, as
@@ -57,64 +56,53 @@ impl Body {
         if body.head().name().is_empty() { Err(ObjectError::Unnamed) } else { Ok(body) }
     }
 
+    fn of(text: &str, marks: Marks) -> Self {
+        Self(Arc::from_header_and_str(marks, text))
+    }
+
+    fn marks(&self) -> &Marks {
+        &self.0.header
+    }
+
     /// The whole text.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.0.slice
     }
 
     /// What the host looks at.
     pub fn head(&self) -> Head<'_> {
-        Head { text: &self.text, marks: self.marks }
+        Head { text: self.text(), marks: *self.marks() }
     }
 
     /// metadata.generation; 0 for kinds that have none.
     pub fn generation(&self) -> i64 {
-        let Some(at) = self.marks.at(GENERATION) else { return 0 };
-        let rest = &self.text[at..];
+        let Some(at) = self.marks().at(GENERATION) else { return 0 };
+        let rest = &self.text()[at..];
         let end = rest.bytes().position(|byte| byte != b'-' && !byte.is_ascii_digit()).unwrap_or(rest.len());
         rest[..end].parse().unwrap_or_default()
     }
 
     /// metadata.ownerReferences.
     pub fn owners(&self) -> Box<[OwnerReference]> {
-        let Some(at) = self.marks.at(OWNERS) else { return Box::default() };
-        let mut scanner = Scanner::at(&self.text, at);
+        let Some(at) = self.marks().at(OWNERS) else { return Box::default() };
+        let mut scanner = Scanner::at(self.text(), at);
         // They were read before, when the text was.
-        scanner.value(0).ok().and_then(|list| serde_json::from_str(&self.text[list]).ok()).unwrap_or_default()
+        scanner.value(0).ok().and_then(|list| serde_json::from_str(&self.text()[list]).ok()).unwrap_or_default()
     }
 
     /// Whether metadata.deletionTimestamp is set.
     pub fn deleting(&self) -> bool {
-        self.marks.at(DELETION).is_some()
+        self.marks().at(DELETION).is_some()
     }
 
     /// Bytes it holds in memory, without the allocator's rounding.
     pub fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.text.len()
+        size_of::<usize>() + size_of::<Marks>() + self.text().len()
     }
 
-    /// The text with apiVersion and kind in front, where it has neither.
-    pub(crate) fn typed(self, kind: &GroupVersionKind) -> Self {
-        if ["{\"kind\":", "{\"apiVersion\":"].iter().any(|start| self.text.starts_with(start)) {
-            return self;
-        }
-        let has =
-            |name| crate::scan::Fields::of(&self.text).is_some_and(|mut fields| fields.any(|(field, _)| field == name));
-        let front = front(kind, [has("apiVersion"), has("kind")]);
-        if front.is_empty() {
-            return self;
-        }
-        let mut text = String::with_capacity(self.text.len() + front.len());
-        text.push('{');
-        text.push_str(&front);
-        text.push_str(&self.text[1..]);
-        let mut marks = self.marks;
-        for mark in 0..MARKS {
-            if let Some(at) = self.marks.at(mark) {
-                marks.set(mark, at + front.len());
-            }
-        }
-        Self { text: text.into(), marks }
+    /// Whether both are the same piece of memory.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Its head for [`Head::of_stripped`], and the text without what is in the head.
@@ -123,25 +111,25 @@ impl Body {
     /// many there are.
     pub fn strip(&self) -> (String, String) {
         let head = self.head();
-        let labels = self.marks.at(LABELS).map(|at| {
-            let mut scanner = Scanner::at(&self.text, at);
+        let labels = self.marks().at(LABELS).map(|at| {
+            let mut scanner = Scanner::at(self.text(), at);
             scanner.value(0).unwrap_or(at..at)
         });
-        let labels = labels.map(|range| &self.text[range]).unwrap_or_default();
+        let labels = labels.map(|range| &self.text()[range]).unwrap_or_default();
         let taken =
             [head.name(), head.string(NAMESPACE).unwrap_or_default(), head.uid(), head.resource_version(), labels];
         let mut places: Vec<(usize, usize)> =
-            (0..MARKS).filter_map(|mark| Some((self.marks.at(mark)?, mark))).collect();
+            (0..MARKS).filter_map(|mark| Some((self.marks().at(mark)?, mark))).collect();
         places.sort_unstable();
-        let mut rest = String::with_capacity(self.text.len() + MARKS);
+        let mut rest = String::with_capacity(self.text().len() + MARKS);
         rest.push(sign(places.len()));
         let mut from = 0;
         for (at, mark) in places {
-            rest.push_str(&self.text[from..at]);
+            rest.push_str(&self.text()[from..at]);
             rest.push(sign(mark + 1));
             from = at + taken.get(mark).map_or(0, |value| value.len());
         }
-        rest.push_str(&self.text[from..]);
+        rest.push_str(&self.text()[from..]);
         (taken.join("\""), rest)
     }
 
@@ -169,7 +157,7 @@ impl Body {
             rest = &rest[at + 1..];
         }
         text.push_str(rest);
-        Some(Self { text: text.into_boxed_str(), marks })
+        Some(Self::of(&text, marks))
     }
 }
 
@@ -384,7 +372,7 @@ impl Reading<'_> {
         }
         place(&copy, from, end);
         copy.push_str(&text[from..end]);
-        Body { text: copy.into_boxed_str(), marks: moved }
+        Body::of(&copy, moved)
     }
 }
 

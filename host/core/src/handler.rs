@@ -58,14 +58,14 @@ impl EventHandler {
 
     /// Whether an event is one that enqueues keys.
     pub fn passes(&self, event: &Event) -> bool {
-        let elsewhere = self.namespace.is_some() && self.namespace != event.object().header.key.namespace;
+        let elsewhere = self.namespace.is_some() && self.namespace != event.object().key().namespace;
         !elsewhere && predicate::passes(&self.predicates, event)
     }
 }
 
 impl Target {
     fn keys(&self, object: &Object) -> Vec<ObjectKey> {
-        let own = &object.header.key;
+        let own = object.key();
         let (kind, cluster_scoped, only, mapping) = match self {
             Self::Itself => return vec![own.clone()],
             // Known only when the plugin was asked.
@@ -88,7 +88,7 @@ impl Target {
             }
             Mapping::Owner { all_owners } => {
                 let mut keys = Vec::new();
-                for owner in object.header.owners() {
+                for owner in object.owners() {
                     // The version may differ: the owner was written by a client of another version of the same group.
                     let owner_kind = GroupVersionKind::new(&owner.api_version, &owner.kind);
                     let same = owner_kind.group() == kind.group() && owner.kind == kind.kind;

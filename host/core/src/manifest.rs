@@ -213,9 +213,9 @@ impl IndexKey {
     pub fn value(&self, object: &Object) -> Option<String> {
         match self {
             Self::Path(path) => object.scalar_at(path),
-            Self::Label(name) => object.header.label(name).map(Into::into),
+            Self::Label(name) => object.label(name).map(Into::into),
             Self::Controller(kind) => {
-                let owner = object.header.controller()?;
+                let owner = object.controller()?;
                 let owners = GroupVersionKind::new(&owner.api_version, &owner.kind);
                 (owners.kind == kind.kind && owners.group() == kind.group()).then(|| owner.name.clone())
             }

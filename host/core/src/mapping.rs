@@ -110,7 +110,7 @@ impl Mappings {
     /// Keeps an event; its object's key is to be queued then. False when a state was given up for want of room: keys
     /// that only it names will not be woken.
     pub fn note(&self, event: &Event, priority: Priority) -> bool {
-        let key = event.object().header.key.clone();
+        let key = event.object().key().clone();
         let mut pending = self.lock();
         let event = Untold::of(event, priority);
         let event = match pending.remove(&key) {

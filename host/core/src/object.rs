@@ -67,75 +67,15 @@ pub struct OwnerReference {
     pub controller: bool,
 }
 
-/// What the host itself reads of an object's metadata.
-#[derive(Clone)]
-pub struct ObjectHeader {
-    /// Namespace and name.
-    pub key: ObjectKey,
-    /// metadata.uid; empty if the server sent none.
-    pub uid: String,
-    /// metadata.resourceVersion; empty if the server sent none.
-    pub resource_version: String,
-    /// metadata.generation; 0 for kinds that have none.
-    pub generation: i64,
-    /// Whether metadata.deletionTimestamp is set.
-    pub deleting: bool,
-    body: Arc<Body>,
-    /// Read from the body when they are asked for.
-    owners: OnceLock<Box<[OwnerReference]>>,
-}
-
-impl ObjectHeader {
-    fn of(body: Arc<Body>) -> Self {
-        let head = body.head();
-        Self {
-            key: ObjectKey { namespace: head.namespace().map(Into::into), name: head.name().into() },
-            uid: head.uid().into(),
-            resource_version: head.resource_version().into(),
-            generation: body.generation(),
-            deleting: body.deleting(),
-            owners: OnceLock::new(),
-            body,
-        }
-    }
-
-    /// metadata.labels, in the order of the text.
-    pub fn labels(&self) -> Labels<'_> {
-        self.body.head().labels()
-    }
-
-    /// The value of a label.
-    pub fn label(&self, name: &str) -> Option<&str> {
-        self.body.head().label(name)
-    }
-
-    /// metadata.ownerReferences.
-    pub fn owners(&self) -> &[OwnerReference] {
-        self.owners.get_or_init(|| self.body.owners())
-    }
-
-    /// The managing controller's reference (apimachinery's `metav1.GetControllerOf`).
-    pub fn controller(&self) -> Option<&OwnerReference> {
-        self.owners().iter().find(|owner| owner.controller)
-    }
-
-    /// The resourceVersion as a number: since Kubernetes 1.35 clients may compare them (KEP-5504). None if it is none.
-    pub fn revision(&self) -> Option<u64> {
-        self.resource_version.parse().ok()
-    }
-}
-
-impl fmt::Debug for ObjectHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (uid {}, resourceVersion {})", self.key, self.uid, self.resource_version)
-    }
-}
-
-/// One object: its header and its JSON text. Two are equal if their texts are.
+/// One object: its JSON text, and what the host itself looks at in it. Two are equal if their texts are.
+///
+/// What is asked of an object is read from its bytes then, so that having one costs little: a read of the cache touches
+/// only what the reader asks for.
 #[derive(Clone)]
 pub struct Object {
-    /// The fields the host reads.
-    pub header: ObjectHeader,
+    body: Body,
+    key: OnceLock<ObjectKey>,
+    owners: OnceLock<Box<[OwnerReference]>>,
 }
 
 impl fmt::Debug for Object {
@@ -219,7 +159,7 @@ impl Object {
     /// # Errors
     /// When the text is not JSON, has no metadata.name, or a metadata field has the wrong type or stands there twice.
     pub fn from_json(text: &str, kind: &GroupVersionKind, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        Ok(Self::of(Arc::new(Body::read(text, Some(kind), &managed_fields.prune())?)))
+        Ok(Self::of(Body::read(text, Some(kind), &managed_fields.prune())?))
     }
 
     /// Reads an object from bytes that nobody has looked at.
@@ -231,30 +171,75 @@ impl Object {
         Self::from_json(text, kind, managed)
     }
 
-    /// Reads an object and leaves apiVersion and kind as they are, or are not. See [`Object::into_typed`].
+    /// Reads an object and leaves apiVersion and kind as they are, or are not.
     ///
     /// # Errors
     /// As [`Object::from_json`].
     pub fn untyped(text: &str, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        Ok(Self::of(Arc::new(Body::read(text, None, &managed_fields.prune())?)))
+        Ok(Self::of(Body::read(text, None, &managed_fields.prune())?))
     }
 
     /// The object of such bytes.
-    pub fn of(body: Arc<Body>) -> Self {
-        Self { header: ObjectHeader::of(body) }
+    pub fn of(body: Body) -> Self {
+        Self { body, key: OnceLock::new(), owners: OnceLock::new() }
     }
 
     /// Its bytes.
-    pub fn body(&self) -> &Arc<Body> {
-        &self.header.body
+    pub fn body(&self) -> &Body {
+        &self.body
     }
 
-    /// Puts apiVersion and kind in front of an object that came without, as items of a typed list do.
-    #[must_use]
-    pub fn into_typed(mut self, kind: &GroupVersionKind) -> Self {
-        let body = Arc::try_unwrap(self.header.body).unwrap_or_else(|shared| Body::clone(&shared));
-        self.header.body = Arc::new(body.typed(kind));
-        self
+    /// Namespace and name.
+    pub fn key(&self) -> &ObjectKey {
+        self.key.get_or_init(|| {
+            let head = self.body.head();
+            ObjectKey { namespace: head.namespace().map(Into::into), name: head.name().into() }
+        })
+    }
+
+    /// metadata.uid; empty if the server sent none.
+    pub fn uid(&self) -> &str {
+        self.body.head().uid()
+    }
+
+    /// metadata.resourceVersion; empty if the server sent none.
+    pub fn resource_version(&self) -> &str {
+        self.body.head().resource_version()
+    }
+
+    /// The resourceVersion as a number: since Kubernetes 1.35 clients may compare them (KEP-5504). None if it is none.
+    pub fn revision(&self) -> Option<u64> {
+        self.body.head().revision()
+    }
+
+    /// metadata.generation; 0 for kinds that have none.
+    pub fn generation(&self) -> i64 {
+        self.body.generation()
+    }
+
+    /// Whether metadata.deletionTimestamp is set.
+    pub fn deleting(&self) -> bool {
+        self.body.deleting()
+    }
+
+    /// metadata.labels, in the order of the text.
+    pub fn labels(&self) -> Labels<'_> {
+        self.body.head().labels()
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.body.head().label(name)
+    }
+
+    /// metadata.ownerReferences.
+    pub fn owners(&self) -> &[OwnerReference] {
+        self.owners.get_or_init(|| self.body.owners())
+    }
+
+    /// The managing controller's reference (apimachinery's `metav1.GetControllerOf`).
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owners().iter().find(|owner| owner.controller)
     }
 
     /// The object without some fields; itself if it has none of them.
@@ -262,14 +247,14 @@ impl Object {
     pub fn pruned(self: Arc<Self>, prune: &Prune) -> Arc<Self> {
         // It was read before.
         match Body::read(self.json(), None, prune) {
-            Ok(body) if body.text().len() < self.json().len() => Arc::new(Self::of(Arc::new(body))),
+            Ok(body) if body.text().len() < self.json().len() => Arc::new(Self::of(body)),
             _ => self,
         }
     }
 
     /// The object's JSON text.
     pub fn json(&self) -> &str {
-        self.header.body.text()
+        self.body.text()
     }
 
     /// The value at a path like `.spec.nodeName`, as JSON text; None when a step is missing. Steps are object fields.
@@ -323,9 +308,9 @@ mod tests {
 
     #[test]
     fn the_header_is_read_without_the_rest() {
-        let header = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses").header;
-        assert_eq!(header.key, ObjectKey::namespaced("n", "a"));
-        assert_eq!((header.revision(), header.generation, header.deleting), (Some(12), 3, false));
+        let header = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses");
+        assert_eq!(*header.key(), ObjectKey::namespaced("n", "a"));
+        assert_eq!((header.revision(), header.generation(), header.deleting()), (Some(12), 3, false));
         assert_eq!((header.label("app"), header.label("z"), header.label("y")), (Some("é"), Some("1"), None));
         assert_eq!(header.controller().map(|owner| owner.name.as_str()), Some("r"));
     }
@@ -382,7 +367,7 @@ mod tests {
         let object =
             Object::from_json(twice, &pod(), ManagedFields::Drop).expect("what is not the host's is the reader's");
         assert!(object.json().ends_with(r#""spec":{"a":1,"a":2}}"#));
-        assert_eq!(object.header.label("a"), Some("2"), "the last, as in Go");
+        assert_eq!(object.label("a"), Some("2"), "the last, as in Go");
     }
 
     #[test]
@@ -391,8 +376,7 @@ mod tests {
         let object = Object::untyped(text, ManagedFields::Drop).expect("parses");
         let plain = r#"{"metadata":{"labels":{"app":"db","z":"1"},"name":"a-b","uid":"u"},"s":"\u0061"}"#;
         assert_eq!(object.json(), plain);
-        let header = &object.header;
-        assert_eq!((header.key.name.as_str(), header.uid.as_str(), header.label("app")), ("a-b", "u", Some("db")));
+        assert_eq!((object.key().name.as_str(), object.uid(), object.label("app")), ("a-b", "u", Some("db")));
         for text in [r#"{"metadata":{"name":"a\"b"}}"#, r#"{"metadata":{"name":"a","labels":{"x":"\n"}}}"#] {
             let error = Object::untyped(text, ManagedFields::Drop).expect_err(text).to_string();
             assert!(error.contains("holds a quote, a backslash or a control character"), "{error}");
@@ -419,7 +403,7 @@ mod tests {
         let data = "x".repeat(3 << 20);
         let text = format!(r#"{{"kind":"Big","apiVersion":"v1","data":"{data}","metadata":{{"name":"a","uid":"u"}}}}"#);
         let object = Object::from_json(&text, &pod(), ManagedFields::Drop).expect("parses");
-        assert_eq!((object.json(), object.header.uid.as_str()), (text.as_str(), "u"));
+        assert_eq!((object.json(), object.uid()), (text.as_str(), "u"));
     }
 
     #[test]
@@ -439,11 +423,6 @@ mod tests {
             let object = Object::from_json(text, &pod(), ManagedFields::Drop).expect("parses");
             assert_eq!((object.json(), object.body().head().name()), (typed, "a"));
         }
-        let late =
-            Object::untyped(r#"{"metadata":{"name":"a","labels":{"b":"c"}}}"#, ManagedFields::Drop).expect("parses");
-        let late = late.into_typed(&pod());
-        assert_eq!(late.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"b":"c"}}}"#);
-        assert_eq!((late.body().head().name(), late.header.label("b")), ("a", Some("c")));
     }
 
     #[test]

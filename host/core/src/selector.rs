@@ -3,7 +3,7 @@
 //! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of `key`, `!key`,
 //! `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key>1`, `key<1`; all must hold.
 
-use crate::object::{Head, ObjectHeader};
+use crate::object::{Head, Object};
 
 /// What a selector looks at.
 pub trait Selectable {
@@ -15,13 +15,13 @@ pub trait Selectable {
     fn label(&self, name: &str) -> Option<&str>;
 }
 
-impl Selectable for ObjectHeader {
+impl Selectable for Object {
     fn name(&self) -> &str {
-        &self.key.name
+        self.body().head().name()
     }
 
     fn namespace(&self) -> Option<&str> {
-        self.key.namespace.as_deref()
+        self.body().head().namespace()
     }
 
     fn label(&self, name: &str) -> Option<&str> {
@@ -219,10 +219,10 @@ mod tests {
         object::{ManagedFields, Object},
     };
 
-    fn header(labels: &str) -> ObjectHeader {
+    fn header(labels: &str) -> Object {
         let text = format!(r#"{{"metadata":{{"name":"a","namespace":"n","labels":{{{labels}}}}}}}"#);
         let kind = GroupVersionKind::new("v1", "Pod");
-        Object::from_json(&text, &kind, ManagedFields::Drop).expect("object").header
+        Object::from_json(&text, &kind, ManagedFields::Drop).expect("object")
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl RightsWatch {
             let told = grants.clone();
             let tell = move |event: &Event| {
                 if !matches!(event, Event::Added { initial: true, .. }) {
-                    told.changed(event.object().header.key.namespace.as_deref());
+                    told.changed(event.object().key().namespace.as_deref());
                 }
             };
             subscriptions.push(informer.subscribe(Arc::new(tell), None));

@@ -64,8 +64,11 @@ impl Cache {
     pub fn list(&self, query: &Query<'_>) -> Page {
         let written = self.overlay.snapshot();
         let limit = query.limit.unwrap_or(usize::MAX);
+        let lookup = self.store.snapshot(|stored| narrowed(query, stored));
+        if lookup == Lookup::All {
+            self.store.keep_order();
+        }
         let (revision, mut found) = self.store.snapshot(|stored| {
-            let lookup = narrowed(query, stored);
             let selected = |head: &Head<'_>| {
                 is_visible(head.namespace(), query.visible.as_ref())
                     && query.labels.matches(head)
@@ -109,7 +112,7 @@ impl Cache {
         found.truncate(limit);
         let page: Vec<Arc<Object>> = found.into_iter().map(|found| found.open(&self.store)).collect();
         Page {
-            continue_token: page.last().filter(|_| more).map(|object| token_of(&object.header.key)),
+            continue_token: page.last().filter(|_| more).map(|object| token_of(object.key())),
             resource_version: revision.to_string(),
             items: page.into_iter().map(|object| item(object, query.projection)).collect(),
         }
@@ -118,14 +121,15 @@ impl Cache {
     /// The namespaces of its objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let written = self.overlay.snapshot();
+        self.store.keep_order();
         let stored = self.store.namespaces();
         stored.into_iter().chain(written.into_iter().filter_map(|(key, _)| key.namespace)).collect()
     }
 
     /// Keeps the answer to a write, as far as it is in this informer's view.
     pub fn wrote(&self, object: &Arc<Object>) {
-        let known = self.store.snapshot(|stored| stored.get(&object.header.key).is_some());
-        if known || (self.selects.matches(&object.header) && !self.field_selected) {
+        let known = self.store.snapshot(|stored| stored.get(object.key()).is_some());
+        if known || (self.selects.matches(object.as_ref()) && !self.field_selected) {
             self.overlay.wrote(self.store.pruned(object.clone()), &self.store);
         }
     }
@@ -133,11 +137,9 @@ impl Cache {
     fn newer(&self, written: Option<Written>, stored: Option<Arc<Object>>) -> Option<Arc<Object>> {
         match (written, stored) {
             (None, stored) => stored,
-            (Some(Written::Gone { uid }), stored) => stored.filter(|object| object.header.uid != uid),
-            (Some(Written::Present(object)), Some(stored)) if stored.header.revision() >= object.header.revision() => {
-                Some(stored)
-            }
-            (Some(Written::Present(object)), _) => self.selects.matches(&object.header).then_some(object),
+            (Some(Written::Gone { uid }), stored) => stored.filter(|object| object.uid() != uid),
+            (Some(Written::Present(object)), Some(stored)) if stored.revision() >= object.revision() => Some(stored),
+            (Some(Written::Present(object)), _) => self.selects.matches(object.as_ref()).then_some(object),
         }
     }
 }
@@ -174,7 +176,7 @@ fn is_visible(namespace: Option<&str>, visible: Option<&BTreeSet<String>>) -> bo
 fn found_by(lookup: &Lookup, object: &Object) -> bool {
     match lookup {
         Lookup::All => true,
-        Lookup::Owner(uid) => object.header.controller().is_some_and(|owner| owner.uid == *uid),
+        Lookup::Owner(uid) => object.controller().is_some_and(|owner| owner.uid == *uid),
         Lookup::Index { key, value } => key.value(object).as_ref() == Some(value),
     }
 }
@@ -234,8 +236,7 @@ mod tests {
 
     fn watch(cache: &Cache, writer: &mut Writer, object: &Arc<Object>) {
         writer.apply(object.clone());
-        let header = &object.header;
-        cache.overlay.watched(&header.key, &header.uid, header.revision().expect("revision"), false);
+        cache.overlay.watched(object.key(), object.uid(), object.revision().expect("revision"), false);
     }
 
     #[test]
@@ -243,7 +244,7 @@ mod tests {
         let (cache, mut writer) = cache("");
         let made = object("n", "a", 10, "o", "x");
         cache.wrote(&made);
-        assert_eq!(cache.get(&made.header.key), Some(made.clone()));
+        assert_eq!(cache.get(made.key()), Some(made.clone()));
         assert_eq!(names(&cache, Lookup::Owner("o".into())), ["a"], "by owner, too: or a second child would be made");
         watch(&cache, &mut writer, &made);
         assert_eq!(names(&cache, Lookup::All), ["a"]);
@@ -258,7 +259,7 @@ mod tests {
         let last = object("n", "a", 11, "o", "x");
         writer.remove(&last);
         cache.wrote(&made);
-        assert_eq!(cache.get(&made.header.key), None);
+        assert_eq!(cache.get(made.key()), None);
     }
 
     #[test]
@@ -282,16 +283,16 @@ mod tests {
         let (cache, mut writer) = cache("");
         let old = object("n", "a", 5, "o", "x");
         watch(&cache, &mut writer, &old);
-        cache.overlay.deleted(&old.header.key, "uid-a", &cache.store);
-        assert_eq!(cache.get(&old.header.key), None);
+        cache.overlay.deleted(old.key(), "uid-a", &cache.store);
+        assert_eq!(cache.get(old.key()), None);
         assert!(names(&cache, Lookup::All).is_empty());
-        cache.overlay.deleted(&old.header.key, "uid-of-another", &cache.store);
+        cache.overlay.deleted(old.key(), "uid-of-another", &cache.store);
         let text = old.json().replace("uid-a", "uid-2").replace("\"5\"", "\"9\"");
         let kind = operetta_core::kind::GroupVersionKind::new("v1", "Pod");
         let next =
             Arc::new(Object::from_json(&text, &kind, operetta_core::object::ManagedFields::Drop).expect("object"));
         cache.wrote(&next);
-        assert_eq!(cache.get(&old.header.key), Some(next));
+        assert_eq!(cache.get(old.key()), Some(next));
     }
 
     #[test]
@@ -314,7 +315,7 @@ mod tests {
         loop {
             let page = cache.list(&query(Lookup::All, Some(1), after.take()));
             seen.extend(page.items.iter().map(|item| match item {
-                Item::Whole(object) => object.header.key.name.clone(),
+                Item::Whole(object) => object.key().name.clone(),
                 Item::Projected(_) => String::new(),
             }));
             let Some(token) = page.continue_token else { break };

@@ -51,15 +51,15 @@ pub struct Overlay {
 impl Overlay {
     /// Keeps the answer to a create, update or patch, unless the watch is already past it.
     pub fn wrote(&self, object: Arc<Object>, store: &Store) {
-        let Some(revision) = object.header.revision() else { return };
+        let Some(revision) = object.revision() else { return };
         self.change(|entries| {
-            let newer = match entries.get(&object.header.key).map(|entry| &entry.written) {
-                Some(Written::Present(kept)) => kept.header.revision() < Some(revision),
-                Some(Written::Gone { uid }) => *uid != object.header.uid,
+            let newer = match entries.get(object.key()).map(|entry| &entry.written) {
+                Some(Written::Present(kept)) => kept.revision() < Some(revision),
+                Some(Written::Gone { uid }) => *uid != object.uid(),
                 None => true,
             };
             if newer && store.revision() < revision {
-                let key = object.header.key.clone();
+                let key = object.key().clone();
                 entries.insert(key, Entry { written: Written::Present(object), at: Instant::now() });
             }
         });
@@ -69,8 +69,8 @@ impl Overlay {
     pub fn deleted(&self, key: &ObjectKey, uid: &str, store: &Store) {
         self.change(|entries| {
             let covered = match entries.get(key).map(|entry| &entry.written) {
-                Some(Written::Present(object)) => Some(object.header.uid.clone()),
-                _ => store.get(key).map(|object| object.header.uid.clone()),
+                Some(Written::Present(object)) => Some(object.uid().to_owned()),
+                _ => store.get(key).map(|object| object.uid().to_owned()),
             };
             let Some(covered) = covered else { return };
             if uid.is_empty() || uid == covered {
@@ -86,7 +86,7 @@ impl Overlay {
         }
         self.change(|entries| {
             entries.retain(|at, entry| match &entry.written {
-                Written::Present(object) => object.header.revision() > Some(revision),
+                Written::Present(object) => object.revision() > Some(revision),
                 Written::Gone { uid: gone } => {
                     let confirmed = at == key && (deleted || uid != gone);
                     !confirmed && entry.at.elapsed() < TOMBSTONE_AGE
@@ -102,7 +102,7 @@ impl Overlay {
         }
         self.change(|entries| {
             entries.retain(|_, entry| match &entry.written {
-                Written::Present(object) => object.header.revision() > Some(revision),
+                Written::Present(object) => object.revision() > Some(revision),
                 Written::Gone { .. } => entry.at.elapsed() < TOMBSTONE_AGE,
             });
         });

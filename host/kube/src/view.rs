@@ -141,7 +141,7 @@ impl Drop for View {
 impl Inner {
     /// On the informer's task, one event at a time.
     fn take(&self, event: &Event) {
-        let place = &event.object().header.key.namespace;
+        let place = &event.object().key().namespace;
         if self.only.is_some() && self.only != *place {
             return;
         }

@@ -55,7 +55,7 @@ impl FightSink for FightReporter {
         };
         for plugin in std::iter::once(&fight.author.plugin).chain(other) {
             let known = self.informers.of_kind(&plugins).into_iter().find_map(|informer| informer.cache.get(plugin));
-            tell(plugins.clone(), plugin, known.map(|plugin| plugin.header.uid.clone()));
+            tell(plugins.clone(), plugin, known.map(|plugin| plugin.uid().to_owned()));
         }
     }
 }

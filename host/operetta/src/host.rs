@@ -339,8 +339,8 @@ impl Host {
         let parts = &self.started.get().expect("only started controllers ask").parts;
         parts.synced().await;
         let found = parts.cache.store.list(&Lookup::All, first.namespace.as_deref(), None);
-        let of_this = found.filter(|part| part.header.label(PART_OF) == Some(&first.name));
-        of_this.map(|part| format!(" {}/{}", part.header.uid, part.header.resource_version)).collect()
+        let of_this = found.filter(|part| part.label(PART_OF) == Some(&first.name));
+        of_this.map(|part| format!(" {}/{}", part.uid(), part.resource_version())).collect()
     }
 
     /// A plugin's share of the processors, within its namespace's.
@@ -390,7 +390,7 @@ impl Host {
             let informers = self.registry.clone();
             let known = Box::new(move |kind: &GroupVersionKind, key: &ObjectKey| {
                 let found = informers.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key));
-                found.map(|object| object.header.uid.clone())
+                found.map(|object| object.uid().to_owned())
             });
             let loops = LoopReporter { events: self.recorder.clone(), known };
             let health = Health::new(plugin.clone(), log.clone(), self.metrics.clone(), loops, changed);

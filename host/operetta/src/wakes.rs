@@ -47,8 +47,8 @@ impl Host {
     pub(super) fn on_plugin(&self, plugins: &Arc<Controller>, drop_ins: &Arc<Controller>) -> Handler {
         let (plugins, drop_ins) = (plugins.clone(), drop_ins.clone());
         Arc::new(move |event| {
-            let key = &event.object().header.key;
-            if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().header.deleting {
+            let key = event.object().key();
+            if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
                 plugins.enqueue(key.clone(), Priority::Normal);
                 drop_ins.enqueue(key.clone(), Priority::Normal);
             } else if event.old().is_some_and(|old| old.at(".status") != event.object().at(".status")) {
@@ -60,7 +60,7 @@ impl Host {
     pub(super) fn on_config_map(self: &Arc<Self>, drop_ins: &Arc<Controller>) -> Handler {
         let (host, drop_ins) = (Arc::downgrade(self), drop_ins.clone());
         Arc::new(move |event: &Event| {
-            let key = &event.object().header.key;
+            let key = event.object().key();
             drop_ins.enqueue(key.clone(), Priority::Normal);
             if let Some(host) = host.upgrade() {
                 host.look_at_users(key);
@@ -71,9 +71,9 @@ impl Host {
     pub(super) fn on_part(self: &Arc<Self>) -> Handler {
         let host = Arc::downgrade(self);
         Arc::new(move |event: &Event| {
-            let header = &event.object().header;
-            if let (Some(host), Some(first)) = (host.upgrade(), header.label(PART_OF)) {
-                host.look_at_users(&ObjectKey { namespace: header.key.namespace.clone(), name: first.to_owned() });
+            let object = event.object();
+            if let (Some(host), Some(first)) = (host.upgrade(), object.label(PART_OF)) {
+                host.look_at_users(&ObjectKey { namespace: object.key().namespace.clone(), name: first.to_owned() });
             }
         })
     }
@@ -86,10 +86,10 @@ impl Host {
                 return;
             }
             let Some(host) = host.upgrade() else { return };
-            let name = Some(event.object().header.key.name.as_str());
+            let name = Some(event.object().key().name.as_str());
             host.look_at_all(name, |_| true);
             for config_map in host.labelled_config_maps().cache.store.list(&Lookup::All, name, None) {
-                drop_ins.enqueue(config_map.header.key.clone(), Priority::Normal);
+                drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
             }
         })
     }
@@ -98,7 +98,7 @@ impl Host {
     pub(super) fn on_service_account(self: &Arc<Self>) -> Handler {
         let host = Arc::downgrade(self);
         Arc::new(move |event: &Event| {
-            let key = &event.object().header.key;
+            let key = event.object().key();
             if let Some(host) = host.upgrade() {
                 host.look_at_all(key.namespace.as_deref(), |plugin| {
                     plugin.scalar_at(".spec.serviceAccountName").as_ref() == Some(&key.name)
@@ -117,7 +117,7 @@ impl Host {
     fn look_at_all(&self, namespace: Option<&str>, concerns: impl Fn(&Object) -> bool) {
         for plugin in self.plugins().cache.store.list(&Lookup::All, namespace, None) {
             if concerns(&plugin) {
-                self.look_at(&plugin.header.key);
+                self.look_at(plugin.key());
             }
         }
     }

@@ -57,7 +57,7 @@ impl Mapper for PluginMapper {
 }
 
 fn generated(controller: &str, event: &MapEvent) -> generated::Event {
-    let at = &event.object.header.key;
+    let at = event.object.key();
     generated::Event {
         controller: controller.to_owned(),
         kind: types::GroupVersionKind { api_version: event.kind.api_version.clone(), kind: event.kind.kind.clone() },

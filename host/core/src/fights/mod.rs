@@ -31,7 +31,7 @@ use serde_json::Value;
 use crate::{
     changes::{Change, managers},
     kind::GroupVersionKind,
-    object::{ObjectHeader, ObjectKey},
+    object::{Object, ObjectKey},
 };
 
 pub use state::{FLIPS, WINDOW};
@@ -105,8 +105,8 @@ pub(crate) struct Wrote<'a> {
     /// Its field manager.
     pub manager: &'a str,
     pub kind: &'a GroupVersionKind,
-    /// Of the object, as it was before.
-    pub header: &'a ObjectHeader,
+    /// As it was before.
+    pub object: &'a Object,
     pub before: &'a Value,
     pub after: &'a Value,
     pub changes: &'a [Change<'a>],
@@ -128,10 +128,10 @@ impl Fights {
 
     /// Whether the next write of an author to an object is worth a look at who wrote the object before. Asked once, it is
     /// so again only after the author has set back one more field.
-    pub(crate) fn suspects(&self, author: &Author, object: &ObjectHeader) -> bool {
+    pub(crate) fn suspects(&self, author: &Author, object: &Object) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Nearly always there is none.
-        state.has_suspects() && state.take_suspect(self.hash(&(author, &object.uid)))
+        state.has_suspects() && state.take_suspect(self.hash(&(author, object.uid())))
     }
 
     /// Takes what a write has changed.
@@ -147,12 +147,12 @@ impl Fights {
             return;
         }
         let now = tokio::time::Instant::now().into_std();
-        let suspect = self.hash(&(wrote.author, &wrote.header.uid));
+        let suspect = self.hash(&(wrote.author, wrote.object.uid()));
         let fields = own.into_iter().map(|change| {
             // Only what was read for it has managedFields; of the cache they are dropped.
             let others = managers(wrote.before, &change.path).into_iter().flatten();
             let field = FieldChange {
-                field: self.hash(&(&wrote.header.uid, &change.path)),
+                field: self.hash(&(wrote.object.uid(), &change.path)),
                 before: self.hash(change.before),
                 after: self.hash(change.after),
                 suspect,
@@ -168,8 +168,8 @@ impl Fights {
                 if let Some((rival, stage)) = state.changed(now, wrote.author, field) {
                     fights.push(Fight {
                         kind: wrote.kind.clone(),
-                        key: wrote.header.key.clone(),
-                        uid: wrote.header.uid.clone(),
+                        key: wrote.object.key().clone(),
+                        uid: wrote.object.uid().to_owned(),
                         path: change.path.to_string(),
                         author: wrote.author.clone(),
                         rival,

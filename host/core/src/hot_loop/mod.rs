@@ -42,7 +42,7 @@ use std::{
 
 use crate::{
     event::Event,
-    object::{ObjectHeader, ObjectKey},
+    object::{Object, ObjectKey},
     queue::WorkQueue,
     request::{Action, Failure},
 };
@@ -130,11 +130,9 @@ impl HotLoops {
         match event {
             Event::Added { initial: true, .. } => None,
             Event::Modified { old, object } if Arc::ptr_eq(old, object) => None,
-            Event::Deleted { object } => Some(self.gone(&object.header.uid)),
-            Event::Modified { old, object } if object.header.deleting && !old.header.deleting => {
-                Some(self.gone(&object.header.uid))
-            }
-            Event::Added { object, .. } | Event::Modified { object, .. } => Some(self.made(&object.header)),
+            Event::Deleted { object } => Some(self.gone(object.uid())),
+            Event::Modified { old, object } if object.deleting() && !old.deleting() => Some(self.gone(object.uid())),
+            Event::Added { object, .. } | Event::Modified { object, .. } => Some(self.made(object)),
         }
     }
 
@@ -142,8 +140,8 @@ impl HotLoops {
         self.hasher.hash_one((controller, key))
     }
 
-    fn made(&self, header: &ObjectHeader) -> u64 {
-        self.hasher.hash_one((&header.uid, &header.resource_version))
+    fn made(&self, object: &Object) -> u64 {
+        self.hasher.hash_one((object.uid(), object.resource_version()))
     }
 
     fn gone(&self, uid: &str) -> u64 {

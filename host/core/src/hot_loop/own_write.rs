@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{HotLoops, lock, writes::Target};
 use crate::{
     kind::GroupVersionKind,
-    object::{ManagedFields, Object, ObjectHeader, ObjectKey},
+    object::{ManagedFields, Object, ObjectKey},
     operation::{Operation, OperationAction, Reply, Verb},
     ports::ObjectApi,
     raw::{RawRequest, RawResponse, Target as RawTarget},
@@ -68,13 +68,13 @@ impl OwnWrite {
     ) -> Self {
         // The answer to a deletion names no version. What no cache has, no event tells of.
         let deleted = deletes.and_then(|(kind, key)| api.known(kind, key));
-        loops.begin(reconcile, deleted.map(|object| object.header.uid.clone()).as_deref())
+        loops.begin(reconcile, deleted.map(|object| object.uid().to_owned()).as_deref())
     }
 
     /// Ends it.
     pub fn end(mut self, result: &Result<Reply, ApiError>) {
         match result {
-            Ok(Reply::Object(object)) => self.answered(&object.header),
+            Ok(Reply::Object(object)) => self.answered(object),
             // A deletion: what it makes was known before.
             Ok(Reply::Done) => {}
             Ok(Reply::Unchanged(_) | Reply::Page(_)) | Err(_) => self.made = None,
@@ -88,15 +88,15 @@ impl OwnWrite {
             Ok(answer) if answer.status < 400 => {
                 // What is no object, as the answer to an eviction, has made none.
                 if let Ok(object) = Object::untyped(&answer.body, ManagedFields::Keep) {
-                    self.answered(&object.header);
+                    self.answered(&object);
                 }
             }
             Ok(_) | Err(_) => self.made = None,
         }
     }
 
-    fn answered(&mut self, header: &ObjectHeader) {
-        self.made = Some(self.loops.made(header));
+    fn answered(&mut self, object: &Object) {
+        self.made = Some(self.loops.made(object));
     }
 }
 

@@ -64,7 +64,7 @@ type Held = (ObjectKey, Looping);
 impl Plugin {
     fn tell(&self, event: &Event) {
         let controller = lock(&self.controller).as_ref().and_then(std::sync::Weak::upgrade).expect("it runs");
-        controller.enqueue_for(event, event.object().header.key.clone(), Priority::Normal);
+        controller.enqueue_for(event, event.object().key().clone(), Priority::Normal);
     }
 
     /// A write to an object by a reconcile, and its event.

@@ -88,7 +88,7 @@ impl Stage {
 
     fn note(&self, event: &Event) {
         assert!(self.mappings.note(event, Priority::Normal));
-        self.controller.enqueue(event.object().header.key.clone(), Priority::Normal);
+        self.controller.enqueue(event.object().key().clone(), Priority::Normal);
     }
 
     async fn run(&self) {
@@ -163,10 +163,10 @@ async fn a_deletion_whose_mapping_is_cut_off_is_mapped_by_the_code_that_comes_ne
     drop(stage.controller);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let next = ByNames::default();
-    let taken = stage.mappings.take(&a.header.key).expect("it went back");
+    let taken = stage.mappings.take(a.key()).expect("it went back");
     let event = taken.event().expect("an event");
     let request =
-        ReconcileRequest { controller: "c".into(), key: a.header.key.clone(), retries: 0, reconcile_id: String::new() };
+        ReconcileRequest { controller: "c".into(), key: a.key().clone(), retries: 0, reconcile_id: String::new() };
     assert_eq!(next.map(&request, &event).await, Ok(vec![ObjectKey::namespaced("n", "a")]));
 }
 
@@ -225,7 +225,7 @@ fn what_is_held_of_objects_that_are_gone_is_bounded() {
     let (old, now) = (watched("w", &[&large]), watched("w", &["a"]));
     assert!(!mappings.note(&modified(&old, &now), Priority::Normal));
     assert_eq!(mappings.len(), 32);
-    let taken = mappings.take(&now.header.key).expect("kept");
+    let taken = mappings.take(now.key()).expect("kept");
     assert_eq!(taken.event().map(|event| (event.change, event.old.is_none())), Some((Change::Added, true)));
     taken.told();
     let keys: Vec<_> = mappings.lock().events.keys().cloned().collect();

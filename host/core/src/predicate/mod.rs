@@ -130,15 +130,15 @@ impl Count {
 impl Predicate {
     /// Whether it holds; None when it says nothing of such an event, or the object is too large to look into.
     fn says<'e>(&'e self, now: &Look<'e>, old: Option<&Look<'e>>) -> Option<bool> {
-        let headers = || Some((&old?.object().header, &now.object().header));
+        let both = || Some((old?.object(), now.object()));
         match self {
-            Self::GenerationChanged => headers().map(|(old, now)| old.generation != now.generation),
-            Self::LabelsChanged => headers().map(|(old, now)| !old.labels().eq(now.labels())),
+            Self::GenerationChanged => both().map(|(old, now)| old.generation() != now.generation()),
+            Self::LabelsChanged => both().map(|(old, now)| !old.labels().eq(now.labels())),
             Self::AnnotationsChanged => {
                 let annotations = |look: &Look<'e>| look.object().at(".metadata.annotations");
                 Some(annotations(old?) != annotations(now))
             }
-            Self::ResourceVersionChanged => headers().map(|(old, now)| old.resource_version != now.resource_version),
+            Self::ResourceVersionChanged => both().map(|(old, now)| old.resource_version() != now.resource_version()),
             Self::Changed(expression) => expression.differs(old?, now),
             Self::Matches(expression) => expression.selects(now),
             Self::Any(any) => {

@@ -77,9 +77,9 @@ pub fn sync(arguments: &[String]) -> anyhow::Result<()> {
 /// Names each marked object.
 fn told() -> Handler {
     Arc::new(|event| {
-        let header = &event.object().header;
-        if header.label(MARKER).is_some() {
-            println!("{}", json!({"marker": header.key.name}));
+        let object = event.object();
+        if object.label(MARKER).is_some() {
+            println!("{}", json!({"marker": object.key().name}));
         }
     })
 }

@@ -229,9 +229,9 @@ pub(super) fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Un
 fn read(text: &str, of: &GroupVersionKind) -> Result<Object, Unreadable> {
     let object = Object::from_json(text, of, ManagedFields::Drop);
     let object = object.map_err(|error| unreadable(text, &error.to_string()))?;
-    if object.header.resource_version.is_empty() {
+    if object.resource_version().is_empty() {
         let why = "it has no metadata.resourceVersion".to_owned();
-        return Err(Unreadable { key: Some(object.header.key), why });
+        return Err(Unreadable { key: Some(object.key().clone()), why });
     }
     Ok(object)
 }
@@ -295,7 +295,7 @@ mod tests {
             format!(r#" {{ "object": {A}, "type" : "MODIFIED", "x":1}} "#),
         ] {
             let WatchEvent::Applied(object) = parse(&line) else { panic!("{line}") };
-            assert_eq!(object.header.key, ObjectKey::namespaced("n", "a"));
+            assert_eq!(*object.key(), ObjectKey::namespaced("n", "a"));
             assert!(!object.json().contains("managedFields"));
         }
         let WatchEvent::Deleted(_) = parse(&format!(r#"{{"type":"DELETED","object":{A}}}"#)) else { panic!("deleted") };

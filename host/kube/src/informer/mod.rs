@@ -281,7 +281,7 @@ impl Informer {
         }
         for (old, object) in changed {
             match old {
-                Some(old) if old.header.uid != object.header.uid => dispatch.replaced(old, object, first),
+                Some(old) if old.uid() != object.uid() => dispatch.replaced(old, object, first),
                 old => dispatch.tell(&change(old, object, first)),
             }
         }
@@ -293,13 +293,13 @@ impl Informer {
         let object = self.kept(object);
         let mut dispatch = self.lock();
         dispatch.heard = Some(Instant::now());
-        if self.cache.store.is_past(&object.header) {
+        if self.cache.store.is_past(&object) {
             return;
         }
         let old = dispatch.writer.apply(object.clone());
         self.caught_up(&object, false);
         match old {
-            Some(old) if old.header.uid != object.header.uid => dispatch.replaced(old, object, false),
+            Some(old) if old.uid() != object.uid() => dispatch.replaced(old, object, false),
             old => dispatch.tell(&change(old, object, false)),
         }
     }
@@ -309,7 +309,7 @@ impl Informer {
         let object = self.kept(object);
         let mut dispatch = self.lock();
         dispatch.heard = Some(Instant::now());
-        if self.cache.store.is_of_another(&object.header) {
+        if self.cache.store.is_of_another(&object) {
             return;
         }
         let old = dispatch.writer.remove(&object);
@@ -352,8 +352,8 @@ impl Informer {
     }
 
     fn caught_up(&self, object: &Object, deleted: bool) {
-        if let Some(revision) = object.header.revision() {
-            self.cache.overlay.watched(&object.header.key, &object.header.uid, revision, deleted);
+        if let Some(revision) = object.revision() {
+            self.cache.overlay.watched(object.key(), object.uid(), revision, deleted);
         }
     }
 }

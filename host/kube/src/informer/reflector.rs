@@ -188,7 +188,7 @@ impl Reflector {
             while let Some(line) = lines.next() {
                 match WatchEvent::parse(line, &informer.resource.kind) {
                     WatchEvent::Applied(object) => listing.add(&informer, object),
-                    WatchEvent::Deleted(object) => listing.found.lost(&object.header.key),
+                    WatchEvent::Deleted(object) => listing.found.lost(object.key()),
                     WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
                         self.listed(&informer, listing, resource_version);
                         return Ok(lines);
@@ -323,9 +323,9 @@ impl Reflector {
     }
 
     fn heard(&mut self, informer: &Informer, object: &Object) {
-        self.position = Some(object.header.resource_version.clone());
+        self.position = Some(object.resource_version().to_owned());
         self.pause.reset();
-        if self.unreadable.as_ref().is_some_and(|(key, _)| key.as_ref() == Some(&object.header.key)) {
+        if self.unreadable.as_ref().is_some_and(|(key, _)| key.as_ref() == Some(object.key())) {
             self.unreadable = None;
             informer.well(None);
         }

@@ -1,15 +1,16 @@
 //! One object as the store holds it: its bytes, or its head and the compressed rest.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{self, Mutex, PoisonError};
 
 use operetta_core::object::{Body, Head, Object};
+use triomphe::{Arc, HeaderSlice};
 use zstd::{
     bulk::{Compressor, Decompressor},
     zstd_safe::CParameter,
 };
 
 /// What the pointer to an entry counts its users with.
-const COUNTS: usize = 2 * size_of::<usize>();
+const COUNTS: usize = size_of::<usize>();
 /// A dictionary's bytes: more gain little (docs/decisions/0014).
 const DICTIONARY: usize = 16 << 10;
 /// zstd's own default: the levels above take longer and gain nothing.
@@ -25,17 +26,20 @@ const KEPT: usize = 8;
 #[derive(Clone)]
 pub enum Entry {
     /// As it is.
-    Plain(Arc<Body>),
+    Plain(Body),
     /// Compressed, with the store's codec.
-    Packed(Arc<Packed>),
+    Packed(Packed),
 }
 
-/// A compressed object: [`Body::strip`]'s head, and behind it the rest as a zstd frame.
-pub struct Packed {
-    bytes: Box<[u8]>,
+/// A compressed object: [`Body::strip`]'s head, and behind it the rest as a zstd frame, in one piece of memory.
+#[derive(Clone)]
+pub struct Packed(Arc<HeaderSlice<Parts, [u8]>>);
+
+/// Where the parts of a compressed object are.
+struct Parts {
     /// Where the head ends.
     head: u32,
-    /// The rest's bytes.
+    /// The rest's bytes, before it was compressed.
     rest: u32,
 }
 
@@ -55,37 +59,40 @@ impl Entry {
 
     /// Bytes it holds in memory, without the allocator's rounding.
     pub(super) fn heap_bytes(&self) -> usize {
-        COUNTS
-            + match self {
-                Self::Plain(body) => body.heap_bytes(),
-                Self::Packed(packed) => size_of::<Packed>() + packed.bytes.len(),
-            }
+        match self {
+            Self::Plain(body) => body.heap_bytes(),
+            Self::Packed(packed) => COUNTS + size_of::<Parts>() + packed.0.slice.len(),
+        }
     }
 
     /// Whether both are the very same bytes in memory.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Plain(one), Self::Plain(other)) => Arc::ptr_eq(one, other),
-            (Self::Packed(one), Self::Packed(other)) => Arc::ptr_eq(one, other),
+            (Self::Plain(one), Self::Plain(other)) => one.is(other),
+            (Self::Packed(one), Self::Packed(other)) => Arc::ptr_eq(&one.0, &other.0),
             _ => false,
         }
     }
 
     /// The object.
-    pub(super) fn open(&self, codec: Option<&Codec>) -> Arc<Object> {
+    pub(super) fn open(&self, codec: Option<&Codec>) -> sync::Arc<Object> {
         let body = match (self, codec) {
             (Self::Plain(body), _) => body.clone(),
-            (Self::Packed(packed), Some(codec)) => Arc::new(codec.unpack(packed)),
+            (Self::Packed(packed), Some(codec)) => codec.unpack(packed),
             (Self::Packed(_), None) => unreachable!("a store has its codec before it packs"),
         };
-        Arc::new(Object::of(body))
+        sync::Arc::new(Object::of(body))
     }
 }
 
 impl Packed {
     fn head(&self) -> &str {
         // It was a text when it was packed.
-        std::str::from_utf8(&self.bytes[..self.head as usize]).unwrap_or_default()
+        std::str::from_utf8(&self.0.slice[..self.0.header.head as usize]).unwrap_or_default()
+    }
+
+    fn frame(&self) -> &[u8] {
+        &self.0.slice[self.0.header.head as usize..]
     }
 }
 
@@ -99,7 +106,7 @@ pub struct Codec {
 impl Codec {
     /// Learns from three quarters of a sample, and says what the others are then of their plain size. None if nothing can
     /// be learnt from it.
-    pub fn train(sample: &[Arc<Body>]) -> Option<(Self, f64)> {
+    pub fn train(sample: &[Body]) -> Option<(Self, f64)> {
         let stripped: Vec<String> =
             sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, body)| body.strip().1).collect();
         let dictionary = zstd::dict::from_samples(&stripped, DICTIONARY).ok()?;
@@ -129,9 +136,9 @@ impl Codec {
         let mut compressor = kept.or_else(|| self.compressor().ok())?;
         let frame = compressor.compress(rest.as_bytes());
         self.compressors.lock().unwrap_or_else(PoisonError::into_inner).push(compressor);
-        let (length, rest) = (u32::try_from(head.len()).ok()?, u32::try_from(rest.len()).ok()?);
-        let bytes = [head.as_bytes(), &frame.ok()?].concat().into_boxed_slice();
-        let packed = Entry::Packed(Arc::new(Packed { bytes, head: length, rest }));
+        let parts = Parts { head: u32::try_from(head.len()).ok()?, rest: u32::try_from(rest.len()).ok()? };
+        let bytes = [head.as_bytes(), &frame.ok()?].concat();
+        let packed = Entry::Packed(Packed(Arc::from_header_and_slice(parts, &bytes)));
         (packed.heap_bytes() * 100 <= entry.heap_bytes() * WORTH).then_some(packed)
     }
 
@@ -150,7 +157,7 @@ impl Codec {
         let kept = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let decompressor = kept.map_or_else(|| Decompressor::with_dictionary(&self.dictionary), Ok);
         let restored = decompressor.and_then(|mut decompressor| {
-            let rest = decompressor.decompress(&packed.bytes[packed.head as usize..], packed.rest as usize)?;
+            let rest = decompressor.decompress(packed.frame(), packed.0.header.rest as usize)?;
             let mut kept = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() < KEPT {
                 kept.push(decompressor);
@@ -174,7 +181,7 @@ mod tests {
     fn what_was_packed_is_read_again_to_the_byte_and_headers_are_read_without_unpacking() {
         let kind = GroupVersionKind::new("v1", "Pod");
         let read = |at| Object::from_json(&operetta_testkit::pods::pod(at), &kind, ManagedFields::Drop).expect("a Pod");
-        let bodies: Vec<Arc<Body>> = (0..400).map(|at| read(at * 3).body().clone()).collect();
+        let bodies: Vec<Body> = (0..400).map(|at| read(at * 3).body().clone()).collect();
         let (codec, ratio) = Codec::train(&bodies).expect("trained");
         println!("{ratio:.3} of the plain size; {} bytes of its own", codec.heap_bytes());
         assert!(ratio < 0.5, "{ratio}");
@@ -182,9 +189,9 @@ mod tests {
             let object = read(at);
             let packed = codec.pack(&Entry::Plain(object.body().clone())).expect("worth it");
             let head = packed.head();
-            assert_eq!(packed.key(), (object.header.key.namespace.as_deref(), object.header.key.name.as_str()));
-            assert_eq!((head.uid(), head.revision()), (object.header.uid.as_str(), object.header.revision()));
-            assert!(head.labels().eq(object.header.labels()));
+            assert_eq!(packed.key(), (object.key().namespace.as_deref(), object.key().name.as_str()));
+            assert_eq!((head.uid(), head.revision()), (object.uid(), object.revision()));
+            assert!(head.labels().eq(object.labels()));
             assert_eq!(*packed.open(Some(&codec)), object);
         }
     }

@@ -1,7 +1,8 @@
 //! What the watch has brought: objects by key, in order, with indexes. The informer is its only writer.
 //!
 //! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`]. Keys are ordered by
-//! namespace, then name, so one namespace is a range: that is the namespace index.
+//! namespace, then name, so one namespace is a range: that is the namespace index. The order of all keys is kept only from
+//! the first list on that needs it ([`Store::keep_order`]): half of what a change costs would else be for nobody.
 //!
 //! An object is kept as its bytes, alone or compressed ([`Packing`]), in a slot. Everything else says which slot: the
 //! table of keys, the order of keys, the indexes. Whoever reads is given an [`Object`] made of the bytes; of packed bytes,
@@ -25,7 +26,7 @@ use std::{
 use hashbrown::HashTable;
 use operetta_core::{
     manifest::IndexKey,
-    object::{Head, Object, ObjectHeader, ObjectKey},
+    object::{Head, Object, ObjectKey},
     prune::Prune,
 };
 
@@ -40,8 +41,8 @@ use self::{
     packing::Trial,
 };
 
-/// Bytes of an object besides its own and its indexes': its slot, its part of the table of keys and of their order.
-const SLOT: usize = size_of::<Option<Entry>>() + 14 + PLACE;
+/// Bytes of an object besides its own and its indexes': its slot, and its part of the table of keys.
+const SLOT: usize = size_of::<Option<Entry>>() + 14;
 
 /// The objects of one informer.
 #[derive(Default)]
@@ -67,8 +68,8 @@ struct Inner {
     /// Each object's slot, beside the hash of its key.
     by_key: HashTable<(u32, u32)>,
     hasher: RandomState,
-    /// All of them.
-    order: Order,
+    /// All of them, in order, once somebody lists them.
+    order: Option<Order>,
     /// By the uid of the controlling owner.
     by_owner: Index,
     /// The declared indexes. Every object that has a value is in it.
@@ -77,6 +78,14 @@ struct Inner {
     revision: u64,
     /// Bytes of the entries and their slots; indexes count themselves.
     bytes: usize,
+}
+
+/// Where an object is kept, or would be.
+#[derive(Clone, Copy)]
+struct Place {
+    hash: u32,
+    /// None if there is no object of the key.
+    slot: Option<u32>,
 }
 
 /// Which objects of a store are wanted.
@@ -117,7 +126,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// The objects of one namespace, or of all, in the order of their keys, beginning after `after`. Each costs the look
-    /// into its slot.
+    /// into its slot; [`Lookup::All`] sorts them where the store keeps no order.
     pub fn walk(
         &self,
         lookup: &Lookup,
@@ -126,13 +135,14 @@ impl<'a> Snapshot<'a> {
     ) -> impl Iterator<Item = &'a Entry> + use<'a> {
         let inner = self.inner;
         let order = match lookup {
-            Lookup::All => Some(&inner.order),
+            Lookup::All => inner.order.as_ref(),
             Lookup::Owner(uid) => inner.by_owner.of(uid),
             Lookup::Index { key, value } => {
                 inner.indexes.iter().find(|(declared, _)| declared == key).and_then(|(_, index)| index.of(value))
             }
         };
         let slots = &inner.slots;
+        let sorted = (*lookup == Lookup::All && order.is_none()).then(|| inner.sorted());
         // The key that a page begins after may lie before the namespace.
         let is_before = move |slot| {
             let key = key_of(slots, slot);
@@ -140,6 +150,8 @@ impl<'a> Snapshot<'a> {
                 || (namespace.is_some() && key < (namespace, ""))
         };
         let found = order.into_iter().flat_map(move |order| order.from(is_before));
+        let sorted = sorted.into_iter().flatten().skip_while(move |slot| is_before(*slot));
+        let found = found.chain(sorted);
         let entries = found.filter_map(|slot| inner.slots[slot as usize].as_ref());
         entries.take_while(move |entry| namespace.is_none() || entry.head().namespace() == namespace)
     }
@@ -164,20 +176,20 @@ impl Store {
     }
 
     /// Whether it has this object in this version or a later one.
-    pub fn is_past(&self, header: &ObjectHeader) -> bool {
-        let Some(revision) = header.revision() else { return false };
+    pub fn is_past(&self, object: &Object) -> bool {
+        let Some(revision) = object.revision() else { return false };
         self.snapshot(|stored| {
-            let head = stored.get(&header.key).map(Entry::head);
+            let head = stored.get(object.key()).map(Entry::head);
             head.is_some_and(|head| {
-                head.uid() == header.uid
+                head.uid() == object.uid()
                     && head.resource_version().parse::<u64>().is_ok_and(|stored| stored >= revision)
             })
         })
     }
 
     /// Whether it has another object of this name: one that was made later, or before.
-    pub fn is_of_another(&self, header: &ObjectHeader) -> bool {
-        self.snapshot(|stored| stored.get(&header.key).is_some_and(|entry| entry.head().uid() != header.uid))
+    pub fn is_of_another(&self, object: &Object) -> bool {
+        self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.head().uid() != object.uid()))
     }
 
     /// How many objects there are.
@@ -236,11 +248,15 @@ impl Store {
     pub fn namespaces(&self) -> BTreeSet<String> {
         self.read(|inner| {
             let mut found = BTreeSet::new();
-            let mut next = inner.order.from(|slot| key_of(&inner.slots, slot).0.is_none()).next();
+            let Some(order) = &inner.order else {
+                let all: BTreeSet<&str> = inner.slots.iter().flatten().filter_map(|entry| entry.key().0).collect();
+                return all.into_iter().map(Into::into).collect();
+            };
+            let mut next = order.from(|slot| key_of(&inner.slots, slot).0.is_none()).next();
             while let Some(namespace) = next.and_then(|slot| key_of(&inner.slots, slot).0) {
                 found.insert(namespace.to_owned());
                 // In order: the same ones stand together.
-                next = inner.order.from(|slot| key_of(&inner.slots, slot).0 <= Some(namespace)).next();
+                next = order.from(|slot| key_of(&inner.slots, slot).0 <= Some(namespace)).next();
             }
             found
         })
@@ -249,6 +265,34 @@ impl Store {
     /// Every key, in order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.snapshot(|stored| stored.walk(&Lookup::All, None, None).map(|entry| key(&entry.head())).collect())
+    }
+
+    /// Keeps the order of all keys from now on, for lists of all objects or of a namespace, page by page.
+    pub fn keep_order(&self) {
+        if self.read(|inner| inner.order.is_some()) {
+            return;
+        }
+        // Many take their time: not under the lock that readers wait for.
+        let slots = self.read(|inner| inner.slots.clone());
+        let mut sorted: Vec<u32> =
+            (0..).zip(&slots).filter_map(|(slot, entry)| entry.is_some().then_some(slot)).collect();
+        // Nearly in order already, as a list has brought them, which this way of sorting makes use of.
+        sorted.sort_by(|one, other| key_of(&slots, *one).cmp(&key_of(&slots, *other)));
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        if inner.order.is_some() {
+            return;
+        }
+        let (mut order, now) = (Order::default(), &inner.slots);
+        let same = |slot: u32| {
+            slots.get(slot as usize).is_some_and(Option::is_some) && key_of(&slots, slot) == key_of(now, slot)
+        };
+        sorted.into_iter().filter(|slot| same(*slot)).for_each(|slot| order.insert(slot, |_| true));
+        for (slot, entry) in (0..).zip(now) {
+            if entry.is_some() && !same(slot) {
+                order.insert(slot, before(now, key_of(now, slot)));
+            }
+        }
+        inner.order = Some(order);
     }
 
     /// Begins an index, over what is there and what comes.
@@ -265,8 +309,7 @@ impl Store {
             return;
         }
         let mut made = Index::default();
-        // In order, so that each comes behind the others.
-        for slot in inner.order.from(|_| false) {
+        for slot in inner.taken() {
             let (now, then) =
                 (inner.slots[slot as usize].as_ref(), entries.get(slot as usize).and_then(Option::as_ref));
             let known = now.zip(then).is_some_and(|(now, then)| now.is(then));
@@ -279,6 +322,16 @@ impl Store {
 
     fn read<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
         look(&self.inner.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where an object of this key is kept, or would be, and what is there. Both stay so: only the writer asks, and nobody
+    /// else changes anything; an object keeps its slot.
+    fn place(&self, key: &ObjectKey) -> (Place, Option<Arc<Object>>) {
+        let (place, entry) = self.read(|inner| {
+            let place = inner.place(key);
+            (place, place.slot.and_then(|slot| inner.slots[slot as usize].clone()))
+        });
+        (place, entry.map(|entry| self.open(&entry)))
     }
 
     /// An object as this store keeps it.
@@ -298,11 +351,10 @@ impl Writer {
     pub fn apply(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let object = self.store.pruned(object);
         let entry = self.store.packed(&object);
-        // Nobody else changes what is there.
-        let old = self.store.get(&object.header.key);
+        let (place, old) = self.store.place(object.key());
         let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.raise_revision(&object);
-        inner.put(entry, &object, old.as_deref());
+        inner.put(place, entry, &object, old.as_deref());
         drop(inner);
         self.store.consider();
         old
@@ -316,11 +368,11 @@ impl Writer {
 
     /// Takes an object out and returns it as it was. `seen` is the watch's last word on it.
     pub fn remove(&mut self, seen: &Object) -> Option<Arc<Object>> {
-        let old = self.store.get(&seen.header.key);
+        let (place, old) = self.store.place(seen.key());
         let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.raise_revision(seen);
         if let Some(old) = &old {
-            inner.take(old);
+            inner.take(place, old);
         }
         drop(inner);
         old
@@ -329,43 +381,56 @@ impl Writer {
 
 impl Inner {
     fn raise_revision(&mut self, object: &Object) {
-        self.revision = self.revision.max(object.header.revision().unwrap_or_default());
+        self.revision = self.revision.max(object.revision().unwrap_or_default());
     }
 
     fn heap_bytes(&self) -> usize {
         let indexes: usize = self.indexes.iter().map(|(_, index)| index.heap_bytes()).sum();
-        self.bytes + self.by_owner.heap_bytes() + indexes
+        let order = self.order.as_ref().map_or(0, |_| self.by_key.len() * PLACE);
+        self.bytes + order + self.by_owner.heap_bytes() + indexes
     }
 
-    fn hash(&self, key: &ObjectKey) -> u32 {
-        let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str()));
+    /// The slots that have an object.
+    fn taken(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.slots).filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
+    }
+
+    /// They, in the order of their keys.
+    fn sorted(&self) -> Vec<u32> {
+        let mut sorted: Vec<u32> = self.taken().collect();
+        sorted.sort_by(|one, other| key_of(&self.slots, *one).cmp(&key_of(&self.slots, *other)));
+        sorted
+    }
+
+    fn place(&self, key: &ObjectKey) -> Place {
         // Half of a good hash is one.
-        hash as u32
-    }
-
-    fn find(&self, key: &ObjectKey) -> Option<u32> {
-        let hash = self.hash(key);
+        let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
         let is_key = |entry: &Entry| entry.head().is(key.namespace.as_deref(), &key.name);
         let found =
             |(other, slot): &(u32, u32)| *other == hash && self.slots[*slot as usize].as_ref().is_some_and(is_key);
-        self.by_key.find(spread(hash), found).map(|(_, slot)| *slot)
+        let slot = self.by_key.find(spread(hash), found).map(|(_, slot)| *slot);
+        Place { hash, slot }
+    }
+
+    fn find(&self, key: &ObjectKey) -> Option<u32> {
+        self.place(key).slot
     }
 
     /// Puts an object in; `old` is the one of its key that is there.
-    fn put(&mut self, entry: Entry, object: &Object, old: Option<&Object>) {
+    fn put(&mut self, place: Place, entry: Entry, object: &Object, old: Option<&Object>) {
         self.bytes += entry.heap_bytes();
-        let slot = match self.find(&object.header.key) {
+        let slot = match place.slot {
             Some(slot) => {
                 let before = self.slots[slot as usize].replace(entry);
                 self.bytes -= before.map_or(0, |before| before.heap_bytes());
                 slot
             }
-            None => self.enter(entry, &object.header.key),
+            None => self.enter(entry, place.hash),
         };
         self.index(slot, old, Some(object));
     }
 
-    fn enter(&mut self, entry: Entry, key: &ObjectKey) -> u32 {
+    fn enter(&mut self, entry: Entry, hash: u32) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             // Four thousand million objects would not fit.
@@ -373,23 +438,24 @@ impl Inner {
         });
         self.slots[slot as usize] = Some(entry);
         self.bytes += SLOT;
-        let hash = self.hash(key);
         self.by_key.insert_unique(spread(hash), (hash, slot), |(hash, _)| spread(*hash));
-        let slots = &self.slots;
-        self.order.insert(slot, before(slots, key_of(slots, slot)));
+        if let Some(order) = &mut self.order {
+            let slots = &self.slots;
+            order.insert(slot, before(slots, key_of(slots, slot)));
+        }
         slot
     }
 
     /// Takes an object out that is there.
-    fn take(&mut self, old: &Object) {
-        let key = &old.header.key;
-        let Some(slot) = self.find(key) else { return };
+    fn take(&mut self, place: Place, old: &Object) {
+        let Some(slot) = place.slot else { return };
         self.index(slot, Some(old), None);
-        let slots = &self.slots;
-        self.order.remove(slot, before(slots, key_of(slots, slot)));
-        let hash = self.hash(key);
-        if let Ok(place) = self.by_key.find_entry(spread(hash), |(_, other)| *other == slot) {
-            place.remove();
+        if let Some(order) = &mut self.order {
+            let slots = &self.slots;
+            order.remove(slot, before(slots, key_of(slots, slot)));
+        }
+        if let Ok(found) = self.by_key.find_entry(spread(place.hash), |(_, other)| *other == slot) {
+            found.remove();
         }
         let entry = self.slots[slot as usize].take();
         self.bytes -= SLOT + entry.map_or(0, |entry| entry.heap_bytes());
@@ -398,7 +464,7 @@ impl Inner {
 
     fn index(&mut self, slot: u32, old: Option<&Object>, new: Option<&Object>) {
         fn owner(of: Option<&Object>) -> Option<&str> {
-            of?.header.controller().map(|owner| owner.uid.as_str())
+            of?.controller().map(|owner| owner.uid.as_str())
         }
         self.by_owner.change(&self.slots, slot, owner(old), owner(new));
         for (key, index) in &mut self.indexes {
@@ -432,7 +498,7 @@ pub(crate) mod tests {
     }
 
     fn names(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<String> {
-        objects.into_iter().map(|object| object.header.key.to_string()).collect()
+        objects.into_iter().map(|object| object.key().to_string()).collect()
     }
 
     #[test]
@@ -468,7 +534,7 @@ pub(crate) mod tests {
         relist.found(object("a", "new", 4, "o", "n"));
         let relisted = writer.finish(relist);
         let found: Vec<_> =
-            relisted.changed.iter().map(|(old, new)| (old.is_some(), new.header.key.name.as_str())).collect();
+            relisted.changed.iter().map(|(old, new)| (old.is_some(), new.key().name.as_str())).collect();
         assert_eq!(found, [(true, "kept"), (false, "new")]);
         assert_eq!(names(relisted.gone), ["a/gone"]);
         assert_eq!((store.len(), store.revision()), (2, 4));

@@ -85,7 +85,7 @@ impl Store {
         self.packing_ratio().is_some()
     }
 
-    fn sample(&self) -> Vec<Arc<Body>> {
+    fn sample(&self) -> Vec<Body> {
         self.read(|inner| {
             let step = (inner.by_key.len() / SAMPLE).max(1);
             let mut left = SAMPLE_BYTES;

@@ -40,23 +40,22 @@ impl Relist {
 
     /// The list has this object.
     pub fn found(&mut self, object: Arc<Object>) {
-        let header = &object.header;
-        self.revision = self.revision.max(header.revision().unwrap_or_default());
+        self.revision = self.revision.max(object.revision().unwrap_or_default());
         let stored = self.store.read(|inner| {
-            let slot = inner.find(&header.key)?;
+            let slot = inner.find(object.key())?;
             let head = inner.slots[slot as usize].as_ref()?.head();
-            let same = head.uid() == header.uid && head.resource_version() == header.resource_version;
-            Some((slot as usize, same && !header.resource_version.is_empty()))
+            let same = head.uid() == object.uid() && head.resource_version() == object.resource_version();
+            Some((slot as usize, same && !object.resource_version().is_empty()))
         });
         if let Some((slot, same)) = stored {
             self.see(slot);
             if same {
-                self.changed.remove(&header.key);
+                self.changed.remove(object.key());
                 return;
             }
         }
         let object = self.store.pruned(object);
-        self.changed.insert(object.header.key.clone(), object);
+        self.changed.insert(object.key().clone(), object);
     }
 
     /// The list does not have this object any more.
@@ -104,26 +103,28 @@ impl Writer {
         let (store, revision) = (&self.store, relist.revision);
         // Reading, unpacking and packing need no lock: nobody else changes the store.
         let gone: Vec<_> = store.read(|inner| {
-            let slots = inner.order.from(|_| false).filter(|slot| !relist.saw(*slot));
+            let slots = inner.taken().filter(|slot| !relist.saw(*slot));
             slots.filter_map(|slot| inner.slots[slot as usize].clone()).collect()
         });
-        let gone: Vec<_> = gone.iter().map(|entry| store.open(entry)).collect();
+        let mut gone: Vec<_> = gone.iter().map(|entry| store.open(entry)).collect();
+        gone.sort_by(|one, other| one.key().cmp(other.key()));
         let changed = relist.changed.into_values().map(|object| {
-            let old = store.get(&object.header.key);
+            let (place, old) = store.place(object.key());
             let entry = store.packed(&object);
-            (old, object, entry)
+            (place, old, object, entry)
         });
         let changed: Vec<_> = changed.collect();
         let mut inner = store.inner.write().unwrap_or_else(PoisonError::into_inner);
         for object in &gone {
-            inner.take(object);
+            let place = inner.place(object.key());
+            inner.take(place, object);
         }
-        for (old, object, entry) in &changed {
-            inner.put(entry.clone(), object, old.as_deref());
+        for (place, old, object, entry) in &changed {
+            inner.put(*place, entry.clone(), object, old.as_deref());
         }
         inner.revision = revision;
         drop(inner);
         store.consider();
-        Relisted { changed: changed.into_iter().map(|(old, object, _)| (old, object)).collect(), gone }
+        Relisted { changed: changed.into_iter().map(|(_, old, object, _)| (old, object)).collect(), gone }
     }
 }

@@ -224,7 +224,7 @@ impl Stage {
             self.recorders.insert(account, EventRecorder::start(api.wire().clone(), account.to_owned()));
             self.apis.insert(account, api);
             for (kind, informer) in &informers {
-                let handler = self.note(account, Way::Event, *kind, |event| vec![event.object().header.key.clone()]);
+                let handler = self.note(account, Way::Event, *kind, |event| vec![event.object().key().clone()]);
                 self._views.push(View::open(informer, own.clone(), None, handler, None));
             }
             let target = Target::Mapped {
@@ -239,7 +239,7 @@ impl Stage {
         }
         // The last to be told of an event: when these have seen it, whoever may see it has.
         for (kind, informer) in &informers {
-            let handler = self.note("", Way::Event, *kind, |event| vec![event.object().header.key.clone()]);
+            let handler = self.note("", Way::Event, *kind, |event| vec![event.object().key().clone()]);
             self._references.push(informer.subscribe(handler, None));
         }
     }
@@ -253,12 +253,12 @@ impl Stage {
     ) -> Handler {
         let (told, node) = (self.told.clone(), self.node.clone());
         Arc::new(move |event| {
-            let header = &event.object().header;
-            if header.key.name != ONE && header.key.name != node {
+            let object = event.object();
+            if object.key().name != ONE && object.key().name != node {
                 return;
             }
             for key in keys(event) {
-                lock(&told).insert((account, way, kind, key.namespace), header.resource_version.clone());
+                lock(&told).insert((account, way, kind, key.namespace), object.resource_version().to_owned());
             }
         })
     }

@@ -36,7 +36,7 @@ fn keep<T: Send + 'static>(
 }
 
 fn revision(object: &Object) -> u64 {
-    object.header.revision().expect("a resourceVersion")
+    object.revision().expect("a resourceVersion")
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn a_list_of_the_cache_is_one_snapshot_also_while_the_collection_is_listed
         let mut sizes = std::collections::BTreeSet::new();
         while done.try_recv() == Err(tokio::sync::oneshot::error::TryRecvError::Empty) {
             let names = store.list(&Lookup::All, None, None);
-            let names = names.filter(|object| object.header.key.name.starts_with('a'));
+            let names = names.filter(|object| object.key().name.starts_with('a'));
             sizes.insert(names.count());
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -210,7 +210,7 @@ async fn a_resync_repeats_each_object_as_a_change_to_itself_and_asks_the_api_ser
     informer.synced().await;
     let (handler, kept) = keep(|event| {
         let object = event.object();
-        event.old().map(|old| (object.header.key.name.clone(), Arc::ptr_eq(old, object)))
+        event.old().map(|old| (object.key().name.clone(), Arc::ptr_eq(old, object)))
     });
     let _subscription = informer.subscribe(handler, Some(Duration::from_millis(20)));
     // The watch that follows a list comes a moment after it.

@@ -21,8 +21,8 @@ impl Notes {
     pub fn handler(&self, informer: &Arc<Informer>) -> Handler {
         let (notes, informer) = (self.clone(), Arc::downgrade(informer));
         Arc::new(move |event| {
-            let header = &event.object().header;
-            let name = &header.key.name;
+            let object = event.object();
+            let name = &object.key().name;
             let line = match event {
                 Event::Added { initial: true, .. } => format!("+{name} (initial)"),
                 Event::Added { .. } => format!("+{name}"),
@@ -30,11 +30,11 @@ impl Notes {
                 Event::Deleted { .. } => format!("-{name}"),
             };
             let informer = informer.upgrade().expect("it calls");
-            let stored = informer.cache.store.get(&header.key);
+            let stored = informer.cache.store.get(object.key());
             let known = match event {
                 // Another one of that name may have come in the same list.
-                Event::Deleted { .. } => stored.is_none_or(|stored| stored.header.uid != header.uid),
-                _ => stored.is_some_and(|stored| stored.header.revision() >= header.revision()),
+                Event::Deleted { .. } => stored.is_none_or(|stored| stored.uid() != object.uid()),
+                _ => stored.is_some_and(|stored| stored.revision() >= object.revision()),
             };
             let line = if known { line } else { format!("{line} before the store has it") };
             notes.0.lock().expect("lock").push(line);
@@ -132,7 +132,7 @@ async fn metadata_only_keeps_no_data() {
     let informer = stage.registry.informer(&stage.resource("v1", "ConfigMap").await, scope);
     informer.synced().await;
     let kept = informer.cache.store.get(&stage.key("a")).expect("kept");
-    assert!(!kept.json().contains("secret") && kept.json().contains(&kept.header.uid), "{}", kept.json());
+    assert!(!kept.json().contains("secret") && kept.json().contains(kept.uid()), "{}", kept.json());
 }
 
 #[tokio::test]

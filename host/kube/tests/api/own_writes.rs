@@ -46,7 +46,7 @@ async fn round_trip(stage: &Stage, name: &str) {
     made["metadata"]["ownerReferences"] = json!([owner]);
     let created = stage.create(made).await.expect("created");
     let found = stage.get(name, Read::Cached).await.expect("a created object is found");
-    assert_eq!(found.header.uid, created.header.uid);
+    assert_eq!(found.uid(), created.uid());
     let selection = Selection::ByOwner(format!("uid-{name}"));
     let owned = stage.list(ListOptions { selection, ..stage.all(Read::Cached) }).await.expect("a list");
     assert_eq!(names(&owned), [name], "and listed by its owner: or a second child would be made");
@@ -55,12 +55,12 @@ async fn round_trip(stage: &Stage, name: &str) {
     changed["data"] = json!({"n": "1"});
     let updated = stage.update(name, &changed).await.expect("the cached object is not stale");
     let found = stage.get(name, Read::Cached).await.expect("there");
-    assert_eq!(found.header.resource_version, updated.header.resource_version);
+    assert_eq!(found.resource_version(), updated.resource_version());
 
     stage.delete(name, DeleteOptions::default()).await.expect("deleted");
     let gone = stage.get(name, Read::Cached).await.expect_err("a deleted object is gone");
     assert_eq!(gone.kind, ErrorKind::NotFound);
     let again = stage.create(config_map(name)).await.expect("created again");
     let found = stage.get(name, Read::Cached).await.expect("its successor is found");
-    assert_eq!(found.header.uid, again.header.uid);
+    assert_eq!(found.uid(), again.uid());
 }

@@ -58,7 +58,7 @@ impl Cached {
         })
         .await;
         let kind = GroupVersionKind::new(kind.0, kind.1);
-        eventually("it is cached", async || self.api.known(&kind, &made.header.key).ok_or("it is not".to_owned())).await
+        eventually("it is cached", async || self.api.known(&kind, made.key()).ok_or("it is not".to_owned())).await
     }
 
     /// Writes of ServiceAccounts of the namespace that have reached the API server.
@@ -72,12 +72,12 @@ async fn act(api: &PluginApi, kind: Kind, action: OperationAction) -> Result<Rep
 }
 
 fn update(object: &Object, with: &Value, status: bool) -> OperationAction {
-    let (key, options) = (object.header.key.clone(), WriteOptions::default());
+    let (key, options) = (object.key().clone(), WriteOptions::default());
     OperationAction::Update { key, status, object: with.to_string(), options }
 }
 
 fn patch(object: &Object, subresource: Option<&str>, body: PatchBody) -> OperationAction {
-    let (key, options) = (object.header.key.clone(), WriteOptions::default());
+    let (key, options) = (object.key().clone(), WriteOptions::default());
     OperationAction::Patch { key, subresource: subresource.map(str::to_owned), body, force: false, options }
 }
 
@@ -140,7 +140,7 @@ async fn what_depends_on_more_than_the_object_is_sent() {
     let mut without_version = value(&map);
     without_version["metadata"].as_object_mut().expect("it is").remove("resourceVersion");
     let with = |options: WriteOptions| OperationAction::Update {
-        key: map.header.key.clone(),
+        key: map.key().clone(),
         status: false,
         object: value(&map).to_string(),
         options,
@@ -225,19 +225,19 @@ async fn a_cache_that_is_behind_undoes_nobody_s_change_and_its_event_comes_after
     let note = seen.clone();
     let name = cached.stage.namespace.name().to_owned();
     let handler = Arc::new(move |event: &Event| {
-        if event.object().header.key.namespace.as_deref() == Some(name.as_str()) {
+        if event.object().key().namespace.as_deref() == Some(name.as_str()) {
             *note.lock().expect("lock") = event.object().scalar_at(".data.n").unwrap_or_default();
         }
     });
     let _subscription = cached._informers[0].subscribe(handler, None);
     let mut outcomes = (0, 0);
     for round in 0..30_u32 {
-        let before = cached.api.known(&kind, &map.header.key).expect("cached");
+        let before = cached.api.known(&kind, map.key()).expect("cached");
         let wanted = round.to_string();
         cached.stage.namespace.patch(kinds::CONFIG_MAP, "a", json!({"data": {"n": wanted}})).await;
         match act(&cached.api, kinds::CONFIG_MAP, update(&map, &value(&before), false)).await {
             Ok(Reply::Unchanged(answer)) => {
-                assert_eq!(answer.header.resource_version, before.header.resource_version);
+                assert_eq!(answer.resource_version(), before.resource_version());
                 outcomes.0 += 1;
             }
             Err(error) if error.kind == ErrorKind::Conflict => outcomes.1 += 1,

@@ -21,14 +21,14 @@ async fn a_create_returns_what_is_stored_and_works_once() {
     let mut first = config_map("a");
     first["data"] = json!({"n": "1"});
     let made = stage.create(first).await.expect("created");
-    assert!(!made.header.uid.is_empty() && made.header.revision().is_some());
+    assert!(!made.uid().is_empty() && made.revision().is_some());
     let managers = &value(&made)["metadata"]["managedFields"];
     assert_eq!(managers[0]["manager"], "test", "the plugin's own field manager");
     assert_eq!(refused(stage.create(config_map("a"))).await, ErrorKind::AlreadyExists);
     let mut nameless = config_map("");
     nameless["metadata"] = json!({"generateName": "made-"});
     let made = stage.create(nameless).await.expect("created");
-    assert!(made.header.key.name.starts_with("made-"), "{}", made.header.key);
+    assert!(made.key().name.starts_with("made-"), "{}", made.key());
 }
 
 #[tokio::test]
@@ -93,9 +93,9 @@ async fn a_delete_holds_to_its_preconditions() {
     assert_eq!(refused(stage.delete("a", with_uid("another"))).await, ErrorKind::Conflict);
     let stale = DeleteOptions { resource_version: Some("1".to_owned()), ..DeleteOptions::default() };
     assert_eq!(refused(stage.delete("a", stale)).await, ErrorKind::Conflict);
-    stage.delete("a", DeleteOptions { dry_run: true, ..with_uid(&made.header.uid) }).await.expect("a dry run");
+    stage.delete("a", DeleteOptions { dry_run: true, ..with_uid(made.uid()) }).await.expect("a dry run");
     stage.get("a", Read::Live).await.expect("still there");
-    stage.delete("a", with_uid(&made.header.uid)).await.expect("deleted");
+    stage.delete("a", with_uid(made.uid())).await.expect("deleted");
     assert_eq!(refused(stage.delete("a", DeleteOptions::default())).await, ErrorKind::NotFound);
 }
 

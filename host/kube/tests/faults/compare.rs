@@ -66,7 +66,7 @@ impl Listed {
         let stored = informer.cache.store.list(&lookup, None, None);
         let whole = !informer.scope.metadata_only;
         let stored: BTreeMap<String, Fields> =
-            stored.map(|object| (object.header.key.name.clone(), fields(object.json(), whole))).collect();
+            stored.map(|object| (object.key().name.clone(), fields(object.json(), whole))).collect();
         let names = self.0.keys().chain(stored.keys().filter(|name| !self.0.contains_key(*name)));
         let wrong = names.filter_map(|name| match (self.0.get(name), stored.get(name)) {
             (Some(listed), Some(stored)) if listed == stored => None,

@@ -60,13 +60,13 @@ impl Recorder {
         let (notes, store, swallow) = (self.notes.clone(), informer.cache.store.clone(), self.swallow_every);
         let count = Mutex::new(0_usize);
         Arc::new(move |event| {
-            let header = &event.object().header;
-            let seen = |header: &operetta_core::object::ObjectHeader| Seen {
-                uid: header.uid.clone(),
-                revision: header.revision().unwrap_or_default(),
+            let object = event.object();
+            let seen = |object: &operetta_core::object::Object| Seen {
+                uid: object.uid().to_owned(),
+                revision: object.revision().unwrap_or_default(),
             };
-            let now = seen(header);
-            let stored = store.get(&header.key).map(|object| seen(&object.header));
+            let now = seen(object);
+            let stored = store.get(object.key()).map(|object| seen(&object));
             let (what, stored) = match event {
                 Event::Deleted { .. } => (What::Deleted, stored.is_none_or(|stored| stored != now)),
                 Event::Added { initial, .. } => {
@@ -81,8 +81,14 @@ impl Recorder {
             let mut count = count.lock().expect("lock");
             *count += 1;
             if swallow.is_none_or(|every| !count.is_multiple_of(every)) {
-                let old = event.old().map(|old| seen(&old.header));
-                notes.lock().expect("lock").push(Note { what, name: header.key.name.clone(), seen: now, old, stored });
+                let old = event.old().map(|old| seen(old));
+                notes.lock().expect("lock").push(Note {
+                    what,
+                    name: object.key().name.clone(),
+                    seen: now,
+                    old,
+                    stored,
+                });
             }
         })
     }

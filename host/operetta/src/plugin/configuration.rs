@@ -166,10 +166,7 @@ impl Part {
             return None;
         }
         let found = informer.cache.get(&self.key);
-        Some(found.map_or_else(
-            || "none ".to_owned(),
-            |found| format!("{}/{} ", found.header.uid, found.header.resource_version),
-        ))
+        Some(found.map_or_else(|| "none ".to_owned(), |found| format!("{}/{} ", found.uid(), found.resource_version())))
     }
 
     /// Its texts by key, as the ServiceAccount may read them.

@@ -23,7 +23,7 @@ pub const ALLOW_PLUGINS: &str = "operetta.dev/allow-plugins";
 /// # Errors
 /// The problem, with the command that solves it.
 pub fn namespace_takes_part(name: &str, namespace: Option<&Object>) -> Result<(), Problem> {
-    if namespace.is_some_and(|namespace| namespace.header.label(NAMESPACE_LABEL) == Some("enabled")) {
+    if namespace.is_some_and(|namespace| namespace.label(NAMESPACE_LABEL) == Some("enabled")) {
         return Ok(());
     }
     let message = format!(
@@ -62,7 +62,7 @@ pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAc
 pub fn consents(account: &ServiceAccount, found: Option<&Object>, plugin: &str) -> Result<(), Problem> {
     let ServiceAccount { namespace, name } = account;
     let annotate = format!("kubectl annotate serviceaccount {name} -n {namespace} {ALLOW_PLUGINS}");
-    let Some(found) = found.filter(|found| !found.header.deleting) else {
+    let Some(found) = found.filter(|found| !found.deleting()) else {
         let message = format!(
             "ServiceAccount {name:?} does not exist in namespace {namespace:?}: kubectl create serviceaccount {name} -n \
              {namespace} && {annotate}={plugin}"

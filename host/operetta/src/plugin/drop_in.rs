@@ -48,7 +48,7 @@ impl DropInController {
     /// this as well, later.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         let Some(plugin) = self.host.plugins().cache.get(key).filter(|plugin| made_here(plugin)) else { return Ok(()) };
-        let options = DeleteOptions { uid: Some(plugin.header.uid.clone()), ..DeleteOptions::default() };
+        let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
         let action = OperationAction::Delete { key: key.clone(), options };
         match self.host.api.call(Operation { kind: plugin_kind(), action }).await {
             // Gone already, or another one by now.
@@ -63,7 +63,7 @@ impl DropInController {
         let found = self.host.namespace(namespace).await.map_err(retry)?;
         let taking_part = consent::namespace_takes_part(namespace, found.as_deref());
         if let Err(problem) = taking_part {
-            let uid = self.host.labelled_config_maps().cache.get(key).map(|found| found.header.uid.clone());
+            let uid = self.host.labelled_config_maps().cache.get(key).map(|found| found.uid().to_owned());
             self.warn(key, uid.unwrap_or_default(), &problem.reason, problem.message);
             // The label of the namespace is what this waits for.
             return Ok(());
@@ -75,7 +75,7 @@ impl DropInController {
         };
         let uid = config_map.metadata.uid.clone().unwrap_or_default();
         if let Some(plugin) = self.host.plugins().cache.get(key)
-            && plugin.header.controller().is_none_or(|owner| owner.uid != uid)
+            && plugin.controller().is_none_or(|owner| owner.uid != uid)
         {
             // An owner that is gone takes its Plugin with it; then this is tried again.
             if made_here(&plugin) {
@@ -121,8 +121,8 @@ fn plugin_kind() -> GroupVersionKind {
 
 /// Whether a Plugin is owned by the ConfigMap of its name.
 fn made_here(plugin: &Object) -> bool {
-    let owner = plugin.header.controller();
-    owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.header.key.name)
+    let owner = plugin.controller();
+    owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
 
 /// The Plugin's spec that a ConfigMap asks for.
@@ -158,7 +158,7 @@ impl Reconciler for DropInController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let key = &request.key;
         match self.host.labelled_config_maps().cache.get(key) {
-            Some(found) if !found.header.deleting && found.header.label(PLUGIN_LABEL) == Some("true") => {
+            Some(found) if !found.deleting() && found.label(PLUGIN_LABEL) == Some("true") => {
                 self.make(key).await?;
             }
             _ => self.remove(key).await.map_err(|error| Failure::Retry(error.to_string()))?,

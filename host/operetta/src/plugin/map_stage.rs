@@ -100,7 +100,7 @@ impl MapStage {
                 );
                 log.write(LogRecord { level: LogLevel::Error, message, fields: vec![], reconcile: None });
             }
-            controller.enqueue(event.object().header.key.clone(), priority);
+            controller.enqueue(event.object().key().clone(), priority);
         })
     }
 

@@ -215,7 +215,7 @@ impl Reconciler for PluginController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let retry = |error: ApiError| Failure::Retry(error.to_string());
         let plugin = match self.host.plugins().cache.get(&request.key) {
-            Some(object) if !object.header.deleting => object,
+            Some(object) if !object.deleting() => object,
             _ => {
                 self.host.forget(&request.key).await;
                 return Ok(Action::Done);

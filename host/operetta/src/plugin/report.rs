@@ -132,7 +132,7 @@ impl PluginController {
         self.warn(key, slot, &problem, "not loaded: ");
         if let Some(at) = config_map {
             let regarding = GroupVersionKind::new("v1", "ConfigMap");
-            let uid = self.host.labelled_config_maps().cache.get(at).map(|found| found.header.uid.clone());
+            let uid = self.host.labelled_config_maps().cache.get(at).map(|found| found.uid().to_owned());
             let (reason, message) = (&problem.reason, problem.message.clone());
             self.host.recorder.emit(note(regarding, at, uid, EventType::Warning, reason, message));
         }
@@ -153,7 +153,7 @@ impl PluginController {
         reason: &str,
         text: String,
     ) {
-        let uid = uid.or_else(|| self.host.plugins().cache.get(key).map(|plugin| plugin.header.uid.clone()));
+        let uid = uid.or_else(|| self.host.plugins().cache.get(key).map(|plugin| plugin.uid().to_owned()));
         let regarding = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
         self.host.recorder.emit(note(regarding, key, uid, event_type, reason, text));
     }

@@ -143,7 +143,7 @@ impl PluginController {
             return Ok(Fetched::Gone(Problem::new("SourceNotFound", message)));
         };
         let parts = self.host.versions_of_parts(at).await;
-        let (uid, revision) = (&found.header.uid, &found.header.resource_version);
+        let (uid, revision) = (found.uid(), found.resource_version());
         let version = format!(
             "{uid}/{revision}{parts} {:?} {}",
             source.key.as_deref().unwrap_or_default(),

@@ -275,7 +275,7 @@ impl View {
     async fn tell(&mut self, events: &[Event]) -> Result<(), End> {
         let rendered = self.render(self.rows.wanted(events)).await?;
         let now = Timestamp::now();
-        let line = |event: &Event| self.rows.tell(event, rendered.get(&event.object().header.key), now);
+        let line = |event: &Event| self.rows.tell(event, rendered.get(event.object().key()), now);
         let lines: Vec<_> = events.iter().filter_map(line).collect();
         Ok(self.printer.print(&self.columns, &lines)?)
     }

@@ -34,7 +34,7 @@ impl Pending {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.merge(event) {
             let at = waiting.events.len();
-            waiting.last.insert(event.object().header.key.clone(), at);
+            waiting.last.insert(event.object().key().clone(), at);
             waiting.events.push(event.clone());
         }
         drop(waiting);
@@ -65,7 +65,7 @@ impl Waiting {
         if self.events.len() < MANY {
             return false;
         }
-        let last = self.last.get(&object.header.key).and_then(|at| self.events.get_mut(*at));
+        let last = self.last.get(object.key()).and_then(|at| self.events.get_mut(*at));
         match last {
             Some(Event::Added { object: kept, .. } | Event::Modified { object: kept, .. }) => {
                 *kept = object.clone();
@@ -107,8 +107,8 @@ mod tests {
         pending.push(&modified("a", 100_002));
         let left = pending.take_now();
         assert_eq!(left.len(), MANY + 2);
-        assert_eq!(left[MANY - 1].object().header.resource_version, "99999");
+        assert_eq!(left[MANY - 1].object().resource_version(), "99999");
         assert!(matches!(left[MANY], Event::Deleted { .. }));
-        assert!(matches!(&left[MANY + 1], Event::Added { object, .. } if object.header.resource_version == "100002"));
+        assert!(matches!(&left[MANY + 1], Event::Added { object, .. } if object.resource_version() == "100002"));
     }
 }

@@ -103,7 +103,7 @@ impl ObjectPrinter {
 fn name(object: &Object, resource: &ApiResource) -> String {
     let (kind, group) = (resource.kind.kind.to_lowercase(), resource.kind.group());
     let dot = if group.is_empty() { "" } else { "." };
-    format!("{kind}{dot}{group}/{}", object.header.key.name)
+    format!("{kind}{dot}{group}/{}", object.key().name)
 }
 
 fn write(text: &str) -> io::Result<()> {

@@ -60,8 +60,8 @@ impl Rows {
         for event in events {
             let object = event.object();
             let deleted = matches!(event, Event::Deleted { .. });
-            if !deleted && !self.shows(object) && seen.insert(&object.header.key) {
-                wanted.push(object.header.key.clone());
+            if !deleted && !self.shows(object) && seen.insert(object.key()) {
+                wanted.push(object.key().clone());
             }
         }
         wanted
@@ -77,7 +77,7 @@ impl Rows {
     /// The line that tells of an event; None if one has already. `rendered` is the object's row now, if it has one.
     pub fn tell(&mut self, event: &Event, rendered: Option<&Row>, now: Timestamp) -> Option<Line> {
         let object = event.object();
-        let (key, uid) = (&object.header.key, &object.header.uid);
+        let (key, uid) = (object.key(), object.uid());
         let change = match event {
             Event::Deleted { .. } => {
                 // One that was never printed, or another one of that name, was already gone at the beginning.
@@ -97,7 +97,7 @@ impl Rows {
             (None, Some(before), _) => Row { cells: before.aged(&self.columns, now), ..before.row.clone() },
             (None, None, _) => self.unrendered(object, now),
         };
-        row.revision = row.revision.max(object.header.revision());
+        row.revision = row.revision.max(object.revision());
         let line = Line { change, key: key.clone(), cells: row.cells.clone() };
         self.shown.insert(key.clone(), Shown { row, at: now });
         Some(line)
@@ -116,22 +116,22 @@ impl Rows {
     }
 
     fn shows(&self, object: &Object) -> bool {
-        self.shown.get(&object.header.key).is_some_and(|shown| {
-            let revision = object.header.revision();
-            shown.row.uid == object.header.uid && revision.is_some() && shown.row.revision >= revision
+        self.shown.get(object.key()).is_some_and(|shown| {
+            let revision = object.revision();
+            shown.row.uid == object.uid() && revision.is_some() && shown.row.revision >= revision
         })
     }
 
     fn unrendered(&self, object: &Object, now: Timestamp) -> Row {
         let created = object.scalar_at(".metadata.creationTimestamp").unwrap_or_default();
-        let key = object.header.key.clone();
+        let key = object.key().clone();
         let cell = |column: &Column| match column.name.to_lowercase().as_str() {
             "name" => key.name.clone(),
             "age" => age_of(&created, now).map(age::human).unwrap_or_default(),
             _ => String::new(),
         };
         let cells = self.columns.iter().map(cell).collect();
-        Row { uid: object.header.uid.clone(), revision: None, created, cells, key }
+        Row { uid: object.uid().to_owned(), revision: None, created, cells, key }
     }
 }
 
