@@ -133,8 +133,8 @@ impl Body {
         (taken.join("\""), rest)
     }
 
-    /// The body that [`Body::strip`] has parted. None for other texts.
-    pub fn restore(head: &str, rest: &str) -> Option<Self> {
+    /// The body that [`Body::strip`] has parted. None for other texts. `text` is room to write in, to be used again.
+    pub fn restore(head: &str, rest: &str, text: &mut String) -> Option<Self> {
         let known = Head::of_stripped(head);
         let taken = [
             known.name(),
@@ -144,12 +144,10 @@ impl Body {
             known.marks.at(LABELS).map_or("", |at| &head[at..]),
         ];
         let (count, mut rest) = (usize::from(*rest.as_bytes().first()?), rest.get(1..)?);
-        let mut text = String::with_capacity(
-            rest.len().saturating_sub(count) + taken.iter().map(|value| value.len()).sum::<usize>(),
-        );
+        text.clear();
         let mut marks = Marks::NONE;
         for _ in 0..count {
-            let at = rest.bytes().position(|byte| (1..=8).contains(&byte))?;
+            let at = next_sign(rest.as_bytes())?;
             text.push_str(&rest[..at]);
             let mark = usize::from(rest.as_bytes()[at]) - 1;
             marks.set(mark, text.len());
@@ -157,8 +155,17 @@ impl Body {
             rest = &rest[at + 1..];
         }
         text.push_str(rest);
-        Some(Self::of(&text, marks))
+        Some(Self::of(text, marks))
     }
+}
+
+/// Where the first byte is that [`sign`] makes. A whole line of the cache at once: most have none.
+fn next_sign(bytes: &[u8]) -> Option<usize> {
+    const LINE: usize = 64;
+    let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
+    let none = bytes.chunks(LINE).take_while(|line| !line.iter().fold(false, |any, byte| any | is_sign(byte))).count();
+    let from = (none * LINE).min(bytes.len());
+    bytes[from..].iter().position(is_sign).map(|at| from + at)
 }
 
 fn sign(number: usize) -> char {

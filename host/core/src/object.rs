@@ -487,7 +487,7 @@ mod tests {
                 assert!(head.is(namespace, name) && !head.is(namespace, "") && !head.is(Some("none"), name));
                 assert!(!head.is(namespace, &format!("{name}a")) && head.is(None, name) == namespace.is_none());
             }
-            let restored = Body::restore(&head, &rest).expect("restored");
+            let restored = Body::restore(&head, &rest, &mut String::new()).expect("restored");
             assert_eq!(restored.text(), text);
             assert_eq!(all(&restored.head()), all(&whole));
             assert_eq!((restored.generation(), restored.deleting()), (body.generation(), body.deleting()));

@@ -19,8 +19,10 @@ const LEVEL: i32 = 3;
 const WORTH: usize = 70;
 /// What zstd holds to decompress, by its own estimate, without the dictionary.
 const DECOMPRESSOR: usize = 128 << 10;
-/// Contexts that are kept for the next read: more readers at once make their own.
+/// Readers that are kept for the next read: more at once make their own.
 const KEPT: usize = 8;
+/// Bytes of room that a kept one may have: an object of 3 MiB leaves none behind.
+const ROOM: usize = 1 << 20;
 
 /// An object in a store. Cheap to clone.
 #[derive(Clone)]
@@ -96,11 +98,18 @@ impl Packed {
     }
 }
 
+/// What it takes to unpack an object, and room to do it in.
+struct Reader {
+    decompressor: Decompressor<'static>,
+    rest: Vec<u8>,
+    text: String,
+}
+
 /// Compresses the objects of one kind, with a dictionary of what they have in common.
 pub struct Codec {
     dictionary: Vec<u8>,
     compressors: Mutex<Vec<Compressor<'static>>>,
-    decompressors: Mutex<Vec<Decompressor<'static>>>,
+    readers: Mutex<Vec<Reader>>,
 }
 
 impl Codec {
@@ -110,7 +119,7 @@ impl Codec {
         let stripped: Vec<String> =
             sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, body)| body.strip().1).collect();
         let dictionary = zstd::dict::from_samples(&stripped, DICTIONARY).ok()?;
-        let codec = Self { dictionary, compressors: Mutex::default(), decompressors: Mutex::default() };
+        let codec = Self { dictionary, compressors: Mutex::default(), readers: Mutex::default() };
         let (mut plain, mut packed) = (0, 0);
         for body in sample.iter().step_by(4) {
             let entry = Entry::Plain(body.clone());
@@ -123,9 +132,10 @@ impl Codec {
     /// Bytes it holds, what it needs to work included.
     pub fn heap_bytes(&self) -> usize {
         let mut compressors = self.compressors.lock().unwrap_or_else(PoisonError::into_inner);
-        let decompressors = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner);
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let compressing: usize = compressors.iter_mut().map(|one| one.context_mut().sizeof()).sum();
-        self.dictionary.len() + compressing + decompressors.len() * (DECOMPRESSOR + self.dictionary.len())
+        let room = readers.iter().map(|one| one.rest.capacity() + one.text.capacity()).sum::<usize>();
+        self.dictionary.len() + compressing + room + readers.len() * (DECOMPRESSOR + self.dictionary.len())
     }
 
     /// The object compressed; None if it is so already, or not worth it.
@@ -154,21 +164,35 @@ impl Codec {
     }
 
     fn unpack(&self, packed: &Packed) -> Body {
-        let kept = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let decompressor = kept.map_or_else(|| Decompressor::with_dictionary(&self.dictionary), Ok);
-        let restored = decompressor.and_then(|mut decompressor| {
-            let rest = decompressor.decompress(packed.frame(), packed.0.header.rest as usize)?;
-            let mut kept = self.decompressors.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() < KEPT {
-                kept.push(decompressor);
-            }
-            drop(kept);
-            let rest = std::str::from_utf8(&rest).map_err(std::io::Error::other)?;
-            Body::restore(packed.head(), rest).ok_or_else(|| std::io::Error::other("not what was packed"))
+        let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut reader = kept.unwrap_or_else(|| Reader {
+            decompressor: Decompressor::with_dictionary(&self.dictionary).unwrap_or_else(|error| broken(&error)),
+            rest: vec![],
+            text: String::new(),
         });
-        // Nobody else writes these bytes: they are what `pack` made, or memory is broken, or used up.
-        restored.unwrap_or_else(|error| panic!("a packed object cannot be read: {error}"))
+        let body = reader.read(packed).unwrap_or_else(|error| broken(&error));
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.len() < KEPT && reader.rest.capacity() + reader.text.capacity() <= ROOM {
+            readers.push(reader);
+        }
+        body
     }
+}
+
+impl Reader {
+    fn read(&mut self, packed: &Packed) -> std::io::Result<Body> {
+        self.rest.clear();
+        self.rest.reserve(packed.0.header.rest as usize);
+        self.decompressor.decompress_to_buffer(packed.frame(), &mut self.rest)?;
+        let rest = simdutf8::basic::from_utf8(&self.rest).map_err(std::io::Error::other)?;
+        let body = Body::restore(packed.head(), rest, &mut self.text);
+        body.ok_or_else(|| std::io::Error::other("not what was packed"))
+    }
+}
+
+/// Nobody else writes these bytes: they are what `pack` made, or memory is broken, or used up.
+fn broken(error: &std::io::Error) -> ! {
+    panic!("a packed object cannot be read: {error}")
 }
 
 #[cfg(test)]
