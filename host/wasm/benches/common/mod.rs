@@ -22,6 +22,10 @@ use operetta_sdk::k8s_openapi::api::apps::v1::Deployment;
 use operetta_wasm::{CallLimits, Plugin, PluginReconciler};
 use tokio::runtime::{Builder, Runtime};
 
+/// The host's.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 pub type AnyError = Box<dyn std::error::Error>;
 
 /// Microseconds of one call, over this many.
