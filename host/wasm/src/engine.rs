@@ -18,7 +18,12 @@ use std::{
 use tokio::sync::Semaphore;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, component::Linker};
 
-use crate::{call::Call, code::Code, imports};
+use crate::{
+    call::Call,
+    code::Code,
+    imports,
+    mapped::{MappedTotals, Shelf},
+};
 
 /// How long a guest may run before it gives its thread back, while nobody has done so lately.
 const TICK: Duration = Duration::from_millis(10);
@@ -65,6 +70,9 @@ pub struct EngineConfig {
     /// Bytes of a linear memory that a free slot keeps mapped, so that the next call of the same plugin does not fault
     /// them in again.
     pub keep_resident_bytes: usize,
+    /// Bytes of address space that the code of all plugins may take; over it, that of plugins not called for longest is
+    /// unmapped until their next call.
+    pub max_mapped_code_bytes: u64,
     /// Whether code is compiled to run fast; what runs once only had better compile fast.
     pub optimize: bool,
 }
@@ -77,6 +85,7 @@ impl Default for EngineConfig {
             warm_instances: 250,
             max_memory_bytes: 4 << 30,
             keep_resident_bytes: 2 << 20,
+            max_mapped_code_bytes: 4 << 30,
             optimize: true,
         }
     }
@@ -109,6 +118,7 @@ struct Shared {
     warm: Arc<Semaphore>,
     /// Where compiled code comes from.
     code: Code,
+    shelf: Shelf,
     pooled: bool,
     ticker: Ticker,
 }
@@ -143,7 +153,8 @@ impl Engine {
         let calls = Arc::new(Semaphore::new(config.concurrent_calls as usize));
         let warm = config.warm_instances.min(config.concurrent_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
-        let shared = Shared { wasmtime, linker, calls, warm, code, pooled, ticker };
+        let shelf = Shelf::new(config.max_mapped_code_bytes);
+        let shared = Shared { wasmtime, linker, calls, warm, code, shelf, pooled, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -171,6 +182,15 @@ impl Engine {
 
     pub(crate) fn warm(&self) -> &Arc<Semaphore> {
         &self.shared.warm
+    }
+
+    /// How much of the plugins' code is mapped.
+    pub fn mapped(&self) -> MappedTotals {
+        self.shared.shelf.totals()
+    }
+
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.shared.shelf
     }
 
     pub(crate) fn code(&self) -> &Code {

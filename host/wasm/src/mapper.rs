@@ -14,17 +14,16 @@ use operetta_core::{
 use crate::{
     CallLimits, Plugin,
     bindings::operetta::controller::types,
-    call::{self, Budget, Call},
+    call::{self, Budget},
     cut,
     imports::some,
-    mapper_bindings::{MappingPre, exports::operetta::controller::mapper as generated},
+    mapper_bindings::exports::operetta::controller::mapper as generated,
     reconciler::MAX_FAILURE,
 };
 
 /// Maps a plugin's events.
 pub struct PluginMapper {
     plugin: Arc<Plugin>,
-    pre: MappingPre<Call>,
     gate: Arc<Gate>,
     budget: Budget,
 }
@@ -32,8 +31,7 @@ pub struct PluginMapper {
 impl PluginMapper {
     /// A mapper that runs this plugin behind this gate; None for a plugin that exports none.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: &CallLimits) -> Option<Self> {
-        let pre = plugin.mapper()?.clone();
-        Some(Self { plugin, pre, gate, budget: limits.budget() })
+        plugin.maps().then(|| Self { plugin, gate, budget: limits.budget() })
     }
 }
 
@@ -42,10 +40,12 @@ impl Mapper for PluginMapper {
     async fn map(&self, request: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
         let engine = self.plugin.engine();
         let event = generated(&request.controller, event);
+        let linked = self.plugin.linked().await?;
+        let Some(pre) = &linked.mapper else { return Err(Failure::Retry("the plugin has no mapper".to_owned())) };
         let _slot = call::slot(engine).await?;
         let mut store = call::store(engine, self.gate.session(Some(request.clone())), &self.budget);
         let answer = tokio::time::timeout(self.budget.timeout, async {
-            let guest = self.pre.instantiate_async(&mut store).await?;
+            let guest = pre.instantiate_async(&mut store).await?;
             guest.operetta_controller_mapper().call_map_event(&mut store, &event).await
         });
         let answer = answer.await;

@@ -20,6 +20,7 @@ use crate::{
     call::{self, Budget, Call, Ended},
     imports::{self, InterfaceName},
     inspect,
+    mapped::{Linked, MappedCode},
     mapper_bindings::MappingPre,
 };
 
@@ -185,9 +186,9 @@ impl LoadError {
 /// One loaded digest.
 pub struct Plugin {
     engine: Engine,
-    pre: PluginPre<Call>,
-    /// None when it exports none.
-    mapper: Option<MappingPre<Call>>,
+    code: Arc<MappedCode>,
+    /// Whether it exports a mapper.
+    maps: bool,
     manifest: Manifest,
     /// What the file says about itself; its `error` is None.
     inspection: Inspection,
@@ -215,14 +216,15 @@ impl Plugin {
             check(&inspection, &looked_at).map(|()| inspection)
         });
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
-        let (component, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
+        let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
         let maps = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
-        let (pre, mapper) = link(engine, &component, maps)?;
-        let manifest = describe(engine, &pre, limits, logs).await?;
-        if let (None, Some(controller)) = (&mapper, manifest.custom_mappings().next()) {
+        let code = MappedCode::new(engine, obtained, maps)?;
+        let linked = code.linked().await?;
+        let manifest = describe(engine, &linked.pre, limits, logs).await?;
+        if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
             return Err(LoadError::MissingMapper { controller: controller.name.clone() });
         }
-        Ok(Self { engine: engine.clone(), pre, mapper, manifest, inspection, provenance })
+        Ok(Self { engine: engine.clone(), code, maps, manifest, inspection, provenance })
     }
 
     /// `sha256:` and the hash of the component's bytes in hex.
@@ -259,21 +261,20 @@ impl Plugin {
         &self.engine
     }
 
-    pub(crate) fn mapper(&self) -> Option<&MappingPre<Call>> {
-        self.mapper.as_ref()
+    /// Whether it maps events itself.
+    pub(crate) fn maps(&self) -> bool {
+        self.maps
     }
 
-    pub(crate) fn pre(&self) -> &PluginPre<Call> {
-        &self.pre
+    /// What its instances are made from.
+    pub(crate) async fn linked(&self) -> Result<Arc<Linked>, Ended> {
+        // Whatever it is, the code was fine before.
+        self.code.linked().await.map_err(|error| Ended::Busy(error.to_string()))
     }
 }
 
 /// Resolves the imports, so that an instance is a matter of microseconds.
-fn link(
-    engine: &Engine,
-    component: &Component,
-    maps: bool,
-) -> Result<(PluginPre<Call>, Option<MappingPre<Call>>), LoadError> {
+pub(crate) fn link(engine: &Engine, component: &Component, maps: bool) -> Result<Linked, LoadError> {
     let pre = engine
         .linker()
         .instantiate_pre(component)
@@ -282,7 +283,7 @@ fn link(
         move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: format!("{error:#}") }
     };
     let mapper = maps.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
-    Ok((PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper))
+    Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper })
 }
 
 /// What can be told from the file's outside.

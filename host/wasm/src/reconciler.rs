@@ -86,11 +86,12 @@ impl Reconciler for PluginReconciler {
                 kept
             }
             None => {
+                let linked = self.plugin.linked().await?;
                 let slot = call::slot(engine).await?;
-                Instance::new(call::store(engine, session, budget), slot)
+                Instance::new(linked, call::store(engine, session, budget), slot)
             }
         };
-        let answer = tokio::time::timeout(budget.timeout, instance.reconcile(self.plugin.pre(), &request));
+        let answer = tokio::time::timeout(budget.timeout, instance.reconcile(&request));
         let answer = answer.await;
         // What did not return is never used again.
         let answer = call::settle(&mut instance.store, answer, budget)?;

@@ -15,8 +15,9 @@ use wasmtime::{Result, Store};
 
 use crate::{
     Engine,
-    bindings::{self, PluginPre, exports::operetta::controller::reconciler as generated},
+    bindings::{self, exports::operetta::controller::reconciler as generated},
     call::Call,
+    mapped::Linked,
 };
 
 /// How long a plugin's instances are kept.
@@ -39,6 +40,8 @@ impl Default for WarmLimits {
 /// One instance, and what belongs to it.
 pub(crate) struct Instance {
     pub store: Store<Call>,
+    /// Its code, which stays mapped as long as it lives.
+    linked: Arc<Linked>,
     /// None until the first reconcile: starting the guest is part of its time.
     guest: Option<bindings::Plugin>,
     /// Reconciles that it has begun.
@@ -51,21 +54,20 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// An instance to be.
-    pub(crate) fn new(store: Store<Call>, slot: OwnedSemaphorePermit) -> Self {
-        Self { store, guest: None, calls: 0, first_bytes: 0, _slot: slot }
+    pub(crate) fn new(linked: Arc<Linked>, store: Store<Call>, slot: OwnedSemaphorePermit) -> Self {
+        Self { store, linked, guest: None, calls: 0, first_bytes: 0, _slot: slot }
     }
 
     /// Starts the guest if it has not started, and reconciles.
     pub(crate) async fn reconcile(
         &mut self,
-        pre: &PluginPre<Call>,
         request: &generated::Request,
     ) -> Result<Result<generated::Action, generated::Failure>> {
         self.calls += 1;
         let guest = match &self.guest {
             Some(guest) => guest,
             None => {
-                let guest = pre.instantiate_async(&mut self.store).await?;
+                let guest = self.linked.pre.instantiate_async(&mut self.store).await?;
                 self.first_bytes = self.store.data().memory_bytes();
                 self.guest.insert(guest)
             }

@@ -143,12 +143,12 @@ impl CodeCache {
         tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.directory)
     }
 
-    /// Keeps what was written under this key.
-    pub(super) fn put(&self, key: &str, mut file: NamedTempFile) -> io::Result<()> {
+    /// Keeps what was written under this key; the file is to read.
+    pub(super) fn put(&self, key: &str, mut file: NamedTempFile) -> io::Result<File> {
         let hash = hash_file(file.as_file_mut())?;
-        file.persist(self.directory.join(format!("{key}.{hash}{SUFFIX}")))?;
+        let file = file.persist(self.directory.join(format!("{key}.{hash}{SUFFIX}")))?;
         self.evict();
-        Ok(())
+        Ok(file)
     }
 
     /// Removes what was put under this key.

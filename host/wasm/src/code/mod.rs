@@ -68,6 +68,13 @@ pub enum Origin {
     Worker,
 }
 
+/// A plugin's code.
+pub(crate) struct Obtained {
+    pub component: Component,
+    /// Where it can be mapped from again: the file of the cache, also when that forgets it. None if it is kept nowhere.
+    pub file: Option<File>,
+}
+
 /// How a plugin's code was come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provenance {
@@ -94,7 +101,7 @@ impl Code {
         engine: &Engine,
         bytes: Arc<Vec<u8>>,
         digest: &str,
-    ) -> Result<(Component, Provenance), LoadError> {
+    ) -> Result<(Obtained, Provenance), LoadError> {
         let key = key(engine.wasmtime(), digest);
         let code = engine.code();
         let worker = code.worker.as_ref().filter(|worker| bytes.len() >= worker.from_bytes);
@@ -126,7 +133,7 @@ impl Code {
     }
 }
 
-async fn obtain_kept(engine: &Engine, key: &str) -> Result<Option<(Component, Provenance)>, LoadError> {
+async fn obtain_kept(engine: &Engine, key: &str) -> Result<Option<(Obtained, Provenance)>, LoadError> {
     let started = Instant::now();
     let component = blocking(engine, key, kept).await?;
     Ok(component.map(|component| (component, Provenance { origin: Origin::Cache, took: started.elapsed() })))
@@ -148,11 +155,11 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// What was compiled before. Whatever is wrong with it, it is compiled again.
-fn kept(engine: &Engine, key: &str) -> Result<Option<Component>, LoadError> {
+fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
     let Some(cache) = &engine.code().cache else { return Ok(None) };
     let Some(file) = cache.get(key) else { return Ok(None) };
     match trusted::load(engine.wasmtime(), &file) {
-        Ok(component) => Ok(Some(component)),
+        Ok(component) => Ok(Some(Obtained { component, file: Some(file) })),
         Err(error) => {
             tracing::warn!(%key, error = %format!("{error:#}"), "cached code does not load: compiling it again");
             cache.remove(key);
@@ -162,36 +169,46 @@ fn kept(engine: &Engine, key: &str) -> Result<Option<Component>, LoadError> {
 }
 
 /// Loads and keeps what a worker has written.
-fn take_over(engine: &Engine, key: &str, output: Temporary) -> Result<Component, LoadError> {
+fn take_over(engine: &Engine, key: &str, output: Temporary) -> Result<Obtained, LoadError> {
     // The worker knows nothing of the pool's limits: on tables, memories and the like.
     let component = trusted::load(engine.wasmtime(), output.file())
         .map_err(|error| LoadError::CompileFailed(format!("{error:#}")))?;
-    if let (Some(cache), Temporary::InCache(file)) = (&engine.code().cache, output) {
-        keep(cache.put(key, file), key);
-    }
-    Ok(component)
+    let file = match (&engine.code().cache, output) {
+        (Some(cache), Temporary::InCache(file)) => keep(cache.put(key, file), key),
+        _ => None,
+    };
+    Ok(Obtained { component, file })
 }
 
-fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Component, LoadError> {
+fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
     let component = Component::from_binary(engine.wasmtime(), bytes)
         .map_err(|error| LoadError::CompileFailed(format!("{error:#}")))?;
-    if let Some(cache) = &engine.code().cache {
+    let file = engine.code().cache.as_ref().and_then(|cache| {
         let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
         let written = artefact.and_then(|artefact| {
             let mut file = cache.temporary_file()?;
             file.write_all(&artefact)?;
             cache.put(key, file)
         });
-        keep(written, key);
-    }
-    Ok(component)
+        keep(written, key)
+    });
+    Ok(Obtained { component, file })
 }
 
 /// A plugin runs also when its code cannot be kept.
-fn keep(written: io::Result<()>, key: &str) {
-    if let Err(error) = written {
+fn keep(written: io::Result<File>, key: &str) -> Option<File> {
+    let failed = |error: &io::Error| {
         tracing::warn!(%key, %error, "compiled code is not kept: it will be compiled again");
-    }
+    };
+    written.inspect_err(failed).ok()
+}
+
+/// Maps code again that was [`Obtained`] before.
+///
+/// # Errors
+/// [`LoadError::Busy`]: memory or mappings are used up.
+pub(crate) fn map_again(engine: &wasmtime::Engine, file: &File) -> Result<Component, LoadError> {
+    trusted::load(engine, file).map_err(|error| LoadError::Busy(format!("the code cannot be mapped: {error:#}")))
 }
 
 fn no_file(error: io::Error) -> LoadError {

@@ -6,6 +6,7 @@ mod code;
 mod faults;
 mod hostcalls;
 mod load;
+mod mapped;
 mod mapper;
 mod ports;
 mod snapshot;

@@ -1,0 +1,196 @@
+//! Code that is mapped: of plugins that run often all the time, of others when they are called.
+//!
+//! An idle plugin has no instance, but its code takes address space, mappings and what wasmtime knows of it. When all code
+//! together is larger than a bound, that of the plugins not called for longest is unmapped; the next call maps it again from
+//! the file it was compiled to, which takes a millisecond or so and compiles nothing. A call in flight, and an instance that
+//! is kept, hold on to their code; so does a plugin whose code is kept in no file.
+
+use std::{
+    fs::File,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use wasmtime::component::Component;
+
+use crate::{
+    Engine, LoadError,
+    bindings::PluginPre,
+    call::Call,
+    code::{self, Obtained},
+    mapper_bindings::MappingPre,
+    plugin::link,
+};
+
+/// What instances are made from.
+pub(crate) struct Linked {
+    pub pre: PluginPre<Call>,
+    pub mapper: Option<MappingPre<Call>>,
+}
+
+/// The code of one plugin.
+pub(crate) struct MappedCode {
+    engine: Engine,
+    /// To map it from again.
+    file: Option<File>,
+    /// Whether it exports a mapper.
+    maps: bool,
+    /// Bytes of address space, when it is mapped.
+    bytes: u64,
+    linked: Mutex<Option<Arc<Linked>>>,
+    /// Held while it is mapped again.
+    mapping: tokio::sync::Mutex<()>,
+    /// When it was last called, in calls of all plugins.
+    used: AtomicU64,
+}
+
+/// The code of all plugins of an engine.
+pub(crate) struct Shelf {
+    /// Bytes of code that may be mapped.
+    max_bytes: u64,
+    codes: Mutex<Vec<Weak<MappedCode>>>,
+    calls: AtomicU64,
+    again: AtomicU64,
+}
+
+/// How much code is mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MappedTotals {
+    /// Plugins that are loaded.
+    pub loaded: usize,
+    /// Those of them whose code is mapped.
+    pub mapped: usize,
+    /// Bytes of mapped code.
+    pub bytes: u64,
+    /// How often code was mapped again.
+    pub again: u64,
+}
+
+impl MappedCode {
+    /// Links code, and puts it among the mapped code of its engine.
+    ///
+    /// # Errors
+    /// [`LoadError::IncompatibleImport`], [`LoadError::IncompatibleExport`].
+    pub(crate) fn new(engine: &Engine, obtained: Obtained, maps: bool) -> Result<Arc<Self>, LoadError> {
+        let Obtained { component, file } = obtained;
+        let linked = link(engine, &component, maps)?;
+        let code = Arc::new(Self {
+            engine: engine.clone(),
+            file,
+            maps,
+            bytes: size(&component),
+            linked: Mutex::new(Some(Arc::new(linked))),
+            mapping: tokio::sync::Mutex::default(),
+            used: AtomicU64::new(engine.shelf().tick()),
+        });
+        engine.shelf().put(&code);
+        Ok(code)
+    }
+
+    /// What an instance is made from; maps the code again if it has to.
+    ///
+    /// # Errors
+    /// [`LoadError::Busy`]: memory or mappings are used up.
+    pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
+        self.used.store(self.engine.shelf().tick(), Ordering::Relaxed);
+        if let Some(linked) = lock(&self.linked).clone() {
+            return Ok(linked);
+        }
+        let _one_at_a_time = self.mapping.lock().await;
+        if let Some(linked) = lock(&self.linked).clone() {
+            return Ok(linked);
+        }
+        let again = |error: std::io::Error| LoadError::Busy(format!("the code cannot be mapped: {error}"));
+        let file = self.file.as_ref().map(File::try_clone).transpose().map_err(again)?;
+        let Some(file) = file else { return Err(LoadError::Busy("the code is kept nowhere".to_owned())) };
+        let (engine, maps) = (self.engine.clone(), self.maps);
+        let linked = tokio::task::spawn_blocking(move || {
+            let component = code::map_again(engine.wasmtime(), &file)?;
+            link(&engine, &component, maps)
+        });
+        let linked = Arc::new(linked.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??);
+        *lock(&self.linked) = Some(linked.clone());
+        self.engine.shelf().again.fetch_add(1, Ordering::Relaxed);
+        self.engine.shelf().make_room();
+        Ok(linked)
+    }
+
+    /// The code as it is: mapped, or not.
+    fn is_mapped(&self) -> bool {
+        lock(&self.linked).is_some()
+    }
+
+    /// Unmaps it if nothing uses it and it can be mapped again. Returns whether it did.
+    fn unmap(&self) -> bool {
+        let mut linked = lock(&self.linked);
+        let idle = self.file.is_some() && linked.as_ref().is_some_and(|linked| Arc::strong_count(linked) == 1);
+        let taken = if idle { linked.take() } else { None };
+        drop(linked);
+        taken.is_some()
+    }
+}
+
+impl Shelf {
+    pub(crate) fn new(max_bytes: u64) -> Self {
+        Self { max_bytes, codes: Mutex::default(), calls: AtomicU64::new(0), again: AtomicU64::new(0) }
+    }
+
+    fn tick(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn put(&self, code: &Arc<MappedCode>) {
+        let mut codes = lock(&self.codes);
+        codes.retain(|one| one.strong_count() > 0);
+        codes.push(Arc::downgrade(code));
+        drop(codes);
+        self.make_room();
+    }
+
+    /// Unmaps what was not called for longest, down to the bound. What was called last stays.
+    fn make_room(&self) {
+        let mut codes = self.codes();
+        codes.retain(|code| code.is_mapped());
+        let mut bytes: u64 = codes.iter().map(|code| code.bytes).sum();
+        if bytes <= self.max_bytes {
+            return;
+        }
+        codes.sort_by_cached_key(|code| code.used.load(Ordering::Relaxed));
+        codes.pop();
+        for code in codes {
+            if bytes <= self.max_bytes {
+                break;
+            }
+            if code.unmap() {
+                bytes -= code.bytes;
+            }
+        }
+    }
+
+    fn codes(&self) -> Vec<Arc<MappedCode>> {
+        lock(&self.codes).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn totals(&self) -> MappedTotals {
+        let codes = self.codes();
+        let mapped: Vec<_> = codes.iter().filter(|code| code.is_mapped()).collect();
+        MappedTotals {
+            loaded: codes.len(),
+            mapped: mapped.len(),
+            bytes: mapped.iter().map(|code| code.bytes).sum(),
+            again: self.again.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Bytes of address space that code takes.
+fn size(component: &Component) -> u64 {
+    let range = component.image_range();
+    (range.end as usize - range.start as usize) as u64
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,114 @@
+//! Code that is unmapped when there is too much of it, and mapped again by the next call.
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use operetta_core::{
+    ports::Reconciler,
+    request::{Action, Failure},
+};
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{
+    CallLimits, Code, CodeCache, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler, WarmLimits,
+};
+
+use crate::ports::{Ports, request};
+
+/// An engine with room for the code of no plugin.
+fn engine(cache: Option<&Path>) -> Engine {
+    let config = EngineConfig { concurrent_calls: 4, max_mapped_code_bytes: 0, ..EngineConfig::default() };
+    let cache = cache.map(|directory| CodeCache::open(directory, 1 << 30).expect("a cache"));
+    Engine::with_code(&config, Code::new(cache, None)).expect("an engine")
+}
+
+/// One that says its number, as a reason to try again.
+fn guest(number: usize) -> Guest {
+    Guest::default().text(&number.to_string()).reconcile("(call $retry (global.get $text) (global.get $text_len))")
+}
+
+async fn load(engine: &Engine, guest: Guest, ports: &Arc<Ports>) -> PluginReconciler {
+    let plugin = Plugin::load(engine, guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+    PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default())
+}
+
+#[tokio::test]
+async fn code_that_was_not_called_for_longest_is_unmapped_and_the_next_call_maps_it_again() {
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path().join("compiled");
+    let engine = engine(Some(&directory));
+    let ports = Arc::new(Ports::default());
+    let mut plugins = Vec::new();
+    for number in 0..3 {
+        plugins.push(load(&engine, guest(number), &ports).await);
+    }
+    let now = engine.mapped();
+    assert_eq!((now.loaded, now.mapped, now.again), (3, 1, 0), "{now:?}");
+    // The cache may forget them: whoever runs keeps its code.
+    std::fs::remove_dir_all(&directory).expect("removed");
+    for round in 1..=4 {
+        for (number, plugin) in plugins.iter().enumerate() {
+            let answer = plugin.reconcile(&request("a")).await;
+            assert_eq!(answer, Err(Failure::Retry(number.to_string())));
+            assert_eq!(engine.mapped().mapped, 1);
+        }
+        assert_eq!(engine.mapped().again, 3 * round);
+    }
+    let again = plugins[2].reconcile(&request("a")).await;
+    assert_eq!((again, engine.mapped().again), (Err(Failure::Retry("2".to_owned())), 12), "it was the last one");
+    drop(plugins);
+    assert_eq!((engine.mapped().loaded, engine.mapped().bytes), (0, 0));
+}
+
+#[tokio::test]
+async fn what_is_called_by_many_at_once_is_mapped_once() {
+    let place = tempfile::tempdir().expect("a directory");
+    let engine = engine(Some(&place.path().join("compiled")));
+    let ports = Arc::new(Ports::default());
+    let plugins = [load(&engine, guest(0), &ports).await, load(&engine, guest(1), &ports).await];
+    let asked = request("a");
+    let one = || async { assert_eq!(plugins[0].reconcile(&asked).await, Err(Failure::Retry("0".to_owned()))) };
+    tokio::join!(one(), one(), one(), one());
+    assert_eq!(engine.mapped().again, 1);
+}
+
+#[tokio::test]
+async fn a_call_in_flight_and_a_warm_instance_keep_their_code() {
+    let place = tempfile::tempdir().expect("a directory");
+    let engine = engine(Some(&place.path().join("compiled")));
+    let ports = Arc::new(Ports::slow(Some(Duration::from_millis(300))));
+    let waiting = Guest::default().reconcile(
+        "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
+         i32.const 16",
+    );
+    let waiting = load(&engine, waiting, &ports).await;
+    let warm = load(&engine, Guest::default(), &ports).await.keep_warm(WarmLimits::default());
+    let asked = request("a");
+    assert_eq!(warm.reconcile(&asked).await, Ok(Action::Done));
+    let other = load(&engine, guest(0), &ports).await;
+    let others = async {
+        while ports.running.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        for _ in 0..3 {
+            assert_eq!(other.reconcile(&asked).await, Err(Failure::Retry("0".to_owned())));
+        }
+        engine.mapped().mapped
+    };
+    let (answer, mapped) = tokio::join!(waiting.reconcile(&asked), others);
+    assert_eq!((answer, mapped), (Ok(Action::Done), 3), "all three are in use");
+    assert_eq!(warm.reconcile(&asked).await, Ok(Action::Done));
+    let now = engine.mapped();
+    assert_eq!(now.again, 2, "the one that waits, and the other one for it: {now:?}");
+}
+
+#[tokio::test]
+async fn code_that_is_kept_in_no_file_stays_mapped() {
+    let engine = engine(None);
+    let ports = Arc::new(Ports::default());
+    let plugins = [load(&engine, guest(0), &ports).await, load(&engine, guest(1), &ports).await];
+    assert_eq!(plugins[0].reconcile(&request("a")).await, Err(Failure::Retry("0".to_owned())));
+    assert_eq!((engine.mapped().mapped, engine.mapped().again), (2, 0));
+}
