@@ -2,12 +2,10 @@
 # Native builds name the whole workspace, and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-informer bench-languages bench-queue bench-e2e clean
-.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-languages bench-queue bench-e2e soak clean
-.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-call bench-fair bench-languages bench-queue bench-store bench-e2e clean
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-fair bench-languages bench-e2e soak clean
 
 help: ## List these targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 demo: ## The main job, end to end: a plugin reconciling on a real API server (ONCE=1 ends after showing it)
 	@scripts/demo.sh
@@ -36,8 +34,7 @@ generate: ## Write the CRD and the manifest's schema anew from the Rust types
 generate-conformance: build-guests controlplane ## Run the conformance suite and write docs/conformance.md anew
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
 
-bench: bench-queue bench-informer bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
-bench: bench-queue bench-store bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
+bench: bench-queue bench-store bench-informer bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
 
 bench-call: ## One call of a plugin against native code
 	@scripts/guests.sh rust
@@ -45,6 +42,7 @@ bench-call: ## One call of a plugin against native code
 
 bench-fair: ## A quiet tenant's p99 beside a noisy one
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench fair
+
 bench-languages: ## What a plugin costs in each language: size, compile time, a reconcile fresh and warm
 	@BENCH=1 scripts/guests.sh && RUST_BACKTRACE=0 cargo bench --locked --workspace --bench languages
 
@@ -54,7 +52,7 @@ bench-queue: ## The workqueue, and a key from event to worker, beside client-go,
 bench-informer: controlplane ## The first sync of 20,000 Pods, a relist and 1,000 kinds, beside client-go and kube-rs
 	cargo bench --locked --workspace --bench informer
 
-bench-store: ## The cache: bytes and reads of 50,000 Pods, plain and compressed
+bench-store: controlplane ## The cache: bytes of Pods and of real objects of many kinds, and reads, beside client-go and kube-rs
 	cargo bench --locked --workspace --bench store
 
 bench-e2e: controlplane build ## Foo created -> Deployment created on a real API server, and the host's memory
