@@ -14,7 +14,7 @@ mod peers;
 
 use std::time::{Duration, Instant};
 
-use bench::{Report, Row, Samples};
+use bench::{Report, Row, Samples, number};
 use operetta_core::{object::ObjectKey, queue::WorkQueue};
 use peers::Peers;
 use serde_json::json;
@@ -37,7 +37,8 @@ fn main() -> std::io::Result<()> {
     let peers = Peers::build();
     let mut measure = |metric: &str, target: Option<f64>, pass: &dyn Fn() -> Duration| {
         let question = json!({"metric": metric, "size": KEYS, "passes": PASSES});
-        let (ours, theirs) = peers.beside(ROUNDS, &["client-go", "controller-runtime"], &question, || passes(pass));
+        let (ours, theirs) =
+            peers.beside(number("ROUNDS", ROUNDS), &["client-go", "controller-runtime"], &question, || passes(pass));
         let row = theirs.iter().fold(Row::new(metric, "us", ours), |row, (name, samples)| row.peer(*name, samples));
         report.row(target.into_iter().fold(row, Row::target));
     };

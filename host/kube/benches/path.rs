@@ -39,7 +39,7 @@ use operetta_kube::{
     store::{Store, Writer},
 };
 use operetta_testkit::{
-    bench::{Report, Row},
+    bench::{Report, Row, number},
     peers::Peers,
 };
 use serde_json::json;
@@ -58,7 +58,7 @@ fn main() -> anyhow::Result<()> {
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
-    let keys = std::env::var("KEYS").map_or(Ok(KEYS), |text| text.parse())?;
+    let (keys, rounds) = (number("KEYS", KEYS), number("ROUNDS", ROUNDS));
     // As the host makes it.
     let workers = std::thread::available_parallelism()?.get();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -66,15 +66,15 @@ fn main() -> anyhow::Result<()> {
     let objects: Vec<_> = (0..keys * 10).map(object).collect::<Result<_, _>>()?;
     let peers = Peers::build();
     let mut report = Report::new("path");
-    for (metric, size, rounds, names) in [
-        ("path.per_key", keys, ROUNDS, &["client-go", "kube-rs"][..]),
-        ("path.per_key_10k", keys / 10, ROUNDS, &["client-go", "kube-rs", "kube-rs-one-thread"]),
+    for (metric, size, at_most, names) in [
+        ("path.per_key", keys, rounds, &["client-go", "kube-rs"][..]),
+        ("path.per_key_10k", keys / 10, rounds, &["client-go", "kube-rs", "kube-rs-one-thread"]),
         ("path.per_key_300k", keys * 3, 3, &["client-go"]),
         ("path.per_key_1m", keys * 10, 3, &["client-go"]),
     ] {
         let question = json!({"metric": metric, "size": size});
         let ours = || micros(one_way(&runtime, &objects[..size], 1, 0), size);
-        let (ours, theirs) = peers.beside(rounds, names, &question, ours);
+        let (ours, theirs) = peers.beside(rounds.min(at_most), names, &question, ours);
         let row = Row::new(metric, "us", ours).target(2.0);
         report.row(theirs.iter().fold(row, |row, (name, samples)| row.peer(*name, samples)));
     }
@@ -84,7 +84,7 @@ fn main() -> anyhow::Result<()> {
         let [one, two] = [1, 2].map(|workers| one_way(&runtime, some, workers, work).as_secs_f64());
         one / two
     };
-    let (ours, theirs) = peers.beside(ROUNDS, &["client-go", "kube-rs"], &question, ours);
+    let (ours, theirs) = peers.beside(rounds, &["client-go", "kube-rs"], &question, ours);
     let row = Row::new("path.two_workers", "x", ours).target(1.8).more_is_better();
     report.row(theirs.iter().fold(row, |row, (name, samples)| row.peer(*name, samples)));
     println!("{}", report.finish()?.display());

@@ -19,7 +19,7 @@ use kube::{
 };
 use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, TestNamespace,
-    bench::{Report, Row, Samples},
+    bench::{Report, Row, Samples, number},
     guest,
 };
 use tokio::sync::mpsc;
@@ -50,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
     let client = control_plane.client().await;
     let mut arrivals = watch_deployments(client.clone(), &namespace);
     let (mut p50, mut p99, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
+    for round in 0..number("ROUNDS", ROUNDS) {
         let before = host.cpu_time();
         let mut latencies = run_round(&client, &namespace, round, &mut arrivals).await?;
         latencies.sort();

@@ -185,6 +185,15 @@ impl fmt::Display for Report {
     }
 }
 
+/// A size that the environment may set to another number: small ones show whether a bench works.
+///
+/// # Panics
+/// When what is set is no number.
+pub fn number(name: &str, otherwise: usize) -> usize {
+    let Ok(text) = std::env::var(name) else { return otherwise };
+    text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number"))
+}
+
 /// Four significant digits, which is more than any bench here can promise.
 fn short(value: f64) -> String {
     let digits = if value == 0.0 { 0.0 } else { value.abs().log10().floor() + 1.0 };

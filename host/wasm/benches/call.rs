@@ -21,7 +21,7 @@ use std::{
 use common::{AnyError, Ports, deployment, guest, native, reconcile, reconciler, runtime};
 use operetta_core::ports::ObjectApi;
 use operetta_testkit::{
-    bench::{Report, Row, Samples},
+    bench::{Report, Row, Samples, number},
     wat_guest::Guest,
 };
 use operetta_wasm::{Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
@@ -46,7 +46,7 @@ fn main() -> Result<(), AnyError> {
 
     let mut report = Report::new("call");
     let samples = Samples::interleaved(
-        ROUNDS,
+        number("ROUNDS", ROUNDS),
         &mut [&mut || per_call(&runtime, || reconcile(&bare, "c")), &mut || {
             per_call(&runtime, || reconcile(&sdk, "noop"))
         }],
@@ -60,7 +60,7 @@ fn main() -> Result<(), AnyError> {
     }
     let api: Arc<dyn ObjectApi> = ports;
     let mut samples = Samples::interleaved(
-        ROUNDS,
+        number("ROUNDS", ROUNDS),
         &mut [&mut || per_call(&runtime, || reconcile(&sdk, "full")), &mut || per_call(&runtime, || native(&api))],
     );
     let (native, full) = (samples.remove(1), samples.remove(0));
@@ -82,7 +82,7 @@ fn two_threads(reconciler: &Arc<PluginReconciler>, api: &Arc<dyn ObjectApi>) -> 
         let api = api.clone();
         gain(move |runtime| per_call(runtime, || native(&api)))
     };
-    let mut samples = Samples::interleaved(ROUNDS, &mut [&mut || ours(), &mut || peer()]);
+    let mut samples = Samples::interleaved(number("ROUNDS", ROUNDS), &mut [&mut || ours(), &mut || peer()]);
     let peer = samples.remove(1);
     [samples.remove(0), peer]
 }

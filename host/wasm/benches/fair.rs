@@ -32,7 +32,7 @@ use operetta_core::{
     request::{Action, Failure, ReconcileRequest},
 };
 use operetta_testkit::{
-    bench::{Report, Row, Samples},
+    bench::{Report, Row, Samples, number},
     wat_guest::Guest,
 };
 use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
@@ -187,7 +187,7 @@ fn main() -> Result<(), AnyError> {
     };
     for (metric, neighbour) in &neighbours {
         let mut samples = Samples::interleaved(
-            ROUNDS,
+            number("ROUNDS", ROUNDS),
             &mut [&mut || run(Some(neighbour), true), &mut || run(None, true), &mut || run(Some(neighbour), false)],
         );
         let (unscheduled, alone, ours) = (samples.remove(2), samples.remove(1), samples.remove(0));

@@ -21,7 +21,7 @@ use std::{
 
 use common::{AnyError, Ports, deployment, guest, native, reconcile, reconciler, runtime};
 use operetta_core::ports::ObjectApi;
-use operetta_testkit::bench::{Report, Row, Samples};
+use operetta_testkit::bench::{Report, Row, Samples, number};
 use operetta_wasm::{Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler, WarmLimits};
 use tokio::runtime::Runtime;
 
@@ -93,7 +93,7 @@ impl Bench {
             common::per_call(&self.runtime, calls, || reconcile(reconciler, controller))
         };
         let mut samples = Samples::interleaved(
-            ROUNDS,
+            number("ROUNDS", ROUNDS),
             &mut [&mut || time(&fresh, "noop"), &mut || time(&fresh, "full"), &mut || time(&warm, "full"), &mut || {
                 common::per_call(&self.runtime, 2000, || native(&api))
             }],

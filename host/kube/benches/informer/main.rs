@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, path::Path, process::Stdio, time::Duration};
 
 use operetta_testkit::{
     ControlPlane,
-    bench::{Report, Row, Samples},
+    bench::{Report, Row, Samples, number},
     peers::{Peers, Process},
     usage,
 };
@@ -60,7 +60,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn bench() -> anyhow::Result<()> {
-    let (pods, kinds, rounds) = (number("PODS", 20_000)?, number("KINDS", 1_000)?, number("ROUNDS", 5)?);
+    let (pods, kinds, rounds) = (number("PODS", 20_000), number("KINDS", 1_000), number("ROUNDS", 5));
     let field = Field { peers: Peers::build(), control_plane: ControlPlane::start(&[]).map_err(anyhow::Error::msg)? };
     let client = field.control_plane.client().await;
     let start = std::time::Instant::now();
@@ -81,10 +81,6 @@ async fn bench() -> anyhow::Result<()> {
     }
     println!("{}", report.finish()?.display());
     Ok(())
-}
-
-fn number(name: &str, otherwise: usize) -> Result<usize, std::num::ParseIntError> {
-    std::env::var(name).map_or(Ok(otherwise), |text| text.parse())
 }
 
 /// What the contestants meet on.
