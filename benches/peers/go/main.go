@@ -2,7 +2,7 @@
 //
 //	peer-go rounds                                    one question a line on stdin, one answer a line on stdout
 //	peer-go sync --kubeconfig F --peer P [--kinds N]  one line when the informers have synced; ends with stdin
-//	peer-go store --peer P                            Pods as JSON lines on stdin, one line when all are in the cache
+//	peer-go store --peer P                            objects as JSON lines on stdin, one line when all are in the cache
 //
 // ../README.md says what is in the lines. A line with "error" means that there is no figure.
 package main
@@ -26,6 +26,9 @@ type question struct {
 	Size   int    `json:"size"`   // keys
 	Passes int    `json:"passes"` // the round's value is the median of so many
 	WorkNs int    `json:"workNs"` // processor time of a reconcile, of path.*
+	File   string `json:"file"`   // of Pods, of store.*
+	Among  int    `json:"among"`  // so many keys, of store.get*
+	Found  int    `json:"found"`  // so many objects are found by index, of store.*
 }
 
 // answer is one line of output.
@@ -79,6 +82,10 @@ func rounds() error {
 			measure = queuePerKey
 		case "queue.add_after":
 			measure = queueAddAfter
+		case "store.get", "store.get_hot":
+			measure = storeGet
+		case "store.list_per_object":
+			measure = storeList
 		case "path.two_workers":
 			measure = twoWorkers
 		default:

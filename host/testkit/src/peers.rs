@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`Peers::beside`] asks a peer's long-lived process for one round at a time, between ours. [`Process`] is one that
-//! is started anew for each round and looked at from outside; [`Peers::store`] is one that is fed Pods. A peer that could
+//! is started anew for each round and looked at from outside; [`Peers::store`] is one that is fed objects. A peer that could
 //! not be built is said so once, and left out; one that fails ends the bench with what it said.
 //!
 //! Needs only std and serde_json, and `bench.rs` as the crate's module `bench`, for benches that take the files alone.
@@ -36,12 +36,12 @@ pub struct Peers {
     missing: Mutex<HashSet<String>>,
 }
 
-/// What a Pod costs in a peer's cache.
+/// What an object costs in a peer's caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoreCost {
-    /// Bytes of heap in use for each Pod, after a collection where there is a collector.
+    /// Bytes of heap in use for each object, after a collection where there is a collector.
     pub heap_bytes: f64,
-    /// By how much the process has grown for each Pod.
+    /// By how much the process has grown for each object.
     pub rss_bytes: f64,
 }
 
@@ -128,20 +128,19 @@ impl Peers {
         answer["samples"][0].as_f64().unwrap_or_else(|| panic!("{peer} answers {question} with {answer}"))
     }
 
-    /// What each of these Pods, one a line of JSON, costs in a peer's cache; None when the peer was not built. The peers are
-    /// `client-go` (typed), `client-go-stripped` (typed, without managedFields), `client-go-unstructured`, `kube-rs`
-    /// (typed), and `kube-rs-dynamic`.
+    /// What each of these objects, one a line of JSON with apiVersion and kind, costs in a peer's caches; None when the peer
+    /// was not built. `benches/peers/README.md` names the peers.
     ///
     /// # Panics
     /// When the file cannot be read, or the peer has no answer.
-    pub fn store(&self, peer: &str, pods: &Path) -> Option<StoreCost> {
+    pub fn store(&self, peer: &str, objects: &Path) -> Option<StoreCost> {
         let (program, arguments): (_, &[&str]) = if peer.starts_with("kube-rs") {
             ("peer-kube-rs-store", &["--peer", peer])
         } else {
             ("peer-go", &["store", "--peer", peer])
         };
         let program = self.program(peer, program)?;
-        let file = File::open(pods).unwrap_or_else(|error| panic!("{}: {error}", pods.display()));
+        let file = File::open(objects).unwrap_or_else(|error| panic!("{}: {error}", objects.display()));
         let answer = Process::start(peer, &program, arguments, file.into()).line();
         let figure = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{peer} answers {answer}"));
         Some(StoreCost { heap_bytes: figure(&answer["samples"][0]), rss_bytes: figure(&answer["rss"]) })

@@ -7,6 +7,7 @@
 //! system's, as in a program that does not choose one; `bin/peer-kube-rs-store.rs` counts its memory and is a program of
 //! its own for that.
 
+mod get;
 mod path;
 mod sync;
 
@@ -38,10 +39,15 @@ fn main() -> ExitCode {
 }
 
 fn rounds() -> Outcome<()> {
-    let mut path = path::Path::default();
+    let (mut path, mut held) = (path::Path::default(), get::Held::default());
     for line in io::stdin().lock().lines() {
-        let question: path::Question = serde_json::from_str(&line?)?;
-        let value = path.round(&question)?;
+        let line = line?;
+        let question: path::Question = serde_json::from_str(&line)?;
+        let value = if question.metric.starts_with("store.get") {
+            held.round(&serde_json::from_str(&line)?)?
+        } else {
+            path.round(&question)?
+        };
         println!("{}", json!({"metric": question.metric, "peer": question.peer, "samples": [value]}));
     }
     Ok(())

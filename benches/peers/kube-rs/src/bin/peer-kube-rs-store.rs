@@ -1,7 +1,9 @@
-//! What a Pod costs in kube-rs's reflector: `peer-kube-rs-store --peer P`, Pods as JSON lines on stdin, one line when all
-//! are in the store. Its allocator is the system's with a count of the bytes that are in use.
+//! What an object costs in kube-rs's reflectors, one for each kind: `peer-kube-rs-store --peer P`, objects as JSON lines on
+//! stdin, one line when all are in the stores. `kube-rs` takes Pods only. Its allocator is the system's with a count of the
+//! bytes that are in use.
 
 use std::{
+    collections::HashMap,
     error::Error,
     fmt::Debug,
     fs,
@@ -12,8 +14,8 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Resource,
-    core::{ApiResource, DynamicObject},
+    Resource, ResourceExt,
+    core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta},
     runtime::{reflector::store::Writer, watcher},
 };
 use peak_alloc::PeakAlloc;
@@ -29,9 +31,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
-        ["--peer", peer @ "kube-rs"] => fill::<Pod>((), peer),
-        ["--peer", peer @ "kube-rs-dynamic"] => fill::<DynamicObject>(ApiResource::erase::<Pod>(&()), peer),
-        _ => Err("usage: peer-kube-rs-store --peer kube-rs|kube-rs-dynamic".into()),
+        ["--peer", peer @ "kube-rs"] => fill::<Pod>(|_| Ok(()), peer),
+        ["--peer", peer @ ("kube-rs-dynamic" | "kube-rs-dynamic-stripped")] => fill::<DynamicObject>(resource, peer),
+        _ => Err("usage: peer-kube-rs-store --peer kube-rs|kube-rs-dynamic|kube-rs-dynamic-stripped".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,29 +44,46 @@ fn main() -> ExitCode {
     }
 }
 
-fn fill<K>(kind: K::DynamicType, peer: &str) -> Outcome<()>
+/// What a dynamic store is of.
+fn resource(kind: &TypeMeta) -> Outcome<ApiResource> {
+    Ok(ApiResource::from_gvk(&GroupVersionKind::try_from(kind)?))
+}
+
+fn fill<K>(kind_of: impl Fn(&TypeMeta) -> Outcome<K::DynamicType>, peer: &str) -> Outcome<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + 'static,
     K::DynamicType: Eq + Hash + Clone,
 {
-    let mut writer = Writer::<K>::new(kind);
-    let store = writer.as_reader();
-    writer.apply_watcher_event(&watcher::Event::Init);
-    writer.apply_watcher_event(&watcher::Event::InitDone);
+    let mut writers = HashMap::<TypeMeta, Writer<K>>::new();
     let (heap_before, rss_before) = memory();
     let mut count = 0;
     for line in io::stdin().lock().lines() {
-        let pod: K = serde_json::from_str(&line?).map_err(|error| format!("Pod {count}: {error}"))?;
-        writer.apply_watcher_event(&watcher::Event::Apply(pod));
+        let line = line?;
+        let wrong = |error| format!("object {count}: {error}");
+        let kind: TypeMeta = serde_json::from_str(&line).map_err(wrong)?;
+        let mut object: K = serde_json::from_str(&line).map_err(wrong)?;
+        if peer.ends_with("-stripped") {
+            object.managed_fields_mut().clear();
+        }
+        if !writers.contains_key(&kind) {
+            let mut writer = Writer::new(kind_of(&kind)?);
+            writer.apply_watcher_event(&watcher::Event::Init);
+            writer.apply_watcher_event(&watcher::Event::InitDone);
+            writers.insert(kind.clone(), writer);
+        }
+        if let Some(writer) = writers.get_mut(&kind) {
+            writer.apply_watcher_event(&watcher::Event::Apply(object));
+        }
         count += 1;
     }
     let (heap, rss) = memory();
-    if count == 0 || store.len() != count {
-        return Err(format!("{count} Pods came, {} are stored", store.len()).into());
+    let stored: usize = writers.values().map(|writer| writer.as_reader().len()).sum();
+    if count == 0 || stored != count {
+        return Err(format!("{count} objects came, {stored} are stored").into());
     }
     let each = |before: f64, after: f64| (after - before) / count as f64;
     let line = json!({
-        "metric": "store.bytes_per_pod", "peer": peer, "unit": "B", "samples": [each(heap_before, heap)],
+        "metric": "store.bytes", "peer": peer, "unit": "B", "samples": [each(heap_before, heap)],
         "rss": each(rss_before, rss), "objects": count,
     });
     println!("{line}");
