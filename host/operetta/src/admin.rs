@@ -18,6 +18,7 @@ use axum::{
 };
 use futures::{StreamExt, stream};
 use operetta_core::{object::ObjectKey, operation::Verb, queue::WorkQueue};
+use operetta_wasm::MappedTotals;
 use serde::Deserialize;
 use tokio::{
     net::TcpListener,
@@ -67,6 +68,16 @@ async fn informers(State(host): State<Arc<Host>>) -> Json<Informers> {
     Json(informers::of(&host).await)
 }
 
+/// How much of the plugins' code is mapped.
+fn code(text: &mut String, code: MappedTotals) -> std::fmt::Result {
+    let one = |value: u64| [(String::new(), value)];
+    gauge(text, "operetta_plugins_loaded", "Plugins whose code is loaded", &one(code.loaded as u64))?;
+    gauge(text, "operetta_plugins_mapped", "Those of them whose code is mapped", &one(code.mapped as u64))?;
+    gauge(text, "operetta_mapped_code_bytes", "Address space of mapped code", &one(code.bytes))?;
+    let again = [(String::new(), code.again as f64)];
+    counter(text, "operetta_code_mapped_again_total", "Code that a call mapped again", &again)
+}
+
 async fn metrics(State(host): State<Arc<Host>>) -> Response {
     let (mut queues, mut quarantined) = (Queues::default(), Vec::new());
     let mut used = Used::default();
@@ -92,6 +103,7 @@ async fn metrics(State(host): State<Arc<Host>>) -> Response {
         gauge(text, "operetta_quarantined_keys", "Keys that are not reconciled because they loop", &quarantined)?;
         used.write(text)?;
         host.informer_metrics.write(text, &informers)?;
+        code(text, host.engine.mapped())?;
         gauge(text, "operetta_events_dropped", "Own Events that found the queue full", &[(String::new(), dropped)])
     });
     match text {

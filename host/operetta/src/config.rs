@@ -36,6 +36,10 @@ pub struct HostConfig {
     pub cache_dir: Option<PathBuf>,
     /// Bytes of all compiled plugins that are kept; those not used for longest go first.
     pub max_cache_bytes: u64,
+    /// Address space that the code of all plugins may take; over it, that of plugins not called for longest is unmapped
+    /// until their next call.
+    #[serde(rename = "mappedCodeMiB")]
+    pub mapped_code_mib: u64,
     /// Memory that compiling one plugin may take; one that takes more is refused.
     #[serde(rename = "compileMemoryMiB")]
     pub compile_memory_mib: u64,
@@ -99,6 +103,7 @@ impl Default for HostConfig {
             plugin_directory: None,
             cache_dir: None,
             max_cache_bytes: 2 << 30,
+            mapped_code_mib: 4096,
             compile_memory_mib: 2048,
             compile_seconds: 300,
             default_limits: limits("64Mi", 30, 10_000),
@@ -187,7 +192,8 @@ impl HostConfig {
         let engine = EngineConfig::default();
         let most = self.max_limits.memory_bytes().unwrap_or(engine.max_memory_bytes);
         let max_memory_bytes = most.max(LoadLimits::default().memory_bytes);
-        EngineConfig { max_memory_bytes, warm_instances: self.max_warm_instances, ..engine }
+        let max_mapped_code_bytes = self.mapped_code_mib.saturating_mul(1 << 20);
+        EngineConfig { max_memory_bytes, warm_instances: self.max_warm_instances, max_mapped_code_bytes, ..engine }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{os::unix::process::parent_id, time::Duration};
 
 use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{admin, args::RunArgs, config::HostConfig, host::Host, logging};
@@ -11,6 +12,7 @@ use crate::{admin, args::RunArgs, config::HostConfig, host::Host, logging};
 pub async fn run(args: RunArgs) -> Result<()> {
     let parent = parent_id();
     logging::start();
+    raise_open_files();
     let mut config = HostConfig::read(args.config.as_deref())?;
     if let Some(address) = args.admin_address {
         config.admin_address = address;
@@ -37,6 +39,16 @@ pub async fn run(args: RunArgs) -> Result<()> {
     tracing::info!("stopping");
     host.stop().await;
     Ok(())
+}
+
+/// Takes as many open files as the process may have: each plugin holds its compiled code open, each watch a connection. Many
+/// shells and service managers give 1,024 and allow more, for programs that still use `select`.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, soft = limit.current, "the limit on open files stays as it is");
+    }
 }
 
 /// Waits until the parent process is another one. Nothing portable tells of that, so it asks.
