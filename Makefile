@@ -2,7 +2,7 @@
 # Native builds name the whole workspace, and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-fair bench-languages bench-e2e soak clean
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e soak clean
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -34,11 +34,15 @@ generate: ## Write the CRD and the manifest's schema anew from the Rust types
 generate-conformance: build-guests controlplane ## Run the conformance suite and write docs/conformance.md anew
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
 
-bench: bench-queue bench-store bench-informer bench-call bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
+bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
 
 bench-call: ## One call of a plugin against native code
 	@scripts/guests.sh rust
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench call
+
+bench-many: ## What a thousand distinct plugins cost: memory of each, and reconciles in rotation
+	@scripts/guests.sh rust
+	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench many
 
 bench-fair: ## A quiet tenant's p99 beside a noisy one
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench fair

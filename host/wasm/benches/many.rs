@@ -1,0 +1,114 @@
+//! What many distinct plugins cost: `make bench-many`.
+//!
+//! [`PLUGINS`] plugins, each with code of its own: the example pod-tracker with another number in a custom section, so that
+//! nothing is shared but the engine. They are compiled once, into `target/bench/compiled`, which takes minutes; later runs
+//! take them from there.
+//!
+//! - `many.idle`: memory of the process for each plugin that is loaded and was never called, without pages that are only in
+//!   memory because a file is (`Anonymous` of `/proc/self/smaps_rollup`).
+//! - `many.live`: the same after each was called once.
+//! - `many.load`: loading one whose code is in the cache.
+//! - `many.rotation_1`, `_100`, `_1000`: a reconcile, of so many plugins in turn. The difference is what the processor's
+//!   caches and the pool lose by it.
+//! - `many.mapped_again`: the same of 100 plugins in turn, whose code each call has to map again.
+//!
+//! `PLUGINS=100` takes fewer.
+
+mod common;
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use common::{AnyError, Ports, deployment, reconcile, reconciler, runtime};
+use operetta_testkit::bench::{Report, Row, Samples, number};
+use operetta_wasm::{Code, CodeCache, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+use tokio::runtime::Runtime;
+
+const PLUGINS: usize = 1000;
+const ROUNDS: usize = 9;
+const CALLS: usize = 2000;
+
+fn main() -> Result<(), AnyError> {
+    // `cargo test --benches` only asks whether it starts.
+    if std::env::args().any(|argument| argument == "--test") {
+        return Ok(());
+    }
+    let plugins = number("PLUGINS", PLUGINS);
+    let rounds = number("ROUNDS", ROUNDS);
+    let wasm = std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/pod-tracker.wasm"))?;
+    let ports = Arc::new(Ports(Arc::new(deployment()?)));
+    let runtime = runtime()?;
+    let fill = |engine: &Engine, plugins: usize| -> Result<Vec<PluginReconciler>, AnyError> {
+        let load = |at| {
+            let component = numbered(&wasm, at);
+            let limits = LoadLimits::default();
+            let loaded = Plugin::load(engine, component, &limits, ports.clone());
+            Ok(reconciler(&Arc::new(runtime.block_on(loaded)?), &ports))
+        };
+        (0..plugins).map(load).collect()
+    };
+    let started = Instant::now();
+    drop(fill(&engine(u64::MAX)?, plugins)?);
+    println!("{plugins} plugins, compiled or found in {:.0} s", started.elapsed().as_secs_f64());
+
+    let mut report = Report::new("many");
+    let engine_of_all = engine(u64::MAX)?;
+    drop(fill(&engine_of_all, 1)?);
+    let before = anonymous_bytes()?;
+    let started = Instant::now();
+    let all = fill(&engine_of_all, plugins)?;
+    let took = started.elapsed().as_secs_f64() * 1e3 / plugins as f64;
+    let each = |bytes: u64| Samples::new(vec![bytes.saturating_sub(before) as f64 / 1024.0 / plugins as f64]);
+    report.row(Row::new("many.idle", "KiB", each(anonymous_bytes()?)).target(60.0));
+    rotate(&runtime, &all, plugins);
+    report.row(Row::new("many.live", "KiB", each(anonymous_bytes()?)).target(120.0));
+    report.row(Row::new("many.load", "ms", Samples::new(vec![took])));
+
+    let of = [1, 100.min(plugins), plugins];
+    let round = |of: usize| rotate(&runtime, &all[..of], CALLS);
+    let samples =
+        Samples::interleaved(rounds, &mut [&mut || round(of[0]), &mut || round(of[1]), &mut || round(of[2])]);
+    for (of, samples) in of.into_iter().zip(samples) {
+        report.row(Row::new(format!("many.rotation_{of}"), "us", samples));
+    }
+    drop(all);
+    let some = engine(0)?;
+    let unmapped = fill(&some, 100.min(plugins))?;
+    let samples = Samples::of(rounds, || rotate(&runtime, &unmapped, 200));
+    report.row(Row::new("many.mapped_again", "us", samples));
+    report.finish()?;
+    Ok(())
+}
+
+/// An engine whose plugins may have so many bytes of code mapped.
+fn engine(max_mapped_code_bytes: u64) -> Result<Engine, AnyError> {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/compiled");
+    let cache = CodeCache::open(&directory, 16 << 30)?;
+    let config = EngineConfig { max_mapped_code_bytes, ..EngineConfig::default() };
+    Ok(Engine::with_code(&config, Code::new(Some(cache), None))?)
+}
+
+/// Microseconds of a reconcile.
+fn rotate(runtime: &Runtime, plugins: &[PluginReconciler], calls: usize) -> f64 {
+    runtime.block_on(async {
+        let started = Instant::now();
+        for plugin in plugins.iter().cycle().take(calls) {
+            reconcile(plugin, "pod").await;
+        }
+        started.elapsed().as_secs_f64() * 1e6 / calls as f64
+    })
+}
+
+/// The component with a custom section of its own at the end.
+fn numbered(component: &[u8], number: usize) -> Vec<u8> {
+    let text = format!("{number:08}");
+    // Its id, its size, and the size of its name.
+    let head = [0, u8::try_from(2 + text.len()).unwrap_or_default(), 1, b'n'];
+    [component, &head, text.as_bytes()].concat()
+}
+
+/// Memory of this process that is no file's.
+fn anonymous_bytes() -> std::io::Result<u64> {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup")?;
+    let kilobytes = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")?.trim().strip_suffix(" kB"));
+    Ok(kilobytes.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or_default() * 1024)
+}
