@@ -65,8 +65,7 @@ fn main() -> Result<(), AnyError> {
 
     let of = [1, 100.min(plugins), plugins];
     let round = |of: usize| rotate(&runtime, &all[..of], CALLS);
-    let samples =
-        Samples::interleaved(rounds, &mut [&mut || round(of[0]), &mut || round(of[1]), &mut || round(of[2])]);
+    let samples = Samples::interleaved(rounds, &mut [&mut || round(of[0]), &mut || round(of[1]), &mut || round(of[2])]);
     for (of, samples) in of.into_iter().zip(samples) {
         report.row(Row::new(format!("many.rotation_{of}"), "us", samples));
     }

@@ -2,7 +2,8 @@
 //!
 //! It promises that no guest runs for longer than one tick without giving its thread back, that making an instance is
 //! a matter of microseconds (a pool of prepared slots, copy-on-write memory images), and that a host that cannot
-//! reserve the pool's address space still works, slower, after one warning.
+//! reserve the pool's address space still works after one warning: with a smaller pool, or slower without one. Free slots
+//! keep a small part of the machine's memory at most.
 
 use std::{
     io,
@@ -43,6 +44,12 @@ pub(crate) const TABLES: u32 = 8;
 
 /// Memories of one component. Each takes 4 GiB of reserved address space per slot.
 pub(crate) const MEMORIES: u32 = 8;
+
+/// A smaller pool than this is not worth having.
+const LEAST_SLOTS: u32 = 16;
+
+/// What free slots may keep mapped of the memory that this process may have: one part in so many.
+const KEPT_PART: u64 = 16;
 
 /// Where instances come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +126,8 @@ struct Shared {
     /// Where compiled code comes from.
     code: Code,
     shelf: Shelf,
-    pooled: bool,
+    /// Calls that the pool has room for; None without one.
+    slots: Option<u32>,
     ticker: Ticker,
 }
 
@@ -137,30 +145,31 @@ impl Engine {
     /// # Errors
     /// [`EngineError`]; with [`Allocation::Auto`] not for want of address space.
     pub fn with_code(config: &EngineConfig, code: Code) -> Result<Self, EngineError> {
-        let (wasmtime, pooled) = match config.allocation {
-            Allocation::OnDemand => (on_demand(config)?, false),
-            Allocation::Pooling => (pooling(config)?, true),
-            Allocation::Auto => match pooling(config) {
-                Ok(engine) => (engine, true),
-                Err(error) => {
-                    tracing::warn!(%error, "no instance pool, falling back to slower instances on demand");
-                    (on_demand(config)?, false)
-                }
-            },
+        let (wasmtime, slots) = match config.allocation {
+            Allocation::OnDemand => (on_demand(config)?, None),
+            Allocation::Pooling => (pooling(config, config.concurrent_calls)?, Some(config.concurrent_calls)),
+            Allocation::Auto => adaptive(config)?,
         };
         let linker = imports::linker(&wasmtime).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = Ticker::start(wasmtime.clone()).map_err(EngineError::Thread)?;
-        let calls = Arc::new(Semaphore::new(config.concurrent_calls as usize));
-        let warm = config.warm_instances.min(config.concurrent_calls.saturating_sub(1));
+        let slots_or_calls = slots.unwrap_or(config.concurrent_calls);
+        let calls = Arc::new(Semaphore::new(slots_or_calls as usize));
+        let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
         let shelf = Shelf::new(config.max_mapped_code_bytes);
-        let shared = Shared { wasmtime, linker, calls, warm, code, shelf, pooled, ticker };
+        let shared = Shared { wasmtime, linker, calls, warm, code, shelf, slots, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Whether instances come from the pool.
     pub fn is_pooled(&self) -> bool {
-        self.shared.pooled
+        self.shared.slots.is_some()
+    }
+
+    /// Calls that the pool has room for at once: fewer than [`EngineConfig::concurrent_calls`] where there is not enough
+    /// address space. None without a pool.
+    pub fn pool_slots(&self) -> Option<u32> {
+        self.shared.slots
     }
 
     /// Set by a guest that has run for a tick.
@@ -221,8 +230,32 @@ fn on_demand(config: &EngineConfig) -> Result<wasmtime::Engine, EngineError> {
     start(&common(config))
 }
 
-fn pooling(config: &EngineConfig) -> Result<wasmtime::Engine, EngineError> {
-    let calls = config.concurrent_calls;
+/// The largest pool that there is address space for, or none. `ulimit -v`, some sandboxes and kernels with 39 bits give
+/// less than the terabytes that a large one reserves.
+fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), EngineError> {
+    let mut calls = config.concurrent_calls;
+    loop {
+        match pooling(config, calls) {
+            Ok(engine) => {
+                if calls < config.concurrent_calls {
+                    tracing::warn!(
+                        calls,
+                        wanted = config.concurrent_calls,
+                        "little address space: fewer calls at once"
+                    );
+                }
+                return Ok((engine, Some(calls)));
+            }
+            Err(_) if calls / 2 >= LEAST_SLOTS => calls /= 2,
+            Err(error) => {
+                tracing::warn!(%error, "no instance pool, falling back to slower instances on demand");
+                return Ok((on_demand(config)?, None));
+            }
+        }
+    }
+}
+
+fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, EngineError> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
@@ -237,12 +270,29 @@ fn pooling(config: &EngineConfig) -> Result<wasmtime::Engine, EngineError> {
         .table_elements(TABLE_ELEMENTS)
         .max_memory_size(config.max_memory_bytes)
         .linear_memory_keep_resident(config.keep_resident_bytes)
+        .max_unused_warm_slots(unused_slots(config.keep_resident_bytes, memory_bytes()))
         .table_keep_resident(TABLE_ELEMENTS * size_of::<usize>())
         .pagemap_scan(Enabled::Auto);
     let mut with_pool = common(config);
     with_pool.memory_init_cow(true);
     with_pool.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     start(&with_pool)
+}
+
+/// Free slots that keep their memory for the next call of the same plugin: wasmtime's default, or fewer on a small machine.
+fn unused_slots(keep_resident_bytes: usize, memory_bytes: u64) -> u32 {
+    let fit = memory_bytes / KEPT_PART / (keep_resident_bytes as u64).max(1);
+    u32::try_from(fit).unwrap_or(u32::MAX).clamp(4, 100)
+}
+
+/// Memory that this process may have: the machine's, or its control group's where that has a limit.
+fn memory_bytes() -> u64 {
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let kilobytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));
+        Some(kilobytes?.trim().parse::<u64>().ok()? * 1024)
+    });
+    machine.unwrap_or(u64::MAX).min(group.unwrap_or(u64::MAX))
 }
 
 fn start(config: &Config) -> Result<wasmtime::Engine, EngineError> {
@@ -279,5 +329,18 @@ impl Drop for Ticker {
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_slots_keep_a_small_part_of_a_small_machine_and_no_more_than_a_hundred_of_a_large_one() {
+        let slots = |memory_mib: u64| unused_slots(2 << 20, memory_mib << 20);
+        assert_eq!([slots(64), slots(256), slots(1024), slots(64 << 10)], [4, 8, 32, 100]);
+        assert_eq!(unused_slots(0, 1 << 30), 100, "what keeps nothing is not bounded by memory");
+        assert!(memory_bytes() > 64 << 20, "this machine has some");
     }
 }

@@ -2,11 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use operetta_core::ports::LogLevel;
+use operetta_core::{
+    ports::{LogLevel, Reconciler},
+    request::Action,
+};
 use operetta_testkit::wat_guest::{Guest, MANIFEST, component};
-use operetta_wasm::{Allocation, Engine, EngineConfig, Format, LoadError, LoadLimits, Plugin, inspect, offered};
+use operetta_wasm::{
+    Allocation, CallLimits, Engine, EngineConfig, Format, LoadError, LoadLimits, Plugin, PluginReconciler, inspect,
+    offered,
+};
 
-use crate::{engine, ports::Ports};
+use crate::{
+    engine,
+    ports::{Ports, request},
+};
 
 async fn refused(bytes: Vec<u8>) -> LoadError {
     let limits = LoadLimits { timeout: Duration::from_millis(200), memory_bytes: 16 << 20, ..LoadLimits::default() };
@@ -179,13 +188,20 @@ fn files_the_host_would_refuse_are_inspected_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_machine_without_room_for_the_pool_still_runs_plugins() {
-    // A million slots of 4 GiB do not fit into any address space.
-    let config = EngineConfig { concurrent_calls: 1_000_000, ..EngineConfig::default() };
-    assert!(Engine::new(&EngineConfig { allocation: Allocation::Pooling, ..config.clone() }).is_err());
-    let fallback = Engine::new(&config).expect("falls back");
-    assert!(!fallback.is_pooled());
-    let loaded =
-        Plugin::load(&fallback, Guest::default().build(), &LoadLimits::default(), Arc::new(Ports::default())).await;
-    assert!(loaded.is_ok());
+async fn a_machine_without_room_for_the_pool_takes_a_smaller_one_or_none_and_still_runs_plugins() {
+    // A million slots of 4 GiB do not fit into any address space; thousands do.
+    let many = EngineConfig { concurrent_calls: 1_000_000, ..EngineConfig::default() };
+    // Not even a few of 64 TiB do.
+    let large = EngineConfig { max_memory_bytes: 64 << 40, ..EngineConfig::default() };
+    for (config, pooled) in [(many, true), (large, false)] {
+        assert!(Engine::new(&EngineConfig { allocation: Allocation::Pooling, ..config.clone() }).is_err());
+        let engine = Engine::new(&config).expect("an engine");
+        assert_eq!(engine.is_pooled(), pooled);
+        assert!(engine.pool_slots().is_none_or(|slots| (16..1_000_000).contains(&slots)), "{:?}", engine.pool_slots());
+        let ports = Arc::new(Ports::default());
+        let loaded = Plugin::load(&engine, Guest::default().build(), &LoadLimits::default(), ports.clone()).await;
+        let plugin = Arc::new(loaded.expect("loads"));
+        let reconciler = PluginReconciler::new(plugin, ports.gate(), CallLimits::default());
+        assert_eq!(reconciler.reconcile(&request("a")).await, Ok(Action::Done));
+    }
 }
