@@ -12,7 +12,7 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
@@ -56,37 +56,59 @@ impl SubjectAccessReviews {
     pub async fn has(&self, subject: &ServiceAccount, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
         let mut spec = json!({"user": subject.user(), "groups": subject.groups()});
         if need.path.is_empty() {
-            let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
-            let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": "*"});
-            let subresource = Some(subresource).filter(|text| !text.is_empty());
-            for (field, value) in
-                [("subresource", subresource), ("namespace", need.namespace.as_deref()), ("name", name)]
-            {
-                if let Some(value) = value {
-                    attributes[field] = json!(value);
-                }
-            }
-            spec["resourceAttributes"] = attributes;
+            spec["resourceAttributes"] = attributes(need, name);
         } else {
             spec["nonResourceAttributes"] = json!({"verb": need.verb, "path": need.path});
         }
-        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
-        let request = Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(review.to_string().into_bytes())
-            .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-        let answer: Review = serde_json::from_str(&self.wire.send(request).await?)
-            .map_err(|error| ApiError::new(ErrorKind::Other, format!("the answer to an access review: {error}")))?;
-        Ok(answer.status.allowed)
+        ask(&self.wire, "SubjectAccessReview", &spec).await
     }
+}
+
+/// The `resourceAttributes` of a review about every name, or one.
+fn attributes(need: &Need, name: Option<&str>) -> Value {
+    let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
+    let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": "*"});
+    let subresource = Some(subresource).filter(|text| !text.is_empty());
+    for (field, value) in [("subresource", subresource), ("namespace", need.namespace.as_deref()), ("name", name)] {
+        if let Some(value) = value {
+            attributes[field] = json!(value);
+        }
+    }
+    attributes
+}
+
+/// Asks for a review of this kind.
+async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+    let request = Request::post(format!("/apis/authorization.k8s.io/v1/{}s", kind.to_lowercase()))
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(review.to_string().into_bytes())
+        .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+    let answer: Review = serde_json::from_str(&wire.send(request).await?)
+        .map_err(|error| ApiError::new(ErrorKind::Other, format!("the answer to an access review: {error}")))?;
+    Ok(answer.status.allowed)
+}
+
+/// Whether the identity of `wire` may do it.
+///
+/// # Errors
+/// What the API server said when it could not be asked.
+pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> {
+    let (need, name) = need(access);
+    let spec = json!({"resourceAttributes": attributes(&need, name)});
+    ask(wire, "SelfSubjectAccessReview", &spec).await
+}
+
+fn need(access: &Access) -> (Need, Option<&str>) {
+    let Access { verb, group, resource, namespace, name } = access;
+    (Need::resource(verb.as_str(), group, resource, namespace.as_deref()), name.as_deref())
 }
 
 #[async_trait]
 impl AccessReviewer for SubjectAccessReviews {
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
-        let Access { verb, group, resource, namespace, name } = access;
-        let need = Need::resource(verb.as_str(), group, resource, namespace.as_deref());
-        self.has(subject, &need, name.as_deref()).await
+        let (need, name) = need(access);
+        self.has(subject, &need, name).await
     }
 }
 

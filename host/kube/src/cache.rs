@@ -22,6 +22,8 @@ pub struct Cache {
     pub store: Arc<Store>,
     /// What was written since.
     pub overlay: Overlay,
+    /// The one namespace that the informer watches; None if it watches all.
+    pub namespace: Option<String>,
     /// What the informer selects by: an own write that does not match is not in its view.
     pub selects: LabelSelector,
     /// Whether the informer also selects by fields, which only the API server can judge.
@@ -128,6 +130,10 @@ impl Cache {
 
     /// Keeps the answer to a write, as far as it is in this informer's view.
     pub fn wrote(&self, object: &Arc<Object>) {
+        let elsewhere = self.namespace.is_some() && self.namespace != object.key().namespace;
+        if elsewhere {
+            return;
+        }
         let known = self.store.snapshot(|stored| stored.get(object.key()).is_some());
         if known || (self.selects.matches(object.as_ref()) && !self.field_selected) {
             self.overlay.wrote(self.store.pruned(object.clone()), &self.store);
@@ -181,12 +187,12 @@ fn found_by(lookup: &Lookup, object: &Object) -> bool {
     }
 }
 
-fn item(object: Arc<Object>, projection: &[String]) -> Item {
+pub(crate) fn item(object: Arc<Object>, projection: &[String]) -> Item {
     if projection.is_empty() { Item::Whole(object) } else { Item::Projected(project(object.json(), projection)) }
 }
 
 /// A continue token of a cached list is the last key of the page: `namespace/name`, or the name alone.
-fn token_of(key: &ObjectKey) -> String {
+pub(crate) fn token_of(key: &ObjectKey) -> String {
     key.to_string()
 }
 
@@ -213,7 +219,7 @@ mod tests {
     fn cache(selects: &str) -> (Cache, Writer) {
         let (store, writer) = Store::new();
         let selects = LabelSelector::parse(selects).expect("selector");
-        (Cache { store, overlay: Overlay::default(), selects, field_selected: false }, writer)
+        (Cache { store, overlay: Overlay::default(), namespace: None, selects, field_selected: false }, writer)
     }
 
     fn names(cache: &Cache, lookup: Lookup) -> Vec<String> {
@@ -302,6 +308,17 @@ mod tests {
         cache.wrote(&object("n", "a", 6, "o", "y"));
         cache.wrote(&object("n", "b", 7, "o", "y"));
         assert!(names(&cache, Lookup::All).is_empty());
+    }
+
+    #[test]
+    fn a_cache_of_one_namespace_sees_the_writes_there_and_none_elsewhere() {
+        let (mut cache, _writer) = cache("");
+        cache.namespace = Some("n".to_owned());
+        let (here, there) = (object("n", "a", 10, "o", "x"), object("m", "a", 11, "o", "x"));
+        cache.wrote(&here);
+        cache.wrote(&there);
+        assert_eq!(cache.get(here.key()), Some(here));
+        assert_eq!(cache.get(there.key()), None);
     }
 
     #[test]

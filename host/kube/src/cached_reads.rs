@@ -8,6 +8,12 @@
 //!   these, and the API server for whole objects, so that nobody writes one back without them;
 //! - else an informer of the whole kind, started now and kept as long as the plugin runs, or until its quota of cached
 //!   bytes is used up: then the API server.
+//!
+//! Where the host may not watch a kind in all namespaces (reach.rs), an informer of the namespace that is read stands for
+//! the one of the whole kind, and the API server where the host may not even watch that. A list of all namespaces is then
+//! answered by the API server, if the plugin may list them all; else it is made of the namespaces that both may.
+
+mod parts;
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +34,7 @@ use operetta_core::{
 
 use crate::{
     access::reading,
-    cache::{Cache, Query, key_of_token},
+    cache::{Query, key_of_token},
     discovery::ApiResource,
     informer::{Informer, InformerState, Scope},
     needs,
@@ -44,6 +50,19 @@ const FAILING_SYNC: Duration = Duration::from_secs(3);
 enum Source {
     Whole(Arc<Informer>),
     Selected(Vec<Arc<Informer>>),
+    /// None: the host may not watch all of it.
+    OutOfReach,
+}
+
+/// What of a kind is read.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// One namespace, or all.
+    namespace: Option<&'a str>,
+    /// Only an informer of the whole kind can answer.
+    whole: bool,
+    /// The fields at these paths, or all of them.
+    projection: &'a [String],
 }
 
 impl PluginApi {
@@ -53,7 +72,8 @@ impl PluginApi {
                 let namespace = key.namespace.as_deref();
                 grants.check(&reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
             }
-            match self.source(resource, false, &[])? {
+            let asked = Asked { namespace: key.namespace.as_deref(), whole: false, projection: &[] };
+            match self.source(resource, asked).await? {
                 Source::Whole(informer) => {
                     wait_synced(&informer).await?;
                     let found = informer.cache.get(&key).ok_or_else(|| not_found(resource, &key))?;
@@ -65,6 +85,7 @@ impl PluginApi {
                     }
                     self.throttle().await;
                 }
+                Source::OutOfReach => self.throttle().await,
             }
         }
         let text = self.wire.send(requests::get(resource, &key)?).await?;
@@ -80,30 +101,45 @@ impl PluginApi {
             return self.list_live(resource, options).await;
         }
         let parts = self.may_list(resource, options).await?;
-        match self.source(resource, !plain, &self.asked(resource, options))? {
-            Source::Whole(informer) => {
+        match self.lister(resource, options).await? {
+            Lister::Informer(informer, options) => {
                 wait_synced(&informer).await?;
-                self.list_cached(&informer, options, parts).await.map(Reply::Page)
+                self.list_cached(&informer, &options, parts).await.map(Reply::Page)
             }
-            Source::Selected(informers) => {
-                let same = |informer: &&Arc<Informer>| {
-                    informer.scope.labels == options.labels.as_deref().unwrap_or_default()
-                        && informer.scope.fields == options.fields.as_deref().unwrap_or_default()
-                };
-                match informers.iter().find(same) {
-                    Some(informer) => {
-                        wait_synced(informer).await?;
-                        // The informer selects by them already, and the cache may not know the fields.
-                        let options = ListOptions { labels: None, fields: None, ..options.clone() };
-                        self.list_cached(informer, &options, parts).await.map(Reply::Page)
-                    }
-                    None => {
-                        self.throttle().await;
-                        self.list_live(resource, options).await
-                    }
+            Lister::ApiServer => {
+                self.throttle().await;
+                self.list_live(resource, options).await
+            }
+            Lister::OutOfReach => match parts {
+                Parts::Some(access, refusal) => self.list_parts(resource, options, &access, refusal).await,
+                // It may see more than the host does.
+                Parts::All if plain => {
+                    self.throttle().await;
+                    self.list_live(resource, options).await
                 }
-            }
+                Parts::All => Err(out_of_reach(resource, options.namespace.as_deref())),
+            },
         }
+    }
+
+    /// Who answers a cached list.
+    async fn lister(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Lister, ApiError> {
+        let whole = options.selection != Selection::All;
+        let projection = self.asked(resource, options);
+        let asked = Asked { namespace: options.namespace.as_deref(), whole, projection: &projection };
+        let informers = match self.source(resource, asked).await? {
+            Source::Whole(informer) => return Ok(Lister::Informer(informer, options.clone())),
+            Source::OutOfReach => return Ok(Lister::OutOfReach),
+            Source::Selected(informers) => informers,
+        };
+        let same = |informer: &Arc<Informer>| {
+            informer.scope.labels == options.labels.as_deref().unwrap_or_default()
+                && informer.scope.fields == options.fields.as_deref().unwrap_or_default()
+        };
+        // The informer selects by them already, and the cache may not know the fields.
+        let rest = ListOptions { labels: None, fields: None, ..options.clone() };
+        let informer = informers.into_iter().find(same);
+        Ok(informer.map_or(Lister::ApiServer, |informer| Lister::Informer(informer, rest)))
     }
 
     /// The fields that a list needs: none named are all.
@@ -145,7 +181,7 @@ impl PluginApi {
     async fn list_cached(&self, informer: &Informer, options: &ListOptions, parts: Parts) -> Result<Page, ApiError> {
         let visible = match (parts, &self.grants) {
             (Parts::Some(access, refusal), Some(grants)) => {
-                let visible = visible(&informer.cache, &access, grants).await?;
+                let visible = listable(informer.cache.namespaces(), &access, grants).await?;
                 Some(visible).filter(|visible| !visible.is_empty()).ok_or(refusal).map(Some)?
             }
             _ => None,
@@ -188,18 +224,19 @@ impl PluginApi {
             .ok_or_else(|| bad_request(format!("the manifest declares no index {name:?} for {kind}")))
     }
 
-    /// Who answers cached reads of a kind; `whole` when only an informer of the whole kind can. What is asked for are the
-    /// fields at the paths of `projection`, or all of them.
+    /// Who answers cached reads of a kind.
     ///
     /// # Errors
-    /// `TooManyRequests` when there may be none.
-    fn source(&self, resource: &Arc<ApiResource>, whole: bool, projection: &[String]) -> Result<Source, ApiError> {
+    /// `TooManyRequests` when only an informer of the whole kind can, and there may be none.
+    async fn source(&self, resource: &Arc<ApiResource>, asked: Asked<'_>) -> Result<Source, ApiError> {
+        let Asked { namespace, whole, projection } = asked;
         {
             let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
             let of_kind = watched.informers.iter().filter(|informer| informer.resource.kind == resource.kind);
+            let of_kind = of_kind.filter(|informer| informer.scope.is_within_reach(namespace));
             let of_kind: Vec<_> = of_kind.cloned().collect();
             let useful = of_kind.iter().filter(|informer| informer.scope.has(projection)).cloned();
-            let (all, selected): (Vec<_>, Vec<_>) = useful.partition(|informer| informer.scope.is_everywhere());
+            let (all, selected): (Vec<_>, Vec<_>) = useful.partition(|informer| informer.scope.covers(namespace));
             if let Some(informer) = all.into_iter().next() {
                 return Ok(Source::Whole(informer));
             }
@@ -207,21 +244,63 @@ impl PluginApi {
                 return Ok(Source::Selected(selected));
             }
         }
-        let mut on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(on_demand) = on_demand.as_mut() else {
-            let message = format!(
-                "lists of {} by index or owner need the host's cache, and this plugin's quota of it (cacheBytes) is used up",
-                resource.kind
-            );
-            return if whole {
-                Err(ApiError::new(ErrorKind::TooManyRequests, message))
-            } else {
-                Ok(Source::Selected(vec![]))
-            };
+        let Some(started) = self.on_demand(resource, namespace) else { return without_cache(resource, whole) };
+        if let Some(informer) = started {
+            return Ok(Source::Whole(informer));
+        }
+        let reach = &self.registry.reach;
+        // Where it cannot be asked, the informer says what is wrong.
+        let place = if !resource.namespaced || reach.may_watch(resource, None, None).await.unwrap_or(true) {
+            None
+        } else if namespace.is_some() && reach.may_watch(resource, namespace, None).await.unwrap_or(false) {
+            namespace.map(str::to_owned)
+        } else {
+            return Ok(Source::OutOfReach);
         };
-        let start = || self.registry.informer(resource, Scope::everything());
-        Ok(Source::Whole(on_demand.entry(resource.kind.clone()).or_insert_with(start).clone()))
+        let mut on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(on_demand) = on_demand.as_mut() else { return without_cache(resource, whole) };
+        let scope = Scope { namespace: place.clone(), ..Scope::everything() };
+        let start = || self.registry.informer(resource, scope);
+        Ok(Source::Whole(on_demand.entry((resource.kind.clone(), place)).or_insert_with(start).clone()))
     }
+
+    /// The informer of the whole kind, or of the kind in the namespace, that cached reads have started; None within when
+    /// there is none yet, and None at all when there may be none.
+    #[allow(clippy::option_option, reason = "whether there may be one, and whether there is")]
+    fn on_demand(&self, resource: &ApiResource, namespace: Option<&str>) -> Option<Option<Arc<Informer>>> {
+        let on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_demand = on_demand.as_ref()?;
+        let of = |place: Option<&str>| on_demand.get(&(resource.kind.clone(), place.map(str::to_owned))).cloned();
+        Some(of(None).or_else(|| of(namespace)))
+    }
+}
+
+/// Who answers a cached list.
+enum Lister {
+    /// An informer, asked for this.
+    Informer(Arc<Informer>, ListOptions),
+    ApiServer,
+    /// None: the host may not watch all that the list is about.
+    OutOfReach,
+}
+
+/// Who answers when the quota of cached bytes is used up.
+fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError> {
+    let message = format!(
+        "lists of {} by index or owner need the host's cache, and this plugin's quota of it (cacheBytes) is used up",
+        resource.kind
+    );
+    if whole { Err(ApiError::new(ErrorKind::TooManyRequests, message)) } else { Ok(Source::Selected(vec![])) }
+}
+
+/// As the host words it: no right of the plugin's helps.
+fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
+    let place = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name:?}"));
+    let message = format!(
+        "this list of {} needs the host's cache, and the host itself may not list and watch {} {place}",
+        resource.kind, resource.plural
+    );
+    ApiError::new(ErrorKind::Forbidden, message)
 }
 
 /// How much of what a list is about may be seen.
@@ -231,9 +310,13 @@ enum Parts {
     Some(Access, ApiError),
 }
 
-/// The namespaces in a cache that may be listed.
-async fn visible(cache: &Cache, access: &Access, grants: &SubjectGrants) -> Result<BTreeSet<String>, ApiError> {
-    let asked = stream::iter(cache.namespaces()).map(async |namespace| {
+/// Those among the namespaces that may be listed.
+async fn listable(
+    namespaces: BTreeSet<String>,
+    access: &Access,
+    grants: &SubjectGrants,
+) -> Result<BTreeSet<String>, ApiError> {
+    let asked = stream::iter(namespaces).map(async |namespace| {
         let access = Access { namespace: Some(namespace.clone()), ..access.clone() };
         Ok::<_, ApiError>(grants.allows(&access).await?.then_some(namespace))
     });

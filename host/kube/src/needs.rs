@@ -231,7 +231,7 @@ fn need(resource: &ApiResource, verb: &str, subresource: Option<&str>, namespace
 }
 
 /// The one name that a field selector asks for: the API server takes a list or a watch of it as a request for that name.
-pub(crate) fn named(fields: &str) -> Option<String> {
+pub fn named(fields: &str) -> Option<String> {
     let name = fields.split(',').find_map(|one| one.strip_prefix("metadata.name="))?;
     Some(name.trim_start_matches('=').to_owned())
 }

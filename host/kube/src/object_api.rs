@@ -44,8 +44,9 @@ pub struct PluginApi {
     field_manager: String,
     /// What the plugin's controllers watch, and its indexes; replaced when its code is.
     pub(crate) watched: RwLock<Watched>,
-    /// Informers of whole kinds that cached reads have started; None when they may start none any more.
-    pub(crate) on_demand: Mutex<Option<HashMap<GroupVersionKind, Arc<Informer>>>>,
+    /// Informers of whole kinds, or of a kind in one namespace, that cached reads have started; None when they may start
+    /// none any more.
+    pub(crate) on_demand: Mutex<Option<OnDemand>>,
     /// What holds cached reads back that the API server answers.
     pub(crate) throttle: OnceLock<Throttle>,
     /// What its calls need of RBAC; None for the host, of which deploy/base says it.
@@ -53,6 +54,9 @@ pub struct PluginApi {
     /// What was forbidden last.
     pub(crate) refusal: Mutex<Option<Refusal>>,
 }
+
+/// By kind, and the one namespace that an informer watches.
+type OnDemand = HashMap<(GroupVersionKind, Option<String>), Arc<Informer>>;
 
 /// Something that RBAC forbade.
 #[derive(Clone, Debug, PartialEq, Eq)]

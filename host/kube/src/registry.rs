@@ -1,4 +1,4 @@
-//! Who watches what: one informer for each kind and selector, shared by all who ask for it, gone with the last of them.
+//! Who watches what: one informer for each kind and scope, shared by all who ask for it, gone with the last of them.
 
 use std::{
     collections::HashMap,
@@ -10,6 +10,7 @@ use operetta_core::{kind::GroupVersionKind, object::Object};
 use crate::{
     discovery::ApiResource,
     informer::{Informer, Scope, Timing},
+    reach::Reach,
     store::Packing,
     wire::Wire,
 };
@@ -17,6 +18,8 @@ use crate::{
 /// The informers of a host.
 pub struct InformerRegistry {
     wire: Wire,
+    /// Where the informers may watch.
+    pub reach: Reach,
     timing: Timing,
     packing: Packing,
     /// Looked up and filled under one lock: two who ask at once get one informer.
@@ -36,7 +39,8 @@ impl InformerRegistry {
 
     /// The same, and says whether caches may be compressed.
     pub fn with(wire: Wire, timing: Timing, packing: Packing) -> Arc<Self> {
-        Arc::new(Self { wire, timing, packing, informers: Mutex::default() })
+        let reach = Reach::new(wire.clone());
+        Arc::new(Self { wire, reach, timing, packing, informers: Mutex::default() })
     }
 
     /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.

@@ -75,7 +75,8 @@ impl PluginApi {
         let works = |informer: &Arc<crate::informer::Informer>| {
             let state = informer.state();
             let state = state.borrow();
-            informer.scope.is_everything()
+            informer.scope.pruned.is_empty()
+                && informer.scope.covers(key.namespace.as_deref())
                 && informer.resource.as_ref() == resource
                 && state.synced
                 && state.error.is_none()

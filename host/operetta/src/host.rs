@@ -188,6 +188,7 @@ impl Host {
 
         let namespaces = self.served(&kind("v1", "Namespace")).await?;
         let namespaces = self.registry.informer(&namespaces, metadata(&format!("{NAMESPACE_LABEL}=enabled")));
+        self.registry.reach.choose_from(namespaces.clone());
         let service_accounts = self.served(&kind("v1", "ServiceAccount")).await?;
         let not_default = Scope { fields: "metadata.name!=default".to_owned(), ..metadata("") };
         let service_accounts = self.registry.informer(&service_accounts, not_default);

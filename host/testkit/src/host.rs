@@ -28,6 +28,8 @@ pub struct HostOptions {
     pub log: String,
     /// Rules of `deploy/base/rbac.yaml`'s ClusterRole to leave out, by their place in it.
     pub without_rules: Vec<usize>,
+    /// Whether its ClusterRole is the one of `deploy/narrow`.
+    pub narrow: bool,
     /// Whether it compiles each plugin anew, and not those only that no earlier run of the tests has compiled.
     pub compiles_anew: bool,
 }
@@ -88,7 +90,7 @@ impl Host {
     /// # Panics
     /// When the program cannot be started.
     pub fn spawn(program: &Path, control_plane: &ControlPlane, options: &HostOptions) -> Self {
-        install(control_plane, &options.without_rules);
+        install(control_plane, options);
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let at = COUNT.fetch_add(1, Ordering::Relaxed);
         let [log, config] = ["log", "yaml"].map(|ending| control_plane.folder().join(format!("host-{at}.{ending}")));
@@ -228,15 +230,16 @@ impl Host {
     }
 }
 
-/// Installs the CRD, the host's rights but for the rules at these places, and the policy about namespaces.
-fn install(control_plane: &ControlPlane, without_rules: &[usize]) {
+/// Installs the CRD, the host's rights as the options say, and the policy about namespaces.
+fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let deploy = workspace().join("deploy");
-    for file in ["crd/plugins.yaml", "base/namespace.yaml", "base/namespace-opt-in.yaml", "base/rbac.yaml"] {
+    let base = ["crd/plugins.yaml", "base/namespace.yaml", "base/namespace-opt-in.yaml", "base/rbac.yaml"];
+    for file in base.into_iter().chain(options.narrow.then_some("narrow/rbac.yaml")) {
         let path = deploy.join(file).display().to_string();
         control_plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &path]);
     }
     // From the last on: the places of those before stay what they are.
-    let mut places = without_rules.to_vec();
+    let mut places = options.without_rules.clone();
     places.sort_unstable_by(|one, other| other.cmp(one));
     for place in places {
         let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{place}")}]).to_string();

@@ -105,14 +105,16 @@ impl Scope {
         self.pruned.is_empty() || (!projection.is_empty() && !projection.iter().any(missing))
     }
 
-    /// Whether every object of the kind is in view, with all its fields but those that are pruned.
-    pub fn is_everywhere(&self) -> bool {
-        Self { pruned: vec![], ..self.clone() }.is_everything()
+    /// Whether every object of a namespace, or of all of them (None), is in view, with all its fields but those that are
+    /// pruned.
+    pub fn covers(&self, namespace: Option<&str>) -> bool {
+        let selects = !self.labels.is_empty() || !self.fields.is_empty() || self.metadata_only;
+        !selects && self.is_within_reach(namespace)
     }
 
-    /// Whether every object of the kind is in view, whole.
-    pub fn is_everything(&self) -> bool {
-        *self == Self::everything()
+    /// Whether objects of a namespace, or of all of them (None), are in view if they are selected.
+    pub fn is_within_reach(&self, namespace: Option<&str>) -> bool {
+        self.namespace.is_none() || self.namespace.as_deref() == namespace
     }
 }
 
@@ -123,6 +125,8 @@ pub struct InformerState {
     pub synced: bool,
     /// What the API server last said against it, while that is recent.
     pub error: Option<String>,
+    /// Whether that was that the host may not.
+    pub forbidden: bool,
 }
 
 /// What an informer has done so far.
@@ -187,8 +191,9 @@ impl Informer {
     ) -> Arc<Self> {
         let (store, writer) = Store::with(packing, Prune::new(&scope.pruned).unwrap_or_default());
         let selects = LabelSelector::parse(&scope.labels).unwrap_or_default();
-        let field_selected = !scope.fields.is_empty() || scope.namespace.is_some() || scope.metadata_only;
-        let cache = Cache { store, overlay: Overlay::default(), selects, field_selected };
+        let field_selected = !scope.fields.is_empty() || scope.metadata_only;
+        let namespace = scope.namespace.clone();
+        let cache = Cache { store, overlay: Overlay::default(), namespace, selects, field_selected };
         let dispatch = Dispatch { writer, handlers: Vec::new(), next_handler: 0, events: 0, heard: None };
         let informer = Arc::new(Self {
             resource,
@@ -336,7 +341,11 @@ impl Informer {
     /// It goes on; `despite` is what is wrong all the same.
     fn well(&self, despite: Option<&ApiError>) {
         let error = despite.map(|error| error.status.message.clone());
-        let changed = |state: &mut InformerState| std::mem::replace(&mut state.error, error.clone()) != error;
+        let forbidden = despite.is_some_and(|error| error.kind == ErrorKind::Forbidden);
+        let changed = |state: &mut InformerState| {
+            state.forbidden = forbidden;
+            std::mem::replace(&mut state.error, error.clone()) != error
+        };
         if self.state.send_if_modified(changed)
             && let Some(error) = &error
         {

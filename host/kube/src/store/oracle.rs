@@ -235,7 +235,13 @@ impl History {
 fn run(mut chance: StdRng, packed: bool) {
     let paged = chance.random_bool(0.5);
     let (store, writer) = Store::new();
-    let cache = Cache { store, overlay: Overlay::default(), selects: LabelSelector::default(), field_selected: false };
+    let cache = Cache {
+        store,
+        overlay: Overlay::default(),
+        namespace: None,
+        selects: LabelSelector::default(),
+        field_selected: false,
+    };
     let mut history = History { chance, map: Map::new(), cache, writer, clock: 0, paged };
     let [path, label, controller] = indexes();
     history.cache.store.declare_index(&path);
@@ -286,6 +292,7 @@ fn a_reader_never_sees_half_a_relist_or_a_page_of_two_moments_while_packing_goes
     let cache = Cache {
         store: store.clone(),
         overlay: Overlay::default(),
+        namespace: None,
         selects: LabelSelector::default(),
         field_selected: false,
     };

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use operetta_core::{
-    grants::{ServiceAccount, SubjectGrants},
+    grants::{Grants, ServiceAccount, SubjectGrants},
     kind::GroupVersionKind,
     object::ObjectKey,
-    ports::Reconciler,
+    ports::{LogLevel, Reconciler},
     request::{Action, Failure, ReconcileRequest},
     status::ApiError,
 };
+use operetta_kube::reach;
 use tokio::task::JoinSet;
 
 use super::{
@@ -155,13 +156,7 @@ impl PluginController {
         let Some(component) = state.component.clone() else { return Ok(()) };
         let generation = plugin.metadata.generation.unwrap_or_default();
         let wanted = (generation, component.digest().to_owned(), config.clone());
-        if state.applied.as_ref() == Some(&wanted) && state.missing.is_empty() {
-            return Ok(());
-        }
         let changed = state.applied.as_ref() != Some(&wanted);
-        if changed {
-            slot.health.reset();
-        }
         let setup = Setup {
             host: &self.host,
             key,
@@ -172,6 +167,21 @@ impl PluginController {
             health: &slot.health,
             grants,
         };
+        if !changed && state.missing.is_empty() {
+            let elsewhere = match &state.running {
+                Some(running) => running.is_elsewhere(&setup).await,
+                None => false,
+            };
+            if !elsewhere {
+                return Ok(());
+            }
+            self.say(slot, LogLevel::Info, "the host's rights have changed: it watches elsewhere".to_owned());
+            // An authorizer that has just begun does not know them all.
+            self.host.look_at_after(key, Grants::SETTLE + reach::KEEP);
+        }
+        if changed {
+            slot.health.reset();
+        }
         let running = state.running.get_or_insert_with(|| Running::new(&self.host));
         if changed {
             // Every key is told of once more below.

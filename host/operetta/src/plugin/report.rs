@@ -1,9 +1,14 @@
 //! What the host tells of a Plugin: its status, Events, and lines of its log.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{
+    grants::{ServiceAccount, remedy},
     kind::GroupVersionKind,
     object::ObjectKey,
     operation::{Operation, OperationAction, PatchBody, WriteOptions},
@@ -16,7 +21,7 @@ use serde_json::json;
 use super::{
     crd::{self, Plugin},
     reconcile::PluginController,
-    running::Running,
+    running::{Running, Watching},
     slot::{Slot, State},
     status::{ControllerFacts, Facts, Problem, same_but_for_counts, status},
 };
@@ -67,11 +72,19 @@ impl PluginController {
             host: self.host.admin_address(),
             ..Facts::default()
         };
-        let views =
-            running.into_iter().flat_map(|running| controllers.iter().flat_map(move |of| running.views(&of.name)));
-        for view in views {
-            look_at_informer(view.informer(), &mut facts);
-            look_at_view(view, &mut facts);
+        for of in &controllers {
+            let (mut whole, mut parts) = (Vec::new(), Parts::new());
+            for Watching { view, part } in running.into_iter().flat_map(|running| running.views(&of.name)) {
+                look_at_informer(view.informer(), &mut facts);
+                let Informer { resource, scope, .. } = &**view.informer();
+                let views = match part {
+                    true => parts.entry((resource.kind.to_string(), &scope.labels, &scope.fields)).or_default(),
+                    false => &mut whole,
+                };
+                views.push(view);
+            }
+            whole.into_iter().for_each(|view| look_at_view(view, &mut facts));
+            parts.into_iter().for_each(|((kind, ..), views)| look_at_parts(&kind, &views, &mut facts));
         }
         if running.is_some_and(Running::reads_live) {
             let live =
@@ -166,10 +179,51 @@ impl PluginController {
 fn look_at_informer(informer: &Informer, facts: &mut Facts) {
     let state = informer.state().borrow().clone();
     let kind = informer.resource.kind.to_string();
-    if let Some(error) = state.error {
-        add(&mut facts.watch_errors, format!("{kind}: {error}"));
-    } else if !state.synced {
-        add(&mut facts.syncing_kinds, kind);
+    match state.error {
+        Some(error) if state.forbidden => add(&mut facts.out_of_reach, out_of_reach(informer, &error)),
+        Some(error) => add(&mut facts.watch_errors, format!("{kind}: {error}")),
+        None if !state.synced => add(&mut facts.syncing_kinds, kind),
+        None => {}
+    }
+}
+
+/// What the host itself may not watch, with the command that lets it.
+fn out_of_reach(informer: &Informer, error: &str) -> String {
+    let (resource, namespace) = (&informer.resource, informer.scope.namespace.as_deref());
+    let place = match namespace {
+        Some(namespace) => format!(" in namespace {namespace:?}, nor in all namespaces"),
+        None => String::new(),
+    };
+    let may_not = format!("the host itself may not list and watch {}{place}: {error}", resource.kind);
+    let named = error.split_once("User \"system:serviceaccount:").and_then(|(_, rest)| rest.split_once('"'));
+    let Some((home, name)) = named.and_then(|(account, _)| account.split_once(':')) else { return may_not };
+    let account = ServiceAccount { namespace: home.to_owned(), name: name.to_owned() };
+    let remedy = remedy(&account, "list,watch", (resource.kind.group(), &resource.plural), namespace);
+    format!("{may_not}: {remedy}")
+}
+
+/// The parts of a source by kind and selectors.
+type Parts<'a> = BTreeMap<(String, &'a String, &'a String), Vec<&'a View>>;
+
+/// What is seen of a kind that the host may watch in some namespaces only.
+fn look_at_parts(kind: &str, views: &[&View], facts: &mut Facts) {
+    let states: Vec<_> = views.iter().map(|view| (view, view.state().borrow().clone())).collect();
+    let seen: BTreeSet<&str> = states
+        .iter()
+        .filter(|(_, state)| state.whole)
+        .filter_map(|(view, _)| view.informer().scope.namespace.as_deref())
+        .collect();
+    if let Some(error) = states.iter().find_map(|(_, state)| state.error.clone()) {
+        add(&mut facts.watch_errors, error);
+    } else if states.iter().any(|(_, state)| !state.asked) {
+        add(&mut facts.syncing_kinds, kind.to_owned());
+    } else if let (true, Some((view, _))) = (seen.is_empty(), states.first()) {
+        let (right, remedy) = view.needs();
+        add(&mut facts.denied, format!("{right}: {remedy}"));
+    } else {
+        let namespaces = seen.into_iter().collect::<Vec<_>>().join(", ");
+        let partial = format!("sees {kind} in these namespaces only: {namespaces} (the host may not watch all)");
+        add(&mut facts.partial, partial);
     }
 }
 

@@ -16,7 +16,7 @@ use operetta_core::{
     event::Event,
     fair::{Account, FairReconciler},
     gate::{Gate, Shared},
-    grants::{ServiceAccount, SubjectGrants},
+    grants::{Grants, ServiceAccount, SubjectGrants},
     handler::{EventHandler, Target},
     hot_loop::HotLoops,
     kind::GroupVersionKind,
@@ -33,6 +33,7 @@ use operetta_kube::{
     informer::Informer,
     needs::{Call, NotedEvents},
     object_api::{PluginApi, Refusal, Watched},
+    reach,
     recorder::EventRecorder,
     view::View,
     wire::Wire,
@@ -45,7 +46,7 @@ use super::{
     health::Health,
     map_stage::{MapStage, Mapping},
     status::Problem,
-    wiring::{Wiring, overridden, wire_up},
+    wiring::{Placed, Wiring, overridden, wire_up},
 };
 use crate::{host::Host, log_store::PluginLog};
 
@@ -64,6 +65,8 @@ pub struct Running {
     observed: Arc<Observed>,
     /// Which of its keys loop, whatever code it runs.
     loops: Arc<HotLoops>,
+    /// Where the host watches for each of its sources.
+    placed: Vec<Placed>,
     /// Tell the host when an informer's state changes; they end with this.
     watchers: JoinSet<()>,
 }
@@ -93,10 +96,18 @@ impl Metered {
 
 struct RunningController {
     controller: Arc<Controller>,
-    views: Vec<View>,
+    views: Vec<Watching>,
     /// Of the kinds that the plugin maps itself.
     stages: Vec<MapStage>,
     limiter: manifest::RateLimiter,
+}
+
+/// What a controller sees of an informer.
+pub struct Watching {
+    /// What RBAC lets the plugin see.
+    pub view: View,
+    /// Whether it is one namespace's part of a source that is about all of them.
+    pub part: bool,
 }
 
 /// What is needed to set a plugin up.
@@ -138,6 +149,7 @@ impl Running {
             metered: None,
             observed: Arc::default(),
             loops: HotLoops::with_rounds(host.config.hot_loop_rounds),
+            placed: Vec::new(),
             watchers: JoinSet::new(),
         }
     }
@@ -148,10 +160,11 @@ impl Running {
         let manifest = setup.component.manifest();
         let controllers = overridden(&manifest.controllers, &setup.spec.controllers).map_err(SetupError::Refused)?;
         let mut missing = Vec::new();
-        let mut wired = Vec::new();
+        let (mut wired, mut placed) = (Vec::new(), Vec::new());
         for declared in &controllers {
             let kinds_missing = missing.len();
-            let wiring = wire_up(setup, declared, &mut missing).await?;
+            let (wiring, places) = wire_up(setup, declared, &mut missing).await?;
+            placed.extend(places);
             if missing.len() == kinds_missing {
                 wired.push((declared, wiring));
             }
@@ -208,6 +221,7 @@ impl Running {
         let account = metered.account.clone();
         let mapping = mapper.map(|mapper| Mapping { mapper: Arc::new(mapper), account: account.clone() });
         let reconciler: Arc<dyn Reconciler> = Arc::new(FairReconciler::new(Arc::new(reconciler), account));
+        self.placed = placed;
         self.take_over(setup, wired, &reconciler, mapping.as_ref());
         Ok(missing)
     }
@@ -221,6 +235,9 @@ impl Running {
     ) {
         let mut before = std::mem::take(&mut self.controllers);
         self.watchers = JoinSet::new();
+        if self.placed.iter().any(Placed::is_narrow) {
+            self.watchers.spawn(tell_of_rights(setup.grants.changes(), setup.host.clone(), setup.key.clone()));
+        }
         for (declared, wiring) in wired {
             let limiter = declared.rate_limiter.unwrap_or_default();
             setup.health.reconciles(&declared.name, declared.for_.group_version_kind());
@@ -247,7 +264,7 @@ impl Running {
             controller.set_workers(declared.workers);
             let mut stages_before = old.as_mut().map(|old| std::mem::take(&mut old.stages)).unwrap_or_default();
             let mut stages = Vec::new();
-            let views = wiring.into_iter().map(|Wiring { kind, informer, handler }| {
+            let views = wiring.into_iter().map(|Wiring { kind, informer, handler, part }| {
                 let only = handler.namespace.clone();
                 let enqueue = match (&handler.target, mapping) {
                     (Target::Custom(rules), Some(mapping)) => {
@@ -262,7 +279,7 @@ impl Running {
                 let view = View::open(&informer, setup.grants.clone(), only, enqueue, resync);
                 self.watchers.spawn(tell_changes(informer.state(), setup.host.clone(), setup.key.clone()));
                 self.watchers.spawn(tell_changes(view.state(), setup.host.clone(), setup.key.clone()));
-                view
+                Watching { view, part }
             });
             let views = views.collect();
             let running = RunningController { controller, views, stages, limiter };
@@ -312,7 +329,7 @@ impl Running {
     }
 
     /// What a controller sees; nothing when it does not run.
-    pub fn views(&self, controller: &str) -> impl Iterator<Item = &View> {
+    pub fn views(&self, controller: &str) -> impl Iterator<Item = &Watching> {
         let views = self.controllers.get(controller).map(|running| running.views.as_slice());
         views.unwrap_or_default().iter()
     }
@@ -325,7 +342,7 @@ impl Running {
     /// Its way to the API server, and what it watches needs of RBAC; None before it was set up.
     pub fn rights(&self) -> Option<(Arc<PluginApi>, Vec<Call>)> {
         let views = self.controllers.values().flat_map(|running| &running.views);
-        Some((self.api.clone()?, views.flat_map(View::rights).collect()))
+        Some((self.api.clone()?, views.flat_map(|watching| watching.view.rights()).collect()))
     }
 
     /// The informers that answer it: those that its controllers watch, and those that its reads have started.
@@ -335,7 +352,22 @@ impl Running {
 
     /// The informers that its controllers are told by, each as often as they subscribe to it.
     pub fn subscribed(&self) -> impl Iterator<Item = &Arc<Informer>> {
-        self.controllers.values().flat_map(|running| &running.views).map(View::informer)
+        self.controllers.values().flat_map(|running| &running.views).map(|of| of.view.informer())
+    }
+
+    /// Whether the rights of the host have changed so that its sources are to be watched elsewhere. Nobody is asked as long
+    /// as all of them are watched in all namespaces and the host may do that.
+    pub async fn is_elsewhere(&self, setup: &Setup<'_>) -> bool {
+        let may = |informer: &Arc<Informer>| !informer.state().borrow().forbidden;
+        if !self.placed.iter().any(Placed::is_narrow) && self.subscribed().all(may) {
+            return false;
+        }
+        for placed in &self.placed {
+            if placed.is_elsewhere(setup).await {
+                return true;
+            }
+        }
+        false
     }
 
     /// Lets the API server answer reads of what its controllers do not watch, until it is set up anew.
@@ -390,6 +422,15 @@ fn stop_stages(stages: Vec<MapStage>, grace: Duration) {
 /// Tells the host of each change of the state of an informer or a view, without keeping it.
 async fn tell_changes<T>(mut state: tokio::sync::watch::Receiver<T>, host: Arc<Host>, plugin: ObjectKey) {
     while state.changed().await.is_ok() {
+        host.look_at(&plugin);
+    }
+}
+
+/// Tells the host when rights have changed, and the authorizer knows: its own may have.
+async fn tell_of_rights(mut changes: tokio::sync::watch::Receiver<u64>, host: Arc<Host>, plugin: ObjectKey) {
+    while changes.changed().await.is_ok() {
+        tokio::time::sleep(Grants::SETTLE + reach::KEEP).await;
+        changes.mark_unchanged();
         host.look_at(&plugin);
     }
 }

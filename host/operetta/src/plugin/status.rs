@@ -51,6 +51,8 @@ pub struct Facts {
     pub missing_kinds: Vec<String>,
     /// Kinds whose first list is not there yet.
     pub syncing_kinds: Vec<String>,
+    /// What the host itself may not watch, with the commands that let it.
+    pub out_of_reach: Vec<String>,
     /// What the API server said against watches, with the kind.
     pub watch_errors: Vec<String>,
     /// Rights that it lacks to see anything of a kind, with the commands that give them.
@@ -171,6 +173,9 @@ fn ready(facts: &Facts) -> (bool, Problem) {
     if !facts.denied.is_empty() {
         return no("Forbidden", facts.denied.join("; "));
     }
+    if !facts.out_of_reach.is_empty() {
+        return no("HostForbidden", facts.out_of_reach.join("; "));
+    }
     if !facts.watch_errors.is_empty() {
         return no("WatchFailing", facts.watch_errors.join("; "));
     }
@@ -205,6 +210,9 @@ fn degraded(facts: &Facts) -> Option<Problem> {
     }
     if !facts.denied.is_empty() {
         return Some(Problem::new("Forbidden", facts.denied.join("; ")));
+    }
+    if !facts.out_of_reach.is_empty() {
+        return Some(Problem::new("HostForbidden", facts.out_of_reach.join("; ")));
     }
     if !facts.watch_errors.is_empty() {
         return Some(Problem::new("WatchFailing", facts.watch_errors.join("; ")));
@@ -258,6 +266,7 @@ mod tests {
             (Facts { suspended: true, ..running() }, ["True", "False", "False"], "Suspended"),
             (Facts { missing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "KindNotFound"),
             (Facts { syncing_kinds: vec!["Foo".into()], ..running() }, ["True", "False", "False"], "Syncing"),
+            (Facts { out_of_reach: vec!["nowhere".into()], ..running() }, ["True", "False", "True"], "HostForbidden"),
             (Facts { watch_errors: vec!["gone".into()], ..running() }, ["True", "False", "True"], "WatchFailing"),
             (Facts { controllers: vec![failing], ..running() }, ["True", "True", "True"], "ReconcileTrapped"),
             (Facts { controllers: vec![looping], ..running() }, ["True", "True", "True"], "Quarantined"),

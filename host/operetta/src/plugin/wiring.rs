@@ -1,5 +1,6 @@
 //! What a component's controllers come down to on this API server: the manifest with what an administrator has set
-//! otherwise, and for each of its sources an informer and what to do with that informer's events.
+//! otherwise, and for each of its sources an informer and what to do with that informer's events; one for each namespace
+//! that the host may watch, where it may not watch the kind in all of them.
 
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use operetta_core::{
     mapping::KeyRules,
     predicate,
     selector::LabelSelector,
-    status::ErrorKind,
+    status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
     discovery::ApiResource,
     informer::{Informer, Scope},
+    needs,
 };
 
 use super::{
@@ -29,6 +31,38 @@ pub(super) struct Wiring {
     pub(super) kind: GroupVersionKind,
     pub(super) informer: Arc<Informer>,
     pub(super) handler: EventHandler,
+    /// Whether it is a part of what the source is about.
+    pub(super) part: bool,
+}
+
+/// Where the host watches for a source.
+pub(super) struct Placed {
+    resource: Arc<ApiResource>,
+    /// The name that the source selects by.
+    name: Option<String>,
+    /// The namespace that the source is of, where it is of one.
+    only: Option<String>,
+    /// The namespaces; None is all.
+    places: Option<Vec<String>>,
+}
+
+impl Placed {
+    /// Where the host would watch now.
+    async fn now(&self, setup: &Setup<'_>) -> Result<Option<Vec<String>>, ApiError> {
+        let home = setup.key.namespace.as_deref();
+        let reach = &setup.host.registry.reach;
+        reach.places(&self.resource, self.name.as_deref(), self.only.as_deref(), home).await
+    }
+
+    /// Whether the host watches some namespaces for it, and not all.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.places.is_some()
+    }
+
+    /// Whether rights have changed so that it is to be watched elsewhere. Where nobody can say, it is not.
+    pub(super) async fn is_elsewhere(&self, setup: &Setup<'_>) -> bool {
+        self.now(setup).await.is_ok_and(|places| places != self.places)
+    }
 }
 
 /// What the manifest declares, with what an administrator has set otherwise.
@@ -55,12 +89,12 @@ pub(super) fn overridden(
     Ok(controllers)
 }
 
-/// What each source of a controller comes down to; kinds that are not served go to `missing`.
+/// What each source of a controller comes down to, and where it is watched; kinds that are not served go to `missing`.
 pub(super) async fn wire_up(
     setup: &Setup<'_>,
     declared: &manifest::Controller,
     missing: &mut Vec<GroupVersionKind>,
-) -> Result<Vec<Wiring>, SetupError> {
+) -> Result<(Vec<Wiring>, Vec<Placed>), SetupError> {
     let for_kind = declared.for_.group_version_kind();
     let for_resource = resolve(setup, &for_kind, missing).await?;
     let rules = KeyRules {
@@ -79,19 +113,32 @@ pub(super) async fn wire_up(
     let watched = declared.watches.iter().map(|watch| (&watch.source, mapped(watch.map.clone())));
     let sources =
         std::iter::once((&declared.for_, Target::Itself)).chain(declared.owns.iter().map(owned)).chain(watched);
-    let mut wiring = Vec::new();
+    let (mut wiring, mut placed) = (Vec::new(), Vec::new());
     for (source, target) in sources.collect::<Vec<_>>() {
         let Some(resource) = resolve(setup, &source.group_version_kind(), missing).await? else { continue };
         let scope = scope(source, &declared.name)?;
-        let handler = EventHandler {
-            predicates: source.predicates.clone(),
-            namespace: own_namespace(setup, source, Some(&*resource)),
-            target,
+        let only = own_namespace(setup, source, Some(&*resource));
+        let mut place =
+            Placed { resource: resource.clone(), name: needs::named(&scope.fields), only: only.clone(), places: None };
+        // Where it cannot be asked, the informer says what is wrong.
+        place.places = place.now(setup).await.unwrap_or(None);
+        let part = place.is_narrow() && only.is_none();
+        let namespaces = match &place.places {
+            Some(places) => places.iter().cloned().map(Some).collect(),
+            None => vec![None],
         };
-        let informer = setup.host.registry.informer(&resource, scope);
-        wiring.push(Wiring { kind: source.group_version_kind(), informer, handler });
+        for namespace in namespaces {
+            let handler = EventHandler {
+                predicates: source.predicates.clone(),
+                namespace: only.clone().or_else(|| namespace.clone()),
+                target: target.clone(),
+            };
+            let informer = setup.host.registry.informer(&resource, Scope { namespace, ..scope.clone() });
+            wiring.push(Wiring { kind: source.group_version_kind(), informer, handler, part });
+        }
+        placed.push(place);
     }
-    Ok(wiring)
+    Ok((wiring, placed))
 }
 
 /// The namespace that a source is of, where it is of one.

@@ -1,0 +1,212 @@
+//! Cached reads of a host that may watch some namespaces only: they are as complete as the plugin's rights say, or refused.
+
+use std::sync::Arc;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use operetta_core::{
+    grants::{Grants, ServiceAccount},
+    kind::GroupVersionKind,
+    manifest::Index,
+    object::ObjectKey,
+    operation::{ListOptions, Operation, OperationAction, Read, Reply, Selection},
+    ports::ObjectApi,
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    access::SubjectAccessReviews,
+    discovery::Discovery,
+    informer::Scope,
+    object_api::{PluginApi, Watched},
+    registry::InformerRegistry,
+    wire::{Identity, Wire},
+};
+use operetta_testkit::{ControlPlane, Kind as TestKind, TestNamespace, eventually};
+use serde_json::{Value, json};
+
+const INDEX: &str = "by-owner-label";
+
+fn secret() -> GroupVersionKind {
+    GroupVersionKind::new("v1", "Secret")
+}
+
+struct Narrow {
+    /// The host may watch Secrets in the first two.
+    places: Vec<TestNamespace<'static>>,
+    registry: Arc<InformerRegistry>,
+    /// May read Secrets in all three, and nowhere else.
+    some: Arc<PluginApi>,
+    /// May read Secrets everywhere.
+    all: Arc<PluginApi>,
+}
+
+impl Narrow {
+    async fn new() -> Self {
+        let control_plane = ControlPlane::shared().await;
+        let mut places = Vec::new();
+        for place in ["a", "b", "c"] {
+            let namespace = control_plane.namespace(&format!("narrow-{place}")).await;
+            for name in ["s-0", "s-1", "s-2"] {
+                let object = json!({"metadata": {"name": name, "labels": {"index": name}}});
+                namespace.create_object(TestKind("v1", "Secret"), object).await;
+            }
+            namespace.kubectl(&["create", "role", "reads", "--verb=get,list", "--resource=secrets"]);
+            places.push(namespace);
+        }
+        let home = places[0].name().to_owned();
+        let account = |name: &str| format!("--serviceaccount={home}:{name}");
+        for name in ["narrow-host", "some", "all"] {
+            places[0].kubectl(&["create", "serviceaccount", name]);
+        }
+        for place in &places {
+            place.kubectl(&["create", "rolebinding", "reads", "--role=reads", &account("some")]);
+        }
+        for place in &places[..2] {
+            place.kubectl(&["create", "role", "host", "--verb=list,watch", "--resource=secrets"]);
+            place.kubectl(&["create", "rolebinding", "host", "--role=host", &account("narrow-host")]);
+        }
+        let wide = format!("{home}-wide");
+        control_plane.kubectl(&["create", "clusterrole", &wide, "--verb=get,list", "--resource=secrets"]);
+        let role = format!("--clusterrole={wide}");
+        control_plane.kubectl(&["create", "clusterrolebinding", &wide, &role, &account("all")]);
+
+        let kubeconfig = Kubeconfig::read_from(control_plane.kubeconfig_of(&home, "narrow-host")).expect("a file");
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let of_host = kube::Client::try_from(config.expect("a configuration")).expect("a client");
+        let registry = InformerRegistry::new(Wire::new(of_host, &Identity::Host).expect("a wire"));
+        // Who acts as the plugins, and asks about them, may do that.
+        let client = control_plane.client().await;
+        let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
+        let discovery = Discovery::new(wire.clone());
+        let namespaces = discovery.resolve(&GroupVersionKind::new("v1", "Namespace")).await.expect("served");
+        let namespaces = InformerRegistry::new(wire.clone()).informer(&namespaces, Scope::everything());
+        namespaces.synced().await;
+        registry.reach.choose_from(namespaces);
+        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
+        let api = |name: &str| {
+            let grants = grants.of(ServiceAccount { namespace: home.clone(), name: name.to_owned() });
+            let (discovery, registry) = (discovery.clone(), registry.clone());
+            let api =
+                PluginApi::of_plugin(client.clone(), discovery, registry, grants, Arc::default(), name.to_owned());
+            let api = api.expect("an API");
+            let index = Index {
+                name: INDEX.to_owned(),
+                api_version: "v1".to_owned(),
+                kind: "Secret".to_owned(),
+                path: None,
+                label: Some("index".to_owned()),
+                controller: None,
+            };
+            api.watch(Watched { informers: vec![], indexes: vec![index] });
+            api
+        };
+        let (some, all) = (api("some"), api("all"));
+        Self { places, registry, some, all }
+    }
+
+    fn place(&self, at: usize) -> &str {
+        self.places[at].name()
+    }
+
+    /// The namespaces of the informers that reads have started.
+    fn watched(&self) -> Vec<String> {
+        let mut scopes: Vec<_> = self.registry.running().iter().map(|one| one.scope.namespace.clone()).collect();
+        scopes.sort();
+        scopes.into_iter().map(|namespace| namespace.unwrap_or_else(|| "all".to_owned())).collect()
+    }
+}
+
+fn list(namespace: Option<&str>, selection: Selection) -> ListOptions {
+    ListOptions {
+        namespace: namespace.map(str::to_owned),
+        labels: None,
+        fields: None,
+        selection,
+        limit: None,
+        continue_token: None,
+        read: Read::Cached,
+        projection: vec![],
+    }
+}
+
+fn by_index(value: &str) -> Selection {
+    Selection::ByIndex { name: INDEX.to_owned(), value: value.to_owned() }
+}
+
+/// The keys that a list finds, page by page.
+async fn keys(api: &PluginApi, options: &ListOptions) -> Result<Vec<String>, ApiError> {
+    let (mut keys, mut options) = (Vec::new(), options.clone());
+    loop {
+        let action = OperationAction::List(options.clone());
+        let Reply::Page(page) = api.call(Operation { kind: secret(), action }).await? else {
+            panic!("the answer to a list is no list")
+        };
+        assert!(options.limit.is_none_or(|limit| page.items.len() <= limit as usize), "more than asked for");
+        assert!(page.resource_version.parse::<u64>().is_ok_and(|revision| revision > 0), "{}", page.resource_version);
+        for item in &page.items {
+            let item: Value = serde_json::from_str(item.json()).expect("JSON");
+            let text = |field: &str| item["metadata"][field].as_str().unwrap_or_default().to_owned();
+            keys.push(format!("{}/{}", text("namespace"), text("name")));
+        }
+        let Some(token) = page.continue_token else { return Ok(keys) };
+        options.continue_token = Some(token);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cached_reads_of_a_host_that_sees_some_namespaces_are_whole_or_refused() {
+    let stage = Narrow::new().await;
+    let (a, b, c) = (stage.place(0), stage.place(1), stage.place(2));
+    let of = |places: &[&str], names: &[&str]| -> Vec<String> {
+        places.iter().flat_map(|place| names.iter().map(move |name| format!("{place}/{name}"))).collect()
+    };
+    let names = ["s-0", "s-1", "s-2"];
+    eventually("rights are in effect", async || {
+        let found = keys(&stage.some, &list(None, Selection::All)).await.map_err(|error| error.to_string())?;
+        if found == of(&[a, b], &names) { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+
+    // Pages of any size join without gap or repeat, also where one ends with its namespace.
+    for limit in 1..8 {
+        for (selection, names) in [(Selection::All, &names[..]), (by_index("s-1"), &names[1..2])] {
+            for projection in [vec![], vec![".metadata.namespace".to_owned(), ".metadata.name".to_owned()]] {
+                let options = ListOptions { limit: Some(limit), projection, ..list(None, selection.clone()) };
+                let found = keys(&stage.some, &options).await.expect("a list");
+                assert_eq!(found, of(&[a, b], names), "by {limit}");
+            }
+        }
+    }
+    assert_eq!(stage.watched(), [a, b]);
+
+    // What the host does not see, the API server answers; what only a cache can answer is refused, and not cut short.
+    let get = |namespace: &str| {
+        let action = OperationAction::Get { key: ObjectKey::namespaced(namespace, "s-0"), read: Read::Cached };
+        Operation { kind: secret(), action }
+    };
+    for place in [a, b, c] {
+        stage.some.call(get(place)).await.expect("an object");
+        assert_eq!(keys(&stage.some, &list(Some(place), Selection::All)).await.expect("a list"), of(&[place], &names));
+    }
+    let everything = keys(&stage.all, &list(None, Selection::All)).await.expect("a list");
+    assert!(of(&[a, b, c], &names).iter().all(|key| everything.contains(key)), "{everything:?}");
+    for (api, namespace, place) in
+        [(&stage.all, None, "in all namespaces"), (&stage.some, Some(c), &*format!("in namespace {c:?}"))]
+    {
+        let error = keys(api, &list(namespace, by_index("s-1"))).await.expect_err("refused");
+        assert_eq!(error.kind, ErrorKind::Forbidden);
+        let words = format!("the host itself may not list and watch secrets {place}");
+        assert!(error.status.message.contains(&words), "{}", error.status.message);
+    }
+    assert_eq!(stage.watched(), [a, b]);
+
+    // A namespace is in view as soon as the host may watch it.
+    let role = ["create", "role", "host", "--verb=list,watch", "--resource=secrets"];
+    stage.places[2].kubectl(&role);
+    let account = format!("--serviceaccount={a}:narrow-host");
+    stage.places[2].kubectl(&["create", "rolebinding", "host", "--role=host", &account]);
+    eventually("the third namespace is listed by index", async || {
+        let found = keys(&stage.some, &list(None, by_index("s-1"))).await.map_err(|error| error.to_string())?;
+        if found == of(&[a, b, c], &["s-1"]) { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+}

@@ -1,0 +1,211 @@
+//! A host whose RBAC lets it watch some namespaces only (`deploy/narrow`): plugins there run, with watches of their namespace;
+//! elsewhere they say which right the host lacks; and what is given or taken later is followed without a restart.
+//!
+//! In a file of its own, for it has a control plane of its own: it kills the API server, which ends every watch.
+
+use std::collections::BTreeSet;
+
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+};
+use serde_json::{Value, json};
+
+const SECRET: Kind = Kind("v1", "Secret");
+const HOST: &str = "system:serviceaccount:operetta-system:operetta";
+const SUBJECT: &str = "--serviceaccount=operetta-system:operetta";
+
+/// A plugin that fails for each Secret: its status names the last one, and counts them.
+fn watches(namespaces: &str) -> Vec<u8> {
+    let controllers = json!([{"name": "c", "for": {"apiVersion": "v1", "kind": "Secret", "namespaces": namespaces}}]);
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    let guest = Guest::default().manifest(&manifest.to_string());
+    guest.reconcile("(call $retry (i32.const 64) (i32.const 2))").build()
+}
+
+/// A namespace where the plugin `reads` reads the Secret `one` from the cache, and `watches` watches Secrets.
+async fn team<'a>(control_plane: &'a ControlPlane, name: &str) -> TestNamespace<'a> {
+    let namespace = control_plane.namespace(name).await;
+    namespace.allow_all("plugin").await;
+    namespace.create_object(SECRET, json!({"metadata": {"name": "one"}})).await;
+    let path = format!("/api/v1/namespaces/{}/secrets", namespace.name());
+    let requests = json!([
+        {"method": "GET", "path": format!("{path}/one"), "cached": true},
+        {"method": "GET", "path": path, "cached": true},
+        {"method": "GET", "path": "/api/v1/secrets", "cached": true},
+    ]);
+    let reads = DropIn::new("reads", guest("fixture-misbehave")).config(json!({"do": "send", "requests": requests}));
+    namespace.drop_in(&reads).await;
+    namespace.drop_in(&DropIn::new("watches", watches("Own"))).await;
+    namespace
+}
+
+/// Lets the host watch there, and act as plugins' ServiceAccounts.
+fn bind(namespace: &TestNamespace<'_>) {
+    namespace.kubectl(&["create", "rolebinding", "operetta", "--clusterrole=operetta-namespace", SUBJECT]);
+}
+
+/// Waits until a plugin has failed for as many Secrets.
+async fn until_failing(namespace: &TestNamespace<'_>, plugin: &str, count: u64) {
+    namespace
+        .until(kinds::PLUGIN, plugin, |found| match found["status"]["controllers"][0]["failing"].as_u64() {
+            Some(failing) if failing == count => Ok(()),
+            other => Err(format!("{other:?} keys fail, not {count}")),
+        })
+        .await;
+}
+
+/// The informers of Secrets.
+fn informers(host: &Host) -> Vec<Value> {
+    let output = host.run(&["informers", "--host", host.admin_address(), "-o", "json"]);
+    let view: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let of_secrets = view["informers"].as_array().expect("informers").iter().filter(|one| one["kind"] == "Secret.v1");
+    of_secrets.cloned().collect()
+}
+
+/// The users of an informer.
+fn used_by(informer: &Value) -> Vec<String> {
+    serde_json::from_value(informer["users"].clone()).expect("users")
+}
+
+async fn until_informers(host: &Host, wanted: &[(Option<&str>, &[String])]) {
+    let wanted: BTreeSet<_> = wanted.iter().map(|(place, users)| (place.map(str::to_owned), users.to_vec())).collect();
+    eventually("the informers of Secrets", async || {
+        let informers = informers(host);
+        let place = |one: &Value| one["namespace"].as_str().map(str::to_owned);
+        let now: BTreeSet<_> = informers.iter().map(|one| (place(one), used_by(one))).collect();
+        if now == wanted { Ok(()) } else { Err(format!("{now:?}, not {wanted:?}")) }
+    })
+    .await;
+}
+
+/// Runs the command that a message ends with, as an administrator would.
+fn run_what_it_says(control_plane: &ControlPlane, message: &str) {
+    let command = message.find("kubectl ").map(|at| &message[at..]).expect("a command");
+    let output = operetta_testkit::shell(&[], control_plane.kubeconfig(), command).output().expect("bash runs");
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn a_host_with_rights_in_some_namespaces_watches_there_and_says_elsewhere_what_it_lacks() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let options = HostOptions { narrow: true, ..HostOptions::default() };
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
+    let (a, b, c) = (team(&control_plane, "a").await, team(&control_plane, "b").await, team(&control_plane, "c").await);
+    let users = |of: &TestNamespace<'_>, plugins: &[&str]| {
+        plugins.iter().map(|plugin| format!("{}/{plugin}", of.name())).collect::<Vec<_>>()
+    };
+    bind(&a);
+    bind(&b);
+
+    // Events come, and cached reads are answered, in both.
+    for namespace in [&a, &b] {
+        until_failing(namespace, "watches", 1).await;
+        namespace.create_touchable("go").await;
+        reads(&host, namespace, &["200", "200", "200"]).await;
+        namespace.until_condition("reads", "Ready", "True", "Running").await;
+    }
+    // Where the host may not, the status says what it lacks; a read is answered by the API server.
+    let (place, words) = (c.name().to_owned(), "the host itself may not list and watch Secret.v1 in namespace");
+    let message = c.until_degraded("watches", "HostForbidden", &[words, &place, HOST, "--verb=list,watch"]).await;
+    c.until_condition("watches", "Ready", "False", "HostForbidden").await;
+    c.kubectl(&["create", "role", "act", "--verb=impersonate", "--resource=serviceaccounts"]);
+    c.kubectl(&["create", "rolebinding", "act", "--role=act", SUBJECT]);
+    c.create_touchable("go").await;
+    reads(&host, &c, &["200", "200", "403"]).await;
+    let both = ["reads", "watches"];
+    let in_a_and_b = [(Some(a.name()), &*users(&a, &both)), (Some(b.name()), &*users(&b, &both))];
+    until_informers(&host, &[in_a_and_b[0], in_a_and_b[1], (Some(c.name()), &users(&c, &["watches"]))]).await;
+
+    // On the wire, too: nobody was asked for the Secrets of all namespaces but by the plugins' own live reads.
+    let audit = control_plane.audit();
+    for verb in ["list", "watch"] {
+        let wide = audit.done_by(|event| {
+            let of_host = event.user.username == HOST && event.impersonated_user.username.is_empty();
+            of_host
+                && event.verb == verb
+                && event.object_ref.resource == "secrets"
+                && event.object_ref.namespace.is_empty()
+        });
+        assert_eq!(wide.count(), 0, "{verb}");
+    }
+    let open =
+        audit.open_watches("secrets").into_iter().filter(|event| event.user.username == HOST).collect::<Vec<_>>();
+    let open: BTreeSet<_> = open.iter().map(|event| event.object_ref.namespace.clone()).collect();
+    assert_eq!(open, BTreeSet::from([a.name().to_owned(), b.name().to_owned()]));
+
+    // A plugin that watches all namespaces sees those that both may.
+    a.drop_in(&DropIn::new("everywhere", watches("All"))).await;
+    b.kubectl(&[
+        "create",
+        "rolebinding",
+        "of-a",
+        "--clusterrole=cluster-admin",
+        &format!("--serviceaccount={}:plugin", a.name()),
+    ]);
+    let seen = format!("sees Secret.v1 in these namespaces only: {}, {}", a.name(), b.name());
+    let sees = async |plugin: &str, words: &str| {
+        a.until(kinds::PLUGIN, plugin, |found| {
+            let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let ready = conditions.into_iter().find(|one| one["type"] == "Ready").unwrap_or_default();
+            let message = ready["message"].as_str().unwrap_or_default();
+            if ready["status"] == "True" && message.contains(words) { Ok(()) } else { Err(format!("{ready}")) }
+        })
+        .await;
+    };
+    sees("everywhere", &seen).await;
+    until_failing(&a, "everywhere", 2).await;
+
+    // What the status says is done: it goes on without a restart.
+    let requests = |host: &Host| -> Vec<Value> {
+        let others = informers(host).into_iter().filter(|one| one["namespace"] != c.name());
+        others.map(|one| json!([one["namespace"], one["watches"], one["relists"]])).collect()
+    };
+    let before = requests(&host);
+    run_what_it_says(&control_plane, &message);
+    until_failing(&c, "watches", 1).await;
+    let mut of_a = users(&a, &["everywhere"]);
+    of_a.extend(users(&a, &both));
+    let of_c = [users(&a, &["everywhere"]), users(&c, &["watches"])].concat();
+    let of_b = [users(&a, &["everywhere"]), users(&b, &both)].concat();
+    until_informers(&host, &[(Some(a.name()), &of_a), (Some(b.name()), &of_b), (Some(c.name()), &of_c)]).await;
+    assert_eq!(requests(&host), before, "the watches of the others were disturbed");
+
+    // A right to all of them: the controllers share one watch, those that read keep theirs.
+    control_plane.kubectl(&["create", "clusterrolebinding", "wide", "--clusterrole=operetta-namespace", SUBJECT]);
+    let mut of_all = users(&a, &["everywhere", "watches"]);
+    of_all.extend([users(&b, &["watches"]), users(&c, &["watches"])].concat());
+    until_informers(
+        &host,
+        &[(None, &of_all), (Some(a.name()), &users(&a, &["reads"])), (Some(b.name()), &users(&b, &["reads"]))],
+    )
+    .await;
+    sees("everywhere", "controllers: c").await;
+
+    // Taken away again, it ends with the watch: who may go on does.
+    c.kubectl(&["delete", "rolebinding", "--all"]);
+    c.allow_all("plugin").await;
+    control_plane.kubectl(&["delete", "clusterrolebinding", "wide"]);
+    control_plane.kill_apiserver();
+    control_plane.wait_ready().await;
+    c.until_degraded("watches", "HostForbidden", &[words, &place]).await;
+    for (namespace, count) in [(&a, 2), (&b, 2)] {
+        namespace.create_object(SECRET, json!({"metadata": {"name": "two"}})).await;
+        until_failing(namespace, "watches", count).await;
+    }
+    until_failing(&a, "everywhere", 4).await;
+    sees("everywhere", &seen).await;
+    host.assert_sound();
+}
+
+/// Waits until the plugin `reads` has got answers with these statuses, in the order of its requests.
+async fn reads(host: &Host, namespace: &TestNamespace<'_>, statuses: &[&str]) {
+    eventually("the answers", async || {
+        let lines = host.logs(namespace.name(), "reads");
+        let status = |line: &operetta_testkit::LogLine| {
+            line.fields.iter().find(|(name, _)| name == "status").map(|(_, status)| status.clone())
+        };
+        let found: Vec<String> = lines.iter().filter_map(status).collect();
+        if found == statuses { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+}
