@@ -222,7 +222,7 @@ async fn tables(source: &Source, args: &WatchArgs, name: Option<&str>) -> Result
     let namespaces = args.all_namespaces && source.resource.namespaced;
     let printer = TablePrinter::new(args.output.is_some(), namespaces, args.output_watch_events);
     let tables = Tables::new(source.wire.clone(), source.resource.clone(), source.scope.clone());
-    let mut view = View { tables, rows: Rows::default(), columns: Vec::new(), printer };
+    let mut view = View { tables, rows: Rows::new(&source.resource.kind), columns: Vec::new(), printer };
     // First the informer: each change after what it has listed is an event, and each before is in the rows.
     let informer = source.informer().await?;
     let pending = Arc::new(Pending::default());

@@ -2,18 +2,24 @@
 //!
 //! The API server renders objects as they are when it is asked, not as they were at an event. So an event that a row
 //! already shows is not printed again; an object that is gone before it could be rendered is printed as it was shown last,
-//! and if it never was, with its name and age alone; and so is one that was deleted.
+//! and if it never was, with its name and age alone; and so is one that was deleted. What the API server would have rendered
+//! otherwise only because it is being deleted, is: the status of Pods and of volumes.
 
 use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{
     event::Event,
+    kind::GroupVersionKind,
     object::{Object, ObjectKey},
 };
 use operetta_kube::table::{Column, Row};
 
 use super::{Change, age};
+
+/// Kinds whose column `Status` says `Terminating` once they have a deletionTimestamp (printPod,
+/// printPersistentVolume and printPersistentVolumeClaim of Kubernetes' pkg/printers/internalversion).
+const TERMINATING: [&str; 3] = ["Pod", "PersistentVolume", "PersistentVolumeClaim"];
 
 /// A line of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +35,8 @@ pub struct Line {
 /// What has been printed.
 #[derive(Default)]
 pub struct Rows {
+    /// Whether the kind is one of [`TERMINATING`].
+    terminating: bool,
     columns: Vec<Column>,
     /// Each object that was printed and is not deleted.
     shown: HashMap<ObjectKey, Shown>,
@@ -41,6 +49,12 @@ struct Shown {
 }
 
 impl Rows {
+    /// Nothing has been printed yet of this kind.
+    pub fn new(kind: &GroupVersionKind) -> Self {
+        let terminating = kind.api_version == "v1" && TERMINATING.contains(&kind.kind.as_str());
+        Self { terminating, ..Self::default() }
+    }
+
     /// The columns of the rows to come.
     pub fn set_columns(&mut self, columns: &[Column]) {
         if !columns.is_empty() {
@@ -83,7 +97,8 @@ impl Rows {
                 // One that was never printed, or another one of that name, was already gone at the beginning.
                 self.shown.get(key).filter(|shown| shown.row.uid == *uid)?;
                 let shown = self.shown.remove(key)?;
-                return Some(Line { change: Change::Deleted, key: key.clone(), cells: shown.aged(&self.columns, now) });
+                let cells = self.last(&shown, object, now);
+                return Some(Line { change: Change::Deleted, key: key.clone(), cells });
             }
             _ if self.shows(object) => return None,
             Event::Added { .. } => Change::Added,
@@ -94,7 +109,7 @@ impl Rows {
             (Some(row), _, _) => row.clone(),
             // It was gone before anything was printed.
             (None, None, Event::Added { initial: true, .. }) => return None,
-            (None, Some(before), _) => Row { cells: before.aged(&self.columns, now), ..before.row.clone() },
+            (None, Some(before), _) => Row { cells: self.last(before, object, now), ..before.row.clone() },
             (None, None, _) => self.unrendered(object, now),
         };
         row.revision = row.revision.max(object.revision());
@@ -120,6 +135,17 @@ impl Rows {
             let revision = object.revision();
             shown.row.uid == object.uid() && revision.is_some() && shown.row.revision >= revision
         })
+    }
+
+    /// The cells of an object that is gone: as they were shown last.
+    fn last(&self, shown: &Shown, object: &Object, now: Timestamp) -> Vec<String> {
+        let mut cells = shown.aged(&self.columns, now);
+        if object.deleting() && self.terminating {
+            for (_, cell) in self.columns.iter().zip(&mut cells).filter(|(column, _)| column.name == "Status") {
+                "Terminating".clone_into(cell);
+            }
+        }
+        cells
     }
 
     fn unrendered(&self, object: &Object, now: Timestamp) -> Row {
@@ -232,6 +258,21 @@ mod tests {
         // What stands under "Age" need not be one.
         rows.begin(row("1", 7, "1/1", "old"), at(5));
         assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a 1/1 old".to_owned())));
+    }
+
+    #[test]
+    fn a_pod_that_is_deleted_terminates_as_in_kubectl_and_another_kind_has_its_own_words() {
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","namespace":"n","uid":"1","resourceVersion":"8","deletionTimestamp":"{CREATED}"}}}}"#
+        );
+        let object = Arc::new(Object::untyped(&text, ManagedFields::Drop).expect("an object"));
+        for (kind, status) in [("Pod", "Terminating"), ("Job", "Running")] {
+            let mut rows = Rows::new(&GroupVersionKind::new("v1", kind));
+            rows.set_columns(&["Name", "Status", "Age"].map(|name| Column { name: name.to_owned(), priority: 0 }));
+            rows.begin(row("1", 7, "Running", "5s"), at(5));
+            let event = Event::Deleted { object: object.clone() };
+            assert_eq!(told(&mut rows, &event, None, 6), Some((Change::Deleted, format!("a {status} 6s"))));
+        }
     }
 
     #[test]
