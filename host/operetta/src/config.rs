@@ -14,10 +14,6 @@ use serde::Deserialize;
 
 use crate::{plugin::crd::Limits, quotas::Quotas};
 
-/// Components of fewer bytes are compiled in the host itself: that takes some ten milliseconds, as starting a process
-/// for it may.
-const COMPILED_HERE: usize = 64 << 10;
-
 /// What `operetta run --config F` reads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -151,7 +147,7 @@ impl HostConfig {
         LoadLimits { max_wasm_bytes: self.max_wasm_bytes, ..LoadLimits::default() }
     }
 
-    /// Where compiled code is kept, and the worker that compiles what is not tiny: this program again.
+    /// Where compiled code is kept, and the worker that compiles: this program again.
     ///
     /// # Errors
     /// When `cacheDir` is set and cannot be used. Without it, whatever is wrong costs time only.
@@ -166,7 +162,6 @@ impl HostConfig {
             program: "/proc/self/exe".into(),
             arguments: vec!["compile-worker".to_owned()],
             limits,
-            from_bytes: COMPILED_HERE,
         };
         Ok(Code::new(cache, Some(worker)))
     }

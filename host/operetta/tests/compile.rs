@@ -18,10 +18,10 @@ impl LogSink for NoLog {
     fn write(&self, _: LogRecord) {}
 }
 
-/// An engine whose worker compiles components from this size on, within these limits.
-fn engine(cache: Option<CodeCache>, limits: WorkerLimits, from_bytes: usize) -> Engine {
+/// An engine whose worker compiles within these limits.
+fn engine(cache: Option<CodeCache>, limits: WorkerLimits) -> Engine {
     let program = env!("CARGO_BIN_EXE_operetta").into();
-    let worker = Worker { program, arguments: vec!["compile-worker".to_owned()], limits, from_bytes };
+    let worker = Worker { program, arguments: vec!["compile-worker".to_owned()], limits };
     let config = EngineConfig { concurrent_calls: 4, ..EngineConfig::default() };
     Engine::with_code(&config, Code::new(cache, Some(worker))).expect("an engine")
 }
@@ -36,22 +36,22 @@ async fn what_a_worker_compiles_runs_and_is_kept_for_the_next_host() {
     let place = tempfile::tempdir().expect("a directory");
     let cache = || Some(CodeCache::open(&place.path().join("compiled"), 1 << 30).expect("a cache"));
     let wasm = Guest::default().build();
-    assert_eq!(load(&engine(cache(), WorkerLimits::default(), 0), wasm.clone()).await.expect("loads"), Origin::Worker);
-    assert_eq!(load(&engine(cache(), WorkerLimits::default(), 0), wasm).await.expect("loads"), Origin::Cache);
+    assert_eq!(load(&engine(cache(), WorkerLimits::default()), wasm.clone()).await.expect("loads"), Origin::Worker);
+    assert_eq!(load(&engine(cache(), WorkerLimits::default()), wasm).await.expect("loads"), Origin::Cache);
 }
 
 #[tokio::test]
 async fn a_worker_needs_no_place_on_disk() {
-    let engine = engine(None, WorkerLimits::default(), 0);
+    let engine = engine(None, WorkerLimits::default());
     assert_eq!(load(&engine, Guest::default().build()).await.expect("loads"), Origin::Worker);
 }
 
 #[tokio::test]
-async fn a_small_component_is_compiled_here_and_does_not_wait_for_a_large_one() {
+async fn a_small_component_does_not_wait_for_a_large_one() {
     let small = Guest::default().build();
     let large = Guest::default().with_functions(3000).build();
     assert!(large.len() > 1 << 20, "{} bytes", large.len());
-    let engine = engine(None, WorkerLimits::default(), large.len());
+    let engine = engine(None, WorkerLimits::default());
     let compiling = async {
         let origin = load(&engine, large).await.expect("loads");
         (origin, std::time::Instant::now())
@@ -62,7 +62,7 @@ async fn a_small_component_is_compiled_here_and_does_not_wait_for_a_large_one() 
         (origin, std::time::Instant::now())
     };
     let ((large, large_at), (small, small_at)) = tokio::join!(compiling, meanwhile);
-    assert_eq!((large, small), (Origin::Worker, Origin::Here));
+    assert_eq!((large, small), (Origin::Worker, Origin::Worker));
     assert!(small_at < large_at, "it waited");
 }
 
@@ -71,18 +71,18 @@ async fn a_component_that_takes_too_much_memory_is_refused_with_the_figure() {
     let wasm = Guest::default().with_functions(12_000).build();
     let size = format!("{:.1} MB", wasm.len() as f64 / 1e6);
     let limits = WorkerLimits { memory_bytes: 32 << 20, ..WorkerLimits::default() };
-    let error = load(&engine(None, limits, 0), wasm.clone()).await.expect_err("refused");
+    let error = load(&engine(None, limits), wasm.clone()).await.expect_err("refused");
     assert_eq!(error.reason(), "CompileMemoryExceeded", "{error}");
     let text = error.to_string();
     assert!(text.contains(&size) && text.contains("32 MiB") && text.contains("compileMemoryMiB"), "{text}");
-    assert_eq!(load(&engine(None, WorkerLimits::default(), 0), wasm).await.expect("loads"), Origin::Worker);
+    assert_eq!(load(&engine(None, WorkerLimits::default()), wasm).await.expect("loads"), Origin::Worker);
 }
 
 #[tokio::test]
 async fn a_component_that_takes_too_long_is_refused_with_the_figure() {
     let wasm = Guest::default().with_functions(6000).build();
     let limits = WorkerLimits { cpu_seconds: 1, ..WorkerLimits::default() };
-    let error = load(&engine(None, limits, 0), wasm).await.expect_err("refused");
+    let error = load(&engine(None, limits), wasm).await.expect_err("refused");
     assert_eq!(error.reason(), "CompileTimedOut", "{error}");
     assert!(error.to_string().contains("1 s of processor time"), "{error}");
 }
@@ -100,7 +100,7 @@ async fn a_component_that_does_not_compile_is_refused_with_the_compiler_s_reason
     let broken = broken.expect("text");
     let here = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("an engine");
     let expected = load(&here, broken.clone()).await.expect_err("refused").to_string();
-    let error = load(&engine(None, WorkerLimits::default(), 0), broken).await.expect_err("refused");
+    let error = load(&engine(None, WorkerLimits::default()), broken).await.expect_err("refused");
     assert_eq!((error.reason(), error.to_string()), ("CompileFailed", expected));
 }
 
@@ -110,8 +110,8 @@ async fn what_no_slot_of_the_pool_has_room_for_is_refused_for_good_wherever_it_w
         let guest = Guest::default().with(&format!("(table $t {elements} funcref)"));
         guest.describe("(drop (table.size $t)) i32.const 8").build()
     };
-    for from_bytes in [0, usize::MAX] {
-        let engine = engine(None, WorkerLimits::default(), from_bytes);
+    let config = EngineConfig { concurrent_calls: 4, ..EngineConfig::default() };
+    for engine in [engine(None, WorkerLimits::default()), Engine::new(&config).expect("an engine")] {
         assert!(engine.is_pooled(), "this machine reserves the pool");
         load(&engine, table(65_536)).await.expect("Go with controller-runtime needs half of that");
         let error = load(&engine, table(66_000)).await.expect_err("refused");

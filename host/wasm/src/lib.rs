@@ -67,6 +67,7 @@ mod reconciler;
 mod snapshot;
 mod warm;
 mod wasi;
+mod weight;
 
 pub use code::{Code, CodeCache, Origin, Provenance, Worker, WorkerLimits};
 pub use engine::{Allocation, Engine, EngineConfig, EngineError};

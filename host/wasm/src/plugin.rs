@@ -18,10 +18,12 @@ use crate::{
     CONTRACT_VERSION, Code, Engine, Format, Inspection, MAPPER, Provenance, RECONCILER,
     bindings::PluginPre,
     call::{self, Budget, Call, Ended},
+    cut,
     imports::{self, InterfaceName},
     inspect,
     mapped::{Linked, MappedCode},
     mapper_bindings::MappingPre,
+    weight,
 };
 
 /// What loading a plugin may use.
@@ -43,6 +45,9 @@ impl Default for LoadLimits {
 
 /// Bytes that `describe()` may return.
 const MAX_MANIFEST: usize = 1 << 20;
+
+/// Bytes that a message has of what stands in the component.
+const MAX_MESSAGE: usize = 2048;
 
 /// Why a plugin was refused. Its author has to change it; only [`LoadError::Busy`] is worth another try.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +113,7 @@ pub enum LoadError {
     /// An import that the host has, but with other functions or types.
     #[error("the component imports an interface not as this host offers it: {0}")]
     IncompatibleImport(String),
-    /// The code does not validate, or needs a feature or more of something than the host has.
+    /// The code does not validate, repeats itself without measure, or needs a feature or more of something than the host has.
     #[error("the component does not compile: {0}")]
     CompileFailed(String),
     /// Compiling takes more memory than the host allows.
@@ -213,7 +218,9 @@ impl Plugin {
         let looked_at = bytes.clone();
         let inspection = tokio::task::spawn_blocking(move || {
             let inspection = inspect(&looked_at);
-            check(&inspection, &looked_at).map(|()| inspection)
+            check(&inspection, &looked_at)?;
+            weight::check(&looked_at).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
+            Ok::<_, LoadError>(inspection)
         });
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
@@ -275,12 +282,10 @@ impl Plugin {
 
 /// Resolves the imports, so that an instance is a matter of microseconds.
 pub(crate) fn link(engine: &Engine, component: &Component, maps: bool) -> Result<Linked, LoadError> {
-    let pre = engine
-        .linker()
-        .instantiate_pre(component)
-        .map_err(|error| LoadError::IncompatibleImport(format!("{error:#}")))?;
+    let pre =
+        engine.linker().instantiate_pre(component).map_err(|error| LoadError::IncompatibleImport(in_short(&error)))?;
     let incompatible = |interface: &'static str| {
-        move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: format!("{error:#}") }
+        move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: in_short(&error) }
     };
     let mapper = maps.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
     Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper })
@@ -294,7 +299,7 @@ fn check(inspection: &Inspection, bytes: &[u8]) -> Result<(), LoadError> {
         Format::NotWasm => return Err(LoadError::NotWasm { found: first_bytes(bytes) }),
     }
     if let Some(error) = &inspection.error {
-        return Err(LoadError::InvalidComponent(error.clone()));
+        return Err(LoadError::InvalidComponent(cut(error.clone(), MAX_MESSAGE)));
     }
     let Inspection { imports, exports, .. } = inspection;
     if !exports.iter().any(|name| is_contract(name, Some("reconciler"))) {
@@ -302,7 +307,7 @@ fn check(inspection: &Inspection, bytes: &[u8]) -> Result<(), LoadError> {
             InterfaceName::parse(name).is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
         });
         return Err(match other {
-            Some(found) => LoadError::UnsupportedVersion { found: found.clone() },
+            Some(found) => LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) },
             None => LoadError::MissingExport { exports: exports.clone() },
         });
     }
@@ -311,7 +316,7 @@ fn check(inspection: &Inspection, bytes: &[u8]) -> Result<(), LoadError> {
         InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE) && !is_contract(name, None)
     };
     if let Some(found) = missing.iter().find(other_version) {
-        return Err(LoadError::UnsupportedVersion { found: found.clone() });
+        return Err(LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) });
     }
     if missing.is_empty() { Ok(()) } else { Err(LoadError::MissingImport { missing }) }
 }
@@ -366,7 +371,14 @@ fn megabytes(bytes: usize) -> String {
 }
 
 fn list(names: &[String]) -> String {
-    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+    const MOST: usize = 20;
+    if names.is_empty() {
+        return "nothing".to_owned();
+    }
+    let shown: Vec<String> = names.iter().take(MOST).map(|name| cut(name.clone(), 128)).collect();
+    let more = names.len().saturating_sub(MOST);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// What a file that is no WebAssembly looks like.
@@ -379,6 +391,12 @@ fn first_bytes(bytes: &[u8]) -> String {
         (b"\0asm", "has an unknown WebAssembly version"),
     ];
     if bytes.is_empty() {
+/// What wasmtime says, without the megabytes that a name in it may have.
+pub(crate) fn in_short(error: &wasmtime::Error) -> String {
+    cut(format!("{error:#}"), MAX_MESSAGE)
+}
+
+/// Names for a message: the first of them.
         return "is empty".to_owned();
     }
     match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {

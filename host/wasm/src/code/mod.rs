@@ -2,8 +2,8 @@
 //!
 //! A component is compiled once for each version of the host: what was compiled is looked up by the hash of the
 //! component and of everything that shapes its code. Components are compiled by a child process, which has a limit on
-//! memory and processor time and gives way to reconciles; tiny ones here, where that is as fast as starting the child.
-//! No small one waits for a large one. docs/decisions/0008-compiled-code-cache.md says why it is done so.
+//! memory and processor time and gives way to reconciles: also small ones, of which the compiler can make much. No small
+//! one waits for a large one. docs/decisions/0008-compiled-code-cache.md says why it is done so.
 
 mod cache;
 mod trusted;
@@ -25,7 +25,7 @@ use wasmtime::component::Component;
 pub use cache::{CacheError, CodeCache};
 pub use worker::{WorkerError, WorkerLimits, compile_worker};
 
-use crate::{LoadError, engine::Engine, hex};
+use crate::{LoadError, engine::Engine, hex, plugin::in_short};
 
 /// Where compiled code comes from, and what compiling may take. By default nothing is kept, and everything is compiled
 /// in this process.
@@ -33,7 +33,7 @@ use crate::{LoadError, engine::Engine, hex};
 pub struct Code {
     /// Where compiled code is kept.
     pub cache: Option<CodeCache>,
-    /// How components are compiled that are not tiny.
+    /// How components are compiled; None compiles them in this process.
     pub worker: Option<Worker>,
     /// One permit for components under [`LARGE`]: a compilation already uses every core.
     small: Semaphore,
@@ -53,8 +53,6 @@ pub struct Worker {
     pub arguments: Vec<String>,
     /// What one compilation may take.
     pub limits: WorkerLimits,
-    /// Components of fewer bytes are compiled in this process.
-    pub from_bytes: usize,
 }
 
 /// Where a plugin's code came from.
@@ -91,7 +89,7 @@ impl Default for Code {
 }
 
 impl Code {
-    /// Compiled code is kept in this cache, and what is not tiny is compiled by this worker.
+    /// Compiled code is kept in this cache, and components are compiled by this worker.
     pub fn new(cache: Option<CodeCache>, worker: Option<Worker>) -> Self {
         Self { cache, worker, small: Semaphore::new(1), large: Semaphore::new(1) }
     }
@@ -104,7 +102,6 @@ impl Code {
     ) -> Result<(Obtained, Provenance), LoadError> {
         let key = key(engine.wasmtime(), digest);
         let code = engine.code();
-        let worker = code.worker.as_ref().filter(|worker| bytes.len() >= worker.from_bytes);
         if let Some(kept) = obtain_kept(engine, &key).await? {
             return Ok(kept);
         }
@@ -117,7 +114,7 @@ impl Code {
             return Ok(kept);
         }
         let started = Instant::now();
-        match worker {
+        match &code.worker {
             Some(worker) => {
                 let output = Temporary::new(code.cache.as_ref()).map_err(no_file)?;
                 let compatibility = compatibility(engine.wasmtime());
@@ -171,8 +168,8 @@ fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
 /// Loads and keeps what a worker has written.
 fn take_over(engine: &Engine, key: &str, output: Temporary) -> Result<Obtained, LoadError> {
     // The worker knows nothing of the pool's limits: on tables, memories and the like.
-    let component = trusted::load(engine.wasmtime(), output.file())
-        .map_err(|error| LoadError::CompileFailed(format!("{error:#}")))?;
+    let component =
+        trusted::load(engine.wasmtime(), output.file()).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
     let file = match (&engine.code().cache, output) {
         (Some(cache), Temporary::InCache(file)) => keep(cache.put(key, file), key),
         _ => None,
@@ -181,8 +178,8 @@ fn take_over(engine: &Engine, key: &str, output: Temporary) -> Result<Obtained, 
 }
 
 fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
-    let component = Component::from_binary(engine.wasmtime(), bytes)
-        .map_err(|error| LoadError::CompileFailed(format!("{error:#}")))?;
+    let component =
+        Component::from_binary(engine.wasmtime(), bytes).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
     let file = engine.code().cache.as_ref().and_then(|cache| {
         let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
         let written = artefact.and_then(|artefact| {

@@ -17,7 +17,7 @@ use tokio::{
     process::Command,
 };
 
-use super::{Worker, compatibility};
+use super::{LARGE, Worker, compatibility};
 use crate::{LoadError, cut, engine};
 
 /// What one compilation may take.
@@ -60,6 +60,9 @@ impl WorkerError {
 const COMPONENT: u8 = 65;
 /// Exit code: something else went wrong.
 const HOST: u8 = 70;
+
+/// Seconds of processor time for a component under [`LARGE`]: others of its size wait for it.
+const SMALL_CPU_SECONDS: u64 = 60;
 
 /// How much a worker gives way to the host: its reconciles come first.
 const NICENESS: i32 = 5;
@@ -109,10 +112,14 @@ impl Worker {
     /// Compiles a component into a file.
     pub(super) async fn compile(&self, bytes: &[u8], compatibility: &str, output: &File) -> Result<(), LoadError> {
         let busy = |error: std::io::Error| LoadError::Busy(format!("the compiling process does not start: {error}"));
+        let mut limits = self.limits;
+        if bytes.len() < LARGE {
+            limits.cpu_seconds = limits.cpu_seconds.min(SMALL_CPU_SECONDS);
+        }
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
-            .args(["--memory-bytes", &self.limits.memory_bytes.to_string()])
-            .args(["--cpu-seconds", &self.limits.cpu_seconds.to_string()])
+            .args(["--memory-bytes", &limits.memory_bytes.to_string()])
+            .args(["--cpu-seconds", &limits.cpu_seconds.to_string()])
             .args(["--compatibility", compatibility])
             // It needs nothing of the host's credentials.
             .env_clear()
@@ -140,38 +147,37 @@ impl Worker {
         };
         let ((), words) = tokio::join!(feed, listen);
         let status = child.wait().await.map_err(busy)?;
-        self.outcome(status, words, bytes.len())
+        outcome(limits, status, words, bytes.len())
     }
+}
 
-    fn outcome(&self, status: ExitStatus, words: String, bytes: usize) -> Result<(), LoadError> {
-        /// What Rust, its thread pool, the allocator, the compiler and the operating system say of memory that there is not. The
-        /// allocator says it so often that nothing else may be heard.
-        const NO_MEMORY: [&str; 6] = [
-            "memory allocation of",
-            // wasmtime, where it handles that itself, and std's I/O errors.
-            "out of memory",
-            "Cannot allocate memory",
-            "ThreadPoolBuildError",
-            "failed to spawn thread",
-            "background thread creation failed",
-        ];
-        const ABORTED: i32 = 6;
-        const OUT_OF_TIME: i32 = 24;
-        let limits = self.limits;
-        if status.success() {
-            return Ok(());
+fn outcome(limits: WorkerLimits, status: ExitStatus, words: String, bytes: usize) -> Result<(), LoadError> {
+    /// What Rust, its thread pool, the allocator, the compiler and the operating system say of memory that there is not. The
+    /// allocator says it so often that nothing else may be heard.
+    const NO_MEMORY: [&str; 6] = [
+        "memory allocation of",
+        // wasmtime, where it handles that itself, and std's I/O errors.
+        "out of memory",
+        "Cannot allocate memory",
+        "ThreadPoolBuildError",
+        "failed to spawn thread",
+        "background thread creation failed",
+    ];
+    const ABORTED: i32 = 6;
+    const OUT_OF_TIME: i32 = 24;
+    if status.success() {
+        return Ok(());
+    }
+    if NO_MEMORY.iter().any(|sign| words.contains(sign)) {
+        return Err(LoadError::CompileMemoryExceeded { bytes, limit_bytes: limits.memory_bytes });
+    }
+    match (status.code(), status.signal()) {
+        (Some(code), _) if code == i32::from(COMPONENT) => Err(LoadError::CompileFailed(cut(words, 4096))),
+        (_, Some(OUT_OF_TIME)) => Err(LoadError::CompileTimedOut { bytes, limit_seconds: limits.cpu_seconds }),
+        // A panic of the compiler: trying again would not help.
+        (Some(101), _) | (_, Some(ABORTED)) => {
+            Err(LoadError::CompileFailed(format!("the compiler failed: {}", cut(words, 4096))))
         }
-        if NO_MEMORY.iter().any(|sign| words.contains(sign)) {
-            return Err(LoadError::CompileMemoryExceeded { bytes, limit_bytes: limits.memory_bytes });
-        }
-        match (status.code(), status.signal()) {
-            (Some(code), _) if code == i32::from(COMPONENT) => Err(LoadError::CompileFailed(cut(words, 4096))),
-            (_, Some(OUT_OF_TIME)) => Err(LoadError::CompileTimedOut { bytes, limit_seconds: limits.cpu_seconds }),
-            // A panic of the compiler: trying again would not help.
-            (Some(101), _) | (_, Some(ABORTED)) => {
-                Err(LoadError::CompileFailed(format!("the compiler failed: {}", cut(words, 4096))))
-            }
-            _ => Err(LoadError::Busy(format!("the compiling process ended with {status}: {}", cut(words, 4096)))),
-        }
+        _ => Err(LoadError::Busy(format!("the compiling process ended with {status}: {}", cut(words, 4096)))),
     }
 }
