@@ -29,6 +29,9 @@ use crate::{
     throttle::{Meter, Throttle},
 };
 
+/// Bytes of log that a field takes beside its letters.
+const FIELD_BYTES: usize = size_of::<(String, String)>();
+
 /// What one reconcile may use of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateLimits {
@@ -38,7 +41,7 @@ pub struct GateLimits {
     pub calls: u32,
     /// Bytes of one object or patch that the guest hands over. The API server's own limit is about 3 MiB.
     pub payload_bytes: usize,
-    /// Bytes of log per reconcile; what is over is dropped after one line that says so.
+    /// Bytes of log per reconcile, what a field takes beside its letters included; what is over is dropped after one line that says so.
     pub log_bytes: usize,
 }
 
@@ -275,7 +278,8 @@ impl Session {
         if !self.gate.logs.enabled(level) {
             return;
         }
-        let bytes = message.len() + fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let bytes =
+            message.len() + fields.iter().map(|(name, value)| FIELD_BYTES + name.len() + value.len()).sum::<usize>();
         if self.admit(Verb::Log, 0).is_err() {
             return self.settle(Duration::ZERO, true);
         }

@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 
 /// Lines kept per plugin.
 const KEPT: usize = 1_000;
-/// Bytes of one message that are kept.
+/// Bytes of one message that are kept, and of its fields together.
 const MESSAGE: usize = 16 * 1024;
 
 /// One line, as `operetta logs -o json` prints it.
@@ -93,10 +93,20 @@ impl LogSink for PluginLog {
     }
 
     fn write(&self, record: LogRecord) {
-        let LogRecord { level, mut message, fields, reconcile } = record;
+        let LogRecord { level, mut message, mut fields, reconcile } = record;
         if message.len() > MESSAGE {
             message.truncate(message.floor_char_boundary(MESSAGE));
             message.push('…');
+        }
+        let mut left = MESSAGE;
+        let kept = fields.iter().position(|(name, value)| {
+            left = left.saturating_sub(size_of::<(String, String)>() + name.len() + value.len());
+            left == 0
+        });
+        if let Some(kept) = kept {
+            fields.truncate(kept);
+            fields.push(("…".to_owned(), String::new()));
+            fields.shrink_to_fit();
         }
         let line = match &reconcile {
             Some(request) => LogLine {

@@ -98,8 +98,11 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Cuts a text to at most `max` bytes, at a character boundary.
+/// Cuts a text to at most `max` bytes, at a character boundary, and gives the memory of the rest back.
 fn cut(mut text: String, max: usize) -> String {
-    text.truncate(text.floor_char_boundary(max));
+    if text.len() > max {
+        text.truncate(text.floor_char_boundary(max));
+        text.shrink_to_fit();
+    }
     text
 }

@@ -71,7 +71,22 @@ fn human(line: &LogLine) -> String {
     });
     let key = if line.key.is_empty() { String::new() } else { format!("{} ", line.key) };
     let fields: String = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
-    format!("{time} {:5} {key}{}{fields}", line.level.to_uppercase(), line.message)
+    format!("{time} {:5} {key}{}{fields}", line.level.to_uppercase(), printable(&line.message))
+}
+
+/// A plugin's text as it may stand on a terminal: what follows a line break is no line of its own, and no character
+/// controls anything.
+fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' => printable.push_str("\n    "),
+            '\t' => printable.push('\t'),
+            letter if letter.is_control() => printable.extend(letter.escape_unicode()),
+            letter => printable.push(letter),
+        }
+    }
+    printable
 }
 
 #[cfg(test)]
@@ -90,5 +105,9 @@ mod tests {
             fields: vec![("n".into(), "1".into())],
         };
         assert_eq!(human(&line), "2026-11-21T12:00:00.123Z INFO  default/a hello n=\"1\"");
+        let forged = LogLine { message: "a\n2026 ERROR b\u{1b}[31m\r\u{9b}1m".into(), fields: vec![], ..line };
+        let shown = r"2026-11-21T12:00:00.123Z INFO  default/a a
+    2026 ERROR b\u{1b}[31m\u{d}\u{9b}1m";
+        assert_eq!(human(&forged), shown);
     }
 }

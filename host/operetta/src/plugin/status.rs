@@ -17,9 +17,13 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of a reason and a sentence. Line breaks and endless texts have no place in a status.
+    /// A problem of a reason and a sentence. Line breaks, characters that control a terminal and endless texts have no place
+    /// in a status.
     pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
         let mut message: String = message.into().split_whitespace().collect::<Vec<_>>().join(" ");
+        if message.contains(char::is_control) {
+            message = message.replace(char::is_control, "\u{fffd}");
+        }
         if message.len() > 1024 {
             message.truncate(message.floor_char_boundary(1024));
             message.push('…');

@@ -2,6 +2,8 @@
 
 use operetta_core::{
     gate::Session,
+    kind::GroupVersionKind,
+    object::ObjectKey,
     ports::{EventNote, EventType},
 };
 use wasmtime::component::HasData;
@@ -14,6 +16,9 @@ use crate::{
 
 /// The API server's limit on an Event's reason and action, in bytes.
 const MAX_REASON: usize = 128;
+
+/// Bytes of the names that say which object it is about; no object has a longer one, and many Events may wait.
+const MAX_NAME: usize = 512;
 
 /// The API server's limit on an Event's note, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -38,9 +43,15 @@ impl generated::Host for View<'_> {
         note: String,
     ) {
         self.0.event(EventNote {
-            regarding: regarding.into(),
-            key: key.into(),
-            uid: some(uid),
+            regarding: GroupVersionKind {
+                api_version: cut(regarding.api_version, MAX_NAME),
+                kind: cut(regarding.kind, MAX_NAME),
+            },
+            key: ObjectKey {
+                namespace: some(key.namespace).map(|namespace| cut(namespace, MAX_NAME)),
+                name: cut(key.name, MAX_NAME),
+            },
+            uid: some(uid).map(|uid| cut(uid, MAX_NAME)),
             event_type: match kind {
                 generated::Kind::Normal => EventType::Normal,
                 generated::Kind::Warning => EventType::Warning,
