@@ -168,6 +168,7 @@ impl Session {
         let (verb, bytes, remote) = (operation.verb(), operation.payload_bytes(), !operation.is_cached());
         let reconcile = self.writing(verb);
         self.pass(verb, bytes, remote, async |gate| {
+            operation.check()?;
             let what = format_call(&operation);
             let audit = gate.shared.audit.as_ref();
             let begun = audit.and_then(|audit| audit.begin(&operation, reconcile.as_ref(), &*gate.api));

@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc};
 use crate::{
     kind::GroupVersionKind,
     object::{Object, ObjectKey},
+    status::{ApiError, ErrorKind},
 };
 
 /// Where a read is served from.
@@ -266,6 +267,33 @@ impl Operation {
         }
     }
 
+    /// Checks that what names something, or selects it, is not longer than anything of its sort: it stands in requests,
+    /// records and messages, and is looked at for each object of a list.
+    ///
+    /// # Errors
+    /// `BadRequest` that names the part.
+    pub fn check(&self) -> Result<(), ApiError> {
+        names([("apiVersion", &self.kind.api_version), ("kind", &self.kind.kind)])?;
+        match &self.action {
+            OperationAction::List(options) => options.check(),
+            OperationAction::Get { key, .. } => check_key(key),
+            OperationAction::Create { namespace, options, .. } => {
+                options.check()?;
+                names(namespace.iter().map(|namespace| ("namespace", namespace)))
+            }
+            OperationAction::Update { key, options, .. } => check_key(key).and_then(|()| options.check()),
+            OperationAction::Patch { key, subresource, options, .. } => {
+                check_key(key).and_then(|()| options.check())?;
+                names(subresource.iter().map(|subresource| ("subresource", subresource)))
+            }
+            OperationAction::Delete { key, options } => {
+                check_key(key)?;
+                names(options.uid.iter().map(|uid| ("uid", uid)))?;
+                names(options.resource_version.iter().map(|version| ("resourceVersion", version)))
+            }
+        }
+    }
+
     /// Bytes the guest handed over.
     pub fn payload_bytes(&self) -> usize {
         match &self.action {
@@ -276,6 +304,64 @@ impl Operation {
             OperationAction::Get { .. } | OperationAction::List(_) | OperationAction::Delete { .. } => 0,
         }
     }
+}
+
+/// Bytes of one name, such as a kind, an object's name or a field path.
+const MAX_NAME: usize = 512;
+
+/// Bytes of one selector, or of a continue token.
+const MAX_SELECTOR: usize = 8 * 1024;
+
+/// Field paths that a list may keep.
+const MAX_PROJECTION: usize = 128;
+
+impl ListOptions {
+    /// As [`Operation::check`].
+    ///
+    /// # Errors
+    /// `BadRequest` that names the part.
+    pub fn check(&self) -> Result<(), ApiError> {
+        names(self.namespace.iter().map(|namespace| ("namespace", namespace)))?;
+        match &self.selection {
+            Selection::All => {}
+            Selection::ByIndex { name, value } => names([("index", name), ("value of the index", value)])?,
+            Selection::ByOwner(uid) => names([("uid", uid)])?,
+        }
+        for (what, text) in [
+            ("label selector", &self.labels),
+            ("field selector", &self.fields),
+            ("continue token", &self.continue_token),
+        ] {
+            within(what, text.iter().map(String::len).sum(), MAX_SELECTOR)?;
+        }
+        if self.projection.len() > MAX_PROJECTION {
+            let message = format!("{} field paths are more than {MAX_PROJECTION}", self.projection.len());
+            return Err(ApiError::new(ErrorKind::BadRequest, message));
+        }
+        names(self.projection.iter().map(|path| ("field path", path)))
+    }
+}
+
+impl WriteOptions {
+    fn check(&self) -> Result<(), ApiError> {
+        names(self.field_manager.iter().map(|manager| ("field manager", manager)))
+    }
+}
+
+fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
+    names([("name", &key.name)])?;
+    names(key.namespace.iter().map(|namespace| ("namespace", namespace)))
+}
+
+fn names<'a>(all: impl IntoIterator<Item = (&'static str, &'a String)>) -> Result<(), ApiError> {
+    all.into_iter().try_for_each(|(what, name)| within(what, name.len(), MAX_NAME))
+}
+
+fn within(what: &str, bytes: usize, limit: usize) -> Result<(), ApiError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(ApiError::new(ErrorKind::BadRequest, format!("the {what} has {bytes} bytes, over the limit of {limit} bytes")))
 }
 
 /// One page of a list.

@@ -15,6 +15,12 @@ use crate::{
     status::{ApiError, ErrorKind, Status},
 };
 
+/// Bytes of a path, and of the value of a header.
+const MAX_PATH: usize = 4096;
+
+/// Bytes of a query.
+const MAX_QUERY: usize = 16 * 1024;
+
 /// Subresources that hijack the connection.
 const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
 
@@ -103,6 +109,7 @@ impl RawRequest {
             let message = format!("method {:?} is not GET, POST, PUT, PATCH or DELETE", shown(&self.method));
             return Err(refused(405, "MethodNotAllowed", message));
         }
+        self.check_lengths()?;
         self.check_headers()?;
         let target = parse(&self.path)?;
         let query = self.pairs()?;
@@ -183,6 +190,19 @@ impl RawRequest {
             return Err(bad(format!("the query has an unencoded {wrong:?}")));
         }
         Ok(form_urlencoded::parse(self.query.as_bytes()).into_owned().collect())
+    }
+
+    /// What is sent as a line of HTTP, and stands in records, is as short as any of the API's.
+    fn check_lengths(&self) -> Result<(), ApiError> {
+        let headers = self.content_type.iter().chain(&self.accept).map(String::len).max().unwrap_or_default();
+        for (what, bytes, limit) in
+            [("path", self.path.len(), MAX_PATH), ("query", self.query.len(), MAX_QUERY), ("header", headers, MAX_PATH)]
+        {
+            if bytes > limit {
+                return Err(bad(format!("the {what} has {bytes} bytes, over the limit of {limit} bytes")));
+            }
+        }
+        Ok(())
     }
 
     fn check_headers(&self) -> Result<(), ApiError> {
@@ -384,6 +404,12 @@ mod tests {
 
     #[test]
     fn a_path_that_is_none_of_the_api_s_is_refused() {
+        for long in
+            [request("GET", &format!("/api/v1/{}", "x".repeat(5000)), ""), request("GET", "/api", &"x".repeat(20_000))]
+        {
+            let error = long.target().expect_err("too long");
+            assert!(error.kind == ErrorKind::BadRequest && error.status.message.contains("over the limit"), "{error}");
+        }
         for path in [
             "",
             "api/v1/pods",

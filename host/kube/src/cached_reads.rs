@@ -93,6 +93,8 @@ impl PluginApi {
     }
 
     pub(crate) async fn list(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Reply, ApiError> {
+        // Those of raw requests did not pass the gate as such.
+        options.check()?;
         let plain = options.selection == Selection::All;
         if options.read == Read::Live {
             if !plain {
