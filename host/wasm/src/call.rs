@@ -59,6 +59,11 @@ impl Call {
         self.memory.used_bytes()
     }
 
+    /// Bytes of linear memory that the instance may have.
+    pub(crate) fn memory_limit(&self) -> usize {
+        self.memory.limit_bytes()
+    }
+
     /// Remembers an error that the guest logged.
     pub(crate) fn logged_error(&mut self, message: &str) {
         self.last_error = Some(cut(message.to_owned(), MAX_LOGGED));

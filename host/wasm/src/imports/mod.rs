@@ -46,7 +46,7 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<Call>> {
     let mut linker: Linker<Call> = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    generated::objects::add_to_linker::<_, objects::Objects>(&mut linker, |call| objects::View(call.session()))?;
+    generated::objects::add_to_linker::<_, objects::Objects>(&mut linker, |call| objects::View(call))?;
     generated::raw::add_to_linker::<_, raw::Raw>(&mut linker, |call| raw::View(call.session()))?;
     generated::events::add_to_linker::<_, events::Events>(&mut linker, |call| events::View(call.session()))?;
     generated::log::add_to_linker::<_, log::Log>(&mut linker, |call| log::View(call))?;

@@ -1,19 +1,21 @@
 //! `operetta:controller/objects` (and `types`): each function becomes one operation that passes the gate.
 
 use operetta_core::{
-    gate::Session,
     kind::GroupVersionKind,
     object::ObjectKey,
     operation::{
         DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Propagation, Read, Reply, Selection,
         WriteOptions,
     },
-    status::{ApiError, ErrorKind},
+    status::{ApiError, ErrorKind, Status},
 };
 use wasmtime::component::HasData;
 
 use super::some;
-use crate::bindings::operetta::controller::{objects as generated, types};
+use crate::{
+    bindings::operetta::controller::{objects as generated, types},
+    call::Call,
+};
 
 pub(super) struct Objects;
 
@@ -21,11 +23,25 @@ impl HasData for Objects {
     type Data<'a> = View<'a>;
 }
 
-pub(super) struct View<'a>(pub &'a mut Session);
+pub(super) struct View<'a>(pub &'a mut Call);
 
 impl View<'_> {
     async fn call(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<Reply, types::Error> {
-        Ok(self.0.object(Operation { kind: kind.into(), action }).await?)
+        Ok(self.0.session().object(Operation { kind: kind.into(), action }).await?)
+    }
+
+    /// Nothing is copied of a page that the guest has no room for.
+    fn page(&self, page: Page) -> Result<generated::Page, types::Error> {
+        let (bytes, limit) = (page.items.iter().map(|item| item.json().len()).sum::<usize>(), self.0.memory_limit());
+        if bytes <= limit {
+            return Ok(page.into());
+        }
+        let message = format!(
+            "the list has {bytes} bytes, over the plugin's limit of memory of {limit} bytes (limits.memory): ask for pages \
+             (limit), or for fewer fields (projection)"
+        );
+        let reason = "RequestEntityTooLarge".to_owned();
+        Err(ApiError::from_status(Status { code: 413, reason, message, ..Status::default() }).into())
     }
 
     async fn object(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<String, types::Error> {
@@ -52,7 +68,7 @@ impl generated::Host for View<'_> {
         options: generated::ListOptions,
     ) -> Result<generated::Page, types::Error> {
         match self.call(kind, OperationAction::List(options.into())).await? {
-            Reply::Page(page) => Ok(page.into()),
+            Reply::Page(page) => self.page(page),
             Reply::Object(_) | Reply::Unchanged(_) | Reply::Done => Err(wrong_reply()),
         }
     }
