@@ -91,9 +91,9 @@ pub(crate) enum Ended {
 #[error("deadline")]
 struct DeadlineReached;
 
-/// Waits for a slot of the pool: the time spent here is the host's, not the guest's.
-pub(crate) async fn slot(engine: &Engine) -> Result<OwnedSemaphorePermit, Ended> {
-    engine.calls().clone().acquire_owned().await.map_err(|closed| Ended::Busy(closed.to_string()))
+/// Waits for this many slots of the pool: the time spent here is the host's, not the guest's.
+pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphorePermit, Ended> {
+    engine.calls().clone().acquire_many_owned(count).await.map_err(|closed| Ended::Busy(closed.to_string()))
 }
 
 /// A store for one call. Its clock starts now.

@@ -17,7 +17,10 @@ use std::{
 };
 
 use tokio::sync::Semaphore;
-use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, component::Linker};
+use wasmtime::{
+    Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
+    component::{Component, Linker},
+};
 
 use crate::{
     call::Call,
@@ -50,6 +53,11 @@ const LEAST_SLOTS: u32 = 16;
 
 /// What free slots may keep mapped of the memory that this process may have: one part in so many.
 const KEPT_PART: u64 = 16;
+
+/// Memories and tables of the pool for each call: most components have one memory; those with an engine of their own inside
+/// have two.
+const MEMORIES_PER_CALL: u32 = 2;
+const TABLES_PER_CALL: u32 = 4;
 
 /// Where instances come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,6 +193,14 @@ impl Engine {
         &self.shared.linker
     }
 
+    /// Calls whose place a call of this component takes: one with more memories and tables than others has leaves fewer for
+    /// them.
+    pub(crate) fn slots_of(&self, component: &Component) -> u32 {
+        let Some((needs, pool)) = component.resources_required().zip(self.shared.slots) else { return 1 };
+        let slots = needs.num_memories.div_ceil(MEMORIES_PER_CALL).max(needs.num_tables.div_ceil(TABLES_PER_CALL));
+        slots.clamp(1, pool.max(1))
+    }
+
     pub(crate) fn calls(&self) -> &Arc<Semaphore> {
         &self.shared.calls
     }
@@ -259,9 +275,8 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
-        // Most components have one memory; those with an engine of their own inside have two.
-        .total_memories(calls.saturating_mul(2))
-        .total_tables(calls.saturating_mul(4))
+        .total_memories(calls.saturating_mul(MEMORIES_PER_CALL).max(MEMORIES))
+        .total_tables(calls.saturating_mul(TABLES_PER_CALL).max(TABLES))
         .total_stacks(calls)
         .max_core_instances_per_component(CORE_INSTANCES)
         .max_memories_per_component(MEMORIES)
@@ -342,5 +357,24 @@ mod tests {
         assert_eq!([slots(64), slots(256), slots(1024), slots(64 << 10)], [4, 8, 32, 100]);
         assert_eq!(unused_slots(0, 1 << 30), 100, "what keeps nothing is not bounded by memory");
         assert!(memory_bytes() > 64 << 20, "this machine has some");
+    }
+
+    #[test]
+    fn a_call_of_a_component_with_many_memories_or_tables_takes_the_places_of_several() {
+        let config = EngineConfig { concurrent_calls: 3, ..EngineConfig::default() };
+        let engine = Engine::new(&config).expect("an engine");
+        assert!(engine.is_pooled(), "this machine reserves the pool");
+        let slots = |module: &str, instances: usize| {
+            let text = format!(
+                "(component (core module $m {module}) {})",
+                "(core instance (instantiate $m))".repeat(instances)
+            );
+            engine.slots_of(&Component::new(engine.wasmtime(), wat::parse_str(text).expect("text")).expect("compiles"))
+        };
+        assert_eq!(slots("(memory 1)", 1), 1);
+        assert_eq!(slots("(memory 1) (table 1 funcref)", 2), 1, "as one with an engine of its own inside");
+        assert_eq!(slots("(memory 1)", 3), 2);
+        assert_eq!(slots("(table 1 funcref)", 8), 2);
+        assert_eq!(slots("(memory 1)", 8), 3, "no more than there are");
     }
 }

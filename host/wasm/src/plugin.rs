@@ -198,6 +198,8 @@ pub struct Plugin {
     /// What the file says about itself; its `error` is None.
     inspection: Inspection,
     provenance: Provenance,
+    /// Slots of the pool that one call takes.
+    slots: u32,
 }
 
 impl Plugin {
@@ -225,13 +227,14 @@ impl Plugin {
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
         let maps = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
+        let slots = engine.slots_of(&obtained.component);
         let code = MappedCode::new(engine, obtained, maps)?;
         let linked = code.linked().await?;
-        let manifest = describe(engine, &linked.pre, limits, logs).await?;
+        let manifest = describe(engine, slots, &linked.pre, limits, logs).await?;
         if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
             return Err(LoadError::MissingMapper { controller: controller.name.clone() });
         }
-        Ok(Self { engine: engine.clone(), code, maps, manifest, inspection, provenance })
+        Ok(Self { engine: engine.clone(), code, maps, manifest, inspection, provenance, slots })
     }
 
     /// `sha256:` and the hash of the component's bytes in hex.
@@ -271,6 +274,10 @@ impl Plugin {
     /// Whether it maps events itself.
     pub(crate) fn maps(&self) -> bool {
         self.maps
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// What its instances are made from.
@@ -336,12 +343,13 @@ fn is_contract(name: &str, interface: Option<&str>) -> bool {
 /// Asks a fresh instance for its manifest.
 async fn describe(
     engine: &Engine,
+    slots: u32,
     pre: &PluginPre<Call>,
     limits: &LoadLimits,
     logs: Arc<dyn LogSink>,
 ) -> Result<Manifest, LoadError> {
     let budget = Budget { memory_bytes: limits.memory_bytes, transfer_bytes: MAX_MANIFEST, timeout: limits.timeout };
-    let text = match ask(engine, pre, &budget, logs).await {
+    let text = match ask(engine, slots, pre, &budget, logs).await {
         Ok(text) => text,
         Err(Ended::Busy(why)) => return Err(LoadError::Busy(why)),
         Err(Ended::Fault(fault)) => {
@@ -355,8 +363,14 @@ async fn describe(
     Ok(Manifest::parse(&text)?)
 }
 
-async fn ask(engine: &Engine, pre: &PluginPre<Call>, budget: &Budget, logs: Arc<dyn LogSink>) -> Result<String, Ended> {
-    let _slot = call::slot(engine).await?;
+async fn ask(
+    engine: &Engine,
+    slots: u32,
+    pre: &PluginPre<Call>,
+    budget: &Budget,
+    logs: Arc<dyn LogSink>,
+) -> Result<String, Ended> {
+    let _slot = call::slots(engine, slots).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
     let answer = tokio::time::timeout(budget.timeout, async {
         let guest = pre.instantiate_async(&mut store).await?;
@@ -370,6 +384,12 @@ fn megabytes(bytes: usize) -> String {
     format!("{:.1}", bytes as f64 / 1e6)
 }
 
+/// What wasmtime says, without the megabytes that a name in it may have.
+pub(crate) fn in_short(error: &wasmtime::Error) -> String {
+    cut(format!("{error:#}"), MAX_MESSAGE)
+}
+
+/// Names for a message: the first of them.
 fn list(names: &[String]) -> String {
     const MOST: usize = 20;
     if names.is_empty() {
@@ -391,12 +411,6 @@ fn first_bytes(bytes: &[u8]) -> String {
         (b"\0asm", "has an unknown WebAssembly version"),
     ];
     if bytes.is_empty() {
-/// What wasmtime says, without the megabytes that a name in it may have.
-pub(crate) fn in_short(error: &wasmtime::Error) -> String {
-    cut(format!("{error:#}"), MAX_MESSAGE)
-}
-
-/// Names for a message: the first of them.
         return "is empty".to_owned();
     }
     match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {

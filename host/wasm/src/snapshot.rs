@@ -67,7 +67,7 @@ pub async fn snapshot(
     }
     let pre = engine.linker().instantiate_pre(&component).map_err(unsupported)?;
 
-    let _slot = call::slot(engine).await?;
+    let _slot = call::slots(engine, engine.slots_of(&component)).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), &BUDGET);
     let outcome = tokio::time::timeout(BUDGET.timeout, async {
         let instance = pre.instantiate_async(&mut store).await?;
