@@ -19,6 +19,18 @@ use crate::{
 /// The manifest's `apiVersion`.
 pub const API_VERSION: &str = "operetta.dev/v1alpha1";
 
+/// Controllers of one plugin: each is a queue with workers.
+pub const MAX_CONTROLLERS: usize = 100;
+
+/// Kinds that the controllers of one plugin are for, own or watch, all together: each may be a watch at the API server.
+pub const MAX_SOURCES: usize = 500;
+
+/// Indexes of one plugin.
+pub const MAX_INDEXES: usize = 100;
+
+/// Bytes of a message's quotation of what the plugin wrote.
+const MAX_QUOTED: usize = 256;
+
 /// What a plugin declares: its controllers, and the indexes its reads need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -27,9 +39,12 @@ pub struct Manifest {
     pub api_version: String,
     /// Always `Manifest`.
     pub kind: String,
-    /// At least one; their names differ.
+    /// At least one, at most 100; their names differ. Together they have at most 500 kinds that they are for, own or
+    /// watch.
+    #[schemars(length(min = 1, max = 100))]
     pub controllers: Vec<Controller>,
-    /// Indexes over cached objects, for `list` with `by-index`.
+    /// Indexes over cached objects, for `list` with `by-index`; at most 100.
+    #[schemars(length(max = 100))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
 }
@@ -290,6 +305,16 @@ impl Manifest {
         if self.controllers.is_empty() {
             return Err(wrong("controllers", "at least one controller is needed"));
         }
+        let sources = |controller: &Controller| 1 + controller.owns.len() + controller.watches.len();
+        for (path, what, count, most) in [
+            ("controllers", "controllers", self.controllers.len(), MAX_CONTROLLERS),
+            ("controllers", "kinds (for, owns and watches)", self.controllers.iter().map(sources).sum(), MAX_SOURCES),
+            ("indexes", "indexes", self.indexes.len(), MAX_INDEXES),
+        ] {
+            if count > most {
+                return Err(wrong(path, format!("{count} {what} are more than {most}")));
+            }
+        }
         let mut names = HashSet::new();
         for (at, controller) in self.controllers.iter().enumerate() {
             let path = format!("controllers[{at}]");
@@ -414,7 +439,17 @@ impl Index {
 }
 
 fn wrong(path: impl Into<String>, message: impl Into<String>) -> ManifestError {
-    ManifestError::Field { path: path.into(), message: message.into() }
+    ManifestError::Field { path: cut(path.into()), message: cut(message.into()) }
+}
+
+/// What a plugin wrote may be as long as the manifest.
+fn cut(mut text: String) -> String {
+    if text.len() > 2 * MAX_QUOTED {
+        let end = text.split_off(text.ceil_char_boundary(text.len() - MAX_QUOTED));
+        text.truncate(text.floor_char_boundary(MAX_QUOTED));
+        text = format!("{text}…{end}");
+    }
+    text
 }
 
 /// Of which controller, and of which of its kinds, a mistake within a source is: their places are numbers.
@@ -446,8 +481,20 @@ fn check_kind(path: &str, api_version: &str, kind: &str) -> Result<(), ManifestE
         let message = format!("{api_version:?} is not `version` or `group/version`");
         return Err(wrong(format!("{path}.apiVersion"), message));
     }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if group.len() > 253
+        || !is_dns_label(version)
+        || !group.split('.').all(|label| group.is_empty() || is_dns_label(label))
+    {
+        let message = format!("{api_version:?} has a group or a version that is no DNS name");
+        return Err(wrong(format!("{path}.apiVersion"), message));
+    }
     if kind.is_empty() {
         return Err(wrong(format!("{path}.kind"), "it is empty"));
+    }
+    if kind.len() > 63 || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let message = format!("{kind:?} is not a kind's name (letters and digits, at most 63)");
+        return Err(wrong(format!("{path}.kind"), message));
     }
     Ok(())
 }
