@@ -190,6 +190,22 @@ mod tests {
     }
 
     #[test]
+    fn fields_are_kept_as_far_as_there_is_room_for_a_message_also_those_without_a_letter() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let of = |field: (&str, &str), count: usize| {
+            let fields = vec![(field.0.to_owned(), field.1.to_owned()); count];
+            log.write(LogRecord { fields, ..record("line") });
+            log.follow(1).0[0].fields.clone()
+        };
+        assert_eq!(of(("a", "b"), 10).len(), 10);
+        for fields in [of(("", ""), 100_000), of(("name", &"x".repeat(1000)), 100)] {
+            let bytes: usize = fields.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
+            assert!(bytes <= MESSAGE + 100, "{bytes}");
+            assert_eq!(fields.last().map(|(name, _)| name.as_str()), Some("…"));
+        }
+    }
+
+    #[test]
     fn a_huge_line_is_cut_between_letters() {
         let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         log.write(record(&"é".repeat(MESSAGE)));
