@@ -27,6 +27,7 @@ pub mod controlplane;
 pub mod fault_proxy;
 pub mod guests;
 pub mod host;
+pub mod hostile;
 pub mod namespace;
 pub mod peers;
 pub mod pods;

@@ -13,7 +13,7 @@ const MANIFEST_AT: usize = 1024;
 const TEXT_AT: usize = 2048;
 
 /// The imports a test guest may declare, as core imports.
-const IMPORTS: &[(&str, &str)] = &[
+pub(crate) const IMPORTS: &[(&str, &str)] = &[
     (
         "$get",
         r#"(import "operetta:controller/objects@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
@@ -21,6 +21,11 @@ const IMPORTS: &[(&str, &str)] = &[
     (
         "$update_status",
         r#"(import "operetta:controller/objects@0.1.0" "update-status" (func $update_status (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
+    ),
+    ("$list", r#"(import "operetta:controller/objects@0.1.0" "list" (func $list (param i32 i32)))"#),
+    (
+        "$send",
+        r#"(import "operetta:controller/raw@0.1.0" "send" (func $send (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
     ),
     ("$emit", r#"(import "operetta:controller/events@0.1.0" "emit" (func $emit (param i32)))"#),
     ("$log", r#"(import "operetta:controller/log@0.1.0" "write" (func $log (param i32 i32 i32 i32 i32)))"#),
@@ -30,6 +35,36 @@ const IMPORTS: &[(&str, &str)] = &[
     (
         "$print",
         r#"(import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush" (func $print (param i32 i32 i32 i32)))"#,
+    ),
+    ("$stdout", r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))"#),
+    (
+        "$write_zeroes",
+        r#"(import "wasi:io/streams@0.2.0" "[method]output-stream.write-zeroes" (func $write_zeroes (param i32 i64 i32)))"#,
+    ),
+    ("$poll", r#"(import "wasi:io/poll@0.2.0" "poll" (func $poll (param i32 i32 i32)))"#),
+    ("$block", r#"(import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))"#),
+    ("$drop_pollable", r#"(import "wasi:io/poll@0.2.0" "[resource-drop]pollable" (func $drop_pollable (param i32)))"#),
+    (
+        "$subscribe_instant",
+        r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-instant" (func $subscribe_instant (param i64) (result i32)))"#,
+    ),
+    (
+        "$subscribe_duration",
+        r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $subscribe_duration (param i64) (result i32)))"#,
+    ),
+    ("$random", r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#),
+    ("$network", r#"(import "wasi:sockets/instance-network@0.2.0" "instance-network" (func $network (result i32)))"#),
+    (
+        "$resolve",
+        r#"(import "wasi:sockets/ip-name-lookup@0.2.0" "resolve-addresses" (func $resolve (param i32 i32 i32 i32)))"#,
+    ),
+    (
+        "$create_tcp_socket",
+        r#"(import "wasi:sockets/tcp-create-socket@0.2.0" "create-tcp-socket" (func $create_tcp_socket (param i32 i32)))"#,
+    ),
+    (
+        "$connect",
+        r#"(import "wasi:sockets/tcp@0.2.0" "[method]tcp-socket.start-connect" (func $connect (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
     ),
     ("$arguments", r#"(import "wasi:cli/environment@0.2.0" "get-arguments" (func $arguments (param i32)))"#),
     ("$environment", r#"(import "wasi:cli/environment@0.2.0" "get-environment" (func $environment (param i32)))"#),
@@ -179,20 +214,25 @@ impl Guest {
 
 /// Wraps a core module as a component of a world of `wat_guest.wit`.
 pub fn component(world: &str, module: &[u8]) -> Vec<u8> {
+    component_of(world, module, StringEncoding::UTF8)
+}
+
+/// The same, with texts encoded like this.
+pub(crate) fn component_of(world: &str, module: &[u8], encoding: StringEncoding) -> Vec<u8> {
     let mut resolve = Resolve::default();
     resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("the contract");
     let package = resolve.push_str("wat_guest.wit", include_str!("wat_guest.wit")).expect("wat_guest.wit");
     let world = resolve.select_world(&[package], Some(world)).expect("a world of wat_guest.wit");
     let mut module = module.to_vec();
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("metadata");
+    embed_component_metadata(&mut module, &resolve, world, encoding).expect("metadata");
     let encoder = ComponentEncoder::default().validate(true).module(&module).expect("a module of the world");
     { encoder }.encode().expect("a component")
 }
 
-fn pair(at: usize, len: usize) -> Vec<u8> {
+pub(crate) fn pair(at: usize, len: usize) -> Vec<u8> {
     [at, len].map(|number| u32::try_from(number).expect("small").to_le_bytes()).concat()
 }
 
-fn escape(bytes: &[u8]) -> String {
+pub(crate) fn escape(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("\\{byte:02x}")).collect()
 }

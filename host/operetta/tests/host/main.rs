@@ -9,6 +9,7 @@ mod configuration;
 mod drop_in;
 mod escalations;
 mod fights;
+mod hostile;
 mod hot_loops;
 mod least_rights;
 mod mapping;

@@ -128,18 +128,3 @@ async fn the_configuration_and_the_retries_reach_the_guest() {
     let ended = run(guest, &Arc::new(Ports::default())).await;
     assert_eq!(ended, Err(Failure::Retry(r#"{"replicas":3}"#.into())));
 }
-
-#[tokio::test]
-async fn the_world_outside_is_empty() {
-    // One argument, no environment, no directory: traps otherwise, and fails with the argument.
-    let guest = Guest::default().reconcile(
-        "(call $environment (i32.const 256))
-         (if (i32.load (i32.const 260)) (then unreachable))
-         (call $directories (i32.const 256))
-         (if (i32.load (i32.const 260)) (then unreachable))
-         (call $arguments (i32.const 256))
-         (if (i32.ne (i32.load (i32.const 260)) (i32.const 1)) (then unreachable))
-         (call $retry (i32.load (i32.load (i32.const 256))) (i32.load offset=4 (i32.load (i32.const 256))))",
-    );
-    assert_eq!(run(guest, &Arc::new(Ports::default())).await, Err(Failure::Retry("plugin".into())));
-}

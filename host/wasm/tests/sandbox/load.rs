@@ -126,15 +126,6 @@ async fn a_component_over_the_size_limit_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn a_describe_that_traps_hangs_or_hoards_is_ended() {
-    expect(Guest::default().describe("unreachable").build(), "DescribeTrapped", &["unreachable"]).await;
-    expect(Guest::default().describe("(call $spin) i32.const 8").build(), "DescribeTimedOut", &["0.2 s"]).await;
-    let hoard = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable";
-    expect(Guest::default().describe(hoard).build(), "DescribeMemoryExceeded", &["16 MiB"]).await;
-    expect(Guest::default().describe("i32.const 0x7ffffff0").build(), "DescribeTrapped", &[]).await;
-}
-
-#[tokio::test]
 async fn a_describe_that_returns_no_manifest_is_told_where_it_is_wrong() {
     expect(Guest::default().manifest("hello").build(), "InvalidManifest", &["expected value"]).await;
     let unknown = MANIFEST.replace("\"for\"", "\"of\"");

@@ -25,6 +25,9 @@ pub struct Ports {
     pub answer: Result<Reply, ApiError>,
     pub pause: Option<Duration>,
     pub operations: Mutex<Vec<Operation>>,
+    pub raws: Mutex<Vec<RawRequest>>,
+    /// What the guest reads as its configuration.
+    pub config: String,
     pub events: Mutex<Vec<EventNote>>,
     pub records: Mutex<Vec<LogRecord>>,
     /// Calls under way now, and the most there ever were.
@@ -38,6 +41,8 @@ impl Default for Ports {
             answer: Ok(Reply::Object(Arc::new(pod("a")))),
             pause: Some(Duration::ZERO),
             operations: Mutex::default(),
+            raws: Mutex::default(),
+            config: r#"{"replicas":3}"#.into(),
             events: Mutex::default(),
             records: Mutex::default(),
             running: AtomicU32::new(0),
@@ -47,6 +52,7 @@ impl Default for Ports {
 }
 
 impl Ports {
+    #[allow(dead_code, reason = "not every program that includes this file has a use for it")]
     pub fn failing(error: ApiError) -> Self {
         Self { answer: Err(error), ..Self::default() }
     }
@@ -58,7 +64,7 @@ impl Ports {
 
     pub fn gate(self: &Arc<Self>) -> Arc<Gate> {
         let limits = GateLimits { call_timeout: Duration::from_secs(3600), ..GateLimits::default() };
-        Gate::new(self.clone(), self.clone(), self.clone(), r#"{"replicas":3}"#.into(), limits)
+        Gate::new(self.clone(), self.clone(), self.clone(), self.config.as_str().into(), limits)
     }
 
     pub fn lines(&self) -> Vec<(LogLevel, String)> {
@@ -83,6 +89,7 @@ impl ObjectApi for Ports {
 
     async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
         let body = format!("{request} {}", request.body.as_deref().unwrap_or_default());
+        self.raws.lock().expect("lock").push(request);
         Ok(RawResponse { status: 200, content_type: "text/plain".into(), retry_after_seconds: Some(7), body })
     }
 }

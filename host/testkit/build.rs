@@ -1,0 +1,27 @@
+//! Lists the hostile guests, so that one without a test does not compile: writes `foreach_hostile!` and their texts.
+
+use std::{env, error::Error, fs, path::Path};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/fixtures/hostile");
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed={FOLDER}");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(FOLDER)? {
+        let path = entry?.path();
+        if let (Some(name), Some("wat")) = (path.file_stem(), path.extension().and_then(|ending| ending.to_str())) {
+            names.push(name.to_str().ok_or("a name that is no text")?.to_owned());
+        }
+    }
+    names.sort();
+    let calls: String = names.iter().map(|name| format!("$m!({name});\n")).collect();
+    let text = |name: &String| format!("({name:?}, include_str!({:?})),\n", format!("{FOLDER}/{name}.wat"));
+    let texts: String = names.iter().map(text).collect();
+    let code = format!(
+        "/// Calls `$m!(name)` for each hostile guest.\n\
+         #[macro_export]\nmacro_rules! foreach_hostile {{ ($m:ident) => {{\n{calls}}} }}\n\n\
+         /// The hostile guests: name and text.\npub const TEXTS: &[(&str, &str)] = &[\n{texts}];\n"
+    );
+    fs::write(Path::new(&env::var("OUT_DIR")?).join("hostile.rs"), code)?;
+    Ok(())
+}

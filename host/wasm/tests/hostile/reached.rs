@@ -1,0 +1,184 @@
+//! Guests whose answer is not all: what of them reaches the log, the recorder and the API server.
+
+use std::sync::Arc;
+
+use operetta_core::{
+    object::ObjectKey,
+    operation::{Item, Operation, OperationAction, Page, Reply},
+};
+
+use crate::{
+    ports::{Ports, pod},
+    stage::{run, run_with},
+};
+
+/// Bytes of log that one call may keep, and the one line that says that there was more.
+const LOG: usize = 256 * 1024 + 100;
+
+#[tokio::test]
+pub async fn host_call_that_never_returns() {
+    run_with("host_call_that_never_returns", Ports::slow(None)).await;
+}
+
+#[tokio::test]
+pub async fn list_of_everything() {
+    let items = vec![Item::Whole(Arc::new(pod("a"))); 300_000];
+    let page = Page { items, resource_version: "1".into(), continue_token: None };
+    run_with("list_of_everything", Ports { answer: Ok(Reply::Page(page)), ..Ports::default() }).await;
+}
+
+#[tokio::test]
+pub async fn config_of_32_mb() {
+    run_with("config_of_32_mb", Ports { config: "x".repeat(32 << 20), ..Ports::default() }).await;
+}
+
+/// Runs a guest that logs too much, and expects a bounded log of each of its two calls.
+async fn logs_within_bounds(name: &str) -> Vec<String> {
+    let ports = run(name).await;
+    let records = ports.records.lock().expect("lock").clone();
+    let field = |(name, value): &(String, String)| size_of::<(String, String)>() + name.len() + value.len();
+    let kept = |record: &operetta_core::ports::LogRecord| {
+        record.message.len() + record.fields.iter().map(field).sum::<usize>()
+    };
+    let bytes: usize = records.iter().map(kept).sum();
+    assert!(bytes <= 2 * LOG, "{name}: {bytes} bytes of log");
+    let lines: Vec<String> = ports.lines().into_iter().map(|(_, line)| line).collect();
+    let says_so =
+        lines.iter().filter(|line| line.starts_with("log limit of 262144 bytes per reconcile reached")).count();
+    assert_eq!(says_so, 2, "one for each call");
+    lines
+}
+
+#[tokio::test]
+pub async fn log_flood() {
+    let lines = logs_within_bounds("log_flood").await;
+    assert_eq!(lines.len(), 2 * 257, "256 lines of 1 KiB, and one that says so");
+}
+
+#[tokio::test]
+pub async fn log_fields() {
+    logs_within_bounds("log_fields").await;
+}
+
+#[tokio::test]
+pub async fn log_line_of_8_mb() {
+    logs_within_bounds("log_line_of_8_mb").await;
+}
+
+#[tokio::test]
+pub async fn output_flood() {
+    let lines = logs_within_bounds("output_flood").await;
+    assert!(lines.iter().all(|line| line.len() <= 4096));
+}
+
+#[tokio::test]
+pub async fn log_of_control_characters() {
+    let ports = run("log_of_control_characters").await;
+    assert_eq!(ports.lines().len(), 2, "one line for each call, whatever stands in it");
+}
+
+#[tokio::test]
+pub async fn text_that_is_no_utf_8() {
+    assert_eq!(run("text_that_is_no_utf_8").await.lines(), []);
+}
+
+#[tokio::test]
+pub async fn text_out_of_bounds() {
+    assert_eq!(run("text_out_of_bounds").await.lines(), []);
+}
+
+#[tokio::test]
+pub async fn event_flood() {
+    let events = run("event_flood").await.events.lock().expect("lock").len();
+    assert_eq!(events, 2 * 10_000, "as many as a reconcile has calls");
+}
+
+#[tokio::test]
+pub async fn event_of_megabytes() {
+    let ports = run("event_of_megabytes").await;
+    let events = ports.events.lock().expect("lock");
+    assert_eq!(events.len(), 200);
+    for event in events.iter() {
+        let (name, kind) = (event.key.name.len(), event.regarding.kind.len());
+        assert_eq!((name, kind, event.uid.as_ref().map(String::len), event.reason.len()), (512, 512, Some(512), 128));
+    }
+}
+
+#[tokio::test]
+pub async fn event_with_line_breaks() {
+    let ports = run("event_with_line_breaks").await;
+    let reasons: Vec<_> = ports.events.lock().expect("lock").iter().map(|event| event.reason.clone()).collect();
+    assert_eq!(reasons, ["a\r\nb\u{1b}[31m", "a\r\nb\u{1b}[31m"], "the API server says what it thinks of it");
+}
+
+#[tokio::test]
+pub async fn host_call_flood() {
+    assert_eq!(operations("host_call_flood").await.len(), 2 * 10_000);
+}
+
+async fn operations(name: &str) -> Vec<Operation> {
+    run(name).await.operations.lock().expect("lock").clone()
+}
+
+/// What reaches the gate is what the guest gave: `operetta-kube` refuses it (host/operetta/tests/host/hostile.rs).
+async fn reads(name: &str, kind: &str, key: ObjectKey) {
+    let operations = operations(name).await;
+    assert_eq!(operations.len(), 2, "{operations:?}");
+    for operation in operations {
+        assert_eq!(format!("{} {}", operation.kind.api_version, operation.kind.kind), kind);
+        assert!(matches!(&operation.action, OperationAction::Get { key: given, .. } if *given == key), "{operation:?}");
+    }
+}
+
+#[tokio::test]
+pub async fn name_with_slashes() {
+    reads("name_with_slashes", "v1 ConfigMap", ObjectKey::namespaced("n", "../../kube-system/secrets/x")).await;
+}
+
+#[tokio::test]
+pub async fn name_with_line_breaks() {
+    let name = "a HTTP/1.1\r\nImpersonate-User: admin\r\n";
+    reads("name_with_line_breaks", "v1 ConfigMap", ObjectKey::namespaced("n", name)).await;
+}
+
+#[tokio::test]
+pub async fn namespace_of_dots() {
+    reads("namespace_of_dots", "v1 ConfigMap", ObjectKey::namespaced("..", "target")).await;
+}
+
+#[tokio::test]
+pub async fn kind_of_a_path() {
+    reads("kind_of_a_path", "v1 ConfigMap/../Secret", ObjectKey::namespaced("n", "target")).await;
+}
+
+#[tokio::test]
+pub async fn version_of_a_path() {
+    reads("version_of_a_path", "v1/../../apis/apps/v1 Deployment", ObjectKey::namespaced("n", "target")).await;
+}
+
+#[tokio::test]
+pub async fn status_of_another_object() {
+    let victim = ObjectKey::namespaced("kube-system", "victim");
+    for operation in operations("status_of_another_object").await {
+        let OperationAction::Update { key, status: true, .. } = operation.action else { panic!("{operation:?}") };
+        assert_eq!(key, victim, "RBAC is asked about the object that is written");
+    }
+}
+
+/// Tests of guests whose request the gate refuses: no port of the host hears of it.
+macro_rules! refused_by_the_gate {
+    ($($name:ident)*) => { $(
+        #[tokio::test]
+        pub async fn $name() {
+            let ports = run(stringify!($name)).await;
+            assert_eq!(*ports.operations.lock().expect("lock"), []);
+            assert_eq!(*ports.raws.lock().expect("lock"), []);
+        }
+    )* };
+}
+
+refused_by_the_gate! {
+    name_of_a_megabyte selector_of_a_megabyte projection_of_many_paths
+    raw_path_with_dots raw_path_escaped raw_path_with_line_breaks raw_path_of_the_host raw_method_with_line_breaks
+    raw_query_with_line_breaks raw_header_with_line_breaks raw_watch raw_proxy
+}

@@ -1,0 +1,141 @@
+//! One hostile guest at a time: what it is answered, what the host keeps of it, and whether the host is as it was.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+
+use operetta_core::{
+    event::Event,
+    kind::GroupVersionKind,
+    mapping::{KeyRules, MapReconciler, Mappings},
+    ports::Reconciler,
+    queue::Priority,
+    request::{Action, Failure, Fault},
+};
+use operetta_testkit::{
+    hostile::{Fixture, is_answer},
+    wat_guest::Guest,
+};
+use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginMapper, PluginReconciler};
+use tokio::sync::Mutex;
+
+use crate::{
+    HEAP,
+    ports::{Ports, pod, request},
+};
+
+/// Calls that the engine has room for. Each guest is called as often: one that leaked its place would leave none.
+const SLOTS: u32 = 2;
+/// Of those that never return.
+const DEADLINE: &str = "0.3 s";
+/// Bytes of linear memory.
+const MEMORY: usize = 16 << 20;
+/// Bytes of the host's own memory that a reconcile may take: the guest's is not in it.
+const HEAP_OF_CALL: usize = 64 << 20;
+/// The same for loading: compiling is nearly all of it.
+const HEAP_OF_LOAD: usize = 512 << 20;
+/// Bytes that the host may say about a guest.
+const ANSWER: usize = 5000;
+
+/// One at a time, so that the heap is its own.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// Runs a guest and asserts what its file says.
+pub async fn run(name: &str) -> Arc<Ports> {
+    run_with(name, Ports::default()).await
+}
+
+/// The same with these ports; returns them.
+pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
+    let _alone = ALONE.lock().await;
+    let (fixture, ports) = (Fixture::of(name), Arc::new(ports));
+    let (component, expected) = (fixture.build(), fixture.expected());
+    let engine = engine();
+    for _ in 0..SLOTS {
+        let started = Instant::now();
+        let (answer, load, call) = answer(&engine, &component, &ports, expected.contains(DEADLINE)).await;
+        let (took, shown) = (started.elapsed().as_millis(), answer.escape_debug().to_string());
+        println!("{name}: {} -> {shown:.200} ({took} ms, {} + {} KiB)", fixture.does(), load >> 10, call >> 10);
+        assert!(is_answer(&expected, &answer), "{name}: {shown:.1000}\nexpected: {expected}");
+        assert!(answer.len() <= ANSWER, "{name}: the answer has {} bytes", answer.len());
+        assert!(load <= HEAP_OF_LOAD && call <= HEAP_OF_CALL, "{name}: {load} and {call} bytes of the host's heap");
+    }
+    others_go_on(&engine).await;
+    ports
+}
+
+fn engine() -> Engine {
+    let config = EngineConfig { concurrent_calls: SLOTS, optimize: false, ..EngineConfig::default() };
+    Engine::new(&config).expect("an engine")
+}
+
+/// What the host says, and the bytes of heap that loading and calling took at most.
+async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bool) -> (String, usize, usize) {
+    let timeout = if short { Duration::from_millis(300) } else { Duration::from_secs(60) };
+    let limits = LoadLimits { memory_bytes: MEMORY, timeout, ..LoadLimits::default() };
+    let (loaded, load) = heap_of(Plugin::load(engine, component.to_vec(), &limits, ports.clone())).await;
+    let plugin = match loaded {
+        Ok(plugin) => Arc::new(plugin),
+        Err(error) => return (format!("refused {}: {error}", error.reason()), load, 0),
+    };
+    let limits = CallLimits { memory_bytes: MEMORY, timeout, ..CallLimits::default() };
+    let reconciler: Box<dyn Reconciler> = match PluginMapper::new(plugin.clone(), ports.gate(), &limits) {
+        Some(mapper) => Box::new(mapping(mapper)),
+        None => Box::new(PluginReconciler::new(plugin, ports.gate(), limits)),
+    };
+    let (ended, call) = heap_of(reconciler.reconcile(&request("a"))).await;
+    let answer = match ended {
+        Ok(Action::Done) => "done".to_owned(),
+        Ok(Action::Requeue) => "again".to_owned(),
+        Ok(Action::RequeueAfter(delay)) => format!("again after {} ms", delay.as_millis()),
+        Err(Failure::Retry(message)) => format!("retry: {message}"),
+        Err(Failure::Terminal(message)) => format!("terminal: {message}"),
+        Err(Failure::Fault(Fault::Trap(message))) => format!("trap: {message}"),
+        Err(Failure::Fault(Fault::DeadlineExceeded { limit })) => format!("deadline of {} s", limit.as_secs_f32()),
+        Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes })) => format!("memory over {limit_bytes} bytes"),
+    };
+    (answer, load, call)
+}
+
+/// A mapper as the host runs it, with an event of the Pod `a`.
+fn mapping(mapper: PluginMapper) -> MapReconciler {
+    let kind = GroupVersionKind::new("v1", "Pod");
+    let mappings = Mappings::new(kind.clone());
+    mappings.note(&Event::Added { object: Arc::new(pod("a")), initial: false }, Priority::Normal);
+    let rules = KeyRules { kind, cluster_scoped: false, namespace: None };
+    MapReconciler::new(mappings, Arc::new(mapper), rules, Arc::new(|_, _| {}))
+}
+
+async fn heap_of<T>(work: impl Future<Output = T>) -> (T, usize) {
+    let before = HEAP.current_usage();
+    HEAP.reset_peak_usage();
+    let done = work.await;
+    (done, HEAP.peak_usage().saturating_sub(before))
+}
+
+/// Every slot of the engine serves a guest that behaves, all of them at once.
+async fn others_go_on(engine: &Engine) {
+    static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
+    let good = GOOD.get_or_init(|| {
+        let read =
+            "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))";
+        Guest::default().reconcile(&format!("{read} i32.const 16")).build()
+    });
+    let ports = Arc::new(Ports::slow(Some(Duration::from_millis(20))));
+    let go_on = async {
+        let plugin = Plugin::load(engine, good.clone(), &LoadLimits::default(), ports.clone()).await.expect("loads");
+        let reconciler = Arc::new(PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()));
+        let calls: Vec<_> = (0..SLOTS)
+            .map(|_| {
+                let reconciler = reconciler.clone();
+                tokio::spawn(async move { reconciler.reconcile(&request("a")).await })
+            })
+            .collect();
+        for call in calls {
+            assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), go_on).await.expect("a slot is left for others");
+    assert_eq!(ports.most.load(std::sync::atomic::Ordering::SeqCst), SLOTS, "all slots at once");
+}

@@ -1,0 +1,26 @@
+//! The table of the corpus in plugins/fixtures/README.md is what the files say.
+
+use std::fs;
+
+use operetta_testkit::hostile::all;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/fixtures/README.md");
+const HEAD: &str = "| hostile | what it does | how the host answers |\n|---|---|---|\n";
+
+#[test]
+fn the_table_in_the_repository_is_that_of_the_files() {
+    let escaped = |text: String| text.replace('|', "\\|");
+    let row = |name: &str, does: String, expected: String| {
+        format!("| `{name}` | {} | `{}` |\n", escaped(does), escaped(expected))
+    };
+    let rows: String = all().map(|fixture| row(fixture.name, fixture.does(), fixture.expected())).collect();
+    let page = fs::read_to_string(PAGE).expect("the page");
+    let (before, after) = page.split_once(HEAD).expect("the table");
+    let after = after.trim_start_matches(|_| false).split_once("\n\n").map_or("", |(_, after)| after);
+    let expected = format!("{before}{HEAD}{rows}\n{after}");
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        fs::write(PAGE, &expected).expect("written");
+    } else {
+        assert_eq!(page, expected, "run UPDATE_GENERATED=1 cargo test --workspace --test hostile in_the_repository");
+    }
+}
