@@ -2,14 +2,17 @@
 //!
 //! To instantiate a component is to repeat all that is within it, at compile time: forty components, each of which makes
 //! two instances of the one before, are two kilobytes and more than any machine can hold. So that is counted before it is
-//! compiled. What cannot be told from where a component is defined, which one an import or an instance stands for, is
-//! refused: no toolchain makes it.
+//! compiled. So are the bytes of modules: each instance of one writes its data and its elements, and no epoch ends that.
+//! What cannot be told from where a component is defined, which one an import or an instance stands for, is refused: no
+//! toolchain makes it.
 
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentTypeRef, Encoding, Instance, Parser, Payload,
+    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, Encoding,
+    Instance, Parser, Payload,
 };
 
-/// Instances and what they are made of, all repetitions included. The largest plugins seen have some hundreds.
+/// Instances, and the KiB of their modules, all repetitions included. The largest plugins seen come to 30,000, nearly all
+/// of it one module.
 const MAX_WEIGHT: u64 = 100_000;
 
 /// Why a component is not compiled.
@@ -19,101 +22,150 @@ pub(crate) enum WeightError {
     #[error("{0}")]
     Malformed(String),
     /// It repeats itself too often.
-    #[error("its components make more than {MAX_WEIGHT} instances of each other")]
+    #[error("its instances come to more than {MAX_WEIGHT}, where each counts one, and one for each KiB of its module")]
     TooHeavy,
     /// Nobody can tell what it repeats.
     #[error(
-        "it has a component that is given to it from outside: components can only be instantiated where they are defined"
+        "a component in it is given components or modules from outside: they can only be used where they are defined"
     )]
     Unknown,
 }
 
+impl From<wasmparser::BinaryReaderError> for WeightError {
+    fn from(error: wasmparser::BinaryReaderError) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+/// A component that the parser is inside of.
+struct Inside {
+    /// What is in it so far; never more than `MAX_WEIGHT`, or it is refused.
+    weight: u64,
+    /// What it exports so far, and what is in that.
+    exports: u64,
+    /// The KiB of each of its modules, by index.
+    modules: Vec<u64>,
+    /// Whether it is within another one.
+    nested: bool,
+}
+
+/// The heaviest of each so far, wherever: which one an index or an alias means is not looked up.
+#[derive(Default)]
+struct Heaviest {
+    component: u64,
+    /// What a component exports.
+    exports: u64,
+    /// What is in an instance: what can be taken out of it.
+    instance: u64,
+    module: u64,
+}
+
 /// Checks that a component stays within bounds when its instances are made.
 pub(crate) fn check(component: &[u8]) -> Result<(), WeightError> {
-    // What the parser is inside of: of each component its weight so far, of a module nothing.
-    let mut inside: Vec<Option<u64>> = Vec::new();
-    // The heaviest component and the heaviest instance so far, wherever: which one an index means is not looked up.
-    let (mut component_weight, mut instance_weight) = (1_u64, 1_u64);
+    // None for a module.
+    let mut inside: Vec<Option<Inside>> = Vec::new();
+    let mut heaviest = Heaviest { component: 1, exports: 1, instance: 1, module: 0 };
     for payload in Parser::new(0).parse_all(component) {
-        let payload = payload.map_err(malformed)?;
-        if let Payload::Version { encoding, .. } = payload {
-            inside.push((encoding == Encoding::Component).then_some(1));
-            continue;
-        }
-        let nested = inside.len() > 1;
-        let Some(Some(weight)) = inside.last_mut() else {
-            if matches!(payload, Payload::End(_)) {
-                inside.pop();
+        match payload? {
+            Payload::Version { encoding, .. } => {
+                let entered = Inside { weight: 1, exports: 1, modules: Vec::new(), nested: !inside.is_empty() };
+                inside.push((encoding == Encoding::Component).then_some(entered));
             }
-            continue;
-        };
+            Payload::End(_) => {
+                if let Some(left) = inside.pop().flatten() {
+                    heaviest.component = heaviest.component.max(left.weight);
+                    heaviest.exports = heaviest.exports.max(left.exports);
+                }
+            }
+            payload => {
+                if let Some(Some(inside)) = inside.last_mut() {
+                    inside.weigh(payload, &mut heaviest)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Inside {
+    fn weigh(&mut self, payload: Payload<'_>, heaviest: &mut Heaviest) -> Result<(), WeightError> {
+        use ComponentExternalKind::{Component, Module};
         match payload {
+            Payload::ModuleSection { unchecked_range, .. } => {
+                let module = unchecked_range.len() as u64 / 1024;
+                heaviest.module = heaviest.module.max(module);
+                self.modules.push(module);
+            }
             Payload::InstanceSection(section) => {
                 for instance in section {
-                    let args = match instance.map_err(malformed)? {
-                        Instance::Instantiate { args, .. } => args.len(),
-                        Instance::FromExports(exports) => exports.len(),
-                    };
-                    add(weight, 1 + args as u64)?;
+                    self.add(match instance? {
+                        Instance::Instantiate { module_index, args } => {
+                            let module = self.modules.get(module_index as usize).ok_or(WeightError::Unknown)?;
+                            1 + module + args.len() as u64
+                        }
+                        Instance::FromExports(exports) => 1 + exports.len() as u64,
+                    })?;
                 }
             }
             Payload::ComponentInstanceSection(section) => {
                 for instance in section {
-                    let own = match instance.map_err(malformed)? {
+                    let made = match instance? {
                         ComponentInstance::Instantiate { args, .. } => {
-                            component_weight.saturating_add(of(args.iter().map(|arg| arg.kind), instance_weight))
+                            let args = of(args.iter().map(|arg| arg.kind), heaviest.instance);
+                            self.add(heaviest.component.saturating_add(args))?;
+                            heaviest.exports
                         }
                         ComponentInstance::FromExports(exports) => {
-                            1 + of(exports.iter().map(|export| export.kind), instance_weight)
+                            let own = of(exports.iter().map(|export| export.kind), heaviest.instance).saturating_add(1);
+                            self.add(own)?;
+                            own
                         }
                     };
-                    add(weight, own)?;
-                    instance_weight = instance_weight.max(own);
+                    heaviest.instance = heaviest.instance.max(made);
                 }
             }
             Payload::ComponentExportSection(section) => {
                 for export in section {
-                    add(weight, of([export.map_err(malformed)?.kind], instance_weight))?;
+                    let own = of([export?.kind], heaviest.instance);
+                    self.add(own)?;
+                    self.exports = self.exports.saturating_add(own);
                 }
             }
-            Payload::ComponentImportSection(section) if nested => {
+            Payload::ComponentImportSection(section) if self.nested => {
                 for import in section {
-                    if let ComponentTypeRef::Component(_) = import.map_err(malformed)?.ty {
+                    if let ComponentTypeRef::Component(_) | ComponentTypeRef::Module(_) = import?.ty {
                         return Err(WeightError::Unknown);
                     }
                 }
             }
             Payload::ComponentAliasSection(section) => {
                 for alias in section {
-                    let alias = alias.map_err(malformed)?;
-                    if let ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } = alias {
-                        return Err(WeightError::Unknown);
+                    match alias? {
+                        ComponentAlias::InstanceExport { kind: Component | Module, .. } => {
+                            return Err(WeightError::Unknown);
+                        }
+                        ComponentAlias::Outer { kind: ComponentOuterAliasKind::CoreModule, .. } => {
+                            self.modules.push(heaviest.module);
+                        }
+                        _ => {}
                     }
                 }
             }
-            Payload::End(_) => {
-                component_weight = component_weight.max(*weight);
-                inside.pop();
-            }
             _ => {}
         }
+        Ok(())
     }
-    Ok(())
+
+    fn add(&mut self, more: u64) -> Result<(), WeightError> {
+        self.weight = self.weight.saturating_add(more);
+        if self.weight > MAX_WEIGHT { Err(WeightError::TooHeavy) } else { Ok(()) }
+    }
 }
 
 /// Of things of these kinds, together: an instance is all that is in it.
 fn of(kinds: impl IntoIterator<Item = ComponentExternalKind>, instance_weight: u64) -> u64 {
     let weight = |kind| if kind == ComponentExternalKind::Instance { instance_weight } else { 1 };
     kinds.into_iter().map(weight).fold(0, u64::saturating_add)
-}
-
-fn add(weight: &mut u64, more: u64) -> Result<(), WeightError> {
-    *weight = weight.saturating_add(more);
-    if *weight > MAX_WEIGHT { Err(WeightError::TooHeavy) } else { Ok(()) }
-}
-
-fn malformed(error: wasmparser::BinaryReaderError) -> WeightError {
-    WeightError::Malformed(error.to_string())
 }
 
 #[cfg(test)]
@@ -143,10 +195,27 @@ mod tests {
     }
 
     #[test]
-    fn a_component_from_outside_is_refused_within_another() {
+    fn modules_count_as_often_as_they_are_instantiated_also_from_within() {
+        let text = |instances: usize, from: &str| {
+            let module = format!("(core module $m (memory 40) (data \"{}\"))", "0123456789".repeat(200_000));
+            let instances = "(core instance (instantiate $m))".repeat(instances);
+            format!("(component {module} {from} {instances} {})", if from.is_empty() { "" } else { ")" })
+        };
+        let within = "(component (alias outer 1 $m (core module $m))";
+        for from in ["", within] {
+            assert_eq!(checked(&text(40, from)), Ok(()), "80 MB");
+            assert_eq!(checked(&text(60, from)), Err(WeightError::TooHeavy), "120 MB");
+        }
+    }
+
+    #[test]
+    fn what_is_given_from_outside_is_refused_within_another() {
         let import = r#"(import "c" (component $c)) (instance (instantiate $c))"#;
         assert_eq!(checked(&format!("(component (component {import}))")), Err(WeightError::Unknown));
         let alias = r#"(import "i" (instance $i (export "c" (component)))) (alias export $i "c" (component $c))"#;
-        assert_eq!(checked(&format!("(component (component {alias}))")), Err(WeightError::Unknown));
+        let module = r#"(import "m" (core module $m)) (core instance (instantiate $m))"#;
+        for given in [alias, module] {
+            assert_eq!(checked(&format!("(component (component {given}))")), Err(WeightError::Unknown));
+        }
     }
 }

@@ -25,15 +25,16 @@ macro_rules! answered {
 }
 
 answered! {
-    abort async_functions blocks core_instances custom_sections cycle data_out_of_bounds data_segments exceptions
-    exit exit_with_success exponential_exports exponential_instances exponential_types exports failure_of_a_megabyte
-    failure_of_control_characters functions garbage_collection handle_dropped_twice handle_flood handle_made_up
-    handle_of_another_type host_call_at_the_end_of_the_stack imports imports_http level_that_is_none list_at_an_odd_address list_bomb list_that_wraps
-    locals manifest_infinite manifest_nan manifest_negative manifest_of_10_mb manifest_of_a_deep_field
-    manifest_of_a_forged_kind manifest_of_a_forged_version manifest_of_a_long_field manifest_of_a_long_kind
-    manifest_of_a_long_name manifest_of_deep_json manifest_of_many_workers manifest_of_ten_thousand_controllers
-    manifest_out_of_bounds manifest_that_watches_everything mapper_of_a_forged_key mapper_of_a_million_keys
-    mapper_of_many_keys mapper_that_spins memories memory64 memory_from_the_start memory_grow memory_grow_at_once
+    abort async_functions blocks core_instances custom_sections cycle data_again_and_again data_out_of_bounds
+    data_segments exceptions exit exit_with_success exponential_exports exponential_instances exponential_types
+    exports failure_of_a_megabyte failure_of_control_characters functions garbage_collection handle_dropped_twice
+    handle_flood handle_made_up handle_of_another_type host_call_at_the_end_of_the_stack imports imports_http
+    level_that_is_none list_at_an_odd_address list_bomb list_that_wraps locals manifest_infinite manifest_nan
+    manifest_negative manifest_of_10_mb manifest_of_a_deep_field manifest_of_a_forged_kind
+    manifest_of_a_forged_version manifest_of_a_long_field manifest_of_a_long_kind manifest_of_a_long_name
+    manifest_of_deep_json manifest_of_many_workers manifest_of_ten_thousand_controllers manifest_out_of_bounds
+    manifest_that_watches_everything mapper_of_a_forged_key mapper_of_a_million_keys mapper_of_many_keys
+    mapper_that_spins memories memory64 memory_from_the_start memory_grow memory_grow_at_once
     memory_grow_in_describe name_lookup name_of_99_kb nested_components parameters poll_of_a_million
     pollable_never_ready post_return_that_calls_the_host post_return_that_traps random_without_end
     realloc_out_of_bounds realloc_overlapping realloc_that_calls_the_host realloc_that_grows realloc_that_traps
