@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
-use http_body_util::{BodyExt, Collected, Limited};
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use operetta_core::{
     grants::ServiceAccount,
@@ -14,6 +14,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// Bytes of an answer that a plugin may make the host read at once: what is larger comes in pages.
+const MAX_ANSWER: usize = 256 << 20;
 
 /// Bytes that are read of an answer that is a refusal.
 const MAX_REFUSAL: usize = 1 << 20;
@@ -35,6 +38,8 @@ pub enum Identity {
 pub struct Wire {
     client: Client,
     impersonate: Option<HeaderValue>,
+    /// Bytes of one answer, where it is read as a whole.
+    max_answer: usize,
 }
 
 impl Wire {
@@ -50,7 +55,14 @@ impl Wire {
                 Some(header.map_err(|_| bad_request(format!("{:?} is not a ServiceAccount's name", account.name)))?)
             }
         };
-        Ok(Self { client, impersonate })
+        let max_answer = if impersonate.is_some() { MAX_ANSWER } else { usize::MAX };
+        Ok(Self { client, impersonate, max_answer })
+    }
+
+    /// Reads no answer of more bytes; [`Self::open`] does.
+    #[must_use]
+    pub fn reading_at_most(self, bytes: usize) -> Self {
+        Self { max_answer: bytes, ..self }
     }
 
     /// Sends a request and returns the body of a successful answer. Never retries.
@@ -76,15 +88,34 @@ impl Wire {
     /// Sends a request and returns the answer, whatever its status. Never retries.
     ///
     /// # Errors
-    /// `Unavailable` when there was no answer.
+    /// `Unavailable` when there was no answer, code 413 when it is longer than may be.
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
         if let Some(user) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
         let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(from_kube)?.to_bytes();
+        let body = Limited::new(body, self.max_answer).collect().await;
+        let body = body.map_err(|error| self.unread(error))?.to_bytes();
         Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    /// Why an answer was not read to its end.
+    fn unread(&self, error: Box<dyn std::error::Error + Send + Sync>) -> ApiError {
+        if error.is::<LengthLimitError>() {
+            let message = format!(
+                "the API server's answer has more than {} bytes: ask for pages (limit), or with a selector",
+                self.max_answer
+            );
+            let reason = "RequestEntityTooLarge".to_owned();
+            return ApiError::from_status(Status { code: 413, reason, message, ..Status::default() });
+        }
+        match error.downcast::<kube::Error>() {
+            Ok(error) => from_kube(*error),
+            Err(error) => {
+                ApiError::new(ErrorKind::Unavailable, format!("no answer from the API server: {}", chain(&*error)))
+            }
+        }
     }
 
     /// Sends a request for JSON and returns the body of a successful answer as it comes. Never retries.

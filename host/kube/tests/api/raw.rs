@@ -197,3 +197,17 @@ async fn what_admission_refuses_no_right_would_give() {
     assert_eq!(send(&last, delete).await.0, 403);
     assert_eq!(last.refusal(), None, "in {name}");
 }
+
+#[tokio::test]
+async fn an_answer_that_is_longer_than_may_be_is_refused_with_the_figure() {
+    let stage = Stage::new("raw-long").await;
+    let wire = |bytes| {
+        let wire = Wire::new(stage.client.clone(), &Identity::Host).expect("a wire");
+        wire.reading_at_most(bytes)
+    };
+    let get = || http::Request::get("/api/v1/namespaces").body(Vec::new()).expect("a request");
+    let error = wire(100).send(get()).await.expect_err("too long");
+    assert_eq!((error.kind, error.status.code), (ErrorKind::Other, 413), "{error}");
+    assert!(error.status.message.contains("more than 100 bytes: ask for pages"), "{error}");
+    wire(1 << 20).send(get()).await.expect("read");
+}
