@@ -2,7 +2,7 @@
 # Native builds name the whole workspace, and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e soak clean
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start soak soak-hostile clean
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -34,7 +34,7 @@ generate: ## Write the CRD and the manifest's schema anew from the Rust types
 generate-conformance: build-guests controlplane ## Run the conformance suite and write docs/conformance.md anew
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
 
-bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e ## Every benchmark; tables, and target/bench/*.json
+bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start ## Every benchmark; tables, and target/bench/*.json
 
 bench-call: ## One call of a plugin against native code
 	@scripts/guests.sh rust
@@ -62,8 +62,16 @@ bench-store: controlplane ## The cache: bytes of Pods and of real objects of man
 bench-e2e: controlplane build ## Foo created -> Deployment created on a real API server, and the host's memory
 	cargo bench --locked --workspace --bench e2e
 
+bench-start: controlplane build ## How soon a plugin is at work, and what a swap of its code costs
+	@scripts/guests.sh rust
+	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench start
+
 soak: controlplane ## Informers behind a faulty connection: SEEDS=300 seeds, from FIRST=1 on
 	@scripts/soak.sh
+
+soak-hostile: controlplane ## The hostile corpus beside two good plugins on a real API server, for SECONDS=1800
+	@scripts/guests.sh rust
+	SOAK_SECONDS=$(or $(SECONDS),1800) RUST_BACKTRACE=0 cargo test --locked --workspace --test soak_hostile -- --nocapture
 
 clean: ## Remove everything that was built here
 	rm -rf target/

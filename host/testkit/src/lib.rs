@@ -11,15 +11,12 @@
 //! namespace.until_condition("touch", "Ready", "True", "Running").await;
 //! ```
 //!
-//! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own corner of it, [`guests`] finds the
-//! built components, [`wat_guest`] makes hostile ones on the spot, [`host`] runs the program, [`wait`] waits and says for
-//! what. A test that kills things has a control plane and a host of its own, in a test file of its own; all others of a
-//! file share one of each. For benches: [`bench`] is the form of a report, [`peers`] runs what is measured beside the host,
-//! [`pods`] makes Pods, [`usage`] says what a process uses.
 //! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own corner of it, [`fault_proxy`] stands
-//! before it and spoils what it says, [`guests`] finds the built components, [`wat_guest`] makes hostile ones on the spot,
-//! [`host`] runs the program, [`wait`] waits and says for what. A test that kills things has a control plane and a host of
-//! its own, in a test file of its own; all others of a file share one of each.
+//! before it and spoils what it says, [`guests`] finds the built components, [`wat_guest`] makes small ones on the spot,
+//! [`hostile`] is the corpus of those that attack, [`host`] runs the program, [`wait`] waits and says for what. A test that
+//! kills things has a control plane and a host of its own, in a test file of its own; all others of a file share one of
+//! each. For benches: [`bench`] is the form of a report, [`peers`] runs what is measured beside the host,
+//! [`pods`] makes Pods, [`usage`] says what a process uses.
 
 pub mod audit;
 pub mod bench;
@@ -73,17 +70,22 @@ mod tests {
     }
 
     #[test]
-    fn every_test_that_the_architecture_names_is_there() {
-        let page = fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    fn every_test_that_a_page_of_promises_names_is_there() {
         let mut code = String::new();
         read_all(&workspace().join("host"), &mut code);
-        let rows = page.lines().filter(|line| line.starts_with("| "));
-        let names = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|name| name.matches('_').count() > 2);
-        // A name may be cut short.
-        let names: Vec<&str> = names.map(|name| name.trim_end_matches('…')).collect();
-        assert!(names.len() > 20, "{names:?}");
-        for name in names {
-            assert!(code.contains(&format!("fn {name}")), "there is no test {name}");
+        let is_guest = |name: &str| workspace().join(format!("plugins/fixtures/hostile/{name}.wat")).exists();
+        for (page, least) in [("ARCHITECTURE.md", 20), ("SECURITY.md", 60)] {
+            let text = fs::read_to_string(workspace().join(page)).expect(page);
+            let rows = text.lines().filter(|line| line.starts_with("| "));
+            let names = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+            // What SECURITY.md has in its last column is a name, in ARCHITECTURE.md what is long enough for one.
+            let is_name = |name: &&str| page == "SECURITY.md" || name.matches('_').count() > 2;
+            // A name may be cut short.
+            let names: Vec<&str> = names.filter(is_name).map(|name| name.trim_end_matches('…')).collect();
+            assert!(names.len() > least, "{page}: {names:?}");
+            for name in names {
+                assert!(is_guest(name) || code.contains(&format!("fn {name}")), "{page}: there is no test {name}");
+            }
         }
     }
 }

@@ -1,0 +1,136 @@
+//! The whole hostile corpus on one host with two good plugins, on a real API server: the good ones go on, and the host's memory
+//! does not grow. `make soak-hostile SECONDS=1800` does it for half an hour.
+//!
+//! Every guest of the corpus is dropped in as a plugin of one namespace, where Pods change all the time, so that each that
+//! loads is reconciled again and again. The good plugins are in two other namespaces; how long it takes from the creation of
+//! a ConfigMap to the plugin's write is measured alone first, and then beside the others. Held are that every object is
+//! touched, that the host is up and has said nothing unsound, and, in three minutes and more, that its memory at the end is
+//! about what it was after a third of the time. The times are printed, not held.
+//!
+//! In a file of its own: it has a host and a control plane of its own.
+
+use std::time::{Duration, Instant};
+
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest,
+    hostile::{self, Fixture},
+    kinds,
+};
+use serde_json::{Value, json};
+
+const POD: Kind = Kind("v1", "Pod");
+/// How long an object may wait for a good plugin.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the host may have at the end of what it had after a third of the time, and so much more.
+const GROWTH: f64 = 1.25;
+const SLACK: u64 = 32 << 20;
+/// Before, free places of the pool are still being filled.
+const SETTLED: u64 = 180;
+/// What it may have in any case: no guest's limit is over 64 MiB, and few run at once.
+const MOST: u64 = 1 << 30;
+
+#[tokio::test]
+async fn good_plugins_go_on_beside_the_whole_hostile_corpus() {
+    let seconds = std::env::var("SOAK_SECONDS").map_or(10, |text| text.parse().expect("a number of seconds"));
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &HostOptions::default()).await;
+    let mut good = Vec::new();
+    for name in ["good-a", "good-b"] {
+        let namespace = control_plane.namespace(name).await;
+        namespace.allow_all("plugin").await;
+        namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+        namespace.until_condition("touch", "Ready", "True", "Running").await;
+        good.push(namespace);
+    }
+    let alone = touch(&good, "alone", Duration::from_secs(seconds / 10 + 3)).await;
+
+    let bad = control_plane.namespace("bad").await;
+    bad.allow_all("plugin").await;
+    for pod in ["a", "b"] {
+        let container = json!({"name": "c", "image": "x"});
+        bad.create_object(POD, json!({"metadata": {"name": pod}, "spec": {"containers": [container]}})).await;
+    }
+    let mut dropped = 0;
+    for fixture in hostile::all() {
+        dropped += u32::from(drop_in(&bad, fixture).await);
+    }
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let waking = async {
+        for at in 0_u64.. {
+            let labels = json!({"metadata": {"labels": {"at": at.to_string()}}});
+            bad.patch(POD, if at % 2 == 0 { "a" } else { "b" }, labels).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let third = Duration::from_secs(seconds / 3);
+    let watched = async {
+        let early = touch(&good, "early", third).await;
+        let then = host.memory_bytes();
+        let late = touch(&good, "late", until.saturating_duration_since(Instant::now())).await;
+        (early, late, then, host.memory_bytes())
+    };
+    let (mut beside, late, then, now) = tokio::select! {
+        () = waking => unreachable!("it goes on for ever"),
+        watched = watched => watched,
+    };
+    beside.extend(late);
+    host.assert_sound();
+    let plugins = bad.list(kinds::PLUGIN).await;
+    let at_work = |plugin: &&Value| plugin["status"]["controllers"].as_array().is_some_and(|all| !all.is_empty());
+    let reconciled = plugins.iter().filter(at_work).count();
+    println!(
+        "soak-hostile: {dropped} hostile plugins, {reconciled} of them at work, {seconds} s; good ones alone {}, beside them \
+         {}; the host's memory {} MiB after a third, {} MiB at the end",
+        times(alone),
+        times(beside),
+        then >> 20,
+        now >> 20
+    );
+    assert!(now < MOST, "the host has {now} bytes");
+    if seconds >= SETTLED {
+        assert!(now as f64 <= then as f64 * GROWTH + SLACK as f64, "the host's memory grows: {then} then, {now} now");
+    }
+}
+
+/// Drops a fixture in; false where the API server does not take it.
+async fn drop_in(namespace: &TestNamespace<'_>, fixture: Fixture) -> bool {
+    let (component, name) = (fixture.build(), fixture.name.replace('_', "-"));
+    let compressed = DropIn::compressed(&name, &component);
+    // A ConfigMap holds a mebibyte, in base64.
+    let fits = compressed.object().to_string().len() < 1_000_000;
+    if fits {
+        namespace.drop_in(&compressed).await;
+    }
+    fits
+}
+
+/// Creates objects in turn, each when the one before it was touched; how long each took.
+async fn touch(namespaces: &[TestNamespace<'_>], round: &str, time: Duration) -> Vec<Duration> {
+    let (began, mut took) = (Instant::now(), Vec::new());
+    while began.elapsed() < time {
+        for namespace in namespaces {
+            let name = format!("{round}-{}", took.len());
+            let created = Instant::now();
+            namespace.create_touchable(&name).await;
+            loop {
+                let found = namespace.get(kinds::CONFIG_MAP, &name).await.expect("it is there");
+                if found["data"]["touched"] == "v1" {
+                    break;
+                }
+                assert!(created.elapsed() < PATIENCE, "{name} of {} was not touched in {PATIENCE:?}", namespace.name());
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            took.push(created.elapsed());
+            namespace.delete(kinds::CONFIG_MAP, &name).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    took
+}
+
+/// Half and nearly all of them, in words.
+fn times(mut took: Vec<Duration>) -> String {
+    took.sort_unstable();
+    let at = |part: usize| took.get(took.len() * part / 100).map_or(0.0, |took| took.as_secs_f64() * 1e3);
+    format!("p50 {:.1} ms p99 {:.1} ms ({} objects)", at(50), at(99), took.len())
+}
