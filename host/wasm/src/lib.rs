@@ -75,7 +75,7 @@ pub use imports::offered;
 pub use inspect::{Format, Inspection, digest, inspect};
 pub use mapped::MappedTotals;
 pub use mapper::PluginMapper;
-pub use plugin::{LoadError, LoadLimits, Plugin};
+pub use plugin::{LoadError, LoadLimits, Plugin, check};
 pub use reconciler::{CallLimits, PluginReconciler};
 pub use snapshot::{SnapshotError, snapshot};
 pub use warm::WarmLimits;

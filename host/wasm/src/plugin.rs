@@ -213,17 +213,9 @@ impl Plugin {
         limits: &LoadLimits,
         logs: Arc<dyn LogSink>,
     ) -> Result<Self, LoadError> {
-        if bytes.len() > limits.max_wasm_bytes {
-            return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: limits.max_wasm_bytes });
-        }
         let bytes = Arc::new(bytes);
-        let looked_at = bytes.clone();
-        let inspection = tokio::task::spawn_blocking(move || {
-            let inspection = inspect(&looked_at);
-            check(&inspection, &looked_at)?;
-            weight::check(&looked_at).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
-            Ok::<_, LoadError>(inspection)
-        });
+        let (looked_at, max_bytes) = (bytes.clone(), limits.max_wasm_bytes);
+        let inspection = tokio::task::spawn_blocking(move || check(&looked_at, max_bytes));
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
         let maps = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
@@ -298,17 +290,26 @@ pub(crate) fn link(engine: &Engine, component: &Component, maps: bool) -> Result
     Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper })
 }
 
-/// What can be told from the file's outside.
-fn check(inspection: &Inspection, bytes: &[u8]) -> Result<(), LoadError> {
+/// What can be told of a file of at most `max_bytes` from its outside: [`Plugin::load`] begins with it, before it compiles
+/// anything. What passes exports a reconciler, and imports nothing that this host does not offer; its code is not
+/// looked at.
+///
+/// # Errors
+/// [`LoadError`], the first thing that is wrong.
+pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
+    if bytes.len() > max_bytes {
+        return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: max_bytes });
+    }
+    let inspection = inspect(bytes);
     match inspection.format {
         Format::Component => {}
         Format::CoreModule => return Err(LoadError::CoreModule),
         Format::NotWasm => return Err(LoadError::NotWasm { found: first_bytes(bytes) }),
     }
-    if let Some(error) = &inspection.error {
-        return Err(LoadError::InvalidComponent(cut(error.clone(), MAX_MESSAGE)));
+    if let Some(error) = inspection.error {
+        return Err(LoadError::InvalidComponent(cut(error, MAX_MESSAGE)));
     }
-    let Inspection { imports, exports, .. } = inspection;
+    let Inspection { imports, exports, .. } = &inspection;
     if !exports.iter().any(|name| is_contract(name, Some("reconciler"))) {
         let other = exports.iter().find(|name| {
             InterfaceName::parse(name).is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
@@ -325,7 +326,11 @@ fn check(inspection: &Inspection, bytes: &[u8]) -> Result<(), LoadError> {
     if let Some(found) = missing.iter().find(other_version) {
         return Err(LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) });
     }
-    if missing.is_empty() { Ok(()) } else { Err(LoadError::MissingImport { missing }) }
+    if !missing.is_empty() {
+        return Err(LoadError::MissingImport { missing });
+    }
+    weight::check(bytes).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
+    Ok(inspection)
 }
 
 const PACKAGE: &str = "operetta:controller";

@@ -26,7 +26,7 @@ const MAX_KEPT: usize = 64 << 10;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The lines of an answer that comes bit by bit.
-pub(super) struct Lines<B = kube::client::Body> {
+pub struct Lines<B = kube::client::Body> {
     body: B,
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were handed out.
@@ -36,7 +36,8 @@ pub(super) struct Lines<B = kube::client::Body> {
 }
 
 impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
-    pub(super) fn new(body: B) -> Self {
+    /// Of an answer of which nothing was read.
+    pub fn new(body: B) -> Self {
         Self { body, buffer: Vec::new(), taken: 0, scanned: 0 }
     }
 
@@ -44,7 +45,7 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
     ///
     /// # Errors
     /// `TimedOut` when nothing came, `Unavailable` when the connection broke, `Other` for a line without end.
-    pub(super) async fn fill(&mut self, patience: Duration) -> Result<bool, ApiError> {
+    pub async fn fill(&mut self, patience: Duration) -> Result<bool, ApiError> {
         let Some(bytes) = more(&mut self.body, patience).await? else { return Ok(false) };
         self.forget_taken();
         self.buffer.extend_from_slice(&bytes);
@@ -55,7 +56,7 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
     }
 
     /// The next whole line that has come.
-    pub(super) fn next(&mut self) -> Option<&[u8]> {
+    pub fn next_line(&mut self) -> Option<&[u8]> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
                 self.scanned = self.buffer.len();
@@ -106,7 +107,7 @@ where
 
 /// One event of a watch (apimachinery's `metav1.WatchEvent`).
 #[derive(Debug)]
-pub(super) enum WatchEvent {
+pub enum WatchEvent {
     /// ADDED and MODIFIED: which of them it is for a store, the store knows.
     Applied(Object),
     /// DELETED, or not selected any more.
@@ -126,11 +127,11 @@ pub(super) enum WatchEvent {
 
 /// What is not an object, or no event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreadable {
+pub struct Unreadable {
     /// Whose it is, as far as that can be read.
-    pub(super) key: Option<ObjectKey>,
+    pub key: Option<ObjectKey>,
     /// Why.
-    pub(super) why: String,
+    pub why: String,
 }
 
 #[derive(Deserialize)]
@@ -155,7 +156,7 @@ struct BookmarkMeta {
 
 impl WatchEvent {
     /// Reads one line.
-    pub(super) fn parse(line: &[u8], of: &GroupVersionKind) -> Self {
+    pub fn parse(line: &[u8], of: &GroupVersionKind) -> Self {
         let Ok(text) = std::str::from_utf8(line) else {
             return Self::Unreadable(unreadable(&String::from_utf8_lossy(line), "it is not UTF-8"));
         };
@@ -218,7 +219,7 @@ fn of_status(object: &str) -> ApiError {
 }
 
 /// Reads an item of a list.
-pub(super) fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Unreadable> {
+pub fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Unreadable> {
     match std::str::from_utf8(item) {
         Ok(text) => read(text, of),
         Err(_) => Err(unreadable(&String::from_utf8_lossy(item), "it is not UTF-8")),
@@ -273,7 +274,7 @@ mod tests {
         let mut found = Vec::new();
         loop {
             let more = lines.fill(Duration::from_secs(1)).await.expect("reads");
-            while let Some(line) = lines.next() {
+            while let Some(line) = lines.next_line() {
                 found.push(String::from_utf8_lossy(line).into_owned());
             }
             if !more {

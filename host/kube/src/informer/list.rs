@@ -9,7 +9,7 @@ const MAX_ITEM: usize = 32 << 20;
 
 /// Finds the elements of `items` in the bytes of a list, wherever these end.
 #[derive(Default)]
-pub(super) struct Items {
+pub struct Items {
     /// What is still needed: the envelope while outside of `items`, the element that is not whole yet inside.
     buffer: Vec<u8>,
     /// Where in `buffer` the next byte to look at is.
@@ -39,12 +39,12 @@ enum Place {
 /// What stands beside the items (apimachinery's `metav1.ListMeta`).
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListMeta {
+pub struct ListMeta {
     /// Of the list; the same on all its pages.
-    pub(super) resource_version: String,
+    pub resource_version: String,
     /// Names the next page; empty on the last.
     #[serde(default)]
-    pub(super) r#continue: String,
+    pub r#continue: String,
 }
 
 impl Items {
@@ -52,7 +52,7 @@ impl Items {
     ///
     /// # Errors
     /// `Other` for what is no JSON, or for an element that is far too long.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ApiError> {
+    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ApiError> {
         self.buffer.extend_from_slice(bytes);
         while let Some(&byte) = self.buffer.get(self.at) {
             if self.in_string {
@@ -149,7 +149,7 @@ impl Items {
     ///
     /// # Errors
     /// `Unavailable` for an answer that was cut off, `Other` for what is no list.
-    pub(super) fn end(mut self) -> Result<ListMeta, ApiError> {
+    pub fn end(mut self) -> Result<ListMeta, ApiError> {
         if self.place == Place::Inside || self.depth > 0 {
             return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list before its end"));
         }

@@ -14,8 +14,8 @@
 //! Handlers run on the informer's task, one event at a time: they must only map to keys and enqueue. Dropping the last
 //! `Arc<Informer>` ends the watch on the wire. How the store is filled is the reflector's business.
 
-mod frames;
-mod list;
+pub mod frames;
+pub mod list;
 mod pause;
 mod reflector;
 

@@ -185,7 +185,7 @@ impl Reflector {
                 Err(error) => return Err(error.into()),
             }
             let informer = self.informer()?;
-            while let Some(line) = lines.next() {
+            while let Some(line) = lines.next_line() {
                 match WatchEvent::parse(line, &informer.resource.kind) {
                     WatchEvent::Applied(object) => listing.add(&informer, object),
                     WatchEvent::Deleted(object) => listing.found.lost(object.key()),
@@ -279,7 +279,7 @@ impl Reflector {
         let mut heard = false;
         loop {
             let informer = self.informer()?;
-            while let Some(line) = lines.next() {
+            while let Some(line) = lines.next_line() {
                 heard = true;
                 match WatchEvent::parse(line, &informer.resource.kind) {
                     WatchEvent::Applied(object) => {

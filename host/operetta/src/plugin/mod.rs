@@ -1,6 +1,5 @@
 //! The host as a controller of its own: it reconciles Plugins, and makes them for ConfigMaps that are dropped in.
 
-pub mod artifact;
 pub mod configuration;
 pub mod consent;
 pub mod crd;
@@ -8,7 +7,6 @@ pub mod drop_in;
 pub mod health;
 pub mod looping;
 mod map_stage;
-pub mod parts;
 pub mod path_source;
 pub mod reconcile;
 pub mod report;
@@ -17,3 +15,5 @@ pub mod slot;
 pub mod source;
 pub mod status;
 mod wiring;
+
+pub use operetta::{artifact, parts};
