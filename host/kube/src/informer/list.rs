@@ -2,7 +2,7 @@
 //! one object holds does not hide the others.
 
 use operetta_core::status::{ApiError, ErrorKind};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 /// The longest object. The API server takes no request of over 3 MiB, and etcd no value of over 1.5 MiB.
 const MAX_ITEM: usize = 32 << 20;
@@ -85,6 +85,9 @@ impl Items {
                     if self.place == Place::Inside && self.depth == 2 {
                         self.end_item(&mut each);
                         self.place = Place::After;
+                        // What has been handed out is no part of the envelope, in whichever piece it came.
+                        self.buffer.drain(..self.at);
+                        self.at = 0;
                     }
                     let too_many = || no_list("a bracket too many", &self.buffer);
                     self.depth = self.depth.checked_sub(1).ok_or_else(too_many)?;
@@ -158,10 +161,16 @@ impl Items {
         #[derive(Deserialize)]
         struct Envelope {
             metadata: ListMeta,
+            #[serde(default)]
+            items: Option<Vec<IgnoredAny>>,
         }
-        let envelope: Envelope =
+        let Envelope { metadata, items } =
             serde_json::from_slice(&envelope).map_err(|error| no_list(&error.to_string(), &envelope))?;
-        Ok(envelope.metadata)
+        match items {
+            // E.g. with an escape in the field's name. Taken for an empty list it would say that everything is gone.
+            Some(items) if !items.is_empty() => Err(no_list("its items are not where they are looked for", &envelope)),
+            _ => Ok(metadata),
+        }
     }
 }
 
@@ -216,6 +225,25 @@ mod tests {
                     "{text}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn an_item_that_is_no_json_hides_no_other_whichever_piece_it_comes_in() {
+        let text = br#"{"metadata":{"resourceVersion":"5"},"items":[{"a":1},{"b"},{"c":3}]}"#;
+        for chunk in 1..=text.len() {
+            let (found, envelope) = read(text, chunk).expect("a list");
+            assert_eq!(found, [r#"{"a":1}"#, r#"{"b"}"#, r#"{"c":3}"#], "in pieces of {chunk}");
+            assert_eq!(envelope, meta("5", ""));
+        }
+    }
+
+    #[test]
+    fn items_that_are_not_found_are_no_empty_list() {
+        for items in [r#""it\u0065ms":[{}]"#, r#""items":{}"#, r#""items":[],"items":[{}]"#] {
+            let text = format!(r#"{{"metadata":{{"resourceVersion":"5"}},{items}}}"#);
+            let error = read(text.as_bytes(), 4).expect_err(items);
+            assert!(error.status.message.contains("the answer to a list is none"), "{items}: {error}");
         }
     }
 
