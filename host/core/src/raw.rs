@@ -280,9 +280,11 @@ fn parse(path: &str) -> Result<Target, ApiError> {
     };
     Ok(match rest {
         [] => Target::Discovery,
+        // Verbs of their own, to RequestInfo.
         ["watch", ..] => return Err(stream("a watch")),
-        // A Namespace itself, and its subresources.
-        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => {
+        ["proxy", ..] => return Err(stream("proxy")),
+        // A Namespace itself, and its subresources, whatever follows them.
+        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => {
             named("namespaces", None, &rest[1..])
         }
         ["namespaces", namespace, plural, rest @ ..] => named(plural, Some(namespace), rest),
@@ -347,6 +349,7 @@ mod tests {
             ("/api/v1/namespaces", "v1", "namespaces", None, None, None),
             ("/api/v1/namespaces/n", "v1", "namespaces", None, Some("n"), None),
             ("/api/v1/namespaces/n/finalize", "v1", "namespaces", None, Some("n"), Some("finalize")),
+            ("/api/v1/namespaces/n/status/pods", "v1", "namespaces", None, Some("n"), Some("status/pods")),
             ("/api/v1/namespaces/n/pods", "v1", "pods", Some("n"), None, None),
             ("/api/v1/namespaces/n/pods/a/log", "v1", "pods", Some("n"), Some("a"), Some("log")),
             ("/apis/apps/v1/namespaces/n/deployments/d", "apps/v1", "deployments", Some("n"), Some("d"), None),
@@ -381,6 +384,7 @@ mod tests {
             ("/api/v1/pods", "watch"),
             ("/api/v1/pods", "%77atch=true"),
             ("/api/v1/watch/pods", ""),
+            ("/api/v1/proxy/nodes/a", ""),
             ("/api/v1/namespaces/n/pods/a/log", "follow=true"),
             ("/api/v1/namespaces/n/pods/a/exec", "command=sh"),
             ("/api/v1/namespaces/n/pods/a/attach", ""),
