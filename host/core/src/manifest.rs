@@ -287,7 +287,9 @@ impl Manifest {
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let manifest: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            wrong(error.path().to_string(), format!("{}{}", error.inner(), whose(text, error.path())))
+            // A field's name may be the empty text.
+            let path = Some(error.path().to_string()).filter(|path| !path.is_empty()).unwrap_or_else(|| ".".to_owned());
+            wrong(path, format!("{}{}", error.inner(), whose(text, error.path())))
         })?;
         deserializer.end().map_err(|error| wrong(".", error.to_string()))?;
         manifest.check()?;
@@ -555,6 +557,7 @@ mod tests {
             (String::new(), ".", "EOF"),
             (format!("{MINIMAL} x"), ".", "trailing characters"),
             (with("\"for\"", "\"of\""), "controllers[0].of", "unknown field `of`"),
+            (with("\"kind\":\"Manifest\"", "\"\":1"), ".", "unknown field ``"),
             (
                 with("\"kind\":\"Pod\"", "\"kind\":\"Pod\",\"selector\":\"a\""),
                 "controllers[0].for.selector",
