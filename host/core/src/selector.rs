@@ -161,11 +161,13 @@ fn requirement(part: &str) -> Result<Requirement, &'static str> {
         return made(key.trim(), Test::LessThan(bound(text)?));
     }
     let Some((key, rest)) = part.split_once(char::is_whitespace) else { return made(part, Test::Exists) };
-    let (negated, list) = match rest.trim() {
-        rest if rest.starts_with("notin") => (true, rest.trim_start_matches("notin").trim()),
-        rest if rest.starts_with("in") => (false, rest.trim_start_matches("in").trim()),
-        _ => return Err("expected `in` or `notin`"),
+    let rest = rest.trim();
+    let (negated, list) = match (rest.strip_prefix("notin"), rest.strip_prefix("in")) {
+        (Some(list), _) => (true, list),
+        (None, Some(list)) => (false, list),
+        (None, None) => return Err("expected `in` or `notin`"),
     };
+    let list = list.trim();
     let list =
         list.strip_prefix('(').and_then(|list| list.strip_suffix(')')).ok_or("expected values in parentheses")?;
     let values = list.split(',').map(|text| value(text.trim())).collect::<Result<Vec<_>, _>>()?;
@@ -257,7 +259,17 @@ mod tests {
 
     #[test]
     fn what_does_not_parse_is_named() {
-        for selector in ["app in web", "a b c", "app=a b", "=a", "tier>x", "a,,b", "app in (a"] {
+        for selector in [
+            "app in web",
+            "app inin (a)",
+            "app notinnotin (a)",
+            "a b c",
+            "app=a b",
+            "=a",
+            "tier>x",
+            "a,,b",
+            "app in (a",
+        ] {
             let error = LabelSelector::parse(selector).expect_err(selector).to_string();
             assert!(error.contains("does not parse at"), "{error}");
         }
