@@ -2,7 +2,7 @@
 # Native builds name the whole workspace, and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start soak soak-hostile clean
+.PHONY: help demo test lint build build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start soak soak-hostile fuzz clean
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ soak: controlplane ## Informers behind a faulty connection: SEEDS=300 seeds, fro
 soak-hostile: controlplane ## The hostile corpus beside two good plugins on a real API server, for SECONDS=1800
 	@scripts/guests.sh rust
 	SOAK_SECONDS=$(or $(SECONDS),1800) RUST_BACKTRACE=0 cargo test --locked --workspace --test soak_hostile -- --nocapture
+
+fuzz: ## Hostile bytes for all that reads any, by coverage: each target for SECONDS=60, or TARGET="raw list"
+	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGET)
 
 clean: ## Remove everything that was built here
 	rm -rf target/

@@ -1,0 +1,58 @@
+//! A list that comes in pieces. The same bytes give the same items and the same answer wherever the pieces end, and of what
+//! is JSON they are the items that serde_json finds.
+//!
+//! The input: a byte that draws the pieces, and the list.
+
+use operetta_core::{kind::GroupVersionKind, status::ErrorKind};
+use operetta_kube::informer::{
+    frames::read_item,
+    list::{Items, ListMeta},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::chunkings;
+
+#[derive(Deserialize)]
+struct List<'a> {
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// See the module.
+pub fn list(data: &[u8]) {
+    let Some((seed, data)) = data.split_first() else { return };
+    let (items, end) = read(&[data]);
+    for chunks in chunkings(data, *seed) {
+        let (found, ended) = read(&chunks);
+        assert_eq!(found, items, "wherever pieces end");
+        assert_eq!(ended.as_ref().ok(), end.as_ref().ok(), "wherever pieces end: {ended:?} {end:?}");
+    }
+    if let Ok(List { metadata, items: expected }) = serde_json::from_slice(data) {
+        let expected: Vec<Vec<u8>> = expected.iter().flatten().map(|item| item.get().into()).collect();
+        match end {
+            Ok(found) => assert_eq!((items.as_slice(), found), (expected.as_slice(), metadata)),
+            // A name with an escape in it is not found, and said not to be.
+            Err(_) => assert!(items.is_empty() && !expected.is_empty()),
+        }
+    }
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    for item in &items {
+        match read_item(item, &kind) {
+            Ok(object) => assert!(!object.resource_version().is_empty()),
+            Err(unreadable) => assert!(!unreadable.why.is_empty()),
+        }
+    }
+}
+
+/// The items, and how it ended.
+fn read(chunks: &[&[u8]]) -> (Vec<Vec<u8>>, Result<ListMeta, ErrorKind>) {
+    let (mut items, mut found) = (Items::default(), Vec::new());
+    for chunk in chunks {
+        if let Err(error) = items.feed(chunk, |item| found.push(item.to_vec())) {
+            return (found, Err(error.kind));
+        }
+    }
+    (found, items.end().map_err(|error| error.kind))
+}

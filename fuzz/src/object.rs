@@ -1,0 +1,129 @@
+//! An object's bytes, as the API server or a guest sends them. What is read is JSON, and says to the host what it says to
+//! serde_json; what is left out is gone, and nothing else; stripping and restoring gives the same bytes.
+//!
+//! The input: paths to prune, with spaces between them, a line's end, and the object.
+
+use operetta_core::{
+    kind::GroupVersionKind,
+    object::{Body, Head, ManagedFields, Object, OwnerReference},
+    projection::project,
+    prune::Prune,
+};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::cut;
+
+/// See the module.
+pub fn object(data: &[u8]) {
+    let (paths, bytes) = cut(data, b'\n');
+    let paths: Vec<String> = String::from_utf8_lossy(paths).split(' ').map(str::to_owned).collect();
+    let kind = GroupVersionKind::new("v1", "Pod");
+    // A tree knows fewer texts: numbers beyond f64, and half a surrogate pair, are JSON.
+    let json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    let tree = serde_json::from_slice::<Value>(bytes).ok();
+    let kept = Object::from_slice(bytes, &kind, ManagedFields::Keep);
+    let dropped = Object::from_slice(bytes, &kind, ManagedFields::Drop);
+    assert_eq!(kept.as_ref().err(), dropped.as_ref().err(), "what is left out says nothing of what is read");
+    let (Ok(kept), Ok(dropped)) = (kept, dropped) else { return };
+    assert!(json, "what is no JSON is refused");
+    for (object, prune) in [(&kept, Prune::nothing()), (&dropped, Prune::managed_fields())] {
+        check_text(object, &kind);
+        check_stripped(object.body());
+        if let Some(tree) = &tree {
+            check_fields(object, tree);
+            let mut expected = tree.clone();
+            for (field, value) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)] {
+                let fields = expected.as_object_mut().expect("an object");
+                fields.entry(field).or_insert_with(|| Value::from(value.as_str()));
+            }
+            if prune != Prune::nothing() {
+                remove(&mut expected, "metadata.managedFields");
+            }
+            assert_eq!(parsed(object.json()), expected);
+        }
+    }
+    check_pruned(&kept, &paths, tree.is_some());
+    let projected = project(kept.json(), &paths);
+    serde_json::from_str::<IgnoredAny>(&projected).expect("what is projected is JSON");
+    for path in &paths {
+        if let Some(value) = kept.at(path) {
+            serde_json::from_str::<IgnoredAny>(value).expect("what stands at a path is JSON");
+        }
+        let _scalar = kept.scalar_at(path);
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect("what is kept is JSON")
+}
+
+/// What is kept is read again as it is.
+fn check_text(object: &Object, kind: &GroupVersionKind) {
+    serde_json::from_str::<IgnoredAny>(object.json()).expect("what is kept is JSON");
+    let again = Object::from_json(object.json(), kind, ManagedFields::Keep).expect("what was read is read again");
+    assert_eq!(&again, object);
+}
+
+fn check_fields(object: &Object, tree: &Value) {
+    let meta = &tree["metadata"];
+    let text = |field: &str| meta[field].as_str().unwrap_or_default();
+    assert_eq!(object.key().name, text("name"));
+    assert_eq!(object.key().namespace.as_deref().unwrap_or_default(), text("namespace"));
+    assert_eq!((object.uid(), object.resource_version()), (text("uid"), text("resourceVersion")));
+    assert_eq!(object.deleting(), meta["deletionTimestamp"].is_string());
+    // To a tree, -0 is a fraction.
+    assert_eq!(object.generation(), meta["generation"].as_i64().unwrap_or_default());
+    let labels = meta["labels"].as_object().cloned().unwrap_or_default();
+    for (name, value) in &labels {
+        assert_eq!(object.label(name), value.as_str(), "label {name:?}");
+    }
+    assert!(object.labels().all(|(name, _)| labels.contains_key(name)));
+    let owners = Some(&meta["ownerReferences"]).filter(|owners| !owners.is_null());
+    let owners = owners.map(|owners| serde_json::from_value::<Vec<OwnerReference>>(owners.clone()).expect("owners"));
+    assert_eq!(object.owners(), owners.unwrap_or_default());
+}
+
+fn check_stripped(body: &Body) {
+    let (head, rest) = body.strip();
+    let (whole, stripped) = (body.head(), Head::of_stripped(&head));
+    assert_eq!((stripped.name(), stripped.namespace()), (whole.name(), whole.namespace()));
+    assert_eq!((stripped.uid(), stripped.resource_version()), (whole.uid(), whole.resource_version()));
+    assert!(stripped.labels().eq(whole.labels()));
+    assert!(stripped.is(whole.namespace(), whole.name()));
+    let restored = Body::restore(&head, &rest, &mut String::new()).expect("what was stripped is restored");
+    assert_eq!(restored.text(), body.text());
+    assert_eq!((restored.generation(), restored.deleting()), (body.generation(), body.deleting()));
+    assert_eq!(restored.owners(), body.owners());
+    // Whatever else it is given.
+    let _either = Body::restore(&rest, &head, &mut String::new());
+    let _either = Body::restore(&head, &rest[1..], &mut String::new());
+}
+
+fn check_pruned(object: &Object, paths: &[String], comparable: bool) {
+    let Ok(prune) = Prune::new(paths) else { return };
+    let pruned = Body::read(object.json(), None, &prune).expect("what may be pruned leaves an object");
+    let (before, after) = (object.body().head(), pruned.head());
+    assert_eq!((after.name(), after.namespace()), (before.name(), before.namespace()));
+    assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
+    assert!(after.labels().eq(before.labels()));
+    check_stripped(&pruned);
+    if comparable {
+        let mut expected = parsed(object.json());
+        for path in paths.iter().map(|path| path.trim_start_matches('.')).chain(["metadata.managedFields"]) {
+            remove(&mut expected, path);
+        }
+        assert_eq!(parsed(pruned.text()), expected);
+    }
+}
+
+/// Takes what a path leads to out of a tree. A field's name may hold dots.
+fn remove(tree: &mut Value, path: &str) {
+    let Some(fields) = tree.as_object_mut() else { return };
+    fields.remove(path);
+    for (name, value) in fields {
+        if let Some(rest) = path.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('.')) {
+            remove(value, rest);
+        }
+    }
+}
