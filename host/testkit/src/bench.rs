@@ -103,7 +103,8 @@ impl Row {
     /// What the median should reach.
     #[must_use]
     pub fn target(mut self, target: f64) -> Self {
-        self.target = Some(target);
+        // Some are a part of what a peer has taken.
+        self.target = Some((target * 1e3).round() / 1e3);
         self
     }
 
