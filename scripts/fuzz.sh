@@ -16,7 +16,7 @@ if [ $# -eq 0 ]; then
     set -- $(cd fuzz/fuzz_targets && ls | sed 's/\.rs$//')
 fi
 # Without a sanitizer: there is no unsafe code to watch, and with one the stable toolchain would not do.
-echo "fuzz: building, some minutes the first time"
+echo "fuzz: building; with wasmtime in it, that takes long the first time"
 PATH=$PWD/target/tools/bin:$PATH cargo fuzz build --sanitizer none --no-cfg-fuzzing --features libfuzzer --target-dir target/fuzz
 programs=target/fuzz/$(rustc -vV | sed -n 's/^host: //p')/release
 
