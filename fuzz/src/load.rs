@@ -76,6 +76,7 @@ fn drawn(data: &[u8]) -> Option<Vec<u8>> {
         exceptions_enabled: false,
         gc_enabled: false,
         memory64_enabled: false,
+        reference_types_enabled: false,
         relaxed_simd_enabled: false,
         shared_everything_threads_enabled: false,
         tail_call_enabled: false,
