@@ -5,12 +5,12 @@
 use std::time::{Duration, Instant};
 
 /// How long [`eventually`] waits.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(150);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Looks until `look` returns Ok, at most a minute.
+/// Looks until `look` returns Ok, for [`LIMIT`] at most: the largest plugins compile one after another, and give way.
 ///
 /// # Panics
 /// When the time is over, with `what` and the last Err.
