@@ -156,7 +156,7 @@ fn a_list_is_the_same_wherever_its_pieces_end() {
 
 #[test]
 fn a_component_loads_or_is_refused_whatever_its_code_does() {
-    replay("load", fuzz::load, 200);
+    replay("load", fuzz::load, 80);
 }
 
 #[test]
