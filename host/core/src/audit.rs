@@ -97,6 +97,8 @@ pub(crate) struct Begun {
     kind: Option<GroupVersionKind>,
     /// The object as it is known; of the kind.
     before: Option<Arc<Object>>,
+    /// Whether it was looked at for this write, because the author may be in a fight.
+    looked: bool,
 }
 
 impl Audit {
@@ -159,7 +161,7 @@ impl Audit {
         let before = about.as_ref().and_then(|(kind, key)| api.known(kind, key));
         let author = Author { plugin: self.writer.plugin.clone(), controller: record.controller.clone() };
         let manager = manager.unwrap_or_else(|| self.writer.field_manager.clone());
-        Begun { record, author, manager, kind: about.map(|(kind, _)| kind), before }
+        Begun { record, author, manager, kind: about.map(|(kind, _)| kind), before, looked: false }
     }
 
     /// Looks at who wrote the object before, where this write may be a part of a fight with somebody who is not known.
@@ -170,6 +172,7 @@ impl Audit {
             && let Some(stored) = api.stored(kind, before.key()).await
         {
             begun.before = Some(stored);
+            begun.looked = true;
         }
     }
 
@@ -188,7 +191,16 @@ impl Audit {
             Ok(Reply::Page(_) | Reply::Done) => "ok".to_owned(),
             Err(error) => outcome(error),
         };
+        self.keep_looking(&begun);
         self.sink.record(&begun.record);
+    }
+
+    /// A write that changed nothing, as one that came too late, has shown nothing: the next one is looked at, too.
+    fn keep_looking(&self, begun: &Begun) {
+        let changed = begun.record.changed.as_ref().is_some_and(|changed| !changed.is_empty());
+        if let Some(before) = begun.before.as_ref().filter(|_| begun.looked && !changed) {
+            self.fights.still_suspects(&begun.author, before);
+        }
     }
 
     /// Ends a raw one.
@@ -201,6 +213,7 @@ impl Audit {
             Ok(answer) => answer.status.to_string(),
             Err(error) => outcome(error),
         };
+        self.keep_looking(&begun);
         self.sink.record(&begun.record);
     }
 

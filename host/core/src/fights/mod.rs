@@ -127,11 +127,18 @@ impl Fights {
     }
 
     /// Whether the next write of an author to an object is worth a look at who wrote the object before. Asked once, it is
-    /// so again only after the author has set back one more field.
+    /// so again only after the author has set back one more field, or after [`Fights::still_suspects`].
     pub(crate) fn suspects(&self, author: &Author, object: &Object) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Nearly always there is none.
         state.has_suspects() && state.take_suspect(self.hash(&(author, object.uid())))
+    }
+
+    /// The look has shown nothing: the next write is worth another one.
+    pub(crate) fn still_suspects(&self, author: &Author, object: &Object) {
+        let now = tokio::time::Instant::now().into_std();
+        let suspect = self.hash(&(author, object.uid()));
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).suspect(now, suspect);
     }
 
     /// Takes what a write has changed.

@@ -121,6 +121,13 @@ impl State {
         !self.suspects.is_empty()
     }
 
+    /// They are from now on, as long as there is room for suspicions.
+    pub(super) fn suspect(&mut self, now: Instant, suspect: u64) {
+        if self.suspects.len() < SUSPECTS {
+            self.suspects.insert(suspect, now);
+        }
+    }
+
     /// Whether this author and object are; they are not any more.
     pub(super) fn take_suspect(&mut self, suspect: u64) -> bool {
         self.suspects.remove(&suspect).is_some()

@@ -214,6 +214,21 @@ async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes(
 }
 
 #[tokio::test]
+async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_somebody_outside() {
+    let server = Server::new(true);
+    let fights = Fights::new(server.clone());
+    let a = server.gate(&fights, "a");
+    for _ in 0..10 {
+        patch(&a, "a", "x", &json!("a"), false).await;
+        patch(&a, "a", "x", &json!("a"), false).await;
+        server.write("x", &json!("other"), "helm");
+    }
+    let helm = Rival::Outside { manager: Some("helm".into()) };
+    assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
+    assert_eq!(*server.looks.lock().expect("lock"), 2, "of the write that changed nothing, and of the next");
+}
+
+#[tokio::test]
 async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_s() {
     let server = Server::new(true);
     let fights = Fights::new(server.clone());
