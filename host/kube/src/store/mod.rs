@@ -2,7 +2,7 @@
 //!
 //! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`]. Keys are ordered by
 //! namespace, then name, so one namespace is a range: that is the namespace index. The order of all keys is kept only from
-//! the first list on that needs it ([`Store::keep_order`]): half of what a change costs would else be for nobody.
+//! the first list on that needs it ([`Store::keep_order`]): nearly half of what a change costs would else be for nobody.
 //!
 //! An object is kept as its bytes, alone or compressed ([`Packing`]), in a slot. Everything else says which slot: the
 //! table of keys, the order of keys, the indexes. Whoever reads is given an [`Object`] made of the bytes; of packed bytes,
