@@ -88,6 +88,12 @@ impl ApiError {
         Self { kind, status }
     }
 
+    /// An answer that is longer than may be: apimachinery's `errors.NewRequestEntityTooLargeError`, code 413.
+    pub fn too_large(message: String) -> Self {
+        let reason = "RequestEntityTooLarge".to_owned();
+        Self::from_status(Status { code: 413, reason, message, ..Status::default() })
+    }
+
     /// An error the host makes itself, in the form the API server would have used.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let (code, reason) = match kind {

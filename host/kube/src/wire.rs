@@ -103,12 +103,10 @@ impl Wire {
     /// Why an answer was not read to its end.
     fn unread(&self, error: Box<dyn std::error::Error + Send + Sync>) -> ApiError {
         if error.is::<LengthLimitError>() {
-            let message = format!(
+            return ApiError::too_large(format!(
                 "the API server's answer has more than {} bytes: ask for pages (limit), or with a selector",
                 self.max_answer
-            );
-            let reason = "RequestEntityTooLarge".to_owned();
-            return ApiError::from_status(Status { code: 413, reason, message, ..Status::default() });
+            ));
         }
         match error.downcast::<kube::Error>() {
             Ok(error) => from_kube(*error),

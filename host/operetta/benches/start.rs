@@ -26,6 +26,7 @@ use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, TestNamespace,
     bench::{Report, Row, Samples, number},
     guest, kinds,
+    wat_guest::numbered,
 };
 use tokio::sync::mpsc;
 
@@ -157,12 +158,4 @@ fn watch(client: kube::Client, namespace: &TestNamespace<'_>) -> Written {
         }
     });
     written
-}
-
-/// The component with a custom section of its own at the end.
-fn numbered(component: &[u8], number: usize) -> Vec<u8> {
-    let text = format!("{number:08}");
-    // Its id, its size, and the size of its name.
-    let head = [0, u8::try_from(2 + text.len()).unwrap_or_default(), 1, b'n'];
-    [component, &head, text.as_bytes()].concat()
 }

@@ -10,6 +10,14 @@ pub fn memory_bytes(pid: u32) -> u64 {
     status(pid, "VmRSS:")
 }
 
+/// Its memory that is no file's, resident.
+///
+/// # Panics
+/// Off Linux, or when it has ended.
+pub fn anonymous_bytes(pid: u32) -> u64 {
+    field(&format!("/proc/{pid}/smaps_rollup"), "Anonymous:")
+}
+
 /// The most memory that it had resident, since it began or since [`forget_peak`].
 ///
 /// # Panics
@@ -38,9 +46,14 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn status(pid: u32, field: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("Linux's /proc");
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
+fn status(pid: u32, name: &str) -> u64 {
+    field(&format!("/proc/{pid}/status"), name)
+}
+
+/// A size in kB that stands behind its name.
+fn field(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(file).expect("Linux's /proc");
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
     kilobytes.and_then(|kilobytes| kilobytes.trim().parse::<u64>().ok()).expect("a size in kB") * 1024
 }
 
@@ -58,5 +71,6 @@ mod tests {
         forget_peak(pid);
         assert!(peak_memory_bytes(pid) < before + (48 << 20), "and forgotten");
         assert!(cpu_time(pid) < Duration::from_secs(3600));
+        assert!((1..=peak_memory_bytes(pid)).contains(&anonymous_bytes(pid)), "a part of it is no file's");
     }
 }

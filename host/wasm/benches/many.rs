@@ -19,7 +19,11 @@ mod common;
 use std::{path::PathBuf, process::Command, sync::Arc, time::Instant};
 
 use common::{AnyError, Ports, deployment, reconcile, reconciler, runtime};
-use operetta_testkit::bench::{Report, Row, Samples, number};
+use operetta_testkit::{
+    bench::{Report, Row, Samples, number},
+    usage::anonymous_bytes,
+    wat_guest::numbered,
+};
 use operetta_wasm::{Code, CodeCache, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
 use tokio::runtime::Runtime;
 
@@ -60,14 +64,15 @@ fn main() -> Result<(), AnyError> {
     let mut report = Report::new("many");
     let engine_of_all = engine(u64::MAX)?;
     drop(fill(&engine_of_all, 1)?);
-    let before = anonymous_bytes()?;
+    let pid = std::process::id();
+    let before = anonymous_bytes(pid);
     let started = Instant::now();
     let all = fill(&engine_of_all, plugins)?;
     let took = started.elapsed().as_secs_f64() * 1e3 / plugins as f64;
     let each = |bytes: u64| Samples::new(vec![bytes.saturating_sub(before) as f64 / 1024.0 / plugins as f64]);
-    report.row(Row::new("many.idle", "KiB", each(anonymous_bytes()?)).target(60.0));
+    report.row(Row::new("many.idle", "KiB", each(anonymous_bytes(pid))).target(60.0));
     rotate(&runtime, &all, plugins);
-    report.row(Row::new("many.live", "KiB", each(anonymous_bytes()?)).target(120.0));
+    report.row(Row::new("many.live", "KiB", each(anonymous_bytes(pid))).target(120.0));
     report.row(Row::new("many.load", "ms", Samples::new(vec![took])));
 
     let of = [1, 100.min(plugins), plugins];
@@ -102,19 +107,4 @@ fn rotate(runtime: &Runtime, plugins: &[PluginReconciler], calls: usize) -> f64 
         }
         started.elapsed().as_secs_f64() * 1e6 / calls as f64
     })
-}
-
-/// The component with a custom section of its own at the end.
-fn numbered(component: &[u8], number: usize) -> Vec<u8> {
-    let text = format!("{number:08}");
-    // Its id, its size, and the size of its name.
-    let head = [0, u8::try_from(2 + text.len()).unwrap_or_default(), 1, b'n'];
-    [component, &head, text.as_bytes()].concat()
-}
-
-/// Memory of this process that is no file's.
-fn anonymous_bytes() -> std::io::Result<u64> {
-    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup")?;
-    let kilobytes = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")?.trim().strip_suffix(" kB"));
-    Ok(kilobytes.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or_default() * 1024)
 }

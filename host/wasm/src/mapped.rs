@@ -27,7 +27,10 @@ use crate::{
 /// What instances are made from.
 pub(crate) struct Linked {
     pub pre: PluginPre<Call>,
+    /// None when it exports none.
     pub mapper: Option<MappingPre<Call>>,
+    /// Places of the pool that an instance takes.
+    pub slots: u32,
 }
 
 /// The code of one plugin.
@@ -36,7 +39,7 @@ pub(crate) struct MappedCode {
     /// To map it from again.
     file: Option<File>,
     /// Whether it exports a mapper.
-    maps: bool,
+    pub maps: bool,
     /// Bytes of address space, when it is mapped.
     bytes: u64,
     linked: Mutex<Option<Arc<Linked>>>,

@@ -42,7 +42,7 @@ impl Mapper for PluginMapper {
         let event = generated(&request.controller, event);
         let linked = self.plugin.linked().await?;
         let Some(pre) = &linked.mapper else { return Err(Failure::Retry("the plugin has no mapper".to_owned())) };
-        let _slot = call::slots(engine, self.plugin.slots()).await?;
+        let _slot = call::slots(engine, linked.slots).await?;
         let mut store = call::store(engine, self.gate.session(Some(request.clone())), &self.budget);
         let answer = tokio::time::timeout(self.budget.timeout, async {
             let guest = pre.instantiate_async(&mut store).await?;

@@ -17,7 +17,7 @@ use wasmtime::component::Component;
 use crate::{
     CONTRACT_VERSION, Code, Engine, Format, Inspection, MAPPER, Provenance, RECONCILER,
     bindings::PluginPre,
-    call::{self, Budget, Call, Ended},
+    call::{self, Budget, Ended},
     cut,
     imports::{self, InterfaceName},
     inspect,
@@ -192,14 +192,10 @@ impl LoadError {
 pub struct Plugin {
     engine: Engine,
     code: Arc<MappedCode>,
-    /// Whether it exports a mapper.
-    maps: bool,
     manifest: Manifest,
     /// What the file says about itself; its `error` is None.
     inspection: Inspection,
     provenance: Provenance,
-    /// Slots of the pool that one call takes.
-    slots: u32,
 }
 
 impl Plugin {
@@ -219,14 +215,13 @@ impl Plugin {
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
         let maps = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
-        let slots = engine.slots_of(&obtained.component);
         let code = MappedCode::new(engine, obtained, maps)?;
         let linked = code.linked().await?;
-        let manifest = describe(engine, slots, &linked.pre, limits, logs).await?;
+        let manifest = describe(engine, &linked, limits, logs).await?;
         if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
             return Err(LoadError::MissingMapper { controller: controller.name.clone() });
         }
-        Ok(Self { engine: engine.clone(), code, maps, manifest, inspection, provenance, slots })
+        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance })
     }
 
     /// `sha256:` and the hash of the component's bytes in hex.
@@ -265,11 +260,7 @@ impl Plugin {
 
     /// Whether it maps events itself.
     pub(crate) fn maps(&self) -> bool {
-        self.maps
-    }
-
-    pub(crate) fn slots(&self) -> u32 {
-        self.slots
+        self.code.maps
     }
 
     /// What its instances are made from.
@@ -287,7 +278,8 @@ pub(crate) fn link(engine: &Engine, component: &Component, maps: bool) -> Result
         move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: in_short(&error) }
     };
     let mapper = maps.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
-    Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper })
+    let slots = engine.slots_of(component);
+    Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper, slots })
 }
 
 /// What can be told of a file of at most `max_bytes` from its outside: [`Plugin::load`] begins with it, before it compiles
@@ -348,13 +340,12 @@ fn is_contract(name: &str, interface: Option<&str>) -> bool {
 /// Asks a fresh instance for its manifest.
 async fn describe(
     engine: &Engine,
-    slots: u32,
-    pre: &PluginPre<Call>,
+    linked: &Linked,
     limits: &LoadLimits,
     logs: Arc<dyn LogSink>,
 ) -> Result<Manifest, LoadError> {
     let budget = Budget { memory_bytes: limits.memory_bytes, transfer_bytes: MAX_MANIFEST, timeout: limits.timeout };
-    let text = match ask(engine, slots, pre, &budget, logs).await {
+    let text = match ask(engine, linked, &budget, logs).await {
         Ok(text) => text,
         Err(Ended::Busy(why)) => return Err(LoadError::Busy(why)),
         Err(Ended::Fault(fault)) => {
@@ -368,17 +359,11 @@ async fn describe(
     Ok(Manifest::parse(&text)?)
 }
 
-async fn ask(
-    engine: &Engine,
-    slots: u32,
-    pre: &PluginPre<Call>,
-    budget: &Budget,
-    logs: Arc<dyn LogSink>,
-) -> Result<String, Ended> {
-    let _slot = call::slots(engine, slots).await?;
+async fn ask(engine: &Engine, linked: &Linked, budget: &Budget, logs: Arc<dyn LogSink>) -> Result<String, Ended> {
+    let _slot = call::slots(engine, linked.slots).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
     let answer = tokio::time::timeout(budget.timeout, async {
-        let guest = pre.instantiate_async(&mut store).await?;
+        let guest = linked.pre.instantiate_async(&mut store).await?;
         guest.operetta_controller_reconciler().call_describe(&mut store).await
     });
     let answer = answer.await;

@@ -87,7 +87,7 @@ impl Reconciler for PluginReconciler {
             }
             None => {
                 let linked = self.plugin.linked().await?;
-                let slot = call::slots(engine, self.plugin.slots()).await?;
+                let slot = call::slots(engine, linked.slots).await?;
                 Instance::new(linked, call::store(engine, session, budget), slot)
             }
         };

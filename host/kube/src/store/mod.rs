@@ -142,7 +142,7 @@ impl<'a> Snapshot<'a> {
             }
         };
         let slots = &inner.slots;
-        let sorted = (*lookup == Lookup::All && order.is_none()).then(|| inner.sorted());
+        let sorted = (*lookup == Lookup::All && order.is_none()).then(|| sorted(slots));
         // The key that a page begins after may lie before the namespace.
         let is_before = move |slot| {
             let key = key_of(slots, slot);
@@ -274,10 +274,7 @@ impl Store {
         }
         // Many take their time: not under the lock that readers wait for.
         let slots = self.read(|inner| inner.slots.clone());
-        let mut sorted: Vec<u32> =
-            (0..).zip(&slots).filter_map(|(slot, entry)| entry.is_some().then_some(slot)).collect();
-        // Nearly in order already, as a list has brought them, which this way of sorting makes use of.
-        sorted.sort_by(|one, other| key_of(&slots, *one).cmp(&key_of(&slots, *other)));
+        let sorted = sorted(&slots);
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         if inner.order.is_some() {
             return;
@@ -289,10 +286,8 @@ impl Store {
             both.is_some_and(|(then, now)| then.is(now) || then.key() == now.key())
         };
         sorted.into_iter().filter(|slot| same(*slot)).for_each(|slot| order.insert(slot, |_| true));
-        for (slot, entry) in (0..).zip(now) {
-            if entry.is_some() && !same(slot) {
-                order.insert(slot, before(now, key_of(now, slot)));
-            }
+        for slot in taken(now).filter(|slot| !same(*slot)) {
+            order.insert(slot, before(now, key_of(now, slot)));
         }
         inner.order = Some(order);
     }
@@ -311,7 +306,7 @@ impl Store {
             return;
         }
         let mut made = Index::default();
-        for slot in inner.taken() {
+        for slot in taken(&inner.slots) {
             let (now, then) =
                 (inner.slots[slot as usize].as_ref(), entries.get(slot as usize).and_then(Option::as_ref));
             let known = now.zip(then).is_some_and(|(now, then)| now.is(then));
@@ -392,18 +387,6 @@ impl Inner {
         self.bytes + order + self.by_owner.heap_bytes() + indexes
     }
 
-    /// The slots that have an object.
-    fn taken(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..).zip(&self.slots).filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
-    }
-
-    /// They, in the order of their keys.
-    fn sorted(&self) -> Vec<u32> {
-        let mut sorted: Vec<u32> = self.taken().collect();
-        sorted.sort_by(|one, other| key_of(&self.slots, *one).cmp(&key_of(&self.slots, *other)));
-        sorted
-    }
-
     fn place(&self, key: &ObjectKey) -> Place {
         // Half of a good hash is one.
         let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
@@ -474,6 +457,18 @@ impl Inner {
             index.change(&self.slots, slot, value(old).as_deref(), value(new).as_deref());
         }
     }
+}
+
+/// The slots that have an object.
+fn taken(slots: &[Option<Entry>]) -> impl Iterator<Item = u32> + '_ {
+    (0..).zip(slots).filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
+}
+
+/// They, in the order of their keys. Nearly so already, as a list has brought them, which this way of sorting makes use of.
+fn sorted(slots: &[Option<Entry>]) -> Vec<u32> {
+    let mut sorted: Vec<u32> = taken(slots).collect();
+    sorted.sort_by(|one, other| key_of(slots, *one).cmp(&key_of(slots, *other)));
+    sorted
 }
 
 fn key(head: &Head<'_>) -> ObjectKey {

@@ -11,7 +11,7 @@ use std::{
 
 use operetta_core::object::{Object, ObjectKey};
 
-use super::{Store, Writer};
+use super::{Store, Writer, taken};
 
 /// What a list has found so far.
 pub struct Relist {
@@ -103,7 +103,7 @@ impl Writer {
         let (store, revision) = (&self.store, relist.revision);
         // Reading, unpacking and packing need no lock: nobody else changes the store.
         let gone: Vec<_> = store.read(|inner| {
-            let slots = inner.taken().filter(|slot| !relist.saw(*slot));
+            let slots = taken(&inner.slots).filter(|slot| !relist.saw(*slot));
             slots.filter_map(|slot| inner.slots[slot as usize].clone()).collect()
         });
         let mut gone: Vec<_> = gone.iter().map(|entry| store.open(entry)).collect();

@@ -7,7 +7,7 @@ use operetta_core::{
         DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Propagation, Read, Reply, Selection,
         WriteOptions,
     },
-    status::{ApiError, ErrorKind, Status},
+    status::{ApiError, ErrorKind},
 };
 use wasmtime::component::HasData;
 
@@ -36,12 +36,11 @@ impl View<'_> {
         if bytes <= limit {
             return Ok(page.into());
         }
-        let message = format!(
+        Err(ApiError::too_large(format!(
             "the list has {bytes} bytes, over the plugin's limit of memory of {limit} bytes (limits.memory): ask for pages \
              (limit), or for fewer fields (projection)"
-        );
-        let reason = "RequestEntityTooLarge".to_owned();
-        Err(ApiError::from_status(Status { code: 413, reason, message, ..Status::default() }).into())
+        ))
+        .into())
     }
 
     async fn object(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<String, types::Error> {

@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     HEAP,
-    ports::{Ports, pod, request},
+    ports::{Ports, all_done, pod, request},
 };
 
 /// Calls that the engine has room for. Each guest is called as often: one that leaked its place would leave none.
@@ -126,15 +126,7 @@ async fn others_go_on(engine: &Engine) {
     let go_on = async {
         let plugin = Plugin::load(engine, good.clone(), &LoadLimits::default(), ports.clone()).await.expect("loads");
         let reconciler = Arc::new(PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()));
-        let calls: Vec<_> = (0..SLOTS)
-            .map(|_| {
-                let reconciler = reconciler.clone();
-                tokio::spawn(async move { reconciler.reconcile(&request("a")).await })
-            })
-            .collect();
-        for call in calls {
-            assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
-        }
+        all_done(&reconciler, SLOTS).await;
     };
     tokio::time::timeout(Duration::from_secs(60), go_on).await.expect("a slot is left for others");
     assert_eq!(ports.most.load(std::sync::atomic::Ordering::SeqCst), SLOTS, "all slots at once");

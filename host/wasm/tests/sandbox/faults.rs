@@ -14,7 +14,7 @@ use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, Plugin
 
 use crate::{
     engine,
-    ports::{Ports, request},
+    ports::{Ports, all_done, request},
     reconciler, run,
 };
 
@@ -161,15 +161,7 @@ async fn more_calls_than_slots_wait_instead_of_failing() {
     );
     let plugin = Plugin::load(&engine, guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
     let reconciler = Arc::new(PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()));
-    let calls: Vec<_> = (0..20)
-        .map(|_| {
-            let reconciler = reconciler.clone();
-            tokio::spawn(async move { reconciler.reconcile(&request("a")).await })
-        })
-        .collect();
-    for call in calls {
-        assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
-    }
+    all_done(&reconciler, 20).await;
     assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) <= 2);
 }
 

@@ -14,11 +14,12 @@ use operetta_core::{
     kind::GroupVersionKind,
     object::{ManagedFields, Object, ObjectKey},
     operation::{Operation, Reply},
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, Reconciler},
     raw::{RawRequest, RawResponse, Target},
-    request::ReconcileRequest,
+    request::{Action, ReconcileRequest},
     status::ApiError,
 };
+use operetta_wasm::PluginReconciler;
 
 /// Answers every call with the same thing, after a pause, and keeps what it was asked.
 pub struct Ports {
@@ -121,5 +122,18 @@ pub fn request(name: &str) -> ReconcileRequest {
         key: ObjectKey::namespaced("n", name),
         retries: 2,
         reconcile_id: "id-1".into(),
+    }
+}
+
+/// So many reconciles at once, and each is done.
+pub async fn all_done(reconciler: &Arc<PluginReconciler>, count: u32) {
+    let calls: Vec<_> = (0..count)
+        .map(|_| {
+            let reconciler = reconciler.clone();
+            tokio::spawn(async move { reconciler.reconcile(&request("a")).await })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
     }
 }
