@@ -2,12 +2,12 @@
 
 use std::{env, error::Error, fs, path::Path};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/fixtures/hostile");
-
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed={FOLDER}");
+    // Where it stands now, which need not be where this program was compiled.
+    let folder = format!("{}/../../plugins/fixtures/hostile", env::var("CARGO_MANIFEST_DIR")?);
+    println!("cargo:rerun-if-changed={folder}");
     let mut names = Vec::new();
-    for entry in fs::read_dir(FOLDER)? {
+    for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
         if let (Some(name), Some("wat")) = (path.file_stem(), path.extension().and_then(|ending| ending.to_str())) {
             names.push(name.to_str().ok_or("a name that is no text")?.to_owned());
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     names.sort();
     let calls: String = names.iter().map(|name| format!("$m!({name});\n")).collect();
-    let text = |name: &String| format!("({name:?}, include_str!({:?})),\n", format!("{FOLDER}/{name}.wat"));
+    let text = |name: &String| format!("({name:?}, include_str!({:?})),\n", format!("{folder}/{name}.wat"));
     let texts: String = names.iter().map(text).collect();
     let code = format!(
         "/// Calls `$m!(name)` for each hostile guest.\n\

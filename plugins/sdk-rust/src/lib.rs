@@ -35,6 +35,8 @@
 extern crate self as operetta_sdk;
 
 mod action;
+#[cfg(any(test, all(target_arch = "wasm32", not(feature = "system-allocator"))))]
+mod allocator;
 mod api_error;
 mod backend;
 mod context;
