@@ -4,19 +4,25 @@
 //! nothing is shared but the engine. They are compiled once, into `target/bench/compiled`, which takes minutes; later runs
 //! take them from there.
 //!
-//! - `many.idle`: memory of the process for each plugin that is loaded and was never called, without pages that are only in
-//!   memory because a file is (`Anonymous` of `/proc/self/smaps_rollup`).
+//! - `many.idle`: memory of the process for each plugin that is loaded and was not called for so long that its code is not
+//!   mapped, without pages that are only in memory because a file is (`Anonymous` of `/proc/self/smaps_rollup`).
+//! - `many.loaded`: the same just after it was loaded: its code is mapped, and it was never called.
 //! - `many.live`: the same after each was called once.
 //! - `many.load`: loading one whose code is in the cache.
 //! - `many.rotation_1`, `_100`, `_1000`: a reconcile, of so many plugins in turn. The difference is what the processor's
 //!   caches and the pool lose by it.
-//! - `many.mapped_again`: the same of 100 plugins in turn, whose code each call has to map again.
+//! - `many.mapped_again`: a reconcile of 100 plugins in turn, whose code each call has to map again.
 //!
 //! `PLUGINS=100` takes fewer.
 
 mod common;
 
-use std::{path::PathBuf, process::Command, sync::Arc, time::Instant};
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use common::{AnyError, Ports, deployment, reconcile, reconciler, runtime};
 use operetta_testkit::{
@@ -30,6 +36,8 @@ use tokio::runtime::Runtime;
 const PLUGINS: usize = 1000;
 const ROUNDS: usize = 9;
 const CALLS: usize = 2000;
+/// How long code stays mapped here, in place of minutes; longer than each round.
+const IDLE: Duration = Duration::from_secs(20);
 /// With this argument it compiles and ends.
 const COMPILE: &str = "compile";
 
@@ -70,7 +78,16 @@ fn main() -> Result<(), AnyError> {
     let all = fill(&engine_of_all, plugins)?;
     let took = started.elapsed().as_secs_f64() * 1e3 / plugins as f64;
     let each = |bytes: u64| Samples::new(vec![bytes.saturating_sub(before) as f64 / 1024.0 / plugins as f64]);
+    let loaded = each(anonymous_bytes(pid));
+    runtime.block_on(async {
+        while engine_of_all.mapped().mapped > 0 {
+            tokio::time::sleep(IDLE / 10).await;
+        }
+        // What was freed goes back to the system after a second: docs/decisions/0006-memory-goes-back.md.
+        tokio::time::sleep(IDLE).await;
+    });
     report.row(Row::new("many.idle", "KiB", each(anonymous_bytes(pid))).target(60.0));
+    report.row(Row::new("many.loaded", "KiB", loaded));
     rotate(&runtime, &all, plugins);
     report.row(Row::new("many.live", "KiB", each(anonymous_bytes(pid))).target(120.0));
     report.row(Row::new("many.load", "ms", Samples::new(vec![took])));
@@ -94,7 +111,7 @@ fn main() -> Result<(), AnyError> {
 fn engine(max_mapped_code_bytes: u64) -> Result<Engine, AnyError> {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/compiled");
     let cache = CodeCache::open(&directory, 16 << 30)?;
-    let config = EngineConfig { max_mapped_code_bytes, ..EngineConfig::default() };
+    let config = EngineConfig { max_mapped_code_bytes, max_idle_code: IDLE, ..EngineConfig::default() };
     Ok(Engine::with_code(&config, Code::new(Some(cache), None))?)
 }
 

@@ -88,6 +88,8 @@ pub struct EngineConfig {
     /// Bytes of address space that the code of all plugins may take; over it, that of plugins not called for longest is
     /// unmapped until their next call.
     pub max_mapped_code_bytes: u64,
+    /// How long the code of a plugin stays mapped that is not called.
+    pub max_idle_code: Duration,
     /// Whether code is compiled to run fast; what runs once only had better compile fast.
     pub optimize: bool,
 }
@@ -101,6 +103,7 @@ impl Default for EngineConfig {
             max_memory_bytes: 4 << 30,
             keep_resident_bytes: 2 << 20,
             max_mapped_code_bytes: 4 << 30,
+            max_idle_code: Duration::from_secs(300),
             optimize: true,
         }
     }
@@ -164,7 +167,7 @@ impl Engine {
         let calls = Arc::new(Semaphore::new(slots_or_calls as usize));
         let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
-        let shelf = Shelf::new(config.max_mapped_code_bytes);
+        let shelf = Shelf::new(config.max_mapped_code_bytes, config.max_idle_code);
         let shared = Shared { wasmtime, linker, calls, warm, code, shelf, slots, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }

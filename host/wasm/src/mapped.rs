@@ -1,9 +1,10 @@
 //! Code that is mapped: of plugins that run often all the time, of others when they are called.
 //!
-//! An idle plugin has no instance, but its code takes address space, mappings and what wasmtime knows of it. When all code
-//! together is larger than a bound, that of the plugins not called for longest is unmapped; the next call maps it again from
-//! the file it was compiled to, which takes a millisecond or so and compiles nothing. A call in flight, and an instance that
-//! is kept, hold on to their code; so does a plugin whose code is kept in no file.
+//! An idle plugin has no instance, but its code takes address space, mappings and what wasmtime knows of it. What was not
+//! called for a while is unmapped, and sooner, those not called for longest first, when all code together is larger than a
+//! bound; the next call maps it again from the file it was compiled to, which takes a millisecond or so and compiles
+//! nothing. A call in flight, and an instance that is kept, hold on to their code; so does a plugin whose code is kept in
+//! no file.
 
 use std::{
     fs::File,
@@ -11,8 +12,10 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use wasmtime::component::Component;
 
 use crate::{
@@ -45,7 +48,7 @@ pub(crate) struct MappedCode {
     linked: Mutex<Option<Arc<Linked>>>,
     /// Held while it is mapped again.
     mapping: tokio::sync::Mutex<()>,
-    /// When it was last called, in calls of all plugins.
+    /// When it was last called, in nanoseconds of the shelf's time.
     used: AtomicU64,
 }
 
@@ -53,8 +56,10 @@ pub(crate) struct MappedCode {
 pub(crate) struct Shelf {
     /// Bytes of code that may be mapped.
     max_bytes: u64,
+    /// How long code stays mapped after its last call.
+    max_idle: Duration,
     codes: Mutex<Vec<Weak<MappedCode>>>,
-    calls: AtomicU64,
+    since: Instant,
     again: AtomicU64,
 }
 
@@ -72,7 +77,7 @@ pub struct MappedTotals {
 }
 
 impl MappedCode {
-    /// Links code, and puts it among the mapped code of its engine.
+    /// Links code, and puts it among the mapped code of its engine. To be called in a runtime.
     ///
     /// # Errors
     /// [`LoadError::IncompatibleImport`], [`LoadError::IncompatibleExport`].
@@ -86,9 +91,12 @@ impl MappedCode {
             bytes: size(&component),
             linked: Mutex::new(Some(Arc::new(linked))),
             mapping: tokio::sync::Mutex::default(),
-            used: AtomicU64::new(engine.shelf().tick()),
+            used: AtomicU64::new(engine.shelf().now()),
         });
         engine.shelf().put(&code);
+        if code.file.is_some() {
+            tokio::spawn(unmap_idle(Arc::downgrade(&code), engine.shelf().max_idle));
+        }
         Ok(code)
     }
 
@@ -97,7 +105,7 @@ impl MappedCode {
     /// # Errors
     /// [`LoadError::Busy`]: memory or mappings are used up.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
-        self.used.store(self.engine.shelf().tick(), Ordering::Relaxed);
+        self.used.store(self.engine.shelf().now(), Ordering::Relaxed);
         if let Some(linked) = lock(&self.linked).clone() {
             return Ok(linked);
         }
@@ -136,12 +144,13 @@ impl MappedCode {
 }
 
 impl Shelf {
-    pub(crate) fn new(max_bytes: u64) -> Self {
-        Self { max_bytes, codes: Mutex::default(), calls: AtomicU64::new(0), again: AtomicU64::new(0) }
+    pub(crate) fn new(max_bytes: u64, max_idle: Duration) -> Self {
+        Self { max_bytes, max_idle, codes: Mutex::default(), since: Instant::now(), again: AtomicU64::new(0) }
     }
 
-    fn tick(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::Relaxed)
+    /// Nanoseconds since it is there.
+    fn now(&self) -> u64 {
+        self.since.elapsed().as_nanos() as u64
     }
 
     fn put(&self, code: &Arc<MappedCode>) {
@@ -184,6 +193,22 @@ impl Shelf {
             mapped: mapped.len(),
             bytes: mapped.iter().map(|code| code.bytes).sum(),
             again: self.again.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Unmaps code whenever it was not called for so long, until it has gone.
+async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
+    let mut wait = max_idle;
+    loop {
+        tokio::time::sleep(wait).await;
+        let Some(code) = code.upgrade() else { return };
+        let idle = code.engine.shelf().now().saturating_sub(code.used.load(Ordering::Relaxed));
+        wait = max_idle.saturating_sub(Duration::from_nanos(idle));
+        if wait.is_zero() {
+            // What is in use is looked at again later, and so is what is called again.
+            code.unmap();
+            wait = max_idle;
         }
     }
 }

@@ -19,7 +19,11 @@ use crate::ports::{Ports, request};
 
 /// An engine with room for the code of no plugin.
 fn engine(cache: Option<&Path>) -> Engine {
-    let config = EngineConfig { concurrent_calls: 4, max_mapped_code_bytes: 0, ..EngineConfig::default() };
+    engine_with(EngineConfig { max_mapped_code_bytes: 0, ..EngineConfig::default() }, cache)
+}
+
+fn engine_with(config: EngineConfig, cache: Option<&Path>) -> Engine {
+    let config = EngineConfig { concurrent_calls: 4, ..config };
     let cache = cache.map(|directory| CodeCache::open(directory, 1 << 30).expect("a cache"));
     Engine::with_code(&config, Code::new(cache, None)).expect("an engine")
 }
@@ -60,6 +64,28 @@ async fn code_that_was_not_called_for_longest_is_unmapped_and_the_next_call_maps
     assert_eq!((again, engine.mapped().again), (Err(Failure::Retry("2".to_owned())), 12), "it was the last one");
     drop(plugins);
     assert_eq!((engine.mapped().loaded, engine.mapped().bytes), (0, 0));
+}
+
+#[tokio::test]
+async fn code_that_nobody_calls_for_a_while_is_unmapped_and_the_next_call_maps_it_again() {
+    let place = tempfile::tempdir().expect("a directory");
+    let idle = Duration::from_millis(100);
+    let config = EngineConfig { max_idle_code: idle, ..EngineConfig::default() };
+    let engine = engine_with(config, Some(&place.path().join("compiled")));
+    let ports = Arc::new(Ports::default());
+    let plugins = [load(&engine, guest(0), &ports).await, load(&engine, guest(1), &ports).await];
+    for round in 1..=2 {
+        // One is called all the time, the other one is not.
+        let started = std::time::Instant::now();
+        while engine.mapped().mapped == 2 || started.elapsed() < 3 * idle {
+            assert!(started.elapsed() < Duration::from_secs(60), "{:?}", engine.mapped());
+            assert_eq!(plugins[0].reconcile(&request("a")).await, Err(Failure::Retry("0".to_owned())));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let before = engine.mapped().again;
+        assert_eq!(plugins[1].reconcile(&request("a")).await, Err(Failure::Retry("1".to_owned())));
+        assert!(engine.mapped().again > before, "round {round}: it was not unmapped");
+    }
 }
 
 #[tokio::test]
