@@ -17,7 +17,8 @@ if [ $# -eq 0 ]; then
 fi
 # Without a sanitizer: there is no unsafe code to watch, and with one the stable toolchain would not do.
 echo "fuzz: building; with wasmtime in it, that takes long the first time"
-PATH=$PWD/target/tools/bin:$PATH cargo fuzz build --sanitizer none --no-cfg-fuzzing --features libfuzzer --target-dir target/fuzz
+PATH=$PWD/target/tools/bin:$PATH RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh \
+    cargo fuzz build --sanitizer none --no-cfg-fuzzing --features libfuzzer --target-dir target/fuzz
 programs=target/fuzz/$(rustc -vV | sed -n 's/^host: //p')/release
 
 failed=0
