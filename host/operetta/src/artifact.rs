@@ -85,14 +85,18 @@ pub fn is_component(name: &str) -> bool {
     name.ends_with(".wasm") || name.ends_with(".wasm.zst")
 }
 
-/// The content of a file of this name, decompressed if its name says so. Never allocates much more than `limit` bytes.
+/// The content of a file of this name, decompressed if its name says so. Never allocates much more than `limit` bytes: zstd
+/// refuses what was compressed with a larger window than that.
 ///
 /// # Errors
 /// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`], which call it `what`.
 pub fn decompress(what: String, name: &str, data: &[u8], limit: usize) -> Result<Vec<u8>, ArtifactError> {
     let mut bytes = Vec::new();
     let read = if name.ends_with(".zst") {
-        zstd::stream::Decoder::new(data).and_then(|decoder| decoder.take(limit as u64 + 1).read_to_end(&mut bytes))
+        zstd::stream::Decoder::new(data).and_then(|mut decoder| {
+            decoder.window_log_max(window_log(limit))?;
+            decoder.take(limit as u64 + 1).read_to_end(&mut bytes)
+        })
     } else {
         data.take(limit as u64 + 1).read_to_end(&mut bytes)
     };
@@ -101,6 +105,12 @@ pub fn decompress(what: String, name: &str, data: &[u8], limit: usize) -> Result
         Ok(_) if bytes.len() > limit => Err(ArtifactError::TooLarge { what, limit }),
         Ok(_) => Ok(bytes),
     }
+}
+
+/// The least power of two of bytes that holds `limit`, but 8 MiB, which every decoder is to support (RFC 8878), at least, and
+/// 128 MiB, zstd's own bound, at most.
+fn window_log(limit: usize) -> u32 {
+    limit.max(1).next_power_of_two().ilog2().clamp(23, 27)
 }
 
 fn choose<'a>(
@@ -175,5 +185,20 @@ mod tests {
         assert!(bomb.len() < 10_000);
         let error = component(&config_map(&[("a.wasm.zst", bomb)]), None, 1_000).expect_err("too large");
         assert!(error.to_string().contains("more than the 1000 bytes"), "{error}");
+    }
+
+    #[test]
+    fn an_archive_that_wants_more_memory_than_its_content_may_have_is_refused() {
+        let packed = |window_log| {
+            let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).expect("an encoder");
+            encoder.window_log(window_log).expect("a window");
+            std::io::Write::write_all(&mut encoder, b"small").expect("written");
+            config_map(&[("a.wasm.zst", encoder.finish().expect("packed"))])
+        };
+        let error = component(&packed(24), None, 8 << 20).expect_err("16 MiB");
+        assert_eq!(error.reason(), "DamagedArchive");
+        assert!(error.to_string().contains("too much memory"), "{error}");
+        assert_eq!(component(&packed(23), None, 8 << 20), Ok(b"small".to_vec()));
+        assert_eq!(component(&packed(24), None, 9 << 20), Ok(b"small".to_vec()));
     }
 }
