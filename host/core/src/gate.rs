@@ -22,7 +22,7 @@ use crate::{
     audit::Audit,
     hot_loop::{HotLoops, OwnWrite},
     operation::{Operation, Reply, Verb},
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    ports::{Ambient, EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
     raw::{RawRequest, RawResponse, Target},
     request::ReconcileRequest,
     status::{ApiError, ErrorKind},
@@ -65,6 +65,8 @@ pub struct Shared {
     pub audit: Option<Audit>,
     /// What is told of its writes, to know their events again; None tells nobody.
     pub loops: Option<Arc<HotLoops>>,
+    /// Where its time and its randomness come from; None has the machine's.
+    pub ambient: Option<Arc<dyn Ambient>>,
 }
 
 /// One plugin's way to the host.
@@ -267,6 +269,11 @@ impl Session {
     pub fn used_memory(&self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.gate.shared.throttle.meter.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Where the guest's time and randomness come from; None is the machine.
+    pub fn ambient(&self) -> Option<&Arc<dyn Ambient>> {
+        self.gate.shared.ambient.as_ref()
     }
 
     /// Whether a log line of this level would be kept. Not counted: it exists to save work.

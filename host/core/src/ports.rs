@@ -1,10 +1,10 @@
 //! The traits at which the core meets the rest: the API server on one side, the sandbox on the other.
 //!
 //! `operetta-kube` implements [`ObjectApi`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`] and
-//! [`Mapper`], the binary
-//! implements [`LogSink`]; none of them knows the others.
+//! [`Mapper`], the binary implements [`LogSink`], and whoever records or replays reconciles [`Ambient`]; none of them knows
+//! the others.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -49,6 +49,16 @@ pub trait ObjectApi: Send + Sync {
 pub trait EventSink: Send + Sync {
     /// Takes the note and returns at once; an overfull sink drops it and counts the drop.
     fn emit(&self, note: EventNote);
+}
+
+/// What a guest can learn that no object tells: the time, and chance.
+pub trait Ambient: Send + Sync {
+    /// The time since 1970-01-01 UTC.
+    fn wall_clock(&self) -> Duration;
+    /// The time since a moment that stays the same while the process runs; never goes back.
+    fn monotonic_clock(&self) -> Duration;
+    /// Fills these bytes.
+    fn random(&self, bytes: &mut [u8]);
 }
 
 /// Keeps a plugin's log lines.

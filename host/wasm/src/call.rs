@@ -14,7 +14,7 @@ use tokio::{sync::OwnedSemaphorePermit, time::error::Elapsed};
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
-use crate::{cut, engine::Engine, last_words::Words, limiter::MemoryLimiter, wasi::Wasi};
+use crate::{ambient, cut, engine::Engine, last_words::Words, limiter::MemoryLimiter, wasi::Wasi};
 
 /// Bytes of a trap's description, a panic's message included.
 const MAX_TRAP_MESSAGE: usize = 2304;
@@ -71,7 +71,10 @@ impl Call {
 
     /// The empty WASI of this call.
     pub(crate) fn wasi(&mut self) -> &mut Wasi {
-        let wasi = self.wasi.get_or_insert_with(|| Box::new(Wasi::new(MAX_HANDLES)));
+        let wasi = self.wasi.get_or_insert_with(|| {
+            let ambient = self.session.ambient().unwrap_or_else(|| ambient::machine());
+            Box::new(Wasi::new(MAX_HANDLES, ambient))
+        });
         wasi.output().drain(&mut self.session);
         wasi
     }

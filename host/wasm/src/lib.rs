@@ -52,6 +52,7 @@ mod mapper_bindings {
     });
 }
 
+mod ambient;
 mod call;
 pub mod code;
 mod engine;

@@ -202,6 +202,7 @@ impl Running {
             throttle: metered.throttle.clone(),
             audit: Some(Audit { writer, sink: setup.host.audit.clone(), fights: setup.host.fights.clone() }),
             loops: Some(self.loops.clone()),
+            ambient: None,
         };
         api.throttle_by(metered.throttle.clone());
         self.api = Some(api.clone());

@@ -1,0 +1,96 @@
+//! Time and chance of guests: what WASI asks, as core's [`Ambient`] answers it.
+//!
+//! It is the one place that a guest learns them from, so whoever answers here records or replays them. A wait, such as
+//! `thread::sleep`, ends when the machine's clock says so: how long it is to be is the guest's reckoning by this one.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant, SystemTime},
+};
+
+use operetta_core::ports::Ambient;
+use rand::TryRng;
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
+
+/// The machine's own.
+struct Machine {
+    started: Instant,
+}
+
+/// The machine's own clocks and randomness.
+pub(crate) fn machine() -> &'static Arc<dyn Ambient> {
+    static MACHINE: LazyLock<Arc<dyn Ambient>> = LazyLock::new(|| Arc::new(Machine { started: Instant::now() }));
+    &MACHINE
+}
+
+impl Ambient for Machine {
+    fn wall_clock(&self) -> Duration {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn monotonic_clock(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        // From the system's generator, of which each thread keeps one that is seeded by it.
+        let Ok(()) = rand::rng().try_fill_bytes(bytes);
+    }
+}
+
+pub(crate) struct WallClock(pub Arc<dyn Ambient>);
+
+impl HostWallClock for WallClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.wall_clock()
+    }
+}
+
+pub(crate) struct MonotonicClock(pub Arc<dyn Ambient>);
+
+impl HostMonotonicClock for MonotonicClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        self.0.monotonic_clock().as_nanos() as u64
+    }
+}
+
+/// All that WASI has of chance, also what it calls insecure.
+pub(crate) struct Random(pub Arc<dyn Ambient>);
+
+impl Random {
+    pub(crate) fn seed(&self) -> u128 {
+        u128::from_le_bytes(self.take())
+    }
+
+    fn take<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.0.random(&mut bytes);
+        bytes
+    }
+}
+
+impl TryRng for Random {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(u32::from_le_bytes(self.take()))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(u64::from_le_bytes(self.take()))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.random(bytes);
+        Ok(())
+    }
+}
