@@ -85,6 +85,8 @@ pub struct Host {
     /// The host's own Events.
     pub recorder: Arc<EventRecorder>,
     slots: Mutex<HashMap<ObjectKey, Arc<Slot>>>,
+    /// The ConfigMap that was read last and that somebody else needs next.
+    handed_on: Mutex<Option<ConfigMap>>,
     /// Set once by [`Host::start`].
     started: OnceLock<Started>,
     admin_address: OnceLock<String>,
@@ -159,6 +161,7 @@ impl Host {
             api,
             recorder,
             slots: Mutex::default(),
+            handed_on: Mutex::default(),
             started: OnceLock::new(),
             admin_address: OnceLock::new(),
             informer_metrics: InformerMetrics::default(),
@@ -280,6 +283,29 @@ impl Host {
         let object = self.read(&GroupVersionKind::new("v1", "ConfigMap"), key).await?;
         serde_json::from_str(object.json())
             .map_err(|error| ApiError::new(ErrorKind::Other, format!("ConfigMap {key}: {error}")))
+    }
+
+    /// Keeps a ConfigMap that was just read, for who asks for this version of it next. They are large, and each read of one
+    /// takes time. There is one such place.
+    pub fn hand_on(&self, config_map: ConfigMap) {
+        *self.handed_on.lock().unwrap_or_else(PoisonError::into_inner) = Some(config_map);
+    }
+
+    /// The ConfigMap of this metadata, or a later version: the one handed on, or read as by [`Self::config_map`].
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn config_map_of(&self, metadata: &Object) -> Result<ConfigMap, ApiError> {
+        let same = |kept: &mut ConfigMap| {
+            let of = &kept.metadata;
+            of.uid.as_deref() == Some(metadata.uid())
+                && of.resource_version.as_deref() == Some(metadata.resource_version())
+        };
+        let kept = self.handed_on.lock().unwrap_or_else(PoisonError::into_inner).take_if(same);
+        match kept {
+            Some(kept) => Ok(kept),
+            None => self.config_map(metadata.key()).await,
+        }
     }
 
     async fn read(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {

@@ -1,14 +1,17 @@
 //! A ConfigMap that is dropped in: labelled `operetta.dev/plugin: "true"`, it gets a Plugin of its own name, which it
 //! owns, if its namespace takes part. Its annotations and its keys `config.json` or `config.yaml` become that Plugin's spec.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
 use operetta_core::{
     kind::GroupVersionKind,
     object::{Object, ObjectKey},
-    operation::{DeleteOptions, Operation, OperationAction, PatchBody, WriteOptions},
+    operation::{DeleteOptions, Operation, OperationAction, PatchBody, Reply, WriteOptions},
     ports::{EventSink, EventType, ObjectApi, Reconciler},
     request::{Action, Failure, ReconcileRequest},
     status::{ApiError, ErrorKind},
@@ -36,17 +39,48 @@ const MANAGER: &str = "operetta-drop-in";
 /// Core's [`Reconciler`] for labelled ConfigMaps.
 pub struct DropInController {
     host: Arc<Host>,
+    /// What was made last of each: its Plugin's own events need no other look at a mebibyte.
+    made: Mutex<HashMap<ObjectKey, Made>>,
+}
+
+/// A Plugin that was made.
+#[derive(PartialEq, Eq)]
+struct Made {
+    /// Uid and resourceVersion of the ConfigMap.
+    config_map: (String, String),
+    /// Uid and generation of the Plugin, when it was made: whoever changes its spec changes the generation, too.
+    plugin: (String, i64),
+}
+
+impl Made {
+    fn new(config_map: &Object, plugin: &Object) -> Self {
+        Self {
+            config_map: (config_map.uid().to_owned(), config_map.resource_version().to_owned()),
+            plugin: (plugin.uid().to_owned(), plugin.generation()),
+        }
+    }
 }
 
 impl DropInController {
     /// Makes Plugins for this host.
     pub fn new(host: Arc<Host>) -> Arc<Self> {
-        Arc::new(Self { host })
+        Arc::new(Self { host, made: Mutex::default() })
+    }
+
+    fn made(&self) -> MutexGuard<'_, HashMap<ObjectKey, Made>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the Plugin is what the ConfigMap of this metadata asks for, as far as anybody could have changed it.
+    fn is_made(&self, key: &ObjectKey, config_map: &Object) -> bool {
+        let plugin = self.host.plugins().cache.get(key).filter(|plugin| !plugin.deleting());
+        plugin.is_some_and(|plugin| self.made().get(key) == Some(&Made::new(config_map, &plugin)))
     }
 
     /// The ConfigMap is gone, or is no plugin any more: so is the Plugin that it owned. Garbage collection would do
     /// this as well, later.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
+        self.made().remove(key);
         let Some(plugin) = self.host.plugins().cache.get(key).filter(|plugin| made_here(plugin)) else { return Ok(()) };
         let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
         let action = OperationAction::Delete { key: key.clone(), options };
@@ -57,15 +91,17 @@ impl DropInController {
         }
     }
 
-    async fn make(&self, key: &ObjectKey) -> Result<(), Failure> {
+    async fn make(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
         let retry = |error: ApiError| Failure::Retry(error.to_string());
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let found = self.host.namespace(namespace).await.map_err(retry)?;
         let taking_part = consent::namespace_takes_part(namespace, found.as_deref());
         if let Err(problem) = taking_part {
-            let uid = self.host.labelled_config_maps().cache.get(key).map(|found| found.uid().to_owned());
-            self.warn(key, uid.unwrap_or_default(), &problem.reason, problem.message);
+            self.warn(key, metadata.uid().to_owned(), &problem.reason, problem.message);
             // The label of the namespace is what this waits for.
+            return Ok(());
+        }
+        if self.is_made(key, metadata) {
             return Ok(());
         }
         let config_map = match self.host.config_map(key).await {
@@ -100,13 +136,23 @@ impl DropInController {
         let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
         let body = PatchBody::Apply(plugin.to_string());
         let action = OperationAction::Patch { key: key.clone(), subresource: None, body, force: true, options };
-        self.host.api.call(Operation { kind: plugin_kind(), action }).await.map(drop).map_err(|error| {
-            if error.kind != ErrorKind::Invalid {
-                return retry(error);
+        // What was read may be newer than the metadata: then its event finds that it is made already.
+        let read = (uid.clone(), config_map.metadata.resource_version.clone().unwrap_or_default());
+        // The Plugin's event asks for it, and may be faster than the answer.
+        self.host.hand_on(config_map);
+        match self.host.api.call(Operation { kind: plugin_kind(), action }).await {
+            Ok(Reply::Object(plugin) | Reply::Unchanged(plugin)) => {
+                let plugin = (plugin.uid().to_owned(), plugin.generation());
+                self.made().insert(key.clone(), Made { config_map: read, plugin });
+                Ok(())
             }
-            self.warn(key, uid, "InvalidPlugin", error.status.message.clone());
-            Failure::Terminal(error.status.message)
-        })
+            Ok(Reply::Page(_) | Reply::Done) => Ok(()),
+            Err(error) if error.kind != ErrorKind::Invalid => Err(retry(error)),
+            Err(error) => {
+                self.warn(key, uid, "InvalidPlugin", error.status.message.clone());
+                Err(Failure::Terminal(error.status.message))
+            }
+        }
     }
 
     fn warn(&self, key: &ObjectKey, uid: String, reason: &str, text: String) {
@@ -159,7 +205,7 @@ impl Reconciler for DropInController {
         let key = &request.key;
         match self.host.labelled_config_maps().cache.get(key) {
             Some(found) if !found.deleting() && found.label(PLUGIN_LABEL) == Some("true") => {
-                self.make(key).await?;
+                self.make(key, &found).await?;
             }
             _ => self.remove(key).await.map_err(|error| Failure::Retry(error.to_string()))?,
         }

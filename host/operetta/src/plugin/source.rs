@@ -93,12 +93,21 @@ impl PluginController {
             (state.source, state.load_problem) = (Some(version), None);
             return Ok(());
         }
-        if state.component.is_none() {
-            // Compiling takes seconds: say so meanwhile.
+        let facts = state.component.is_none().then(|| {
             state.load_problem = None;
-            self.write_status(key, slot, &self.facts(plugin, slot, state)).await?;
-        }
-        match Component::load(&self.host.engine, bytes, &self.host.config.load_limits(), slot.log.clone()).await {
+            self.facts(plugin, slot, state)
+        });
+        // Compiling takes seconds: say so meanwhile.
+        let told = async {
+            match &facts {
+                Some(facts) => self.write_status(key, slot, facts).await,
+                None => Ok(()),
+            }
+        };
+        let limits = self.host.config.load_limits();
+        let loading = Component::load(&self.host.engine, bytes, &limits, slot.log.clone());
+        let (told, loaded) = tokio::join!(told, loading);
+        match loaded {
             Ok(component) => {
                 self.loaded(key, plugin, slot, &component);
                 state.component = Some(Arc::new(component));
@@ -112,7 +121,7 @@ impl PluginController {
                 self.refuse(key, config_map.as_ref(), slot, state, problem);
             }
         }
-        Ok(())
+        told
     }
 
     /// Tells that other code runs from now on.
@@ -152,7 +161,7 @@ impl PluginController {
         if state.source.as_ref() == Some(&version) {
             return Ok(Fetched::Nothing);
         }
-        let config_map = match self.host.config_map(at).await {
+        let config_map = match self.host.config_map_of(&found).await {
             Ok(config_map) => config_map,
             // Deleted since: its event comes.
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(Fetched::Nothing),
