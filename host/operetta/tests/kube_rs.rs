@@ -17,7 +17,7 @@ async fn running() -> (&'static Host, TestNamespace<'static>) {
     control_plane.apply(include_str!("../../../plugins/fixtures/kube-rs/crd.yaml"));
     let namespace = control_plane.namespace("kube-rs").await;
     namespace.allow_all("plugin").await;
-    namespace.drop_in(&DropIn::new("kube-rs", guest("fixture-kube-rs"))).await;
+    namespace.drop_in(&DropIn::compressed("kube-rs", &guest("fixture-kube-rs"))).await;
     namespace.until_condition("kube-rs", "Ready", "True", "Running").await;
     (host, namespace)
 }
