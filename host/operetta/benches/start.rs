@@ -4,12 +4,12 @@
 //!   the code is new to the host, which compiles it in a process of its own.
 //! - `start.cached`: the same of code that the host has compiled before.
 //! - `start.swap`: the longest time without a reconcile while the code of a plugin is swapped that has [`OBJECTS`] objects, each
-//!   reconciled again after one to two seconds (`start.rate`: how many of them that are in a second). That the new code is called for
-//!   each object is seen in the plugin's log, or the bench ends with an error: none is lost.
+//!   reconciled again after one to two seconds (`start.rate`: how many that are in a second). That the new code is called
+//!   for each object is seen in the plugin's log, or the bench ends with an error: none is lost.
 //! - `start.no_swap`: the same longest time without a swap, which is how finely it is seen.
 //!
-//! The component of the first two is the fixture `touch`, with another number in a custom section each time. API server, host and this program
-//! share the machine's cores.
+//! The component of the first two is the fixture `touch`, with another number in a custom section each time. API server,
+//! host and this program share the machine's cores.
 
 use std::{
     collections::HashSet,
@@ -135,7 +135,8 @@ async fn until_all(host: &Host, namespace: &TestNamespace<'_>, version: usize) -
     Ok(())
 }
 
-/// Swaps the code of a plugin that has a thousand objects; how long it paused, and how long it does without a swap.
+/// Swaps the code of a plugin that has [`OBJECTS`] objects, once in each round: the longest pauses with a swap, those without
+/// one, and the reconciles per second.
 async fn swaps(
     control_plane: &ControlPlane,
     host: &Arc<Host>,

@@ -136,14 +136,12 @@ impl DropInController {
         let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
         let body = PatchBody::Apply(plugin.to_string());
         let action = OperationAction::Patch { key: key.clone(), subresource: None, body, force: true, options };
-        // What was read may be newer than the metadata: then its event finds that it is made already.
-        let read = (uid.clone(), config_map.metadata.resource_version.clone().unwrap_or_default());
         // The Plugin's event asks for it, and may be faster than the answer.
         self.host.hand_on(config_map);
         match self.host.api.call(Operation { kind: plugin_kind(), action }).await {
             Ok(Reply::Object(plugin) | Reply::Unchanged(plugin)) => {
-                let plugin = (plugin.uid().to_owned(), plugin.generation());
-                self.made().insert(key.clone(), Made { config_map: read, plugin });
+                // What was read may be newer than the metadata: then its event comes, and it is made once more.
+                self.made().insert(key.clone(), Made::new(metadata, &plugin));
                 Ok(())
             }
             Ok(Reply::Page(_) | Reply::Done) => Ok(()),
