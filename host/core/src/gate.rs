@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Bytes of log that a field takes beside its letters.
-const FIELD_BYTES: usize = size_of::<(String, String)>();
+pub const FIELD_BYTES: usize = size_of::<(String, String)>();
 
 /// What one reconcile may use of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,28 +281,43 @@ impl Session {
         self.gate.logs.enabled(level)
     }
 
+    /// Bytes that the next log line may have, [`FIELD_BYTES`] for each field included; a longer one is dropped.
+    pub fn log_room(&self) -> usize {
+        self.gate.limits.log_bytes.saturating_sub(self.log_bytes)
+    }
+
     /// Keeps one log line; over the limit it is dropped, and the first one dropped leaves a line that says so.
     pub fn log(&mut self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
-        if !self.gate.logs.enabled(level) {
-            return;
-        }
         let bytes =
             message.len() + fields.iter().map(|(name, value)| FIELD_BYTES + name.len() + value.len()).sum::<usize>();
+        if self.admit_log(level, bytes) {
+            self.write(level, message, fields);
+        }
+    }
+
+    /// Drops a log line that is longer than [`Session::log_room`], without the need to have it.
+    pub fn drop_log(&mut self, level: LogLevel) {
+        let kept = self.admit_log(level, usize::MAX);
+        debug_assert!(!kept, "nothing has room for it");
+    }
+
+    /// Whether a line of so many bytes is kept. Counts it, and says so where it is the first that is not.
+    fn admit_log(&mut self, level: LogLevel, bytes: usize) -> bool {
+        if !self.log_enabled(level) {
+            return false;
+        }
         if self.admit(Verb::Log, 0).is_err() {
-            return self.settle(Duration::ZERO, true);
+            self.settle(Duration::ZERO, true);
+            return false;
         }
         let limit = self.gate.limits.log_bytes;
         let (before, after) = (self.log_bytes, self.log_bytes.saturating_add(bytes));
         self.log_bytes = after;
-        if after <= limit {
-            self.write(level, message, fields);
-        } else if before <= limit {
-            self.write(
-                LogLevel::Warn,
-                format!("log limit of {limit} bytes per reconcile reached, rest dropped"),
-                vec![],
-            );
+        if before <= limit && after > limit {
+            let words = format!("log limit of {limit} bytes per reconcile reached, rest dropped");
+            self.write(LogLevel::Warn, words, vec![]);
         }
+        after <= limit
     }
 
     /// The plugin's configuration, the same for the whole reconcile.
@@ -472,8 +487,26 @@ mod tests {
             session.log(LogLevel::Info, "123456".into(), vec![]);
         }
         session.log(LogLevel::Debug, "not enabled".into(), vec![]);
+        session.drop_log(LogLevel::Info);
         let lines = fake.lines.lock().expect("lock").clone();
         assert_eq!(lines, ["123456", "log limit of 10 bytes per reconcile reached, rest dropped"]);
+    }
+
+    #[test]
+    fn a_line_that_has_no_room_is_dropped_and_told_of_without_its_text() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { log_bytes: 100, ..GateLimits::default() });
+        let mut session = gate.session(None);
+        session.log(LogLevel::Info, "123456".into(), vec![("a".into(), "b".into())]);
+        assert_eq!(session.log_room(), 100 - 6 - FIELD_BYTES - 2);
+        session.drop_log(LogLevel::Debug);
+        assert_ne!(session.log_room(), 0, "a line that is not enabled takes no room");
+        session.drop_log(LogLevel::Info);
+        session.drop_log(LogLevel::Info);
+        assert_eq!(session.log_room(), 0);
+        let lines = fake.lines.lock().expect("lock").clone();
+        assert_eq!(lines, ["123456", "log limit of 100 bytes per reconcile reached, rest dropped"]);
+        assert_eq!(gate.meter().calls(Verb::Log), 3);
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ use crate::{ambient, cut, engine::Engine, last_words::Words, limiter::MemoryLimi
 const MAX_TRAP_MESSAGE: usize = 2304;
 
 /// Bytes kept of the last error that a guest logged.
-const MAX_LOGGED: usize = 2048;
+pub(crate) const MAX_LOGGED: usize = 2048;
 
 /// Live handles of one call, such as streams and pollables: each is host memory.
 const MAX_HANDLES: usize = 1024;
@@ -64,9 +64,9 @@ impl Call {
         self.memory.limit_bytes()
     }
 
-    /// Remembers an error that the guest logged.
-    pub(crate) fn logged_error(&mut self, message: &str) {
-        self.last_error = Some(cut(message.to_owned(), MAX_LOGGED));
+    /// Remembers an error that the guest logged: at most [`MAX_LOGGED`] bytes of it.
+    pub(crate) fn logged_error(&mut self, message: String) {
+        self.last_error = Some(message);
     }
 
     /// The empty WASI of this call.

@@ -21,6 +21,10 @@ use crate::{
     reconciler::MAX_FAILURE,
 };
 
+/// Bytes that an event's keys may have: [`MAX_KEYS`](operetta_core::mapping::MAX_KEYS) of the longest have fewer. They are
+/// copied in one go, in which their thread does nothing else.
+const MAX_TRANSFER: usize = 512 << 10;
+
 /// Maps a plugin's events.
 pub struct PluginMapper {
     plugin: Arc<Plugin>,
@@ -31,7 +35,11 @@ pub struct PluginMapper {
 impl PluginMapper {
     /// A mapper that runs this plugin behind this gate; None for a plugin that exports none.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: &CallLimits) -> Option<Self> {
-        plugin.maps().then(|| Self { plugin, gate, budget: limits.budget() })
+        plugin.maps().then(|| {
+            let mut budget = limits.budget();
+            budget.transfer_bytes = budget.transfer_bytes.min(MAX_TRANSFER);
+            Self { plugin, gate, budget }
+        })
     }
 }
 

@@ -1,29 +1,61 @@
 //! `operetta:controller/log`: the plugin's log, beside what it writes to stdout and stderr.
+//!
+//! Bound by hand: what bindgen makes copies a line before anybody can look at it, and a hundred thousand fields, or eight
+//! megabytes, take a thread for milliseconds. Here nothing is copied but what is kept.
 
-use operetta_core::ports::LogLevel;
-use wasmtime::component::HasData;
+use operetta_core::{gate::FIELD_BYTES, ports::LogLevel};
+use wasmtime::{
+    Result, StoreContextMut,
+    component::{Linker, WasmList, WasmStr},
+};
 
-use crate::{bindings::operetta::controller::log as generated, call::Call};
+use crate::{
+    bindings::operetta::controller::log as generated,
+    call::{Call, MAX_LOGGED},
+};
 
-pub(super) struct Log;
+type Fields = WasmList<(WasmStr, WasmStr)>;
 
-impl HasData for Log {
-    type Data<'a> = View<'a>;
+pub(super) fn add_to_linker(linker: &mut Linker<Call>) -> Result<()> {
+    let mut log = linker.instance("operetta:controller/log@0.1.0")?;
+    log.func_wrap("enabled", |mut store, (level,): (generated::Level,)| {
+        Ok((store.data_mut().session().log_enabled(level.into()),))
+    })?;
+    log.func_wrap("write", |store, (level, message, fields): (generated::Level, WasmStr, Fields)| {
+        write(store, level.into(), &message, &fields)
+    })
 }
 
-pub(super) struct View<'a>(pub &'a mut Call);
-
-impl generated::Host for View<'_> {
-    fn enabled(&mut self, level: generated::Level) -> bool {
-        self.0.session().log_enabled(level.into())
+/// # Errors
+/// Traps where the message, or a field of a line that is kept, is no text.
+fn write(mut store: StoreContextMut<'_, Call>, level: LogLevel, message: &WasmStr, fields: &Fields) -> Result<()> {
+    let session = store.data_mut().session();
+    let room = session.log_enabled(level).then(|| session.log_room());
+    let text = message.to_str(&store)?;
+    let mut left = room.and_then(|room| room.checked_sub(text.len()));
+    let kept = left.map(|_| text.as_ref().to_owned());
+    let last = (level == LogLevel::Error).then(|| text[..text.floor_char_boundary(MAX_LOGGED)].to_owned());
+    if let Some(last) = last {
+        store.data_mut().logged_error(last);
     }
-
-    fn write(&mut self, level: generated::Level, message: String, fields: Vec<(String, String)>) {
-        if level == generated::Level::Error {
-            self.0.logged_error(&message);
+    let mut line = Vec::new();
+    for at in 0..fields.len() {
+        // Before the next field is looked at: each of an endless list takes room, also an empty one.
+        left = left.and_then(|left| left.checked_sub(FIELD_BYTES));
+        let (Some(room), Some(field)) = (left, fields.get(&mut store, at)) else { break };
+        let (name, value) = field?;
+        let (name, value) = (name.to_str(&store)?, value.to_str(&store)?);
+        left = room.checked_sub(name.len() + value.len());
+        if left.is_some() {
+            line.push((name.into_owned(), value.into_owned()));
         }
-        self.0.session().log(level.into(), message, fields);
     }
+    let session = store.data_mut().session();
+    match (kept, left) {
+        (Some(message), Some(_)) => session.log(level, message, line),
+        _ => session.drop_log(level),
+    }
+    Ok(())
 }
 
 impl From<generated::Level> for LogLevel {

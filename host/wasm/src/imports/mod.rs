@@ -49,7 +49,7 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Call>> {
     generated::objects::add_to_linker::<_, objects::Objects>(&mut linker, |call| objects::View(call))?;
     generated::raw::add_to_linker::<_, raw::Raw>(&mut linker, |call| raw::View(call.session()))?;
     generated::events::add_to_linker::<_, events::Events>(&mut linker, |call| events::View(call.session()))?;
-    generated::log::add_to_linker::<_, log::Log>(&mut linker, |call| log::View(call))?;
+    log::add_to_linker(&mut linker)?;
     generated::config::add_to_linker::<_, config::Config>(&mut linker, |call| config::View(call.session()))?;
     Ok(linker)
 }
