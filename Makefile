@@ -71,7 +71,7 @@ soak: controlplane ## Informers behind a faulty connection: SEEDS=300 seeds, fro
 
 soak-hostile: controlplane ## The hostile corpus beside two good plugins on a real API server, for SECONDS=1800
 	@scripts/guests.sh rust
-	SOAK_SECONDS=$(or $(SECONDS),1800) RUST_BACKTRACE=0 cargo test --locked --workspace --test soak_hostile -- --nocapture
+	SOAK_SECONDS=$(or $(SECONDS),1800) RUST_BACKTRACE=0 cargo test --release --locked --workspace --test soak_hostile -- --nocapture
 
 fuzz: ## Hostile bytes for all that reads any, by coverage: each target for SECONDS=60, or TARGET="raw list"
 	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGET)
