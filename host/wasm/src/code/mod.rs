@@ -5,6 +5,7 @@
 //! memory and processor time and gives way to reconciles: also small ones, of which the compiler can make much. No small
 //! one waits for a large one. docs/decisions/0008-compiled-code-cache.md says why it is done so.
 
+mod bulk;
 mod cache;
 mod trusted;
 mod worker;
@@ -178,8 +179,8 @@ fn take_over(engine: &Engine, key: &str, output: Temporary) -> Result<Obtained, 
 }
 
 fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
-    let component =
-        Component::from_binary(engine.wasmtime(), bytes).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
+    let component = bulk::compiled(bytes, |bytes| Component::from_binary(engine.wasmtime(), bytes))
+        .map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
     let file = engine.code().cache.as_ref().and_then(|cache| {
         let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
         let written = artefact.and_then(|artefact| {
@@ -248,7 +249,7 @@ fn key(engine: &wasmtime::Engine, digest: &str) -> String {
     hex(&hash.finalize())
 }
 
-/// What shapes the code that an engine makes: the compiler's version and settings, and the processor.
+/// What shapes the code that an engine makes: what it is made of, the compiler's version and settings, and the processor.
 fn compatibility(engine: &wasmtime::Engine) -> String {
     struct Stable(Sha256);
     impl Hasher for Stable {
@@ -261,5 +262,6 @@ fn compatibility(engine: &wasmtime::Engine) -> String {
     }
     let mut hasher = Stable(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
+    bulk::FORM.hash(&mut hasher);
     hex(&hasher.0.finalize())
 }

@@ -17,7 +17,7 @@ use tokio::{
     process::Command,
 };
 
-use super::{LARGE, Worker, compatibility};
+use super::{LARGE, Worker, bulk, compatibility};
 use crate::{LoadError, cut, engine};
 
 /// What one compilation may take.
@@ -84,8 +84,8 @@ pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), Worke
     }
     let mut component = Vec::new();
     std::io::stdin().lock().read_to_end(&mut component).map_err(|error| host(&error))?;
-    let artefact =
-        engine.precompile_component(&component).map_err(|error| WorkerError::Component(format!("{error:#}")))?;
+    let artefact = bulk::compiled(&component, |component| engine.precompile_component(component))
+        .map_err(|error| WorkerError::Component(format!("{error:#}")))?;
     std::io::stdout().lock().write_all(&artefact).map_err(|error| host(&error))
 }
 
