@@ -21,9 +21,9 @@ use crate::{
     reconciler::MAX_FAILURE,
 };
 
-/// Bytes that an event's keys may have: [`MAX_KEYS`](operetta_core::mapping::MAX_KEYS) of the longest have fewer. They are
-/// copied in one go, in which their thread does nothing else.
-const MAX_TRANSFER: usize = 512 << 10;
+/// Bytes that an event's keys may have. [`MAX_KEYS`](operetta_core::mapping::MAX_KEYS) of the longest have a third of it: who
+/// maps to a few times as many is told so by their number. They are copied in one go, in which their thread does nothing else.
+const MAX_TRANSFER: usize = 1 << 20;
 
 /// Maps a plugin's events.
 pub struct PluginMapper {
