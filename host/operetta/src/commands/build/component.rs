@@ -131,6 +131,8 @@ fn kind(kind: ExternalKind) -> ExportKind {
 
 #[cfg(test)]
 mod tests {
+    use operetta_wasm::{LoadLimits, Plugin};
+
     use super::*;
 
     /// A module of the world, without code.
@@ -200,8 +202,8 @@ mod tests {
         let component = encode(&rename(&talkative()).expect("renamed"), true).expect("a component");
         let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("engine");
         let logs = std::sync::Arc::new(Stderr("snapshot"));
-        let made = operetta_wasm::snapshot(&engine, &component, RENAMED.1, logs).await.expect("a snapshot");
-        crate::commands::check::load(made).await.expect("describes itself");
+        let made = operetta_wasm::snapshot(&engine, &component, RENAMED.1, logs.clone()).await.expect("a snapshot");
+        Plugin::load(&engine, made, &LoadLimits::default(), logs).await.expect("describes itself");
     }
 
     #[test]
