@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use operetta_core::{
     controller::{Controller, Observer},
-    fair::{Account, FairScheduler},
+    fair::{Account, Background, FairScheduler},
     fights::Fights,
     grants::{Grants, ServiceAccount, SubjectGrants},
     kind::GroupVersionKind,
@@ -76,6 +76,8 @@ pub struct Host {
     pub fights: Arc<Fights>,
     /// Who runs next.
     fair: Arc<FairScheduler>,
+    /// Where those run that take long.
+    _background: Background,
     /// Requests of each namespace's plugins together.
     call_rates: Mutex<HashMap<String, Option<Arc<CallRate>>>>,
     /// What plugins may see.
@@ -143,6 +145,9 @@ impl Host {
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
         let recorder = EventRecorder::start(wire, "operetta".to_owned());
         let metrics = Metrics::new();
+        let slots = crate::fair_slots();
+        let background = Background::start(slots).context("the threads for plugins that run for long do not start")?;
+        let fair = FairScheduler::with_background(slots, background.handle().clone());
         let reporter =
             FightReporter { events: recorder.clone(), metrics: metrics.clone(), informers: registry.clone() };
         Ok(Arc::new(Self {
@@ -155,7 +160,8 @@ impl Host {
             registry,
             logs: LogStore::default(),
             metrics,
-            fair: FairScheduler::new(crate::fair_slots()),
+            fair,
+            _background: background,
             call_rates: Mutex::default(),
             grants,
             api,

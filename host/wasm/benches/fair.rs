@@ -24,7 +24,7 @@ use std::{
 use common::{AnyError, Ports, deployment, guest, reconciler};
 use operetta_core::{
     controller::{Controller, Observer},
-    fair::{FairReconciler, FairScheduler, Share},
+    fair::{Background, FairReconciler, FairScheduler, Share},
     gate::{Gate, GateLimits},
     object::ObjectKey,
     ports::Reconciler,
@@ -84,7 +84,9 @@ struct Noisy {
 
 /// Milliseconds: the quiet one's p99, with a neighbour or alone.
 async fn p99(quiet: Arc<dyn Reconciler>, noisy: Option<Noisy>, fair: bool) -> f64 {
-    let scheduler = FairScheduler::new(std::thread::available_parallelism().map_or(2, std::num::NonZero::get));
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let background = Background::start(threads).expect("threads");
+    let scheduler = FairScheduler::with_background(threads, background.handle().clone());
     let of_tenant = |name: &str, reconciler: &Arc<dyn Reconciler>| -> Arc<dyn Reconciler> {
         let account = scheduler.group(name, Share::default()).account(Share::default());
         if fair { Arc::new(FairReconciler::new(reconciler.clone(), account)) } else { reconciler.clone() }

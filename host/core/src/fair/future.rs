@@ -19,7 +19,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio::task::coop;
 
-use super::{Account, state::Ticket};
+use super::{Account, Started, state::Ticket};
 
 /// The inner future waits for something.
 const IDLE: u8 = 0;
@@ -53,6 +53,7 @@ pin_project! {
 struct Turn {
     account: Arc<Account>,
     signal: Arc<Signal>,
+    in_background: bool,
     /// Set while it waits for a slot or has one and is not yet polled.
     ticket: Option<Ticket>,
 }
@@ -67,18 +68,17 @@ pub struct Signal {
 /// A poll under way: dropped, by a panic too, it is charged and its slot is given back.
 struct Polling<'a> {
     turn: &'a mut Turn,
-    /// When it began, in nanoseconds of the scheduler's clock.
-    start: u64,
+    started: Started,
     /// Whether it shall have another slot at once.
     again: bool,
     ended: bool,
 }
 
 impl<F> Fair<F> {
-    pub(super) fn new(account: Arc<Account>, future: F) -> Self {
+    pub(super) fn new(account: Arc<Account>, in_background: bool, future: F) -> Self {
         let signal = Arc::new(Signal { state: AtomicU8::new(IDLE), task: Mutex::default() });
         let waker = Waker::from(signal.clone());
-        Self { turn: Turn { account, signal, ticket: None }, waker, future }
+        Self { turn: Turn { account, signal, in_background, ticket: None }, waker, future }
     }
 }
 
@@ -100,15 +100,12 @@ impl<F: Future> Future for Fair<F> {
 impl Turn {
     /// Begins a poll, if there is a slot for it. Otherwise the task is woken when there is.
     fn begin(&mut self) -> Option<Polling<'_>> {
-        let (ticket, start) = self.account.begin(self.ticket, &self.signal);
-        self.ticket = ticket;
-        let state = if ticket.is_some() { WOKEN } else { POLLING };
+        let begun = self.account.begin(self.ticket, &self.signal, self.in_background);
+        self.ticket = begun.as_ref().err().copied();
+        let state = if begun.is_err() { WOKEN } else { POLLING };
         // Sees what was written before a wake-up that the state has swallowed.
         self.signal.state.swap(state, Ordering::AcqRel);
-        match ticket {
-            None => Some(Polling { turn: self, start, again: false, ended: false }),
-            Some(_) => None,
-        }
+        begun.ok().map(|started| Polling { turn: self, started, again: false, ended: false })
     }
 }
 
@@ -117,7 +114,7 @@ impl Polling<'_> {
     fn end(&mut self) -> u64 {
         self.ended = true;
         let again = self.again.then(|| self.turn.signal.clone());
-        let (ticket, polled) = self.turn.account.end(self.start, again);
+        let (ticket, polled) = self.turn.account.end(&self.started, again);
         self.turn.ticket = ticket;
         polled
     }

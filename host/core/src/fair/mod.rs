@@ -43,6 +43,16 @@
 //! in the line before its slot is given away. `tokio::task::yield_now` wakes later, when the thread has nothing else to
 //! do. Such a future has not asked for anything when its slot becomes free: it gets less than its share, never more.
 //!
+//! # In the background
+//!
+//! What keeps its thread for longer than a turn, in one instruction or one call of the host, nobody else gets past: and even
+//! beside turns of a millisecond, what a reconcile needs of the host, an event, an answer, comes to its thread only after
+//! one, each time. So an account of which a poll took half a millisecond, or that is new, has its next reconciles run on
+//! threads of a lower priority ([`Background`]), from which the kernel takes the processor as soon as a thread of the
+//! host has something to do. Their slots can be taken back **while they are polled with**, for one that asks in the
+//! foreground, has had less and would be next: the poll goes on beside it, on what the other one leaves, and is charged
+//! by its thread's processor time. Timers and sockets that such a reconcile waits for are served in the foreground.
+//!
 //! # Limits of it
 //!
 //! Only what is polled is charged, by wall time: what the operating system takes from a thread that polls is charged
@@ -66,6 +76,9 @@
 //! # }
 //! ```
 
+mod background;
+#[cfg(test)]
+mod background_tests;
 mod bucket;
 mod future;
 mod line;
@@ -87,12 +100,16 @@ mod untaken_tests;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
+pub use background::Background;
 pub use future::Fair;
 use future::Signal;
 pub(crate) use future::give_way;
@@ -101,6 +118,14 @@ pub use reconciler::FairReconciler;
 pub use share::{Share, Usage};
 use state::{State, Ticket};
 
+/// Nanoseconds of a poll that others on the thread should not have to wait for: half of a turn of a guest that spins.
+const LONG_POLL: u64 = 500_000;
+
+/// Reconciles of an account that run in the background after one with a [`LONG_POLL`].
+const STAYS_IN_BACKGROUND: u32 = 100;
+/// The first ones of an account do too: nobody knows it yet.
+const UNKNOWN_IN_BACKGROUND: u32 = 10;
+
 /// The scheduler over all plugins of a host.
 pub struct FairScheduler {
     /// Never held while a future is polled or a task is woken.
@@ -108,6 +133,8 @@ pub struct FairScheduler {
     /// Wakes the alarm when its next time has changed, or the scheduler is gone.
     changed: Arc<Notify>,
     clock: Box<dyn Clock>,
+    /// Threads of a lower priority.
+    background: Option<Handle>,
 }
 
 struct Shared {
@@ -131,6 +158,8 @@ pub struct Group {
 /// A plugin: what it uses, all of its futures together. Gone when its last handle, [`Fair`] and [`Permit`] are.
 pub struct Account {
     id: usize,
+    /// How many more reconciles run in the background.
+    in_background: AtomicU32,
     places: Arc<Places>,
     group: Arc<Group>,
 }
@@ -142,9 +171,24 @@ pub struct Permit {
     _group: Place,
 }
 
+/// A poll under way.
+struct Started {
+    /// When it began, in nanoseconds: of the scheduler's clock, in the background of the thread's.
+    at: u64,
+    /// What it has its slot by, in the background.
+    in_background: Option<Ticket>,
+}
+
 /// What tells the time: nanoseconds since any beginning, never falling.
 trait Clock: Send + Sync {
     fn now(&self) -> u64;
+
+    /// Processor time of this thread.
+    fn of_thread(&self) -> u64 {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+        seconds.unwrap_or_default().saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or_default())
+    }
 }
 
 /// The time since this instant.
@@ -159,12 +203,17 @@ impl Clock for Monotonic {
 impl FairScheduler {
     /// With so many slots: how many futures may be polled at the same time. At least one.
     pub fn new(slots: usize) -> Arc<Self> {
-        Self::with_clock(slots, Monotonic(Instant::now()))
+        Self::with(slots, None, Monotonic(Instant::now()))
     }
 
-    fn with_clock(slots: usize, clock: impl Clock + 'static) -> Arc<Self> {
+    /// The same; reconciles of accounts that keep their thread for long run on this runtime: [`Background::handle`].
+    pub fn with_background(slots: usize, background: Handle) -> Arc<Self> {
+        Self::with(slots, Some(background), Monotonic(Instant::now()))
+    }
+
+    fn with(slots: usize, background: Option<Handle>, clock: impl Clock + 'static) -> Arc<Self> {
         let shared = Shared { state: State::new(slots), groups: HashMap::new(), has_alarm: false, alarm_at: None };
-        Arc::new(Self { shared: Mutex::new(shared), changed: Arc::default(), clock: Box::new(clock) })
+        Arc::new(Self { shared: Mutex::new(shared), changed: Arc::default(), clock: Box::new(clock), background })
     }
 
     /// The group of this name: the one there is, with this share from now on, or a new one. It is there as long as
@@ -185,7 +234,7 @@ impl FairScheduler {
     }
 
     /// Carries out an operation at its time and wakes whom it gave a slot.
-    fn with<T>(
+    fn update<T>(
         self: &Arc<Self>,
         operation: impl FnOnce(&mut State<Arc<Signal>>, u64, &mut Vec<Arc<Signal>>) -> T,
     ) -> T {
@@ -224,7 +273,7 @@ impl FairScheduler {
 /// Ends each throttling at its time.
 async fn alarm(scheduler: Weak<FairScheduler>, changed: Arc<Notify>) {
     while let Some(strong) = scheduler.upgrade() {
-        let wait = strong.with(|state, now, woken| {
+        let wait = strong.update(|state, now, woken| {
             state.dispatch(now, woken);
             state.next_due().map(|due| Duration::from_nanos(due.saturating_sub(now)))
         });
@@ -250,20 +299,21 @@ impl Group {
 
     /// A new account.
     pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
-        let id = self.scheduler.with(|state, now, _| state.add_account(self.id, &share, now));
-        Arc::new(Account { id, places: Places::new(share.concurrency), group: self.clone() })
+        let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
+        let places = Places::new(share.concurrency);
+        Arc::new(Account { id, in_background: AtomicU32::new(UNKNOWN_IN_BACKGROUND), places, group: self.clone() })
     }
 
     /// Changes what the group may use, from now on. Nobody is thrown out.
     pub fn set_share(&self, share: Share) {
         self.places.set_limit(share.concurrency);
-        self.scheduler.with(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
+        self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
     }
 
     /// What the group's accounts have used, those that are gone included; takes time by the number of accounts.
     /// `throttled` counts the group's own limit and those of its accounts.
     pub fn usage(&self) -> Usage {
-        self.scheduler.with(|state, now, _| state.group_usage(self.id, now))
+        self.scheduler.update(|state, now, _| state.group_usage(self.id, now))
     }
 }
 
@@ -287,13 +337,13 @@ impl Account {
     /// Changes what the account may use, from now on. Nobody is thrown out.
     pub fn set_share(&self, share: Share) {
         self.places.set_limit(share.concurrency);
-        self.group.scheduler.with(|state, now, woken| state.set_share(self.id, &share, now, woken));
+        self.group.scheduler.update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
     /// What the account has used. `throttled` counts the account's own limit: what the group's limit holds back is
     /// counted there, and here in `wait`.
     pub fn usage(&self) -> Usage {
-        self.group.scheduler.with(|state, now, _| state.usage(self.id, now))
+        self.group.scheduler.update(|state, now, _| state.usage(self.id, now))
     }
 
     /// Waits for a place among the account's reconciles in flight, then among the group's; each first come, first
@@ -306,28 +356,60 @@ impl Account {
 
     /// Lets the future be polled in turn, on this account.
     pub fn run<F>(self: &Arc<Self>, future: F) -> Fair<F> {
-        Fair::new(self.clone(), future)
+        Fair::new(self.clone(), false, future)
     }
 
-    /// Asks for a slot, or whether the ticket has one. Returns the ticket to wait with, or None, and the time.
-    fn begin(&self, ticket: Option<Ticket>, signal: &Arc<Signal>) -> (Option<Ticket>, u64) {
-        self.group.scheduler.with(|state, now, woken| match ticket {
-            Some(ticket) if state.take(self.id, ticket, now) => (None, now),
-            Some(ticket) => (Some(ticket), now),
-            None => (state.want(self.id, || signal.clone(), now, woken), now),
+    /// The same on one of the background's threads.
+    fn run_in_background<F>(self: &Arc<Self>, future: F) -> Fair<F> {
+        Fair::new(self.clone(), true, future)
+    }
+
+    /// Where the next reconcile is to run, if not here: one of the last has kept its thread for long.
+    fn background(&self) -> Option<&Handle> {
+        let background = self.group.scheduler.background.as_ref()?;
+        let left = self.in_background.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.is_ok().then_some(background)
+    }
+
+    /// Asks for a slot, or whether the ticket has one. Otherwise returns the ticket to wait with.
+    fn begin(&self, ticket: Option<Ticket>, signal: &Arc<Signal>, in_background: bool) -> Result<Started, Ticket> {
+        let scheduler = &self.group.scheduler;
+        scheduler.update(|state, now, woken| {
+            if !in_background {
+                let waits = match ticket {
+                    Some(ticket) => Some(ticket).filter(|ticket| !state.take(self.id, *ticket, now)),
+                    None => state.want(self.id, || signal.clone(), now, woken),
+                };
+                return waits.map_or(Ok(Started { at: now, in_background: None }), Err);
+            }
+            let (ticket, has) = match ticket {
+                Some(ticket) => (ticket, state.begin_in_background(self.id, ticket, now)),
+                None => state.want_in_background(self.id, signal.clone(), now, woken),
+            };
+            let at = scheduler.clock.of_thread();
+            if has { Ok(Started { at, in_background: Some(ticket) }) } else { Err(ticket) }
         })
     }
 
-    /// Ends a poll that began at `start`; with a signal another one is wanted at once. Returns what it took.
-    fn end(&self, start: u64, again: Option<Arc<Signal>>) -> (Option<Ticket>, u64) {
+    /// Ends a poll; with a signal another one is wanted at once. Returns its ticket, and what the poll took.
+    fn end(&self, started: &Started, again: Option<Arc<Signal>>) -> (Option<Ticket>, u64) {
         let scheduler = &self.group.scheduler;
         // Before the lock: waiting for that is not the guest's time.
-        let polled = scheduler.clock.now().saturating_sub(start);
-        (scheduler.with(|state, now, woken| state.done(self.id, polled, again, now, woken)), polled)
+        let clock = &scheduler.clock;
+        let ended = if started.in_background.is_some() { clock.of_thread() } else { clock.now() };
+        let polled = ended.saturating_sub(started.at);
+        if polled >= LONG_POLL {
+            self.in_background.store(STAYS_IN_BACKGROUND, Ordering::Relaxed);
+        }
+        let ticket = scheduler.update(|state, now, woken| match started.in_background {
+            None => state.done(self.id, polled, again, now, woken),
+            Some(ticket) => state.done_in_background(self.id, (ticket, polled), again, now, woken),
+        });
+        (ticket, polled)
     }
 
     fn cancel(&self, ticket: Ticket) {
-        drop(self.group.scheduler.with(|state, now, woken| state.cancel(self.id, ticket, now, woken)));
+        drop(self.group.scheduler.update(|state, now, woken| state.cancel(self.id, ticket, now, woken)));
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! - both give the slots to the same tickets in the same order: by virtual time of the group, of the account, then
 //!   first in first out;
-//! - a slot is taken back from the same one, for the same one;
+//! - a slot is taken back from the same one, for the same one, also while it is polled with in the background;
 //! - no more slots are given than there are, and none is free while someone may have it;
 //! - the next time at which something has to happen is the same;
 //! - polled time, polls, waits and throttling are counted alike.
@@ -89,10 +89,19 @@ struct Group {
     floor: u128,
 }
 
+#[derive(Clone, Copy)]
+struct Grant {
+    account: usize,
+    ticket: Ticket,
+    since: u64,
+    /// It is polled with, in the background.
+    polled: bool,
+}
+
 struct Model {
     free: usize,
-    /// Account, ticket and its time of those who were given a slot and have not taken it.
-    granted: Vec<(usize, Ticket, u64)>,
+    /// Those who were given a slot and have not taken it.
+    granted: Vec<Grant>,
     credit: u128,
     floor: u128,
     groups: Vec<Group>,
@@ -143,7 +152,7 @@ impl Model {
         while let Some(at) = self.first().filter(|_| self.free > 0) {
             self.pick(at);
             let (ticket, since) = self.accounts[at].waiting.remove(0);
-            self.granted.push((at, ticket, since));
+            self.granted.push(Grant { account: at, ticket, since, polled: false });
             given.push(ticket);
             self.look(now);
         }
@@ -151,7 +160,7 @@ impl Model {
     }
 
     /// Whether one who asks now gets a slot at once, and who loses it.
-    fn at_once(&mut self, at: usize, now: u64) -> Option<Option<(usize, Ticket)>> {
+    fn at_once(&mut self, at: usize, now: u64, in_background: bool) -> Option<Option<(usize, Ticket)>> {
         self.look(now);
         let open = self.accounts[at].contender.closed(now).is_none();
         let group = self.accounts[at].group;
@@ -159,28 +168,29 @@ impl Model {
         if !open {
             return None;
         }
-        let loser = if self.free > 0 { None } else { Some(self.makes_way(at)?) };
+        let loser = if self.free > 0 { None } else { Some(self.makes_way(at, in_background)?) };
         if self.free > 0 && self.first().is_some() {
             return None;
         }
-        if let Some((of, ticket, since)) = loser {
-            self.granted.retain(|(_, other, _)| *other != ticket);
-            self.accounts[of].waiting.push((ticket, since));
-            self.accounts[of].waiting.sort_unstable();
+        if let Some(Grant { account, ticket, since, .. }) = loser {
+            self.granted.retain(|other| other.ticket != ticket);
+            self.accounts[account].waiting.push((ticket, since));
+            self.accounts[account].waiting.sort_unstable();
             self.free += 1;
             self.look(now);
         }
         self.pick(at);
         self.look(now);
-        Some(loser.map(|(at, ticket, _)| (at, ticket)))
+        Some(loser.map(|of| (of.account, of.ticket)))
     }
 
     /// Whose untaken slot goes to one who asks now: of the one who has had most, if the asker would be next in line and
     /// has had less.
-    fn makes_way(&mut self, at: usize) -> Option<(usize, Ticket, u64)> {
-        let most = self.granted.iter().max_by_key(|(of, ticket, _)| {
-            let account = &self.accounts[*of];
-            (self.groups[account.group].contender.virtual_time, account.contender.virtual_time, *ticket)
+    fn makes_way(&mut self, at: usize, in_background: bool) -> Option<Grant> {
+        let may_lose = self.granted.iter().filter(|of| !in_background || !of.polled);
+        let most = may_lose.max_by_key(|of| {
+            let account = &self.accounts[of.account];
+            (self.groups[account.group].contender.virtual_time, account.contender.virtual_time, of.ticket)
         });
         let most = *most?;
         let account = &self.accounts[at];
@@ -201,7 +211,7 @@ impl Model {
         };
         let ready = |of: &&Account| of.contender.ready && self.groups[of.group].contender.ready;
         let is_next = account.waiting.is_empty() && self.accounts.iter().filter(ready).all(is_before);
-        let loser = &self.accounts[most.0];
+        let loser = &self.accounts[most.account];
         let had_less = if loser.group == account.group {
             time < loser.contender.virtual_time
         } else {
@@ -211,11 +221,25 @@ impl Model {
     }
 
     fn take(&mut self, ticket: Ticket, now: u64) {
-        let at = self.granted.iter().position(|(_, of, _)| *of == ticket).expect("it was given a slot");
-        let (at, _, since) = self.granted.swap_remove(at);
-        let account = &mut self.accounts[at];
+        let at = self.granted.iter().position(|of| of.ticket == ticket).expect("it was given a slot");
+        let Grant { account, since, .. } = self.granted.swap_remove(at);
+        let account = &mut self.accounts[account];
         account.contender.wait += now - since;
         self.groups[account.group].contender.wait += now - since;
+    }
+
+    fn begin_in_background(&mut self, ticket: Ticket, now: u64) {
+        let grant = *self.granted.iter().find(|of| of.ticket == ticket).expect("it was given a slot");
+        self.take(ticket, now);
+        self.granted.push(Grant { polled: true, ..grant });
+    }
+
+    /// A ticket is no more, wherever it is.
+    fn forget(&mut self, at: usize, ticket: Ticket) {
+        self.accounts[at].waiting.retain(|(of, _)| *of != ticket);
+        let before = self.granted.len();
+        self.granted.retain(|of| of.ticket != ticket);
+        self.free += before - self.granted.len();
     }
 
     fn next_due(&mut self, now: u64) -> Option<u64> {
@@ -244,10 +268,14 @@ struct Run {
     granted: Vec<(usize, Ticket)>,
     /// The accounts of those who are being polled.
     polling: Vec<usize>,
+    /// Account and ticket of those who are being polled in the background, wherever their ticket is now.
+    in_background: Vec<(usize, Ticket)>,
     next_ticket: Ticket,
     slots: usize,
     /// How often a slot was taken back.
     displaced: u64,
+    /// How often of these from one who was being polled.
+    preempted: u64,
 }
 
 impl Run {
@@ -270,14 +298,10 @@ impl Run {
         let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
         let has = self.state.want(id, || ticket, self.now, &mut woken);
         // Throttled ones whose time has come are before it.
-        if let Some(loser) = self.model.at_once(at, self.now) {
+        if let Some(loser) = self.model.at_once(at, self.now, false) {
             assert_eq!((has, woken.len()), (None, 0));
             self.polling.push(at);
-            if let Some(loser) = loser {
-                self.granted.retain(|granted| *granted != loser);
-                self.waiting.push(loser);
-                self.displaced += 1;
-            }
+            self.displace(loser);
             return;
         }
         self.next_ticket += 1;
@@ -295,16 +319,60 @@ impl Run {
         }
     }
 
-    fn done(&mut self, at: usize, again: bool) {
+    fn displace(&mut self, loser: Option<(usize, Ticket)>) {
+        let Some(loser) = loser else { return };
+        self.granted.retain(|granted| *granted != loser);
+        self.waiting.push(loser);
+        self.displaced += 1;
+        self.preempted += u64::from(self.in_background.contains(&loser));
+    }
+
+    fn want_in_background(&mut self, at: usize) {
+        let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
+        let (named, has) = self.state.want_in_background(id, ticket, self.now, &mut woken);
+        assert_eq!(named, ticket);
+        self.next_ticket += 1;
+        if let Some(loser) = self.model.at_once(at, self.now, true) {
+            assert_eq!((has, woken.len()), (true, 0));
+            self.displace(loser);
+            self.model.granted.push(Grant { account: at, ticket, since: self.now, polled: true });
+            self.granted.push((at, ticket));
+            self.in_background.push((at, ticket));
+            return;
+        }
+        self.model.accounts[at].waiting.push((ticket, self.now));
+        self.waiting.push((at, ticket));
+        let given = self.model.dispatch(self.now);
+        self.given(&woken, &given);
+        assert_eq!(has, given.contains(&ticket));
+        if has {
+            self.model.begin_in_background(ticket, self.now);
+            self.in_background.push((at, ticket));
+        }
+    }
+
+    /// Ends a poll: in the foreground, or the one in the background that has this ticket.
+    fn done(&mut self, at: usize, of: Option<Ticket>, again: bool) {
         let polled = self.random.random_range(0..3_000_000);
         let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
-        let waits = self.state.done(id, polled, again.then_some(ticket), self.now, &mut woken);
-        assert_eq!(waits, again.then_some(ticket));
+        let waits = again.then_some(ticket);
+        let had = match of {
+            None => self.state.done(id, polled, waits, self.now, &mut woken),
+            Some(of) => self.state.done_in_background(id, (of, polled), waits, self.now, &mut woken),
+        };
+        assert_eq!(had, waits);
         let model = &mut self.model;
+        match of {
+            None => model.free += 1,
+            Some(of) => {
+                model.forget(at, of);
+                self.waiting.retain(|(_, other)| *other != of);
+                self.granted.retain(|(_, other)| *other != of);
+            }
+        }
         model.accounts[at].contender.charge(polled, self.now);
         let group = model.accounts[at].group;
         model.groups[group].contender.charge(polled, self.now);
-        model.free += 1;
         if again {
             self.next_ticket += 1;
             model.accounts[at].waiting.push((ticket, self.now));
@@ -314,13 +382,11 @@ impl Run {
         self.given(&woken, &given);
     }
 
-    fn cancel(&mut self, at: usize, ticket: Ticket, has_slot: bool) {
+    fn cancel(&mut self, at: usize, ticket: Ticket) {
         let mut woken = Vec::new();
         let dropped = self.state.cancel(self.model.accounts[at].id, ticket, self.now, &mut woken);
         assert_eq!(dropped, Some(ticket));
-        self.model.accounts[at].waiting.retain(|(of, _)| *of != ticket);
-        self.model.granted.retain(|(_, of, _)| *of != ticket);
-        self.model.free += usize::from(has_slot);
+        self.model.forget(at, ticket);
         let given = self.model.dispatch(self.now);
         self.given(&woken, &given);
     }
@@ -372,23 +438,32 @@ impl Run {
     fn step(&mut self) {
         let account = self.random.random_range(0..self.model.accounts.len());
         match self.random.random_range(0..100) {
-            0..35 => self.want(account),
-            35..70 if !self.polling.is_empty() => {
+            0..25 => self.want(account),
+            25..35 => self.want_in_background(account),
+            35..60 if !self.polling.is_empty() => {
                 let at = self.random.random_range(0..self.polling.len());
                 let at = self.polling.swap_remove(at);
                 let again = self.random.random_bool(0.6);
-                self.done(at, again);
+                self.done(at, None, again);
             }
-            70..80 if !self.granted.is_empty() => self.take(),
-            80..84 if !self.waiting.is_empty() => {
-                let at = self.random.random_range(0..self.waiting.len());
-                let (at, ticket) = self.waiting.remove(at);
-                self.cancel(at, ticket, false);
+            60..70 if !self.in_background.is_empty() => {
+                let at = self.random.random_range(0..self.in_background.len());
+                let (at, ticket) = self.in_background.swap_remove(at);
+                let again = self.random.random_bool(0.6);
+                self.done(at, Some(ticket), again);
             }
-            84..86 if !self.granted.is_empty() => {
-                let at = self.random.random_range(0..self.granted.len());
-                let (at, ticket) = self.granted.remove(at);
-                self.cancel(at, ticket, true);
+            70..80 => drop(self.take()),
+            80..84 => {
+                if let Some((at, ticket)) = self.one_not_polled(false) {
+                    self.waiting.retain(|(_, of)| *of != ticket);
+                    self.cancel(at, ticket);
+                }
+            }
+            84..86 => {
+                if let Some((at, ticket)) = self.one_not_polled(true) {
+                    self.granted.retain(|(_, of)| *of != ticket);
+                    self.cancel(at, ticket);
+                }
             }
             86..88 => self.set_share(),
             _ => {
@@ -396,31 +471,59 @@ impl Run {
                 self.pass(time);
             }
         }
-        while !self.granted.is_empty() && self.random.random_bool(0.8) {
-            self.take();
-        }
+        while self.random.random_bool(0.8) && self.take() {}
     }
 
-    fn take(&mut self) {
-        let at = self.random.random_range(0..self.granted.len());
-        let (at, ticket) = self.granted.remove(at);
-        assert!(self.state.take(self.model.accounts[at].id, ticket, self.now));
+    /// One of those who have a slot, or of those who wait for one, on no thread.
+    fn one_not_polled(&mut self, has_slot: bool) -> Option<(usize, Ticket)> {
+        let all = if has_slot { &self.granted } else { &self.waiting };
+        let idle: Vec<_> = all.iter().filter(|of| !self.in_background.contains(of)).copied().collect();
+        idle.choose(&mut self.random).copied()
+    }
+
+    /// Begins a poll with a slot, if one was given, in the background or not.
+    fn take(&mut self) -> bool {
+        let Some((at, ticket)) = self.one_not_polled(true) else { return false };
+        let id = self.model.accounts[at].id;
+        if self.random.random_bool(0.1) {
+            assert!(self.state.begin_in_background(id, ticket, self.now));
+            self.model.begin_in_background(ticket, self.now);
+            self.in_background.push((at, ticket));
+            return true;
+        }
+        assert!(self.state.take(id, ticket, self.now));
+        self.granted.retain(|(_, of)| *of != ticket);
         self.model.take(ticket, self.now);
         if let Some((at, ticket)) = self.waiting.last() {
-            assert!(!self.state.take(self.model.accounts[*at].id, *ticket, self.now), "it still waits");
+            let id = self.model.accounts[*at].id;
+            assert!(!self.state.take(id, *ticket, self.now), "it still waits");
+            assert!(!self.state.begin_in_background(id, *ticket, self.now), "it still waits");
         }
         self.polling.push(at);
+        true
     }
 }
 
-fn run(seed: u64) -> u64 {
+fn run(seed: u64) -> (u64, u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let slots = random.random_range(1..6);
     let state = State::new(slots);
     let credit = 5_000_000 * 100 * slots as u128;
     let model = Model { free: slots, granted: Vec::new(), credit, floor: 0, groups: Vec::new(), accounts: Vec::new() };
-    let (waiting, granted, polling) = (Vec::new(), Vec::new(), Vec::new());
-    let mut run = Run { random, state, model, now: 0, waiting, granted, polling, next_ticket: 0, slots, displaced: 0 };
+    let mut run = Run {
+        random,
+        state,
+        model,
+        now: 0,
+        waiting: Vec::new(),
+        granted: Vec::new(),
+        polling: Vec::new(),
+        in_background: Vec::new(),
+        next_ticket: 0,
+        slots,
+        displaced: 0,
+        preempted: 0,
+    };
     for group in 0..run.random.random_range(1..5) {
         let share = run.share();
         let id = run.state.add_group(&share, 0);
@@ -438,11 +541,12 @@ fn run(seed: u64) -> u64 {
     }
     run.compare_usage();
     while !(run.waiting.is_empty() && run.granted.is_empty() && run.polling.is_empty()) {
-        while !run.granted.is_empty() {
-            run.take();
-        }
+        while run.take() {}
         while let Some(at) = run.polling.pop() {
-            run.done(at, false);
+            run.done(at, None, false);
+        }
+        while let Some((at, ticket)) = run.in_background.pop() {
+            run.done(at, Some(ticket), false);
         }
         if run.granted.is_empty() && !run.waiting.is_empty() {
             let due = run.state.next_due().expect("those who are not served wait for a time");
@@ -455,18 +559,21 @@ fn run(seed: u64) -> u64 {
     run.model.accounts.iter().for_each(|account| run.state.remove_account(account.id));
     run.model.groups.iter().for_each(|group| run.state.remove_group(group.id));
     assert_eq!(run.state.counts(), (slots, 0, 0, 0));
-    run.displaced
+    (run.displaced, run.preempted)
 }
 
 #[test]
 fn random_operations_give_the_slots_to_the_same_as_a_naive_model_and_forget_nobody() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let (first, runs) = seed.map_or((rand::random(), 100), |seed| (seed, 1));
-    let mut displaced = 0;
+    let (mut displaced, mut preempted) = (0, 0);
     for at in 0..runs {
         let seed = u64::wrapping_add(first, at);
         println!("OPERETTA_SEED={seed}");
-        displaced += run(seed);
+        let of = run(seed);
+        displaced += of.0;
+        preempted += of.1;
     }
-    assert!(runs == 1 || displaced > 100, "{displaced} slots taken back test nothing");
+    let enough = displaced - preempted > 30 && preempted > 30;
+    assert!(runs == 1 || enough, "{displaced} slots taken back, {preempted} of them under way, test nothing");
 }

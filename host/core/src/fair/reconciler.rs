@@ -1,8 +1,10 @@
 //! A reconciler whose polls take their turn: where the scheduler meets the controllers.
 
-use std::sync::Arc;
+use std::{panic, sync::Arc};
 
 use async_trait::async_trait;
+use tokio::runtime::Handle;
+use tokio_util::{context::TokioContext, task::AbortOnDropHandle};
 
 use super::Account;
 use crate::{
@@ -26,7 +28,25 @@ impl FairReconciler {
 #[async_trait]
 impl Reconciler for FairReconciler {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        let _place = self.account.enter().await;
-        self.account.run(self.inner.reconcile(request)).await
+        let place = self.account.enter().await;
+        let Some(background) = self.account.background() else {
+            return self.account.run(self.inner.reconcile(request)).await;
+        };
+        let (inner, request) = (self.inner.clone(), request.clone());
+        let fair = self.account.run_in_background(async move { inner.reconcile(&request).await });
+        let work = async move {
+            // The place is free when the reconcile is gone, which is later than this call may be.
+            let _place = place;
+            fair.await
+        };
+        // What it waits for is served by the threads here: timers, connections, whatever it lets run on.
+        let task = background.spawn(TokioContext::new(work, Handle::current()));
+        match AbortOnDropHandle::new(task).await {
+            Ok(result) => result,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => panic::resume_unwind(panic),
+                Err(_cancelled) => Err(Failure::Retry("the host stops".to_owned())),
+            },
+        }
     }
 }

@@ -35,11 +35,13 @@ struct Account<W> {
     waiting: VecDeque<Waiter<W>>,
 }
 
-/// A slot that somebody was woken for who is on no thread yet.
+/// A slot that may be taken back.
 #[derive(Debug)]
 struct Granted<W> {
     account: usize,
     waiter: Waiter<W>,
+    /// A poll is under way that gives way to others. Otherwise somebody was woken who is on no thread yet.
+    in_background: bool,
 }
 
 #[derive(Debug)]
@@ -63,7 +65,7 @@ pub struct State<W> {
     slots: usize,
     /// Slots that are neither granted nor taken.
     free: usize,
-    /// Slots that are granted and not yet taken; few, for there are as many slots as processors.
+    /// Slots that are granted and not taken; few, for there are as many slots as processors.
     granted: Vec<Granted<W>>,
     /// Virtual time that an idle contender may save.
     credit: u128,
@@ -132,15 +134,7 @@ impl<W: Clone> State<W> {
     /// Whoever asks is on a thread, and whoever was granted a slot and has not taken it is not: so a slot is taken back
     /// from one that has had more, for one that nobody is before.
     pub fn want(&mut self, id: usize, wake: impl FnOnce() -> W, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
-        self.wake_throttled(now);
-        let is_next = self.is_open(id, now)
-            && match self.free {
-                0 => self.make_way(id, now),
-                _ => self.line.is_empty(),
-            };
-        if is_next {
-            self.free -= 1;
-            self.pick(id);
+        if self.pass(id, now, false) {
             return None;
         }
         let ticket = self.wait(id, wake(), now);
@@ -148,23 +142,62 @@ impl<W: Clone> State<W> {
         if self.take(id, ticket, now) { None } else { Some(ticket) }
     }
 
+    /// As [`Self::want`], for a poll in the background. What has a slot, of which is told too, does not hold it: a slot
+    /// of a poll under way is taken back for one who asks with [`Self::want`], as one that nobody has taken is.
+    pub fn want_in_background(&mut self, id: usize, wake: W, now: u64, woken: &mut Vec<W>) -> (Ticket, bool) {
+        if self.pass(id, now, true) {
+            let waiter = Waiter { ticket: self.ticket(), since: now, wake };
+            let ticket = waiter.ticket;
+            self.granted.push(Granted { account: id, waiter, in_background: true });
+            return (ticket, true);
+        }
+        let ticket = self.wait(id, wake, now);
+        self.dispatch(now, woken);
+        (ticket, self.begin_in_background(id, ticket, now))
+    }
+
     /// Whether the ticket has a slot, which it then holds until [`Self::done`]. Its wake is dropped: the caller has it too.
     pub fn take(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
         let Some(granted) = self.ungrant(ticket) else { return false };
+        self.waited(id, now.saturating_sub(granted.waiter.since));
+        true
+    }
+
+    /// Whether the ticket has a slot for a poll in the background, which lasts until [`Self::done_in_background`].
+    pub fn begin_in_background(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
+        let Some(granted) = self.granted.iter_mut().find(|granted| granted.waiter.ticket == ticket) else {
+            return false;
+        };
+        granted.in_background = true;
         let wait = now.saturating_sub(granted.waiter.since);
-        let account = &mut self.accounts[id];
-        account.contender.waited(wait);
-        self.groups[account.group].contender.waited(wait);
+        self.waited(id, wait);
         true
     }
 
     /// A slot is given back after a poll of `polled` nanoseconds. With `again` it is wanted once more at once: the
     /// new ticket competes with all who wait.
     pub fn done(&mut self, id: usize, polled: u64, again: Option<W>, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
+        self.free();
+        self.settle(id, polled, again, now, woken)
+    }
+
+    /// As [`Self::done`], for a poll in the background; its slot may have been taken back meanwhile.
+    pub fn done_in_background(
+        &mut self,
+        id: usize,
+        (ticket, polled): (Ticket, u64),
+        again: Option<W>,
+        now: u64,
+        woken: &mut Vec<W>,
+    ) -> Option<Ticket> {
+        self.give_up(id, ticket);
+        self.settle(id, polled, again, now, woken)
+    }
+
+    fn settle(&mut self, id: usize, polled: u64, again: Option<W>, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
         let account = &mut self.accounts[id];
         account.contender.charge(polled, now);
         self.groups[account.group].contender.charge(polled, now);
-        self.free();
         let ticket = match again {
             Some(wake) => Some(self.wait(id, wake, now)),
             None => {
@@ -178,19 +211,20 @@ impl<W: Clone> State<W> {
 
     /// Gives up a ticket, whether it waits or has a slot. What is returned has to be dropped outside of any lock.
     pub fn cancel(&mut self, id: usize, ticket: Ticket, now: u64, woken: &mut Vec<W>) -> Option<W> {
-        let mut cancelled = None;
-        if let Some(granted) = self.ungrant(ticket) {
-            self.free();
-            cancelled = Some(granted.waiter);
-        } else {
-            let waiting = &mut self.accounts[id].waiting;
-            if let Ok(at) = waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
-                cancelled = waiting.remove(at);
-            }
-            self.put(id, now);
-        }
+        let cancelled = self.give_up(id, ticket);
+        self.put(id, now);
         self.dispatch(now, woken);
         cancelled.map(|waiter| waiter.wake)
+    }
+
+    fn give_up(&mut self, id: usize, ticket: Ticket) -> Option<Waiter<W>> {
+        if let Some(granted) = self.ungrant(ticket) {
+            self.free();
+            return Some(granted.waiter);
+        }
+        let waiting = &mut self.accounts[id].waiting;
+        let at = waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        waiting.remove(at)
     }
 
     /// Ends the throttling of those whose time has come, and gives the free slots to those who are next.
@@ -204,7 +238,7 @@ impl<W: Clone> State<W> {
             self.free -= 1;
             self.pick(id);
             woken.push(waiter.wake.clone());
-            self.granted.push(Granted { account: id, waiter });
+            self.granted.push(Granted { account: id, waiter, in_background: false });
             self.put(id, now);
         }
     }
@@ -234,9 +268,35 @@ impl<W: Clone> State<W> {
         debug_assert!(self.free <= self.slots, "a slot is given back twice");
     }
 
-    fn wait(&mut self, id: usize, wake: W, now: u64) -> Ticket {
+    fn ticket(&mut self) -> Ticket {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
+        ticket
+    }
+
+    /// Gives the account a slot, if it may have one before all who wait.
+    fn pass(&mut self, id: usize, now: u64, in_background: bool) -> bool {
+        self.wake_throttled(now);
+        let is_next = self.is_open(id, now)
+            && match self.free {
+                0 => self.make_way(id, now, in_background),
+                _ => self.line.is_empty(),
+            };
+        if is_next {
+            self.free -= 1;
+            self.pick(id);
+        }
+        is_next
+    }
+
+    fn waited(&mut self, id: usize, wait: u64) {
+        let account = &mut self.accounts[id];
+        account.contender.waited(wait);
+        self.groups[account.group].contender.waited(wait);
+    }
+
+    fn wait(&mut self, id: usize, wake: W, now: u64) -> Ticket {
+        let ticket = self.ticket();
         self.accounts[id].waiting.push_back(Waiter { ticket, since: now, wake });
         self.put(id, now);
         ticket
@@ -247,14 +307,16 @@ impl<W: Clone> State<W> {
         Some(self.granted.swap_remove(at))
     }
 
-    /// Frees the untaken slot of whoever has had most, if the account would be next and has had less.
-    fn make_way(&mut self, id: usize, now: u64) -> bool {
+    /// Frees the untaken slot of whoever has had most, if the account would be next and has had less. One that asks in
+    /// the background takes none of a poll under way: they are equals on their threads.
+    fn make_way(&mut self, id: usize, now: u64, in_background: bool) -> bool {
         let of = |account: usize| {
             let account = &self.accounts[account];
             (account.group, self.groups[account.group].contender.virtual_time(), account.contender.virtual_time())
         };
-        let most = (0..self.granted.len()).max_by_key(|at| {
-            let Granted { account, waiter } = &self.granted[*at];
+        let may_lose = |at: &usize| !(in_background && self.granted[*at].in_background);
+        let most = (0..self.granted.len()).filter(may_lose).max_by_key(|at| {
+            let Granted { account, waiter, .. } = &self.granted[*at];
             let (_, group_time, time) = of(*account);
             (group_time, time, waiter.ticket)
         });
@@ -272,7 +334,7 @@ impl<W: Clone> State<W> {
         if !is_next || !had_less {
             return false;
         }
-        let Granted { account: other, waiter } = self.granted.swap_remove(at);
+        let Granted { account: other, waiter, .. } = self.granted.swap_remove(at);
         self.free();
         let waiting = &mut self.accounts[other].waiting;
         waiting.insert(waiting.partition_point(|of| of.ticket < waiter.ticket), waiter);

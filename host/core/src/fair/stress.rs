@@ -44,10 +44,11 @@ async fn random_guests_drops_panics_and_shares_lose_no_wake_up() {
                 2..6 => sleep(Duration::from_micros(random.random_range(0..5000))).await,
                 _ => {
                     let patience = random.random_bool(0.3).then(|| random.random_range(0..20));
+                    let in_background = random.random_bool(0.3);
                     let guest = guest(StdRng::seed_from_u64(random.random()), clock.clone());
                     tasks.push(tokio::spawn(async move {
                         let permit = account.enter().await;
-                        let run = pin!(account.run(guest));
+                        let run = pin!(Fair::new(account.clone(), in_background, guest));
                         match patience {
                             Some(millis) => drop(timeout(Duration::from_millis(millis), run).await),
                             None => run.await,
@@ -93,7 +94,7 @@ async fn guest(mut random: StdRng, clock: Fake) {
 }
 
 /// Spins on the real clock.
-fn burn(time: Duration) {
+pub(super) fn burn(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         std::hint::spin_loop();
@@ -270,7 +271,8 @@ async fn on_many_threads_wake_ups_drops_and_changes_of_share_race_and_nobody_is_
                         tokio::task::yield_now().await;
                         ask.send(round).ok();
                     }));
-                    let asks = account.run(answer);
+                    // Some in the background, on whatever threads.
+                    let asks = Fair::new(account.clone(), (task ^ round) % 3 == 0, answer);
                     match (task + round) % 5 {
                         0 => drop(timeout(Duration::from_micros(round), asks).await),
                         1 => {

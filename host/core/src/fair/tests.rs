@@ -36,7 +36,7 @@ impl Clock for Fake {
 
 pub(super) fn host(slots: usize) -> (Arc<FairScheduler>, Fake) {
     let clock = Fake::new();
-    (FairScheduler::with_clock(slots, clock.clone()), clock)
+    (FairScheduler::with(slots, None, clock.clone()), clock)
 }
 
 fn account(scheduler: &Arc<FairScheduler>, share: Share) -> Arc<Account> {
