@@ -8,14 +8,27 @@
 //! about what it was after a third of the time. The times are printed, not held: of the third in which the others are
 //! loaded and fail for the first time, and of the rest.
 //!
+//! The hostile plugins' requests keep the API server busy too. So a native controller does in a third namespace what the
+//! good plugins do, with a client and a connection of its own: what it takes longer beside the others is the API
+//! server's doing, and what the plugins take longer than it does is the host's.
+//!
 //! As in a cluster, the host has processors of its own, in all of it: half of them, the control plane and this program the
 //! others. Guests that spin use all that the host has, and who waits for an API server that waits for a processor
 //! measures the kernel's scheduler.
 //!
 //! In a file of its own: it has a host and a control plane of its own.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{PostParams, WatchEvent, WatchParams},
+};
 use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest,
     hostile::{self, Fixture},
@@ -54,7 +67,9 @@ async fn good_plugins_go_on_beside_the_whole_hostile_corpus() {
         namespace.until_condition("touch", "Ready", "True", "Running").await;
         good.push(namespace);
     }
-    let alone = touch(&good, "alone", Duration::from_secs(seconds / 10 + 3)).await;
+    let native = control_plane.namespace("native").await;
+    touch_natively(control_plane.config().await, native.name().to_owned());
+    let alone = touch(&good, &native, "alone", Duration::from_secs(seconds / 10 + 3)).await;
 
     let bad = control_plane.namespace("bad").await;
     bad.allow_all("plugin").await;
@@ -76,9 +91,9 @@ async fn good_plugins_go_on_beside_the_whole_hostile_corpus() {
     };
     let third = Duration::from_secs(seconds / 3);
     let watched = async {
-        let early = touch(&good, "early", third).await;
+        let early = touch(&good, &native, "early", third).await;
         let then = host.memory_bytes();
-        let late = touch(&good, "late", until.saturating_duration_since(Instant::now())).await;
+        let late = touch(&good, &native, "late", until.saturating_duration_since(Instant::now())).await;
         (early, late, then, host.memory_bytes())
     };
     let (early, late, then, now) = tokio::select! {
@@ -90,11 +105,11 @@ async fn good_plugins_go_on_beside_the_whole_hostile_corpus() {
     let at_work = |plugin: &&Value| plugin["status"]["controllers"].as_array().is_some_and(|all| !all.is_empty());
     let reconciled = plugins.iter().filter(at_work).count();
     println!(
-        "soak-hostile: {dropped} hostile plugins, {reconciled} of them at work, {seconds} s; good ones alone {}, beside them \
-         {}, in the third before {}; the host's memory {} MiB after a third, {} MiB at the end",
-        times(alone),
-        times(late),
-        times(early),
+        "soak-hostile: {dropped} hostile plugins, {reconciled} of them at work, {seconds} s\n\
+         soak-hostile: good ones alone {alone}\n\
+         soak-hostile: beside them {late}\n\
+         soak-hostile: in the third before {early}\n\
+         soak-hostile: the host's memory {} MiB after a third, {} MiB at the end",
         then >> 20,
         now >> 20
     );
@@ -128,11 +143,12 @@ async fn drop_in(namespace: &TestNamespace<'_>, fixture: Fixture) -> bool {
     fits
 }
 
-/// Creates objects in turn, each when the one before it was touched; how long each took.
-async fn touch(namespaces: &[TestNamespace<'_>], round: &str, time: Duration) -> Vec<Duration> {
-    let (began, mut took) = (Instant::now(), Vec::new());
+/// Creates objects in turn, each when the one before it was touched.
+async fn touch(good: &[TestNamespace<'_>], native: &TestNamespace<'_>, round: &str, time: Duration) -> Times {
+    let (began, mut times) = (Instant::now(), Times::default());
     while began.elapsed() < time {
-        for namespace in namespaces {
+        for (namespace, is_native) in good.iter().map(|of| (of, false)).chain([(native, true)]) {
+            let took = if is_native { &mut times.native } else { &mut times.plugins };
             let name = format!("{round}-{}", took.len());
             let created = Instant::now();
             namespace.create_touchable(&name).await;
@@ -149,12 +165,54 @@ async fn touch(namespaces: &[TestNamespace<'_>], round: &str, time: Duration) ->
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    took
+    times
 }
 
-/// Half and nearly all of them, in words.
-fn times(mut took: Vec<Duration>) -> String {
-    took.sort_unstable();
-    let at = |part: usize| took.get(took.len() * part / 100).map_or(0.0, |took| took.as_secs_f64() * 1e3);
-    format!("p50 {:.1} ms p99 {:.1} ms ({} objects)", at(50), at(99), took.len())
+/// Does what the good plugins do, on a thread of its own until the program ends.
+fn touch_natively(config: Config, namespace: String) {
+    let touching = async move {
+        let client = Client::try_from(config).expect("a client");
+        let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
+        loop {
+            let watch = WatchParams::default().labels("operetta-fixture=true").timeout(290);
+            // From what there is; whatever ends it, it begins anew.
+            let Ok(events) = maps.watch(&watch, "0").await else { continue };
+            let mut events = events.boxed();
+            while let Ok(Some(event)) = events.try_next().await {
+                let (WatchEvent::Added(mut map) | WatchEvent::Modified(mut map)) = event else { continue };
+                let value = map.data.get_or_insert_default().insert("touched".to_owned(), "v1".to_owned());
+                if value.as_deref() != Some("v1") {
+                    // It may be gone by now.
+                    let _written = maps.replace(&map.name_any(), &PostParams::default(), &map).await;
+                }
+            }
+        }
+    };
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(touching)
+    });
+}
+
+/// How long each object took.
+#[derive(Default)]
+struct Times {
+    plugins: Vec<Duration>,
+    native: Vec<Duration>,
+}
+
+impl fmt::Display for Times {
+    /// Half and nearly all of them, and over the native ones.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [plugins, native] = [&self.plugins, &self.native].map(|took| {
+            let mut took = took.clone();
+            took.sort_unstable();
+            [50, 99].map(|part| took.get(took.len() * part / 100).map_or(0.0, |took| took.as_secs_f64() * 1e3))
+        });
+        let [p50, p99] = [0, 1].map(|at| {
+            let over = plugins[at] / native[at];
+            format!("{:.1} ms ({over:.2}x of native's {:.1})", plugins[at], native[at])
+        });
+        write!(f, "p50 {p50} p99 {p99}, {} objects and {} native ones", self.plugins.len(), self.native.len())
+    }
 }

@@ -112,9 +112,14 @@ impl ControlPlane {
 
     /// A new client, of the administrator. It belongs to the runtime it is made in: each test makes its own.
     pub async fn client(&self) -> Client {
+        Client::try_from(self.config().await).expect("a client")
+    }
+
+    /// What such a client is made of, for another runtime.
+    pub async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        Client::try_from(config.expect("a configuration")).expect("a client")
+        config.expect("a configuration")
     }
 
     /// A new namespace, whose name begins with `prefix`.

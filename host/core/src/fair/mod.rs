@@ -55,11 +55,11 @@
 //!
 //! # Limits of it
 //!
-//! Only what is polled is charged, by wall time: what the operating system takes from a thread that polls is charged
-//! too, so on an overbooked machine limits hold back more than they say. Nothing interrupts a poll. Throttling ends by
-//! tokio's timers, to the millisecond; over time the limit is exact. There is no task behind it but one, from the first
-//! throttling on, that waits for these timers and ends with the scheduler. [`Fair`] has to be polled within a tokio
-//! runtime with time enabled, always the same one.
+//! Only what is polled is charged, in the foreground by wall time: what the operating system takes from a thread that
+//! polls is charged too, so on an overbooked machine limits hold back more than they say. Nothing interrupts a poll
+//! there. Throttling ends by tokio's timers, to the millisecond; over time the limit is exact. There is no task behind
+//! it but one, from the first throttling on, that waits for these timers and ends with the scheduler. [`Fair`] has to be
+//! polled within a tokio runtime with time enabled, always the same one.
 //!
 //! ```
 //! use operetta_core::fair::{FairScheduler, Share};
@@ -374,20 +374,20 @@ impl Account {
     /// Asks for a slot, or whether the ticket has one. Otherwise returns the ticket to wait with.
     fn begin(&self, ticket: Option<Ticket>, signal: &Arc<Signal>, in_background: bool) -> Result<Started, Ticket> {
         let scheduler = &self.group.scheduler;
-        scheduler.update(|state, now, woken| {
-            if !in_background {
-                let waits = match ticket {
-                    Some(ticket) => Some(ticket).filter(|ticket| !state.take(self.id, *ticket, now)),
-                    None => state.want(self.id, || signal.clone(), now, woken),
-                };
-                return waits.map_or(Ok(Started { at: now, in_background: None }), Err);
-            }
-            let (ticket, has) = match ticket {
+        if in_background {
+            let (ticket, begins) = scheduler.update(|state, now, woken| match ticket {
                 Some(ticket) => (ticket, state.begin_in_background(self.id, ticket, now)),
                 None => state.want_in_background(self.id, signal.clone(), now, woken),
+            });
+            let started = || Started { at: scheduler.clock.of_thread(), in_background: Some(ticket) };
+            return begins.then(started).ok_or(ticket);
+        }
+        scheduler.update(|state, now, woken| {
+            let waits = match ticket {
+                Some(ticket) => Some(ticket).filter(|ticket| !state.take(self.id, *ticket, now)),
+                None => state.want(self.id, || signal.clone(), now, woken),
             };
-            let at = scheduler.clock.of_thread();
-            if has { Ok(Started { at, in_background: Some(ticket) }) } else { Err(ticket) }
+            waits.map_or(Ok(Started { at: now, in_background: None }), Err)
         })
     }
 

@@ -142,8 +142,10 @@ impl<W: Clone> State<W> {
         if self.take(id, ticket, now) { None } else { Some(ticket) }
     }
 
-    /// As [`Self::want`], for a poll in the background. What has a slot, of which is told too, does not hold it: a slot
-    /// of a poll under way is taken back for one who asks with [`Self::want`], as one that nobody has taken is.
+    /// Asks for a slot for a poll in the background, which lasts until [`Self::done_in_background`]; returns whether it
+    /// has begun. Otherwise [`Self::begin_in_background`] says whether its turn has come.
+    ///
+    /// Its slot is never taken: as long as the poll lasts it may be taken back for one who asks with [`Self::want`].
     pub fn want_in_background(&mut self, id: usize, wake: W, now: u64, woken: &mut Vec<W>) -> (Ticket, bool) {
         if self.pass(id, now, true) {
             let waiter = Waiter { ticket: self.ticket(), since: now, wake };
@@ -163,14 +165,14 @@ impl<W: Clone> State<W> {
         true
     }
 
-    /// Whether the ticket has a slot for a poll in the background, which lasts until [`Self::done_in_background`].
+    /// Whether the ticket has a slot, with which its poll in the background begins.
     pub fn begin_in_background(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
         let Some(granted) = self.granted.iter_mut().find(|granted| granted.waiter.ticket == ticket) else {
             return false;
         };
         granted.in_background = true;
-        let wait = now.saturating_sub(granted.waiter.since);
-        self.waited(id, wait);
+        let since = granted.waiter.since;
+        self.waited(id, now.saturating_sub(since));
         true
     }
 
