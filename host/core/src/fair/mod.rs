@@ -45,13 +45,13 @@
 //!
 //! # In the background
 //!
-//! What keeps its thread for longer than a turn, in one instruction or one call of the host, nobody else gets past: and even
-//! beside turns of a millisecond, what a reconcile needs of the host, an event, an answer, comes to its thread only after
-//! one, each time. So an account of which a poll took half a millisecond, or that is new, has its next reconciles run on
-//! threads of a lower priority ([`Background`]), from which the kernel takes the processor as soon as a thread of the
-//! host has something to do. Their slots can be taken back **while they are polled with**, for one that asks in the
-//! foreground, has had less and would be next: the poll goes on beside it, on what the other one leaves, and is charged
-//! by its thread's processor time. Timers and sockets that such a reconcile waits for are served in the foreground.
+//! What keeps its thread for longer than a turn, in one instruction or one call of the host, nobody else gets past: and
+//! even beside turns of a millisecond, what a reconcile needs of the host, an event, an answer, comes to its thread only
+//! after one, each time. So an account of which some polls took half a millisecond has its next reconciles run on threads
+//! of a lower priority ([`Background`]), from which the kernel takes the processor as soon as a thread of the host has
+//! something to do. Their slots can be taken back **while they are polled with**, for one that asks in the foreground,
+//! has had less and would be next: the poll goes on beside it, on what the other one leaves, and is charged by its
+//! thread's processor time. Timers and sockets that such a reconcile waits for are served in the foreground.
 //!
 //! # Limits of it
 //!
@@ -121,10 +121,13 @@ use state::{State, Ticket};
 /// Nanoseconds of a poll that others on the thread should not have to wait for: half of a turn of a guest that spins.
 const LONG_POLL: u64 = 500_000;
 
-/// Reconciles of an account that run in the background after one with a [`LONG_POLL`].
-const STAYS_IN_BACKGROUND: u32 = 100;
-/// The first ones of an account do too: nobody knows it yet.
-const UNKNOWN_IN_BACKGROUND: u32 = 10;
+/// What a [`LONG_POLL`] adds to an account's suspicion, from which each reconcile takes one. A single one may be the
+/// machine's doing.
+const SUSPICION: u32 = 20;
+/// Above this the account's reconciles run in the background.
+const SUSPECT: u32 = 40;
+/// A guest that spins is suspect for a hundred reconciles more.
+const MOST_SUSPICION: u32 = SUSPECT + 100;
 
 /// The scheduler over all plugins of a host.
 pub struct FairScheduler {
@@ -158,8 +161,8 @@ pub struct Group {
 /// A plugin: what it uses, all of its futures together. Gone when its last handle, [`Fair`] and [`Permit`] are.
 pub struct Account {
     id: usize,
-    /// How many more reconciles run in the background.
-    in_background: AtomicU32,
+    /// How much it keeps its threads; over [`SUSPECT`] it is in the background.
+    suspicion: AtomicU32,
     places: Arc<Places>,
     group: Arc<Group>,
 }
@@ -301,7 +304,7 @@ impl Group {
     pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
         let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
         let places = Places::new(share.concurrency);
-        Arc::new(Account { id, in_background: AtomicU32::new(UNKNOWN_IN_BACKGROUND), places, group: self.clone() })
+        Arc::new(Account { id, suspicion: AtomicU32::new(0), places, group: self.clone() })
     }
 
     /// Changes what the group may use, from now on. Nobody is thrown out.
@@ -364,11 +367,12 @@ impl Account {
         Fair::new(self.clone(), true, future)
     }
 
-    /// Where the next reconcile is to run, if not here: one of the last has kept its thread for long.
+    /// Where the next reconcile is to run, if not here: the last ones have kept their threads for long.
     fn background(&self) -> Option<&Handle> {
         let background = self.group.scheduler.background.as_ref()?;
-        let left = self.in_background.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        left.is_ok().then_some(background)
+        let less = |of: u32| of.checked_sub(1);
+        let before = self.suspicion.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).unwrap_or_default();
+        (before > SUSPECT).then_some(background)
     }
 
     /// Asks for a slot, or whether the ticket has one. Otherwise returns the ticket to wait with.
@@ -399,7 +403,8 @@ impl Account {
         let ended = if started.in_background.is_some() { clock.of_thread() } else { clock.now() };
         let polled = ended.saturating_sub(started.at);
         if polled >= LONG_POLL {
-            self.in_background.store(STAYS_IN_BACKGROUND, Ordering::Relaxed);
+            let more = |of: u32| Some(of.saturating_add(SUSPICION).min(MOST_SUSPICION));
+            let _before = self.suspicion.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         }
         let ticket = scheduler.update(|state, now, woken| match started.in_background {
             None => state.done(self.id, polled, again, now, woken),

@@ -15,7 +15,7 @@ use crate::{
 /// Runs another reconciler on an account's share of the processors.
 pub struct FairReconciler {
     inner: Arc<dyn Reconciler>,
-    account: Arc<Account>,
+    pub(super) account: Arc<Account>,
 }
 
 impl FairReconciler {
