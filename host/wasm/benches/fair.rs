@@ -1,7 +1,8 @@
 //! What a quiet tenant notices of a noisy one: the p99 of its reconciles, from the key being added to the reconcile being
 //! over, with a neighbour of equal weight over the p99 when it is alone.
 //!
-//! The quiet plugin reads, changes and writes an object every 5 ms. Its neighbour has 20 workers that are never without a
+//! The quiet plugin reads, changes and writes an object every 5 ms: a thread beside the runtime adds its keys, as the
+//! network does, for a timer of the runtime fires when a thread has just become free. Its neighbour has 20 workers that are never without a
 //! key, and each reconcile of it
 //! - `fair.p99_spin`: spins until its deadline of a second;
 //! - `fair.p99_flood`: returns at once;
@@ -36,6 +37,7 @@ use operetta_testkit::{
     wat_guest::Guest,
 };
 use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+use tokio::runtime::Handle;
 
 const ROUNDS: usize = 5;
 const KEYS: usize = 600;
@@ -84,7 +86,7 @@ struct Noisy {
 
 /// Milliseconds: the quiet one's p99, with a neighbour or alone.
 async fn p99(quiet: Arc<dyn Reconciler>, noisy: Option<Noisy>, fair: bool) -> f64 {
-    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let threads = Handle::current().metrics().num_workers();
     let background = Background::start(threads).expect("threads");
     let scheduler = FairScheduler::with_background(threads, background.handle().clone());
     let of_tenant = |name: &str, reconciler: &Arc<dyn Reconciler>| -> Arc<dyn Reconciler> {
@@ -120,13 +122,19 @@ async fn p99(quiet: Arc<dyn Reconciler>, noisy: Option<Noisy>, fair: bool) -> f6
     let controller = Controller::new("full", queue(), of_tenant("quiet", &quiet), notes.clone());
     controller.start(2);
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let mut added = HashMap::new();
-    let mut tick = tokio::time::interval(PERIOD);
-    for number in 0..KEYS {
-        tick.tick().await;
-        added.insert(number.to_string(), Instant::now());
-        controller.enqueue(key(number), Priority::Normal);
-    }
+    let source = controller.clone();
+    let adding = tokio::task::spawn_blocking(move || {
+        let mut added = HashMap::new();
+        let mut next = Instant::now();
+        for number in 0..KEYS {
+            next += PERIOD;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            added.insert(number.to_string(), Instant::now());
+            source.enqueue(key(number), Priority::Normal);
+        }
+        added
+    });
+    let added = adding.await.expect("no panic");
     while notes.over.lock().unwrap_or_else(PoisonError::into_inner).len() < KEYS {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -1,11 +1,13 @@
 //! Who runs in the background, and what a poll there keeps from others: nothing.
 
 use std::{
+    future::poll_fn,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
+    task::Poll,
     thread,
 };
 
@@ -28,8 +30,8 @@ use crate::{
     request::{Action, Failure, ReconcileRequest},
 };
 
-/// Half as long again as [`LONG_POLL`].
-const LONG: Duration = Duration::from_nanos(LONG_POLL + LONG_POLL / 2);
+/// Longer than a poll may be, by as much as it may count.
+const LONG: Duration = Duration::from_millis(2);
 
 /// One thread, without timers and sockets; its name tells it.
 fn background() -> Runtime {
@@ -56,6 +58,7 @@ impl Reconciler for Notes {
         self.0.lock().expect("no panic").push((name.to_owned(), is_background()));
         match name {
             "long" => burn(LONG),
+            "spins" => spin_until_in_background().await,
             "panics" => panic!("as asked"),
             "sleeps" => sleep(Duration::from_millis(2)).await,
             "spawns" => tokio::spawn(async { assert!(!is_background()) }).await.expect("no panic"),
@@ -69,6 +72,19 @@ impl Reconciler for Notes {
     }
 }
 
+/// Gives its thread back after each poll, as a guest that spins does.
+async fn spin_until_in_background() {
+    let mut polls = 0;
+    poll_fn(|cx| {
+        polls += 1;
+        assert!(polls <= 100, "it stays");
+        burn(LONG);
+        cx.waker().wake_by_ref();
+        if is_background() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 struct Gone<'a>(&'a AtomicUsize);
 
 impl Drop for Gone<'_> {
@@ -78,13 +94,19 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// A plugin that is known to take long, and one slot.
-fn plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
+/// A plugin, and one slot.
+fn new_plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
     let scheduler = FairScheduler::with_background(1, background.handle().clone());
     let account = scheduler.group("tenant", Share::default()).account(Share { concurrency, ..Share::default() });
-    account.suspicion.store(MOST_SUSPICION, Ordering::Relaxed);
     let notes = Arc::new(Notes::default());
     (notes.clone(), Arc::new(FairReconciler::new(notes, account)), scheduler)
+}
+
+/// One that is known to take long.
+fn plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
+    let (notes, reconciler, scheduler) = new_plugin(background, concurrency);
+    (0..10).for_each(|_| reconciler.account.suspicion.polled(u64::MAX));
+    (notes, reconciler, scheduler)
 }
 
 /// Ends a runtime where that may wait for its threads.
@@ -103,23 +125,31 @@ async fn its_threads_have_a_lower_priority() {
 #[tokio::test]
 async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while() {
     let background = background();
-    let (notes, reconciler, _scheduler) = plugin(&background, None);
-    reconciler.account.suspicion.store(0, Ordering::Relaxed);
-    let mut expected = Vec::new();
-    // Three times 20, less one for each reconcile.
-    for (name, times, in_background) in
-        [("new", 5, false), ("long", 3, false), ("suspect", 18, true), ("trusted again", 5, false)]
-    {
+    let (notes, reconciler, _scheduler) = new_plugin(&background, None);
+    for (name, times) in [("new", 1), ("long", 10), ("suspect", 3), ("forgiven", 300)] {
         for _ in 0..times {
             reconciler.reconcile(&request(name)).await.expect("done");
-            expected.push((name.to_owned(), in_background));
         }
     }
     let seen = notes.0.lock().expect("no panic").clone();
-    // A thread that the machine has stopped looks like a long poll: then it begins sooner and ends later.
-    let matches = seen.iter().zip(&expected).filter(|(seen, expected)| seen == expected).count();
-    assert!(matches >= expected.len() - 7, "{seen:?}");
-    assert!(!seen.contains(&("suspect".to_owned(), false)), "{seen:?}");
+    let of = |name: &'static str| seen.iter().filter(move |of| of.0 == name).map(|of| of.1);
+    assert_eq!(of("new").next(), Some(false));
+    assert!(!of("long").next().expect("ten"), "not for one poll");
+    assert!(of("suspect").all(|in_background| in_background), "{seen:?}");
+    assert!(!of("forgiven").last().expect("many"), "{seen:?}");
+    end(background);
+}
+
+#[tokio::test]
+async fn one_that_turns_out_to_spin_goes_on_in_the_background_from_where_it_is() {
+    let background = background();
+    let (notes, reconciler, scheduler) = new_plugin(&background, Some(1));
+    for _ in 0..2 {
+        timeout(300 * SECOND, reconciler.reconcile(&request("spins"))).await.expect("it ends").expect("done");
+    }
+    let seen: Vec<bool> = notes.0.lock().expect("no panic").iter().map(|seen| seen.1).collect();
+    assert_eq!(seen, [false, true], "the second one begins where the first one ended");
+    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0));
     end(background);
 }
 

@@ -47,7 +47,7 @@
 //!
 //! What keeps its thread for longer than a turn, in one instruction or one call of the host, nobody else gets past: and
 //! even beside turns of a millisecond, what a reconcile needs of the host, an event, an answer, comes to its thread only
-//! after one, each time. So an account of which some polls took half a millisecond has its next reconciles run on threads
+//! after one, each time. So an account of which some polls took most of a turn, or more, has its reconciles run on threads
 //! of a lower priority ([`Background`]), from which the kernel takes the processor as soon as a thread of the host has
 //! something to do. Their slots can be taken back **while they are polled with**, for one that asks in the foreground,
 //! has had less and would be next: the poll goes on beside it, on what the other one leaves, and is charged by its
@@ -92,6 +92,7 @@ mod state;
 mod state_tests;
 #[cfg(test)]
 mod stress;
+mod suspicion;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -100,10 +101,7 @@ mod untaken_tests;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -117,17 +115,7 @@ use places::{Place, Places};
 pub use reconciler::FairReconciler;
 pub use share::{Share, Usage};
 use state::{State, Ticket};
-
-/// Nanoseconds of a poll that others on the thread should not have to wait for: half of a turn of a guest that spins.
-const LONG_POLL: u64 = 500_000;
-
-/// What a [`LONG_POLL`] adds to an account's suspicion, from which each reconcile takes one. A single one may be the
-/// machine's doing.
-const SUSPICION: u32 = 20;
-/// Above this the account's reconciles run in the background.
-const SUSPECT: u32 = 40;
-/// A guest that spins is suspect for a hundred reconciles more.
-const MOST_SUSPICION: u32 = SUSPECT + 100;
+use suspicion::Suspicion;
 
 /// The scheduler over all plugins of a host.
 pub struct FairScheduler {
@@ -161,8 +149,8 @@ pub struct Group {
 /// A plugin: what it uses, all of its futures together. Gone when its last handle, [`Fair`] and [`Permit`] are.
 pub struct Account {
     id: usize,
-    /// How much it keeps its threads; over [`SUSPECT`] it is in the background.
-    suspicion: AtomicU32,
+    /// Whether it runs in the background.
+    suspicion: Suspicion,
     places: Arc<Places>,
     group: Arc<Group>,
 }
@@ -304,7 +292,7 @@ impl Group {
     pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
         let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
         let places = Places::new(share.concurrency);
-        Arc::new(Account { id, suspicion: AtomicU32::new(0), places, group: self.clone() })
+        Arc::new(Account { id, suspicion: Suspicion::default(), places, group: self.clone() })
     }
 
     /// Changes what the group may use, from now on. Nobody is thrown out.
@@ -367,12 +355,9 @@ impl Account {
         Fair::new(self.clone(), true, future)
     }
 
-    /// Where the next reconcile is to run, if not here: the last ones have kept their threads for long.
+    /// What runs the reconciles of those who keep their threads for long.
     fn background(&self) -> Option<&Handle> {
-        let background = self.group.scheduler.background.as_ref()?;
-        let less = |of: u32| of.checked_sub(1);
-        let before = self.suspicion.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).unwrap_or_default();
-        (before > SUSPECT).then_some(background)
+        self.group.scheduler.background.as_ref()
     }
 
     /// Asks for a slot, or whether the ticket has one. Otherwise returns the ticket to wait with.
@@ -402,10 +387,7 @@ impl Account {
         let clock = &scheduler.clock;
         let ended = if started.in_background.is_some() { clock.of_thread() } else { clock.now() };
         let polled = ended.saturating_sub(started.at);
-        if polled >= LONG_POLL {
-            let more = |of: u32| Some(of.saturating_add(SUSPICION).min(MOST_SUSPICION));
-            let _before = self.suspicion.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        }
+        self.suspicion.polled(polled);
         let ticket = scheduler.update(|state, now, woken| match started.in_background {
             None => state.done(self.id, polled, again, now, woken),
             Some(ticket) => state.done_in_background(self.id, (ticket, polled), again, now, woken),

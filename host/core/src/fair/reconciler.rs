@@ -1,6 +1,11 @@
 //! A reconciler whose polls take their turn: where the scheduler meets the controllers.
 
-use std::{panic, sync::Arc};
+use std::{
+    future::{Future, poll_fn},
+    panic,
+    sync::Arc,
+    task::Poll,
+};
 
 use async_trait::async_trait;
 use tokio::runtime::Handle;
@@ -12,7 +17,8 @@ use crate::{
     request::{Action, Failure, ReconcileRequest},
 };
 
-/// Runs another reconciler on an account's share of the processors.
+/// Runs another reconciler on an account's share of the processors. Once the account is suspect, each of its reconciles
+/// goes on in the background, from where it is.
 pub struct FairReconciler {
     inner: Arc<dyn Reconciler>,
     pub(super) account: Arc<Account>,
@@ -33,7 +39,17 @@ impl Reconciler for FairReconciler {
             return self.account.run(self.inner.reconcile(request)).await;
         };
         let (inner, request) = (self.inner.clone(), request.clone());
-        let fair = self.account.run_in_background(async move { inner.reconcile(&request).await });
+        let mut work = Box::pin(async move { inner.reconcile(&request).await });
+        if !self.account.suspicion.begin() {
+            let here = poll_fn(|cx| match self.account.suspicion.is_suspect() {
+                false => work.as_mut().poll(cx).map(Some),
+                true => Poll::Ready(None),
+            });
+            if let Some(result) = self.account.run(here).await {
+                return result;
+            }
+        }
+        let fair = self.account.run_in_background(work);
         let work = async move {
             // The place is free when the reconcile is gone, which is later than this call may be.
             let _place = place;
