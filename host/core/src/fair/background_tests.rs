@@ -136,7 +136,7 @@ async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while(
     assert_eq!(of("new").next(), Some(false));
     assert!(!of("long").next().expect("ten"), "not for one poll");
     assert!(of("suspect").all(|in_background| in_background), "{seen:?}");
-    assert!(!of("forgiven").last().expect("many"), "{seen:?}");
+    assert!(!of("forgiven").next_back().expect("many"), "{seen:?}");
     end(background);
 }
 
