@@ -71,6 +71,10 @@ async fn main() -> anyhow::Result<()> {
             namespace.delete(kinds::CONFIG_MAP, "touch").await;
             namespace.until_gone(kinds::PLUGIN, "touch").await;
             namespace.delete(kinds::CONFIG_MAP, &name).await;
+            // Or it would touch the next one's object, which is there before the next plugin.
+            while host.metric("operetta_plugins_loaded", &[]) > 0.0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
     }
     let (swapped, steady, rates) = swaps(&control_plane, &host, rounds).await?;

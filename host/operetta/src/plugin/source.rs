@@ -3,6 +3,7 @@
 //! A source that does not load leaves the code before it at work. One that is gone takes its code with it.
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,6 +15,7 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use operetta_wasm::{LoadError, Origin, Plugin as Component};
+use tokio::time::timeout;
 
 use super::{
     artifact,
@@ -27,6 +29,8 @@ use super::{
 
 /// How long parts of a ConfigMap may take to come before their absence is reported.
 const PARTS_COME: Duration = Duration::from_secs(3);
+/// What takes no longer to load is not said to be loading: code from the cache takes some milliseconds.
+const LOADS_SOON: Duration = Duration::from_millis(25);
 /// How often a file is looked at.
 const LOOK_AT_FILE: Duration = Duration::from_secs(2);
 
@@ -97,16 +101,14 @@ impl PluginController {
             state.load_problem = None;
             self.facts(plugin, slot, state)
         });
-        // Compiling takes seconds: say so meanwhile.
-        let told = async {
-            match &facts {
-                Some(facts) => self.write_status(key, slot, facts).await,
-                None => Ok(()),
-            }
-        };
         let limits = self.host.config.load_limits();
-        let loading = Component::load(&self.host.engine, bytes, &limits, slot.log.clone());
-        let (told, loaded) = tokio::join!(told, loading);
+        let mut loading = pin!(Component::load(&self.host.engine, bytes, &limits, slot.log.clone()));
+        let (told, loaded) = match (timeout(LOADS_SOON, &mut loading).await, &facts) {
+            (Ok(loaded), _) => (Ok(()), loaded),
+            // Compiling takes seconds: say so meanwhile.
+            (Err(_), Some(facts)) => tokio::join!(self.write_status(key, slot, facts), loading),
+            (Err(_), None) => (Ok(()), loading.await),
+        };
         match loaded {
             Ok(component) => {
                 self.loaded(key, plugin, slot, &component);
