@@ -2,7 +2,8 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use k8s_openapi::jiff::Timestamp;
@@ -13,8 +14,12 @@ use operetta_core::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
+use crate::log_quota::{LogQuota, TOO_MUCH, escaped};
+
 /// Lines kept per plugin.
 const KEPT: usize = 1_000;
+/// Bytes of a plugin's kept lines.
+const KEPT_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes of one message that are kept, and of its fields together.
 const MESSAGE: usize = 16 * 1024;
 
@@ -52,8 +57,35 @@ pub struct LogStore {
 pub struct PluginLog {
     plugin: String,
     level: LogLevel,
-    lines: Mutex<VecDeque<Arc<LogLine>>>,
+    kept: Mutex<Kept>,
     tail: broadcast::Sender<Arc<LogLine>>,
+}
+
+/// The last lines.
+struct Kept {
+    lines: VecDeque<Arc<LogLine>>,
+    bytes: usize,
+    quota: LogQuota,
+}
+
+impl Kept {
+    fn push(&mut self, line: Arc<LogLine>) {
+        self.bytes += line.bytes();
+        self.lines.push_back(line);
+        while self.lines.len() > KEPT || self.bytes > KEPT_BYTES {
+            let Some(oldest) = self.lines.pop_front() else { break };
+            self.bytes -= oldest.bytes();
+        }
+    }
+}
+
+impl LogLine {
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        let texts = [&self.time, &self.level, &self.controller, &self.key, &self.reconcile_id, &self.message];
+        let fields = self.fields.iter().map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len());
+        size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + fields.sum::<usize>()
+    }
 }
 
 impl LogStore {
@@ -62,7 +94,8 @@ impl LogStore {
         let mut plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || {
             let (tail, _) = broadcast::channel(256);
-            Arc::new(PluginLog { plugin: plugin.to_string(), level, lines: Mutex::default(), tail })
+            let kept = Kept { lines: VecDeque::new(), bytes: 0, quota: LogQuota::new(Instant::now()) };
+            Arc::new(PluginLog { plugin: plugin.to_string(), level, kept: Mutex::new(kept), tail })
         };
         plugins.entry(plugin.clone()).or_insert_with(begin).clone()
     }
@@ -81,9 +114,18 @@ impl LogStore {
 impl PluginLog {
     /// The kept lines, at most the last `tail`, and those that come from then on: none is missed, none comes twice.
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let skipped = lines.len().saturating_sub(tail);
-        (lines.iter().skip(skipped).cloned().collect(), self.tail.subscribe())
+        let kept = self.kept();
+        let skipped = kept.lines.len().saturating_sub(tail);
+        (kept.lines.iter().skip(skipped).cloned().collect(), self.tail.subscribe())
+    }
+
+    /// Writes what the host has to say of the plugin, however much that logs itself.
+    pub fn tell(&self, level: LogLevel, message: String) {
+        self.append(LogRecord { level, message, fields: vec![], reconcile: None });
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,6 +135,22 @@ impl LogSink for PluginLog {
     }
 
     fn write(&self, record: LogRecord) {
+        let texts = record.fields.iter().flat_map(|(name, value)| [name, value]).chain([&record.message]);
+        let bytes = texts.map(|text| escaped(text)).sum();
+        let admitted = self.kept().quota.admit(bytes, Instant::now());
+        match admitted {
+            None => return,
+            Some(0) => {}
+            Some(dropped) => {
+                self.tell(LogLevel::Warn, format!("{dropped} lines before this one are missing: {TOO_MUCH}"));
+            }
+        }
+        self.append(record);
+    }
+}
+
+impl PluginLog {
+    fn append(&self, record: LogRecord) {
         let LogRecord { level, mut message, mut fields, reconcile } = record;
         if message.len() > MESSAGE {
             message.truncate(message.floor_char_boundary(MESSAGE));
@@ -129,12 +187,9 @@ impl LogSink for PluginLog {
             },
         };
         trace(&self.plugin, level, &line);
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == KEPT {
-            lines.pop_front();
-        }
         let line = Arc::new(line);
-        lines.push_back(line.clone());
+        let mut kept = self.kept();
+        kept.push(line.clone());
         // No one follows: that is no error.
         let _followers = self.tail.send(line);
     }
@@ -203,6 +258,18 @@ mod tests {
             assert!(bytes <= MESSAGE + 100, "{bytes}");
             assert_eq!(fields.last().map(|(name, _)| name.as_str()), Some("…"));
         }
+    }
+
+    #[test]
+    fn a_flood_is_dropped_and_counted_and_what_the_host_says_is_not() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let big = "x".repeat(MESSAGE);
+        (0..10_000).for_each(|_| log.write(record(&big)));
+        log.tell(LogLevel::Warn, "loaded".to_owned());
+        let kept = log.kept();
+        assert_eq!(kept.lines.back().map(|line| line.message.as_str()), Some("loaded"));
+        assert!(kept.bytes <= KEPT_BYTES && kept.bytes > KEPT_BYTES / 2, "{}", kept.bytes);
+        assert_eq!(kept.bytes, kept.lines.iter().map(|line| line.bytes()).sum::<usize>());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod fights;
 mod host;
 mod informer_metrics;
 mod informers;
+mod log_quota;
 mod log_store;
 mod logging;
 mod metrics;

@@ -268,7 +268,7 @@ impl Observer for Health {
             }
         }
         let message = format!("controller {controller:?} reconciles {key} in a loop: {}", told(how));
-        self.log.write(LogRecord { level: LogLevel::Warn, message, fields: vec![], reconcile: None });
+        self.log.tell(LogLevel::Warn, message);
         if let Some(kind) = kind {
             self.loops.tell(&self.plugin, controller, (&kind, key), how);
         }

@@ -12,7 +12,7 @@ use operetta_core::{
     kind::GroupVersionKind,
     object::ObjectKey,
     operation::{Operation, OperationAction, PatchBody, WriteOptions},
-    ports::{EventNote, EventSink, EventType, LogLevel, LogRecord, LogSink, ObjectApi},
+    ports::{EventNote, EventSink, EventType, LogLevel, ObjectApi},
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{informer::Informer, view::View};
@@ -172,7 +172,7 @@ impl PluginController {
     }
 
     pub(super) fn say(&self, slot: &Slot, level: LogLevel, message: String) {
-        slot.log.write(LogRecord { level, message, fields: vec![], reconcile: None });
+        slot.log.tell(level, message);
     }
 }
 
