@@ -83,9 +83,14 @@ impl LogLine {
     /// What it takes in memory.
     fn bytes(&self) -> usize {
         let texts = [&self.time, &self.level, &self.controller, &self.key, &self.reconcile_id, &self.message];
-        let fields = self.fields.iter().map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len());
-        size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + fields.sum::<usize>()
+        let texts: usize = texts.iter().map(|text| text.len()).sum();
+        size_of::<Self>() + texts + self.fields.iter().map(field_bytes).sum::<usize>()
     }
+}
+
+/// What a field takes in memory.
+fn field_bytes((name, value): &(String, String)) -> usize {
+    size_of::<(String, String)>() + name.len() + value.len()
 }
 
 impl LogStore {
@@ -157,8 +162,8 @@ impl PluginLog {
             message.push('…');
         }
         let mut left = MESSAGE;
-        let kept = fields.iter().position(|(name, value)| {
-            left = left.saturating_sub(size_of::<(String, String)>() + name.len() + value.len());
+        let kept = fields.iter().position(|field| {
+            left = left.saturating_sub(field_bytes(field));
             left == 0
         });
         if let Some(kept) = kept {

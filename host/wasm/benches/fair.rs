@@ -2,8 +2,8 @@
 //! over, with a neighbour of equal weight over the p99 when it is alone.
 //!
 //! The quiet plugin reads, changes and writes an object every 5 ms: a thread beside the runtime adds its keys, as the
-//! network does, for a timer of the runtime fires when a thread has just become free. Its neighbour has 20 workers that are never without a
-//! key, and each reconcile of it
+//! network does, for a timer of the runtime fires when a thread has just become free. Its neighbour has 20 workers that
+//! are never without a key, and each reconcile of it
 //! - `fair.p99_spin`: spins until its deadline of a second;
 //! - `fair.p99_flood`: returns at once;
 //! - `fair.p99_memory`: takes 32 MiB and writes to each page of it;
