@@ -52,7 +52,7 @@ scripts/tools.sh
 cargo build --locked --quiet --workspace --bin operetta
 # The sources of a project, of its SDK, of the contract, and of what turns them into a component.
 sources() {
-    git ls-files --cached --others --exclude-standard -z -- "$@" wit host/operetta/src/commands/build host/wasm/src/snapshot.rs scripts/requirements.txt |
+    git ls-files --cached --others --exclude-standard -z -- "$@" wit host/operetta/src/commands/build host/wasm/src/code/snapshot.rs scripts/requirements.txt |
         sort -zu | xargs -0 sha256sum 2>/dev/null | sha256sum
 }
 built=0

@@ -5,7 +5,7 @@
 //! limit in bytes, one on each line, and the file.
 
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
-use operetta::{
+use operetta_manager::plugin::source::{
     artifact::{ArtifactError, component},
     parts::{DIGEST, PARTS, PartsError, Split},
 };

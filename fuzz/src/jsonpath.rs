@@ -8,9 +8,8 @@ use std::{
 };
 
 use operetta_core::{
-    event::Event,
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object},
+    handler::event::Event,
+    object::{ManagedFields, Object, kind::GroupVersionKind},
     predicate::{Expression, Predicate, parse, passes},
 };
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 //!
 //! The input: a byte that draws the pieces, and the list.
 
-use operetta_core::{kind::GroupVersionKind, status::ErrorKind};
+use operetta_core::{object::kind::GroupVersionKind, status::ErrorKind};
 use operetta_kube::informer::{
     frames::read_item,
     list::{Items, ListMeta},

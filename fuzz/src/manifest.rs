@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use operetta_core::{
     manifest::{Manifest, ManifestError},
+    object::prune::Prune,
     predicate,
-    prune::Prune,
 };
 
 /// See the module.

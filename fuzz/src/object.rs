@@ -3,11 +3,8 @@
 //!
 //! The input: paths to prune, with spaces between them, a line's end, and the object.
 
-use operetta_core::{
-    kind::GroupVersionKind,
-    object::{Body, Head, ManagedFields, Object, OwnerReference},
-    projection::project,
-    prune::Prune,
+use operetta_core::object::{
+    Body, Head, ManagedFields, Object, OwnerReference, kind::GroupVersionKind, projection::project, prune::Prune,
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;

@@ -5,7 +5,7 @@
 //! The input: method, path, query, content type, accept and body, with `|` between them.
 
 use http::{HeaderValue, Uri};
-use operetta_core::raw::{RawRequest, ResourcePath, Target};
+use operetta_core::gate::raw_request::{RawRequest, ResourcePath, Target};
 use percent_encoding::percent_decode_str;
 
 /// See the module.

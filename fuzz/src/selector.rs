@@ -4,9 +4,9 @@
 //! The input: two selectors with a line's end between them. The same bytes also draw the requirements of a third.
 
 use arbitrary::{Result, Unstructured};
-use operetta_core::{
+use operetta_core::object::{
+    ManagedFields, Object,
     kind::GroupVersionKind,
-    object::{ManagedFields, Object},
     selector::{LabelSelector, MetadataFieldSelector},
 };
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::stream;
 use http_body::Frame;
 use http_body_util::StreamBody;
-use operetta_core::kind::GroupVersionKind;
+use operetta_core::object::kind::GroupVersionKind;
 use operetta_kube::informer::frames::{Lines, WatchEvent};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};

@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::predicate::Predicate;
 use crate::{
-    kind::GroupVersionKind,
-    object::Object,
+    object::{
+        Object,
+        kind::GroupVersionKind,
+        prune::{Prune, PruneError},
+    },
     predicate,
-    prune::{Prune, PruneError},
 };
 
 /// The manifest's `apiVersion`.

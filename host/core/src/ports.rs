@@ -9,12 +9,13 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    kind::GroupVersionKind,
-    mapping::MapEvent,
-    object::{Object, ObjectKey},
-    operation::{Operation, Reply},
-    raw::{RawRequest, RawResponse, ResourcePath, Target},
-    request::{Action, Failure, ReconcileRequest},
+    controller::request::{Action, Failure, ReconcileRequest},
+    gate::{
+        operation::{Operation, Reply},
+        raw_request::{RawRequest, RawResponse, ResourcePath, Target},
+    },
+    handler::mapping::MapEvent,
+    object::{Object, ObjectKey, kind::GroupVersionKind},
     status::ApiError,
 };
 

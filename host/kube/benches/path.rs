@@ -25,14 +25,14 @@ use std::{
 
 use async_trait::async_trait;
 use operetta_core::{
-    controller::{Controller, Observer},
-    event::Event,
-    handler::{EventHandler, Target},
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object},
+    controller::{
+        Controller, Observer,
+        request::{Action, Failure, ReconcileRequest},
+    },
+    handler::{EventHandler, Target, event::Event},
+    object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::Reconciler,
     queue::{Priority, WorkQueue},
-    request::{Action, Failure, ReconcileRequest},
 };
 use operetta_kube::{
     informer::Handler,

@@ -13,7 +13,7 @@ mod truth;
 
 use std::time::Duration;
 
-use operetta_kube::connect::connect;
+use operetta_kube::client::connect::connect;
 use operetta_testkit::ControlPlane;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use operetta_core::selector::{LabelSelector, SelectorError};
+use operetta_core::object::selector::{LabelSelector, SelectorError};
 
 /// Light operators on one stage: runs WebAssembly plugins as Kubernetes controllers.
 #[derive(Debug, Parser)]

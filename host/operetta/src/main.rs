@@ -2,24 +2,9 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage; of `rbac --diff` as of `kubectl diff`.
 
-mod admin;
 mod args;
-mod audit_log;
-mod cache_share;
 mod commands;
-mod config;
-mod fights;
-mod host;
-mod informer_metrics;
-mod informers;
-mod log_quota;
-mod log_store;
 mod logging;
-mod metrics;
-mod plugin;
-mod quotas;
-mod rights;
-mod wakes;
 
 use std::process::ExitCode;
 
@@ -31,20 +16,20 @@ use crate::args::{Cli, Command};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How many plugins run at the same moment: one on each processor.
-fn fair_slots() -> usize {
-    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
-}
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Command::CompileWorker(args) = &cli.command {
         // Before anything else takes memory or starts threads.
         return commands::compile_worker::compile_worker(args);
     }
-    // Timers, sockets and other threads' wake-ups are looked at after each turn of a plugin: see operetta_core::fair.
+    // Timers, sockets and other threads' wake-ups are looked at after each turn of a plugin: see operetta_scheduler.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(fair_slots()).event_interval(1).global_queue_interval(1).enable_all().build();
+    let runtime = runtime
+        .worker_threads(operetta_manager::fair_slots())
+        .event_interval(1)
+        .global_queue_interval(1)
+        .enable_all()
+        .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -24,14 +24,16 @@ use std::{
 
 use common::{AnyError, Ports, deployment, guest, reconciler};
 use operetta_core::{
-    controller::{Controller, Observer},
-    fair::{Background, FairReconciler, FairScheduler, Share},
+    controller::{
+        Controller, Observer,
+        request::{Action, Failure, ReconcileRequest},
+    },
     gate::{Gate, GateLimits},
     object::ObjectKey,
     ports::Reconciler,
     queue::{ItemExponentialFailureRateLimiter, Priority, WorkQueue},
-    request::{Action, Failure, ReconcileRequest},
 };
+use operetta_scheduler::{Background, FairReconciler, FairScheduler, Share};
 use operetta_testkit::{
     bench::{Report, Row, Samples, number},
     wat_guest::Guest,

@@ -24,9 +24,11 @@ use wasmtime::{
 
 use crate::{
     call::Call,
-    code::Code,
+    code::{
+        Code,
+        resident::{MappedTotals, Shelf},
+    },
     imports,
-    mapped::{MappedTotals, Shelf},
 };
 
 /// How long a guest may run before it gives its thread back, while nobody has done so lately.

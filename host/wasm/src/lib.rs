@@ -52,34 +52,20 @@ mod mapper_bindings {
     });
 }
 
-mod ambient;
 mod call;
 pub mod code;
 mod engine;
 mod imports;
-mod inspect;
-mod last_words;
-mod limiter;
-mod mapped;
-mod mapper;
-mod output;
 mod plugin;
-mod reconciler;
-mod snapshot;
-mod warm;
-mod wasi;
-mod weight;
 
-pub use code::{Code, CodeCache, Origin, Provenance, Worker, WorkerLimits};
+pub use call::{CallLimits, PluginMapper, PluginReconciler, WarmLimits};
+pub use code::{
+    Code, CodeCache, Format, Inspection, MappedTotals, Origin, Provenance, SnapshotError, Worker, WorkerLimits, digest,
+    inspect, snapshot,
+};
 pub use engine::{Allocation, Engine, EngineConfig, EngineError};
 pub use imports::offered;
-pub use inspect::{Format, Inspection, digest, inspect};
-pub use mapped::MappedTotals;
-pub use mapper::PluginMapper;
 pub use plugin::{LoadError, LoadLimits, Plugin, check};
-pub use reconciler::{CallLimits, PluginReconciler};
-pub use snapshot::{SnapshotError, snapshot};
-pub use warm::WarmLimits;
 
 /// The version of `operetta:controller` that this host speaks; it runs every plugin of the same `major.minor`.
 pub const CONTRACT_VERSION: &str = "0.1.0";

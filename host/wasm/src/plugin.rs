@@ -7,10 +7,10 @@
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
+    controller::request::Fault,
     gate::Gate,
     manifest::{Manifest, ManifestError},
     ports::LogSink,
-    request::Fault,
 };
 use wasmtime::component::Component;
 
@@ -18,12 +18,13 @@ use crate::{
     CONTRACT_VERSION, Code, Engine, Format, Inspection, MAPPER, Provenance, RECONCILER,
     bindings::PluginPre,
     call::{self, Budget, Ended},
+    code::{
+        compile_cost, inspect,
+        resident::{Linked, MappedCode},
+    },
     cut,
     imports::{self, InterfaceName},
-    inspect,
-    mapped::{Linked, MappedCode},
     mapper_bindings::MappingPre,
-    weight,
 };
 
 /// What loading a plugin may use.
@@ -321,7 +322,7 @@ pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
     if !missing.is_empty() {
         return Err(LoadError::MissingImport { missing });
     }
-    weight::check(bytes).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
+    compile_cost::check(bytes).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
     Ok(inspection)
 }
 

@@ -41,10 +41,10 @@ use std::{
 };
 
 use crate::{
-    event::Event,
+    controller::request::{Action, Failure},
+    handler::event::Event,
     object::{Object, ObjectKey},
     queue::WorkQueue,
-    request::{Action, Failure},
 };
 
 pub(crate) use own_write::OwnWrite;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{HotLoops, lock, writes::Target};
 use crate::{
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object, ObjectKey},
-    operation::{Operation, OperationAction, Reply, Verb},
+    controller::request::ReconcileRequest,
+    gate::{
+        operation::{Operation, OperationAction, Reply, Verb},
+        raw_request::{RawRequest, RawResponse, Target as RawTarget},
+    },
+    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
-    raw::{RawRequest, RawResponse, Target as RawTarget},
-    request::ReconcileRequest,
     status::ApiError,
 };
 

@@ -7,13 +7,11 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::{
-    controller::{Controller, Observer},
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object},
-    operation::Reply,
+    controller::{Controller, Observer, request::ReconcileRequest},
+    gate::operation::Reply,
+    object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::Reconciler,
     queue::{ItemExponentialFailureRateLimiter, Priority},
-    request::ReconcileRequest,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

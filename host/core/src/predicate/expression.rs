@@ -250,7 +250,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{kind::GroupVersionKind, object::ManagedFields};
+    use crate::object::{ManagedFields, kind::GroupVersionKind};
 
     fn object(fields: &str) -> Object {
         let text = format!(r#"{{"metadata":{{"name":"a","annotations":{{"a.b/c":"1"}}}},{fields}}}"#);

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use self::expression::Look;
 pub use self::expression::{Expression, ExpressionError};
-use crate::event::Event;
+use crate::handler::event::Event;
 
 /// JSONPaths of one source.
 const MAX_EXPRESSIONS: usize = 8;
@@ -164,10 +164,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        kind::GroupVersionKind,
-        object::{ManagedFields, Object},
-    };
+    use crate::object::{ManagedFields, Object, kind::GroupVersionKind};
 
     fn object(value: &Value) -> Arc<Object> {
         let kind = GroupVersionKind::new("v1", "Pod");

@@ -7,13 +7,14 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, future, stream};
-use operetta_core::kind::GroupVersionKind;
+use operetta_core::object::kind::GroupVersionKind;
 use operetta_kube::{
-    connect::connect,
+    client::{
+        connect::connect,
+        wire::{Identity, Wire},
+    },
     discovery::Discovery,
-    informer::{Handler, Scope},
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
+    informer::{Handler, Scope, registry::InformerRegistry},
 };
 use serde_json::json;
 use tokio::runtime::Builder;

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
-use operetta_core::kind::GroupVersionKind;
+use operetta_core::object::kind::GroupVersionKind;
 use operetta_testkit::{ControlPlane, eventually, pods, within};
 use serde_json::{Value, json};
 

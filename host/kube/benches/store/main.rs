@@ -28,9 +28,8 @@ use std::{hint::black_box, path::Path, sync::Arc, time::Instant};
 
 use memory::Set;
 use operetta_core::{
-    kind::GroupVersionKind,
     manifest::IndexKey,
-    object::{ManagedFields, Object, ObjectKey},
+    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
 };
 use operetta_kube::store::{Lookup, Store, Writer};
 use operetta_testkit::{

@@ -10,10 +10,7 @@ use std::{
 };
 
 use anyhow::Context;
-use operetta_core::{
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object},
-};
+use operetta_core::object::{ManagedFields, Object, kind::GroupVersionKind};
 use operetta_kube::store::{Lookup, Store, Writer};
 use operetta_testkit::{
     bench::{Report, Row, Samples},

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::{Request, header::ACCEPT};
 use operetta_core::{
-    kind::GroupVersionKind,
+    object::kind::GroupVersionKind,
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;

@@ -9,14 +9,13 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
 use operetta_core::{
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object, ObjectKey},
+    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::{chain, from_body};
+use crate::client::wire::{chain, from_body};
 
 /// The longest line. The API server takes no request of over 3 MiB, and etcd no value of over 1.5 MiB.
 const MAX_LINE: usize = 32 << 20;

@@ -14,6 +14,8 @@
 //! Handlers run on the informer's task, one event at a time: they must only map to keys and enqueue. Dropping the last
 //! `Arc<Informer>` ends the watch on the wire. How the store is filled is the reflector's business.
 
+pub mod registry;
+
 pub mod frames;
 pub mod list;
 mod pause;
@@ -28,21 +30,17 @@ use std::{
 };
 
 use operetta_core::{
-    event::Event,
-    object::Object,
-    prune::Prune,
-    selector::LabelSelector,
+    handler::event::Event,
+    object::{Object, prune::Prune, selector::LabelSelector},
     status::{ApiError, ErrorKind},
 };
 use tokio::{sync::watch, task::AbortHandle};
 
 use self::{frames::Unreadable, reflector::Reflector};
 use crate::{
-    cache::Cache,
+    client::wire::Wire,
     discovery::ApiResource,
-    overlay::Overlay,
-    store::{Lookup, Packing, Relist, Relisted, Store, Writer},
-    wire::Wire,
+    store::{Lookup, Packing, Relist, Relisted, Store, Writer, cache::Cache, overlay::Overlay},
 };
 
 /// How informers list, and when they lose patience.

@@ -30,8 +30,8 @@ use super::{
     pause::Pause,
 };
 use crate::{
+    client::wire::{Wire, query},
     store::Relist,
-    wire::{Wire, query},
 };
 
 /// Objects of one page of a list. Small pages make the API server begin anew so often that they take half as long again;

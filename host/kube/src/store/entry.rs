@@ -198,7 +198,7 @@ fn broken(error: &std::io::Error) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use operetta_core::{kind::GroupVersionKind, object::ManagedFields};
+    use operetta_core::object::{ManagedFields, kind::GroupVersionKind};
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
     #[test]

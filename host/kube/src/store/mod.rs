@@ -9,6 +9,9 @@
 //! that is a copy. [`Store::snapshot`] looks at several things at one moment, and at heads before any unpacking; what it
 //! has chosen is opened when the lock is free again.
 
+pub mod cache;
+pub mod overlay;
+
 mod entry;
 mod index;
 #[cfg(test)]
@@ -26,8 +29,7 @@ use std::{
 use hashbrown::HashTable;
 use operetta_core::{
     manifest::IndexKey,
-    object::{Head, Object, ObjectKey},
-    prune::Prune,
+    object::{Head, Object, ObjectKey, prune::Prune},
 };
 
 pub use self::{
@@ -483,7 +485,7 @@ fn spread(hash: u32) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use operetta_core::{kind::GroupVersionKind, object::ManagedFields};
+    use operetta_core::object::{ManagedFields, kind::GroupVersionKind};
 
     pub(crate) fn object(namespace: &str, name: &str, revision: u64, owner: &str, node: &str) -> Arc<Object> {
         let text = format!(

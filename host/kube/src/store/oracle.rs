@@ -12,15 +12,17 @@ use std::{
 };
 
 use operetta_core::{
-    kind::GroupVersionKind,
     manifest::IndexKey,
-    object::{ManagedFields, Object, ObjectKey},
-    selector::{LabelSelector, MetadataFieldSelector},
+    object::{
+        ManagedFields, Object, ObjectKey,
+        kind::GroupVersionKind,
+        selector::{LabelSelector, MetadataFieldSelector},
+    },
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
-use crate::{
+use crate::store::{
     cache::{Cache, Query, key_of_token},
     overlay::Overlay,
 };

@@ -7,7 +7,7 @@ mod ways;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use operetta_core::grants::Grants;
+use operetta_core::authz::access_review::Grants;
 use operetta_testkit::{eventually, in_effect_after};
 use rand::{SeedableRng, rngs::StdRng, seq::IndexedRandom};
 

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use operetta_core::{
-    grants::{Grants, ServiceAccount},
-    kind::GroupVersionKind,
+    authz::access_review::{Grants, ServiceAccount},
+    gate::operation::{ListOptions, Operation, OperationAction, Read, Reply, Selection},
     manifest::Index,
-    object::ObjectKey,
-    operation::{ListOptions, Operation, OperationAction, Read, Reply, Selection},
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
-    access::SubjectAccessReviews,
+    authz::access_review::SubjectAccessReviews,
+    client::{
+        object_api::{PluginApi, Watched},
+        wire::{Identity, Wire},
+    },
     discovery::Discovery,
-    informer::Scope,
-    object_api::{PluginApi, Watched},
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
+    informer::{Scope, registry::InformerRegistry},
 };
 use operetta_testkit::{ControlPlane, Kind as TestKind, TestNamespace, eventually};
 use serde_json::{Value, json};

@@ -8,26 +8,29 @@ use std::{
 use http::Request;
 use kube::Client;
 use operetta_core::{
-    event::Event,
-    grants::{Grants, ServiceAccount},
-    handler::{EventHandler, Target},
-    kind::GroupVersionKind,
+    authz::access_review::{Grants, ServiceAccount},
+    gate::{
+        operation::{ListOptions, Operation, OperationAction, PatchBody, Read, Reply, Selection, WriteOptions},
+        raw_request::RawRequest,
+    },
+    handler::{EventHandler, Target, event::Event},
     manifest::{Index, Mapping},
-    object::ObjectKey,
-    operation::{ListOptions, Operation, OperationAction, PatchBody, Read, Reply, Selection, WriteOptions},
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventSink, EventType, ObjectApi},
-    raw::RawRequest,
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
-    access::{RightsWatch, SubjectAccessReviews},
+    authz::{
+        access_review::{RightsWatch, SubjectAccessReviews},
+        filtered_view::View,
+    },
+    client::{
+        object_api::{PluginApi, Watched},
+        wire::{Identity, Wire},
+    },
     discovery::Discovery,
-    informer::{Handler, Informer, Scope, Subscription},
-    object_api::{PluginApi, Watched},
-    recorder::EventRecorder,
-    registry::InformerRegistry,
-    view::View,
-    wire::{Identity, Wire},
+    events::recorder::EventRecorder,
+    informer::{Handler, Informer, Scope, Subscription, registry::InformerRegistry},
 };
 use operetta_testkit::{ControlPlane, Kind as TestKind, TestNamespace, eventually};
 use serde_json::{Value, json};

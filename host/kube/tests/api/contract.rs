@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use operetta_core::{event::Event, manifest::IndexKey, object::Object};
+use operetta_core::{handler::event::Event, manifest::IndexKey, object::Object};
 use operetta_kube::{informer::Handler, store::Lookup};
 use operetta_testkit::{Ask, Fault, eventually};
 use tokio::time::sleep;

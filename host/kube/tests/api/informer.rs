@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use operetta_core::{event::Event, kind::GroupVersionKind, operation::DeleteOptions, status::ErrorKind};
+use operetta_core::{
+    gate::operation::DeleteOptions, handler::event::Event, object::kind::GroupVersionKind, status::ErrorKind,
+};
 use operetta_kube::informer::{Handler, Informer, Scope};
 use operetta_testkit::{eventually, kinds};
 use serde_json::json;

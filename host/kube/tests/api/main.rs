@@ -15,22 +15,22 @@ mod writes;
 use std::sync::Arc;
 
 use operetta_core::{
-    grants::{Grants, ServiceAccount},
-    kind::GroupVersionKind,
-    object::{Object, ObjectKey},
-    operation::{
+    authz::access_review::{Grants, ServiceAccount},
+    gate::operation::{
         DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Read, Reply, Selection, WriteOptions,
     },
+    object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::ApiError,
 };
 use operetta_kube::{
-    access::SubjectAccessReviews,
+    authz::access_review::SubjectAccessReviews,
+    client::{
+        object_api::PluginApi,
+        wire::{Identity, Wire},
+    },
     discovery::{ApiResource, Discovery},
-    informer::{Informer, Scope},
-    object_api::PluginApi,
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
+    informer::{Informer, Scope, registry::InformerRegistry},
 };
 use operetta_testkit::{ControlPlane, TestNamespace};
 use serde_json::{Value, json};

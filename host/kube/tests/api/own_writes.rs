@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use operetta_core::{
-    operation::{DeleteOptions, ListOptions, Read, Selection},
+    gate::operation::{DeleteOptions, ListOptions, Read, Selection},
     status::ErrorKind,
 };
 use operetta_testkit::kinds;

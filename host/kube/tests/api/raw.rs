@@ -1,17 +1,20 @@
 //! Raw requests: the same identity, cache and own writes as the typed calls.
 
 use operetta_core::{
-    kind::GroupVersionKind,
-    object::ObjectKey,
-    operation::{Operation, OperationAction, Read},
+    gate::{
+        operation::{Operation, OperationAction, Read},
+        raw_request::{RawRequest, RawResponse},
+    },
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
-    raw::{RawRequest, RawResponse},
     status::ErrorKind,
 };
 use operetta_kube::{
-    access::SubjectAccessReviews,
-    object_api::PluginApi,
-    wire::{Identity, Wire},
+    authz::access_review::SubjectAccessReviews,
+    client::{
+        object_api::PluginApi,
+        wire::{Identity, Wire},
+    },
 };
 use operetta_testkit::eventually;
 use serde_json::{Value, json};

@@ -1,13 +1,13 @@
 //! Reads, from the cache and live: the same objects, the same errors.
 
 use operetta_core::{
-    kind::GroupVersionKind,
+    gate::operation::{ListOptions, Operation, OperationAction, Read, Selection},
     manifest::Index,
-    operation::{ListOptions, Operation, OperationAction, Read, Selection},
+    object::kind::GroupVersionKind,
     ports::ObjectApi,
     status::ErrorKind,
 };
-use operetta_kube::{informer::Scope, object_api::Watched};
+use operetta_kube::{client::object_api::Watched, informer::Scope};
 use serde_json::{Value, json};
 
 use crate::{Stage, config_map, names, value};

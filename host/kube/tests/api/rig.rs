@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use operetta_core::object::Object;
 use operetta_kube::{
-    connect::connect,
-    informer::{Informer, Scope, Subscription, Timing},
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
+    client::{
+        connect::connect,
+        wire::{Identity, Wire},
+    },
+    informer::{Informer, Scope, Subscription, Timing, registry::InformerRegistry},
 };
 use operetta_testkit::{Ask, Fault, FaultProxy, eventually, kinds};
 use serde_json::{Value, json};

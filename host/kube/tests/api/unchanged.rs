@@ -6,16 +6,15 @@ use std::{
 };
 
 use operetta_core::{
-    event::Event,
-    kind::GroupVersionKind,
-    object::Object,
-    operation::{Operation, OperationAction, PatchBody, Read, Reply, WriteOptions},
+    gate::operation::{Operation, OperationAction, PatchBody, Read, Reply, WriteOptions},
+    handler::event::Event,
+    object::{Object, kind::GroupVersionKind},
     ports::ObjectApi,
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
+    client::object_api::PluginApi,
     informer::{Informer, Scope},
-    object_api::PluginApi,
 };
 use operetta_testkit::{Kind, eventually, kinds};
 use serde_json::{Value, json};

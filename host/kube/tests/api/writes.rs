@@ -1,9 +1,8 @@
 //! Writes, and how the API server's refusals come back: typed, with their causes.
 
 use operetta_core::{
-    kind::GroupVersionKind,
-    object::ObjectKey,
-    operation::{DeleteOptions, Operation, OperationAction, PatchBody, Read, WriteOptions},
+    gate::operation::{DeleteOptions, Operation, OperationAction, PatchBody, Read, WriteOptions},
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::{ApiError, ErrorKind},
 };

@@ -14,7 +14,7 @@ mod truth;
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use futures::StreamExt;
-use operetta_kube::connect::connect;
+use operetta_kube::client::connect::connect;
 use operetta_testkit::{ControlPlane, Fault, FaultProxy};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::OnceCell;

@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use operetta_core::event::Event;
+use operetta_core::handler::event::Event;
 use operetta_kube::informer::{Handler, Informer};
 
 use crate::truth::{State, Truth};

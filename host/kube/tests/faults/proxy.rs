@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
-use operetta_kube::connect::connect;
+use operetta_kube::client::connect::connect;
 use operetta_testkit::{Ask, ControlPlane, Fault, FaultProxy, kinds as of_kind};
 use serde_json::{Value, json};
 use tokio::time::timeout;

@@ -6,12 +6,11 @@ use std::{
 };
 
 use kube::Client;
-use operetta_core::{kind::GroupVersionKind, object::ObjectKey};
+use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
 use operetta_kube::{
+    client::wire::{Identity, Wire},
     discovery::{ApiResource, Discovery},
-    informer::{Informer, Scope, Subscription, Timing},
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
+    informer::{Informer, Scope, Subscription, Timing, registry::InformerRegistry},
 };
 use operetta_testkit::ControlPlane;
 use rand::rngs::StdRng;

@@ -11,11 +11,11 @@ use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis:
 use operetta_wasm::{Format, inspect};
 
 use super::{names::is_dns_label, print};
-use crate::{
-    args::BundleArgs,
-    plugin::{
+use crate::args::BundleArgs;
+use operetta_manager::plugin::{
+    drop_in::SERVICE_ACCOUNT,
+    source::{
         artifact::PLUGIN_LABEL,
-        drop_in::SERVICE_ACCOUNT,
         parts::{self, DIGEST, PART, PART_OF, PARTS},
     },
 };
@@ -147,7 +147,10 @@ mod tests {
             let labels = made.metadata.labels.as_ref().expect("labels");
             assert_eq!(labels.get(PLUGIN_LABEL).map(String::as_str), Some("true"));
             assert_eq!((annotation(made, PARTS), annotation(made, DIGEST)), (None, None));
-            assert_eq!(crate::plugin::artifact::component(made, None, 1 << 20), Ok(component.clone()));
+            assert_eq!(
+                operetta_manager::plugin::source::artifact::component(made, None, 1 << 20),
+                Ok(component.clone())
+            );
         }
     }
 

@@ -10,10 +10,8 @@ use operetta_core::{
 use operetta_wasm::{Allocation, Engine, EngineConfig, Format, LoadError, LoadLimits, Plugin, inspect};
 use serde_json::json;
 
-use crate::{
-    args::{CheckArgs, Output},
-    config::HostConfig,
-};
+use crate::args::{CheckArgs, Output};
+use operetta_manager::config::HostConfig;
 
 /// What a guest logs goes to stderr, after the name of what runs.
 pub struct Stderr(pub &'static str);

@@ -6,24 +6,23 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use operetta_core::{
-    kind::GroupVersionKind,
-    object::ObjectKey,
-    operation::{Operation, OperationAction, Read, Reply},
+    gate::operation::{Operation, OperationAction, Read, Reply},
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::ErrorKind,
 };
 use operetta_kube::{
+    client::{
+        object_api::PluginApi,
+        wire::{Identity, Wire},
+    },
     discovery::Discovery,
-    object_api::PluginApi,
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
+    informer::registry::InformerRegistry,
 };
 use tokio::net::TcpStream;
 
-use crate::{
-    args::PluginArgs,
-    plugin::crd::{self, Plugin},
-};
+use crate::args::PluginArgs;
+use operetta_manager::plugin::crd::{self, Plugin};
 
 /// What is beyond this is no answer of a host.
 const MAX_ANSWER: usize = 64 << 20;
@@ -31,7 +30,8 @@ const MAX_ANSWER: usize = 64 << 20;
 /// A client, and the namespace that is meant.
 pub async fn connect(of: &PluginArgs) -> Result<(kube::Client, String)> {
     let cluster = &of.cluster;
-    let client = operetta_kube::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
+    let client =
+        operetta_kube::client::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
     let namespace = of.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     Ok((client, namespace))
 }

@@ -6,22 +6,24 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use operetta_core::{
-    kind::GroupVersionKind,
-    operation::{Item, ListOptions, Operation, OperationAction, Read, Reply, Selection},
+    gate::operation::{Item, ListOptions, Operation, OperationAction, Read, Reply, Selection},
+    object::kind::GroupVersionKind,
     ports::ObjectApi,
 };
 use operetta_kube::{
-    connect::connect,
+    client::{
+        connect::connect,
+        object_api::PluginApi,
+        wire::{Identity, Wire},
+    },
     discovery::Discovery,
-    object_api::PluginApi,
-    registry::InformerRegistry,
-    wire::{Identity, Wire},
+    informer::registry::InformerRegistry,
 };
 
 use super::{host_client::get_whole, print, tab_writer::TabWriter, watch::human_age};
-use crate::{
-    args::{InformersArgs, InformersOutput},
-    informers::{InformerView, Informers},
+use crate::args::{InformersArgs, InformersOutput};
+use operetta_manager::{
+    admin::informers::{InformerView, Informers},
     plugin::crd,
 };
 

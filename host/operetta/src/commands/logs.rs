@@ -11,8 +11,8 @@ use http_body_util::BodyExt;
 use crate::{
     args::{LogsArgs, Output},
     commands::host_client::{address, connect, get, plugin},
-    log_store::LogLine,
 };
+use operetta_manager::logs::store::LogLine;
 
 /// Prints the lines; with `--follow` until the host ends or the reader goes.
 pub async fn logs(args: LogsArgs) -> Result<()> {

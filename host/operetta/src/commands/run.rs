@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{admin, args::RunArgs, config::HostConfig, host::Host, logging};
+use crate::{args::RunArgs, logging};
+use operetta_manager::{admin, config::HostConfig, manager::Host};
 
 /// Runs until a signal comes, then lets the reconciles in flight end.
 pub async fn run(args: RunArgs) -> Result<()> {
@@ -18,7 +19,8 @@ pub async fn run(args: RunArgs) -> Result<()> {
         config.admin_address = address;
     }
     let client =
-        operetta_kube::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+        operetta_kube::client::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
+            .await?;
     let host = Host::new(client, config)?;
     let (listener, address) = admin::bind(&host).await?;
     tracing::info!(admin = address, pooled = host.engine.is_pooled(), "operetta {} starts", env!("CARGO_PKG_VERSION"));

@@ -9,13 +9,14 @@ use std::{path::PathBuf, process::Command, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use operetta_core::{
-    gate::{Gate, GateLimits},
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object, ObjectKey},
-    operation::{Operation, OperationAction, Read, Reply, WriteOptions},
+    controller::request::{Action, ReconcileRequest},
+    gate::{
+        Gate, GateLimits,
+        operation::{Operation, OperationAction, Read, Reply, WriteOptions},
+        raw_request::{RawRequest, RawResponse, Target},
+    },
+    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, Reconciler},
-    raw::{RawRequest, RawResponse, Target},
-    request::{Action, ReconcileRequest},
     status::{ApiError, ErrorKind},
 };
 use operetta_sdk::k8s_openapi::api::apps::v1::Deployment;

@@ -7,6 +7,10 @@
 
 mod bulk;
 mod cache;
+pub(crate) mod compile_cost;
+pub(crate) mod inspect;
+pub(crate) mod resident;
+mod snapshot;
 mod trusted;
 mod worker;
 
@@ -24,6 +28,9 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 
 pub use cache::{CacheError, CodeCache};
+pub use inspect::{Format, Inspection, digest, inspect};
+pub use resident::MappedTotals;
+pub use snapshot::{SnapshotError, snapshot};
 pub use worker::{WorkerError, WorkerLimits, compile_worker};
 
 use crate::{LoadError, engine::Engine, hex, plugin::in_short};

@@ -2,8 +2,7 @@
 
 use operetta_core::{
     gate::Session,
-    kind::GroupVersionKind,
-    object::ObjectKey,
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventType},
 };
 use wasmtime::component::HasData;

@@ -5,8 +5,11 @@
 mod config;
 mod events;
 mod log;
+pub(crate) mod nondeterminism;
 mod objects;
+pub(crate) mod output;
 mod raw;
+pub(crate) mod wasi;
 
 use wasmtime::{Engine, Result, component::Linker};
 

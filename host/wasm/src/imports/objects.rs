@@ -1,12 +1,11 @@
 //! `operetta:controller/objects` (and `types`): each function becomes one operation that passes the gate.
 
 use operetta_core::{
-    kind::GroupVersionKind,
-    object::ObjectKey,
-    operation::{
+    gate::operation::{
         DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Propagation, Read, Reply, Selection,
         WriteOptions,
     },
+    object::{ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
 };
 use wasmtime::component::HasData;

@@ -1,6 +1,6 @@
 //! `operetta:controller/raw`: requests as HTTP has them, through the same gate as `objects`.
 
-use operetta_core::{gate::Session, raw::RawRequest};
+use operetta_core::gate::{Session, raw_request::RawRequest};
 use wasmtime::component::HasData;
 
 use super::some;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use operetta_core::{
+    gate::operation::{Item, Operation, OperationAction, Page, Reply},
     object::ObjectKey,
-    operation::{Item, Operation, OperationAction, Page, Reply},
 };
 
 use crate::{

@@ -6,12 +6,14 @@ use std::{
 };
 
 use operetta_core::{
-    event::Event,
-    kind::GroupVersionKind,
-    mapping::{KeyRules, MapReconciler, Mappings},
+    controller::request::{Action, Failure, Fault},
+    handler::{
+        event::Event,
+        mapping::{KeyRules, MapReconciler, Mappings},
+    },
+    object::kind::GroupVersionKind,
     ports::Reconciler,
     queue::Priority,
-    request::{Action, Failure, Fault},
 };
 use operetta_testkit::{
     hostile::{Fixture, is_answer},

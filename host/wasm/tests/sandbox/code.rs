@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use operetta_core::{ports::Reconciler, request::Action};
+use operetta_core::{controller::request::Action, ports::Reconciler};
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{
     Allocation, CallLimits, Code, CodeCache, Engine, EngineConfig, LoadLimits, Origin, Plugin, PluginReconciler,

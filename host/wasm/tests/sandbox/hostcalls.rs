@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
+    controller::request::{Action, Failure},
+    gate::operation::{OperationAction, Read, WriteOptions},
     object::ObjectKey,
-    operation::{OperationAction, Read, WriteOptions},
     ports::{EventType, LogLevel},
-    request::{Action, Failure},
     status::{ApiError, Cause, Status},
 };
 use operetta_testkit::wat_guest::Guest;

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
+    controller::request::Action,
     ports::{LogLevel, Reconciler},
-    request::Action,
 };
 use operetta_testkit::wat_guest::{Guest, MANIFEST, component};
 use operetta_wasm::{

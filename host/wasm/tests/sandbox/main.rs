@@ -18,8 +18,8 @@ use std::{
 };
 
 use operetta_core::{
+    controller::request::{Action, Failure},
     ports::Reconciler,
-    request::{Action, Failure},
 };
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};

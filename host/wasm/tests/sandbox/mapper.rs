@@ -3,11 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
-    kind::GroupVersionKind,
-    mapping::{Change, MapEvent},
-    object::{ManagedFields, Object},
+    controller::request::{Failure, Fault, ReconcileRequest},
+    handler::mapping::{Change, MapEvent},
+    object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::Mapper,
-    request::{Failure, Fault, ReconcileRequest},
 };
 use operetta_testkit::{guest, plugin, wat_guest::Guest};
 use operetta_wasm::{CallLimits, LoadLimits, Plugin, PluginMapper};

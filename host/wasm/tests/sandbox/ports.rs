@@ -10,13 +10,14 @@ use std::{
 
 use async_trait::async_trait;
 use operetta_core::{
-    gate::{Gate, GateLimits},
-    kind::GroupVersionKind,
-    object::{ManagedFields, Object, ObjectKey},
-    operation::{Operation, Reply},
+    controller::request::{Action, ReconcileRequest},
+    gate::{
+        Gate, GateLimits,
+        operation::{Operation, Reply},
+        raw_request::{RawRequest, RawResponse, Target},
+    },
+    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, Reconciler},
-    raw::{RawRequest, RawResponse, Target},
-    request::{Action, ReconcileRequest},
     status::ApiError,
 };
 use operetta_wasm::PluginReconciler;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use operetta_core::{
+    controller::request::{Action, Failure},
     ports::Reconciler,
-    request::{Action, Failure},
 };
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{CallLimits, LoadLimits, Plugin, PluginReconciler, SnapshotError};
@@ -25,7 +25,7 @@ fn guest(init: &str) -> Guest {
 }
 
 async fn snapshot(component: &[u8], function: &str) -> Result<Vec<u8>, SnapshotError> {
-    operetta_wasm::snapshot(engine(), component, function, Arc::new(Ports::default())).await
+    operetta_wasm::code::snapshot(engine(), component, function, Arc::new(Ports::default())).await
 }
 
 async fn reconcile(component: Vec<u8>) -> Result<Action, Failure> {

@@ -6,8 +6,8 @@ use std::{
 };
 
 use operetta_core::{
+    controller::request::{Action, Failure, Fault},
     ports::Reconciler,
-    request::{Action, Failure, Fault},
 };
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler, WarmLimits};

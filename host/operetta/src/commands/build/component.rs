@@ -47,7 +47,7 @@ pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Re
     let engine = EngineConfig { allocation: Allocation::OnDemand, optimize: false, ..EngineConfig::default() };
     let engine = Engine::new(&engine)?;
     let snapshot =
-        operetta_wasm::snapshot(&engine, &component, RENAMED.1, std::sync::Arc::new(Stderr("snapshot"))).await;
+        operetta_wasm::code::snapshot(&engine, &component, RENAMED.1, std::sync::Arc::new(Stderr("snapshot"))).await;
     match snapshot {
         Ok(snapshot) => {
             steps.end(running, &format!("{} -> {}", size(component.len()), size(snapshot.len())));
@@ -161,7 +161,7 @@ mod tests {
         let component = encode(&rename(&module()).expect("renamed"), true).expect("a component");
         let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("engine");
         let logs = std::sync::Arc::new(Stderr("snapshot"));
-        let made = operetta_wasm::snapshot(&engine, &component, RENAMED.1, logs).await.expect("a snapshot");
+        let made = operetta_wasm::code::snapshot(&engine, &component, RENAMED.1, logs).await.expect("a snapshot");
         let data = |component: &[u8]| {
             Parser::new(0).parse_all(component).any(|payload| matches!(payload, Ok(Payload::DataSection(_))))
         };
@@ -202,7 +202,8 @@ mod tests {
         let component = encode(&rename(&talkative()).expect("renamed"), true).expect("a component");
         let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("engine");
         let logs = std::sync::Arc::new(Stderr("snapshot"));
-        let made = operetta_wasm::snapshot(&engine, &component, RENAMED.1, logs.clone()).await.expect("a snapshot");
+        let made =
+            operetta_wasm::code::snapshot(&engine, &component, RENAMED.1, logs.clone()).await.expect("a snapshot");
         Plugin::load(&engine, made, &LoadLimits::default(), logs).await.expect("describes itself");
     }
 

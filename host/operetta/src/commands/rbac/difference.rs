@@ -8,7 +8,7 @@ use std::{
 };
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use operetta_kube::needs::Needed;
+use operetta_kube::authz::required_permissions::Needed;
 
 use super::held::{Held, all, gives};
 use crate::commands::roles::ordered;
@@ -149,7 +149,7 @@ fn about(group: &str, resource: &str, names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use operetta_core::observed::Need;
+    use operetta_core::authz::recorded_permissions::Need;
     use serde_json::{Value, json};
 
     use super::*;

@@ -8,8 +8,8 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, Client, api::ListParams};
-use operetta_core::{grants::ServiceAccount, observed::Need};
-use operetta_kube::needs::Needed;
+use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
+use operetta_kube::authz::required_permissions::Needed;
 use serde::de::DeserializeOwned;
 
 /// A role that a ServiceAccount has by one binding.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use operetta_core::{grants::ServiceAccount, observed::Need};
-use operetta_kube::needs::Needed;
+use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
+use operetta_kube::authz::required_permissions::Needed;
 
 use super::held::Held;
 use crate::commands::roles::{About, Role, Rules, name_elsewhere};

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use http::StatusCode;
-use operetta_core::{grants::ServiceAccount, observed::Need};
+use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
 
 use self::{
     difference::{Difference, lacks, one_line, unused},
@@ -22,7 +22,8 @@ use super::{
     host_client::{address, connect, get_whole, plugin},
     print,
 };
-use crate::{args::ObservedArgs, plugin::crd::Plugin, rights::Rights};
+use crate::args::ObservedArgs;
+use operetta_manager::{authz::permissions::Rights, plugin::crd::Plugin};
 
 /// Prints the roles, or the difference alone.
 ///

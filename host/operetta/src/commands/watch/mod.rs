@@ -20,18 +20,19 @@ use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{
-    event::Event,
+    handler::event::Event,
     object::ObjectKey,
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
-    connect::connect,
+    authz::probe,
+    client::{
+        connect::connect,
+        table::{Row, Tables},
+        wire::{Identity, Wire},
+    },
     discovery::{ApiResource, Discovery},
-    informer::{Informer, Scope},
-    probe,
-    registry::InformerRegistry,
-    table::{Row, Tables},
-    wire::{Identity, Wire},
+    informer::{Informer, Scope, registry::InformerRegistry},
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -142,7 +143,7 @@ impl Source {
         }
         let namespace = Some(namespace).filter(|_| resource.namespaced && !args.all_namespaces);
         for (what, text) in [("namespace", namespace.as_ref()), ("name", name.as_ref())] {
-            text.map_or(Ok(()), |text| operetta_kube::wire::check_segment(what, text))?;
+            text.map_or(Ok(()), |text| operetta_kube::client::wire::check_segment(what, text))?;
         }
         let fields = name.as_ref().map(|name| format!("metadata.name={name}")).or_else(|| args.field_selector.clone());
         // Rows come from the API server.
@@ -255,7 +256,7 @@ async fn tables(source: &Source, args: &WatchArgs, name: Option<&str>) -> Result
 struct View {
     tables: Tables,
     rows: Rows,
-    columns: Vec<operetta_kube::table::Column>,
+    columns: Vec<operetta_kube::client::table::Column>,
     printer: TablePrinter,
 }
 
@@ -303,7 +304,7 @@ impl View {
         self.printer.print(&self.columns, &gone)
     }
 
-    fn set_columns(&mut self, columns: Vec<operetta_kube::table::Column>) {
+    fn set_columns(&mut self, columns: Vec<operetta_kube::client::table::Column>) {
         if !columns.is_empty() {
             self.rows.set_columns(&columns);
             self.columns = columns;

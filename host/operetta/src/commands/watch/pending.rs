@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use operetta_core::{event::Event, object::ObjectKey};
+use operetta_core::{handler::event::Event, object::ObjectKey};
 use tokio::sync::Notify;
 
 /// From how many on changes of one object become one.

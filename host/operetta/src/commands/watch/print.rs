@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use operetta_core::object::Object;
-use operetta_kube::{discovery::ApiResource, table::Column};
+use operetta_kube::{client::table::Column, discovery::ApiResource};
 use serde::Serialize;
 use serde_json::{Value, json, ser::PrettyFormatter};
 

@@ -9,11 +9,10 @@ use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{
-    event::Event,
-    kind::GroupVersionKind,
-    object::{Object, ObjectKey},
+    handler::event::Event,
+    object::{Object, ObjectKey, kind::GroupVersionKind},
 };
-use operetta_kube::table::{Column, Row};
+use operetta_kube::client::table::{Column, Row};
 
 use super::{Change, age};
 

@@ -1,7 +1,7 @@
 //! Whether trouble with a watch passes: an API server that does not answer will, one that refuses for long means it.
 
 use operetta_core::status::{ApiError, ErrorKind};
-use operetta_kube::{informer::Informer, probe};
+use operetta_kube::{authz::probe, informer::Informer};
 use tokio::time::Instant;
 
 use super::{DEADLINE, PATIENCE, PAUSE, Source};

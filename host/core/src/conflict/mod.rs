@@ -1,0 +1,193 @@
+//! Controllers that fight over a field: each sets it to a value of its own, the other sets it back, for ever. Every
+//! reconcile succeeds, so nothing else would tell.
+//!
+//! A writer **sets a field back** when it changes the field to the very value that it had set before, and somebody else had
+//! changed it in between. Two writers that do this [`FLIPS`] times within [`WINDOW`] fight. So it is no fight when
+//!
+//! - a controller repairs drift now and then;
+//! - values do not come back: counters, timestamps;
+//! - one writer goes to and fro by itself;
+//! - a write changes nothing, because the API server or a webhook makes of it what was there already.
+//!
+//! A writer is a controller of a plugin; another one is known by its own writes, or else by the field manager that the API
+//! server names. What is not in the caches is not compared: see [`crate::gate::audit`].
+
+#[cfg(test)]
+mod model;
+mod state;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod writes;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    gate::changes::{Change, managers},
+    object::{Object, ObjectKey, kind::GroupVersionKind},
+};
+
+pub use state::{FLIPS, WINDOW};
+use state::{FieldChange, State};
+
+/// How often a fight that lasts is told again.
+pub const TOLD_AGAIN: Duration = Duration::from_secs(600);
+/// Fields looked at in one write; more in one write are no fight over a field.
+const MAX_FIELDS: usize = 32;
+
+/// Who writes: a controller of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Author {
+    /// The Plugin.
+    pub plugin: ObjectKey,
+    /// The controller's name in its manifest.
+    pub controller: String,
+}
+
+/// Who writes against an [`Author`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rival {
+    /// A controller of this host.
+    Author(Author),
+    /// Somebody else.
+    Outside {
+        /// Its field manager, where it is known.
+        manager: Option<String>,
+    },
+}
+
+/// How far a fight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It was not one before: to be told.
+    Begins,
+    /// It was told [`TOLD_AGAIN`] ago: to be told again.
+    StillOn,
+    /// It was told.
+    Lasts,
+}
+
+/// A write with which a field of an object was set back in a fight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fight {
+    /// The object's kind.
+    pub kind: GroupVersionKind,
+    /// The object.
+    pub key: ObjectKey,
+    /// Its uid.
+    pub uid: String,
+    /// The field.
+    pub path: String,
+    /// Who wrote.
+    pub author: Author,
+    /// Against whom.
+    pub rival: Rival,
+    /// How far it is.
+    pub stage: Stage,
+}
+
+/// Is told of fights.
+pub trait FightSink: Send + Sync {
+    /// Takes one; returns soon.
+    fn fight(&self, fight: &Fight);
+}
+
+/// A write that was done.
+pub(crate) struct Wrote<'a> {
+    pub author: &'a Author,
+    /// Its field manager.
+    pub manager: &'a str,
+    pub kind: &'a GroupVersionKind,
+    /// As it was before.
+    pub object: &'a Object,
+    pub before: &'a Value,
+    pub after: &'a Value,
+    pub changes: &'a [Change<'a>],
+}
+
+/// Finds the fights among the writes of all plugins of a host.
+pub struct Fights {
+    state: Mutex<State>,
+    /// Fields and values are remembered as hashes: nobody outside can make two that are the same.
+    hasher: RandomState,
+    sink: Arc<dyn FightSink>,
+}
+
+impl Fights {
+    /// Knows of no write yet.
+    pub fn new(sink: Arc<dyn FightSink>) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), hasher: RandomState::new(), sink })
+    }
+
+    /// Whether the next write of an author to an object is worth a look at who wrote the object before. Asked once, it is
+    /// so again only after the author has set back one more field, or after [`Fights::still_suspects`].
+    pub(crate) fn suspects(&self, author: &Author, object: &Object) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nearly always there is none.
+        state.has_suspects() && state.take_suspect(self.hash(&(author, object.uid())))
+    }
+
+    /// The look has shown nothing: the next write is worth another one.
+    pub(crate) fn still_suspects(&self, author: &Author, object: &Object) {
+        let now = tokio::time::Instant::now().into_std();
+        let suspect = self.hash(&(author, object.uid()));
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).suspect(now, suspect);
+    }
+
+    /// Takes what a write has changed.
+    pub(crate) fn wrote(&self, wrote: &Wrote<'_>) {
+        // What others changed since the cache was filled is a difference too: managedFields tell whose it is. What is gone
+        // has no owner.
+        let own = |change: &&Change<'_>| {
+            change.after.is_null()
+                || managers(wrote.after, &change.path).is_none_or(|owners| owners.contains(&wrote.manager))
+        };
+        let own: Vec<_> = wrote.changes.iter().take(MAX_FIELDS).filter(own).collect();
+        if own.is_empty() {
+            return;
+        }
+        let now = tokio::time::Instant::now().into_std();
+        let suspect = self.hash(&(wrote.author, wrote.object.uid()));
+        let fields = own.into_iter().map(|change| {
+            // Only what was read for it has managedFields; of the cache they are dropped.
+            let others = managers(wrote.before, &change.path).into_iter().flatten();
+            let field = FieldChange {
+                field: self.hash(&(wrote.object.uid(), &change.path)),
+                before: self.hash(change.before),
+                after: self.hash(change.after),
+                suspect,
+                manager: others.into_iter().find(|manager| *manager != wrote.manager),
+            };
+            (change, field)
+        });
+        let fields: Vec<_> = fields.collect();
+        let mut fights = Vec::new();
+        {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            for (change, field) in &fields {
+                if let Some((rival, stage)) = state.changed(now, wrote.author, field) {
+                    fights.push(Fight {
+                        kind: wrote.kind.clone(),
+                        key: wrote.object.key().clone(),
+                        uid: wrote.object.uid().to_owned(),
+                        path: change.path.to_string(),
+                        author: wrote.author.clone(),
+                        rival,
+                        stage,
+                    });
+                }
+            }
+        }
+        fights.iter().for_each(|fight| self.sink.fight(fight));
+    }
+
+    fn hash(&self, what: &impl std::hash::Hash) -> u64 {
+        self.hasher.hash_one(what)
+    }
+}

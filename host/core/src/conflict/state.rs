@@ -1,0 +1,277 @@
+//! Who set which field to which value last, and who was set back: a pure state machine; fields and values are hashes.
+//!
+//! What is not written for [`WINDOW`] is forgotten. What is kept is bounded: of each plugin, so that one that writes much
+//! pushes out its own only, and of all.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::conflict::{Author, Rival, Stage, TOLD_AGAIN};
+use crate::object::ObjectKey;
+
+/// Times that two writers set a field back until it is a fight.
+pub const FLIPS: usize = 5;
+/// Within which they do, and after which a fight without any is over.
+pub const WINDOW: Duration = Duration::from_secs(600);
+/// Times set back after which somebody who is not known is looked for.
+const SUSPICIOUS: usize = 2;
+/// Writers of one field that are remembered, and pairs of them.
+pub(super) const AUTHORS: usize = 4;
+pub(super) const RIVALRIES: usize = 4;
+/// Objects under suspicion at once; more are not looked at.
+const SUSPECTS: usize = 1_024;
+
+/// How much is kept. A field takes about 300 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub fields: usize,
+    pub fields_of_plugin: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { fields: 65_536, fields_of_plugin: 4_096 }
+    }
+}
+
+/// A field that a write changed.
+pub(super) struct FieldChange<'a> {
+    /// The object and the path in it.
+    pub field: u64,
+    /// The value before the write.
+    pub before: u64,
+    /// Another one.
+    pub after: u64,
+    /// The author and the object.
+    pub suspect: u64,
+    /// Who else owned the field before the write, where that was looked at.
+    pub manager: Option<&'a str>,
+}
+
+/// What is remembered of the fields that were changed lately.
+#[derive(Default)]
+pub(super) struct State {
+    bounds: Bounds,
+    fields: HashMap<u64, Field>,
+    /// Each of `fields` by the tick of its last change.
+    order: BTreeMap<u64, u64>,
+    /// The ticks of each plugin's fields; none is empty. A field is its who made it remembered.
+    held: HashMap<ObjectKey, BTreeSet<u64>>,
+    /// Everyone in `fields`, and some who were.
+    authors: HashSet<Arc<Author>>,
+    /// How many `authors` there may be before those that were are dropped.
+    authors_limit: usize,
+    suspects: HashMap<u64, Instant>,
+    /// Counts changes.
+    tick: u64,
+}
+
+struct Field {
+    /// Its place in `order` and `held`.
+    tick: u64,
+    at: Instant,
+    holder: Arc<Author>,
+    /// The value that each author set last; whoever changed the field last is last.
+    set: Vec<(Arc<Author>, u64)>,
+    /// The one that was set back last is last.
+    rivalries: Vec<Rivalry>,
+}
+
+/// Two who set a field back, one or both of them.
+struct Rivalry {
+    one: Arc<Author>,
+    /// None is outside of this host.
+    other: Option<Arc<Author>>,
+    /// The last [`FLIPS`] times.
+    flips: VecDeque<Instant>,
+    told: Option<Instant>,
+    /// Of the one outside.
+    manager: Option<Box<str>>,
+}
+
+impl State {
+    /// Takes a change of a field by an author; a fight if it is a part of one.
+    pub(super) fn changed(
+        &mut self,
+        now: Instant,
+        author: &Author,
+        change: &FieldChange<'_>,
+    ) -> Option<(Rival, Stage)> {
+        self.forget_quiet(now);
+        let author = self.intern(author);
+        self.touch(now, change.field, &author);
+        let rivalry = self.fields.get_mut(&change.field).and_then(|field| field.changed(now, &author, change));
+        let fight = rivalry.and_then(|rivalry| {
+            let stage = rivalry.flip(now, change.manager);
+            let unknown = rivalry.other.is_none() && rivalry.manager.is_none();
+            if stage.is_none() && unknown && rivalry.flips.len() >= SUSPICIOUS && self.suspects.len() < SUSPECTS {
+                self.suspects.insert(change.suspect, now);
+            }
+            stage.map(|stage| (rivalry.rival(&author), stage))
+        });
+        self.bound(&author.plugin);
+        fight
+    }
+
+    /// Whether anybody is under suspicion.
+    pub(super) fn has_suspects(&self) -> bool {
+        !self.suspects.is_empty()
+    }
+
+    /// They are from now on, as long as there is room for suspicions.
+    pub(super) fn suspect(&mut self, now: Instant, suspect: u64) {
+        if self.suspects.len() < SUSPECTS {
+            self.suspects.insert(suspect, now);
+        }
+    }
+
+    /// Whether this author and object are; they are not any more.
+    pub(super) fn take_suspect(&mut self, suspect: u64) -> bool {
+        self.suspects.remove(&suspect).is_some()
+    }
+
+    /// How many fields are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        assert_eq!(self.fields.len(), self.order.len());
+        assert_eq!(self.fields.len(), self.held.values().map(BTreeSet::len).sum::<usize>());
+        assert!(self.held.values().all(|ticks| !ticks.is_empty()));
+        self.fields.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn bounded(bounds: Bounds) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn authors(&self) -> usize {
+        self.authors.len()
+    }
+
+    fn forget_quiet(&mut self, now: Instant) {
+        while let Some(oldest) = self.order.first_key_value().map(|(_, field)| *field) {
+            if self.fields.get(&oldest).is_some_and(|field| now.duration_since(field.at) <= WINDOW) {
+                break;
+            }
+            self.remove(oldest);
+        }
+        if self.suspects.len() >= SUSPECTS {
+            self.suspects.retain(|_, since| now.duration_since(*since) <= WINDOW);
+        }
+    }
+
+    /// Moves a field to the end of what is forgotten, or begins to remember it.
+    fn touch(&mut self, now: Instant, id: u64, author: &Arc<Author>) {
+        self.tick += 1;
+        let tick = self.tick;
+        let begin = || Field { tick, at: now, holder: author.clone(), set: Vec::new(), rivalries: Vec::new() };
+        let field = self.fields.entry(id).or_insert_with(begin);
+        self.order.remove(&field.tick);
+        self.order.insert(tick, id);
+        let held = self.held.entry(field.holder.plugin.clone()).or_default();
+        held.remove(&field.tick);
+        held.insert(tick);
+        (field.tick, field.at) = (tick, now);
+    }
+
+    /// Forgets what is too much.
+    fn bound(&mut self, plugin: &ObjectKey) {
+        let Bounds { fields, fields_of_plugin } = self.bounds;
+        let held = self.held.get(plugin).filter(|held| held.len() > fields_of_plugin);
+        let own = held.and_then(|held| held.first()).and_then(|tick| self.order.get(tick)).copied();
+        own.into_iter().for_each(|id| self.remove(id));
+        let all = self.order.first_key_value().filter(|_| self.fields.len() > fields).map(|(_, id)| *id);
+        all.into_iter().for_each(|id| self.remove(id));
+    }
+
+    fn remove(&mut self, id: u64) {
+        let Some(field) = self.fields.remove(&id) else { return };
+        self.order.remove(&field.tick);
+        if let Some(held) = self.held.get_mut(&field.holder.plugin) {
+            held.remove(&field.tick);
+            if held.is_empty() {
+                self.held.remove(&field.holder.plugin);
+            }
+        }
+    }
+
+    fn intern(&mut self, author: &Author) -> Arc<Author> {
+        if let Some(known) = self.authors.get(author) {
+            return known.clone();
+        }
+        if self.authors.len() >= self.authors_limit {
+            self.authors.retain(|author| Arc::strong_count(author) > 1);
+            self.authors_limit = self.authors.len() * 2 + 16;
+        }
+        let author = Arc::new(author.clone());
+        self.authors.insert(author.clone());
+        author
+    }
+}
+
+impl Field {
+    /// Takes a change; whose rivalry it belongs to, if the author set its own value back.
+    fn changed(&mut self, now: Instant, author: &Arc<Author>, change: &FieldChange<'_>) -> Option<&mut Rivalry> {
+        // Who wrote last has left what was there, unless somebody came after it.
+        let left = |(who, value): &&(Arc<Author>, u64)| who != author && *value == change.before;
+        let other = self.set.last().filter(left).map(|(who, _)| who.clone());
+        let own = self.set.iter().position(|(who, _)| who == author).map(|at| self.set.remove(at).1);
+        if self.set.len() == AUTHORS {
+            self.set.remove(0);
+        }
+        self.set.push((author.clone(), change.after));
+        if own != Some(change.after) {
+            return None;
+        }
+        let known = self.rivalries.iter().position(|rivalry| rivalry.is_of(author, other.as_ref()));
+        let rivalry = match known.map(|at| self.rivalries.remove(at)) {
+            Some(rivalry) if rivalry.flips.back().is_some_and(|last| now.duration_since(*last) <= WINDOW) => rivalry,
+            _ => Rivalry { one: author.clone(), other, flips: VecDeque::new(), told: None, manager: None },
+        };
+        if self.rivalries.len() == RIVALRIES {
+            self.rivalries.remove(0);
+        }
+        self.rivalries.push(rivalry);
+        self.rivalries.last_mut()
+    }
+}
+
+impl Rivalry {
+    fn is_of(&self, author: &Arc<Author>, other: Option<&Arc<Author>>) -> bool {
+        let same = self.one == *author && self.other.as_ref() == other;
+        same || (Some(&self.one) == other && self.other.as_ref() == Some(author))
+    }
+
+    /// Counts that a field was set back; how far the fight is, if it is one.
+    fn flip(&mut self, now: Instant, manager: Option<&str>) -> Option<Stage> {
+        self.flips.push_back(now);
+        if self.flips.len() > FLIPS {
+            self.flips.pop_front();
+        }
+        if let (None, Some(manager)) = (&self.other, manager) {
+            self.manager = Some(manager.into());
+        }
+        let often = self.flips.len() == FLIPS && now.duration_since(self.flips[0]) <= WINDOW;
+        let stage = match self.told {
+            None if often => Stage::Begins,
+            None => return None,
+            Some(told) if now.duration_since(told) >= TOLD_AGAIN => Stage::StillOn,
+            Some(_) => return Some(Stage::Lasts),
+        };
+        self.told = Some(now);
+        Some(stage)
+    }
+
+    /// Against whom this author writes.
+    fn rival(&self, author: &Arc<Author>) -> Rival {
+        match &self.other {
+            None => Rival::Outside { manager: self.manager.as_deref().map(str::to_owned) },
+            Some(other) if self.one == *author => Rival::Author(other.as_ref().clone()),
+            Some(_) => Rival::Author(self.one.as_ref().clone()),
+        }
+    }
+}

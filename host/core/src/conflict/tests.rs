@@ -1,0 +1,200 @@
+use std::time::Instant;
+
+use crate::conflict::{
+    state::{AUTHORS, Bounds, FieldChange},
+    *,
+};
+
+fn author(plugin: &str, controller: &str) -> Author {
+    Author { plugin: ObjectKey::namespaced("n", plugin), controller: controller.to_owned() }
+}
+
+/// A field, and the time.
+struct Contested {
+    state: State,
+    now: Instant,
+    value: u64,
+}
+
+impl Contested {
+    fn new() -> Self {
+        Self { state: State::default(), now: Instant::now(), value: 0 }
+    }
+
+    /// A controller writes, a second later.
+    fn write(&mut self, author: &Author, value: u64) -> Option<(Rival, Stage)> {
+        self.look_and_write(author, value, None)
+    }
+
+    fn look_and_write(&mut self, author: &Author, value: u64, manager: Option<&str>) -> Option<(Rival, Stage)> {
+        self.after(1);
+        let change = FieldChange { field: 1, before: self.value, after: value, suspect: 7, manager };
+        self.value = value;
+        self.state.changed(self.now, author, &change)
+    }
+
+    /// Somebody writes whom nobody sees.
+    fn outside(&mut self, value: u64) {
+        self.value = value;
+    }
+
+    fn after(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+}
+
+#[test]
+fn two_who_set_a_field_back_five_times_fight_and_each_is_told_of_the_other() {
+    let (a, b) = (author("a", "c"), author("b", "c"));
+    let mut field = Contested::new();
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        told.push(field.write(&a, 1));
+        told.push(field.write(&b, 2));
+    }
+    // The first write of each only says what it wants.
+    let lasts = |rival: &Author| Some((Rival::Author(rival.clone()), Stage::Lasts));
+    let begins = Some((Rival::Author(b.clone()), Stage::Begins));
+    assert_eq!(told, [None, None, None, None, None, None, begins, lasts(&a)]);
+    assert_eq!(FLIPS, 5, "the list above");
+}
+
+#[test]
+fn a_fight_that_lasts_is_told_again_now_and_then_and_one_that_was_quiet_anew() {
+    let (a, b) = (author("a", "c"), author("b", "c"));
+    let mut field = Contested::new();
+    let mut told = Vec::new();
+    // A write a second.
+    for second in 0..2_400 {
+        let (author, value) = if second % 2 == 0 { (&a, 1) } else { (&b, 2) };
+        if let Some((_, stage)) = field.write(author, value).filter(|(_, stage)| *stage != Stage::Lasts) {
+            told.push((stage, second));
+        }
+    }
+    let again = [0, 600, 1_200, 1_800].map(|seconds| seconds + 6);
+    let stages = [Stage::Begins, Stage::StillOn, Stage::StillOn, Stage::StillOn];
+    assert_eq!(told, stages.into_iter().zip(again).collect::<Vec<_>>());
+    field.after(WINDOW.as_secs() + 1);
+    let anew: Vec<_> = (0..8).map(|at| field.write(if at % 2 == 0 { &a } else { &b }, 1 + at % 2)).collect();
+    let stages: Vec<_> = anew.into_iter().map(|fight| fight.map(|(_, stage)| stage)).collect();
+    assert_eq!(stages[..6], [None; 6]);
+    assert_eq!(stages[6..], [Some(Stage::Begins), Some(Stage::Lasts)]);
+}
+
+#[test]
+fn somebody_outside_is_suspected_after_the_second_time_and_named_once_it_was_looked_at() {
+    let a = author("a", "c");
+    let mut field = Contested::new();
+    assert_eq!(field.write(&a, 1), None);
+    let mut looks = 0;
+    for at in 1..=FLIPS {
+        field.outside(2);
+        let manager = field.state.take_suspect(7).then_some("helm");
+        looks += usize::from(manager.is_some());
+        let fight = field.look_and_write(&a, 1, manager);
+        let named = Rival::Outside { manager: Some("helm".into()) };
+        assert_eq!(fight, (at == FLIPS).then_some((named, Stage::Begins)), "at {at}");
+    }
+    assert_eq!(looks, 1, "one that tells is enough");
+}
+
+#[test]
+fn somebody_outside_who_cannot_be_looked_at_is_looked_for_a_few_times_only() {
+    let a = author("a", "c");
+    let mut field = Contested::new();
+    let (mut looks, mut told) = (0, None);
+    for _ in 0..100 {
+        field.outside(2);
+        looks += usize::from(field.state.take_suspect(7));
+        told = told.or(field.write(&a, 1));
+    }
+    assert_eq!((looks, told), (3, Some((Rival::Outside { manager: None }, Stage::Begins))));
+}
+
+#[test]
+fn controllers_of_one_plugin_fight_too_but_none_with_itself() {
+    let (one, two) = (author("a", "one"), author("a", "two"));
+    let mut field = Contested::new();
+    let mut fight = None;
+    for _ in 0..4 {
+        fight = fight.or(field.write(&one, 1)).or(field.write(&two, 2));
+    }
+    assert_eq!(fight, Some((Rival::Author(two), Stage::Begins)));
+    let mut field = Contested::new();
+    for _ in 0..100 {
+        assert_eq!(field.write(&one, 1), None);
+        assert_eq!(field.write(&one, 2), None);
+    }
+}
+
+#[test]
+fn whoever_came_after_the_last_one_seen_is_the_rival_and_not_that_one() {
+    let (a, b) = (author("a", "c"), author("b", "c"));
+    let mut field = Contested::new();
+    let mut fight = None;
+    // b writes once, what somebody outside then writes again and again.
+    field.write(&b, 2);
+    for _ in 0..10 {
+        fight = fight.or(field.write(&a, 1));
+        field.outside(2);
+    }
+    assert!(matches!(fight, Some((Rival::Outside { .. }, _))), "{fight:?}");
+}
+
+#[test]
+fn drift_that_is_repaired_now_and_then_is_no_fight() {
+    let a = author("a", "c");
+    let mut field = Contested::new();
+    field.write(&a, 1);
+    for drift in 0..1_000 {
+        field.outside(2 + drift);
+        assert_eq!(field.write(&a, 1), None);
+        // Four within any ten minutes.
+        field.after(WINDOW.as_secs() / 4);
+    }
+}
+
+#[test]
+fn values_that_never_come_back_are_no_fight() {
+    let (a, b) = (author("a", "c"), author("b", "c"));
+    let mut field = Contested::new();
+    for count in 0..1_000 {
+        assert_eq!(field.write(if count % 2 == 0 { &a } else { &b }, 1 + count), None);
+    }
+}
+
+#[test]
+fn a_plugin_that_writes_much_pushes_out_its_own_fields_only_and_nothing_is_kept_of_the_quiet() {
+    let (quiet, noisy) = (author("quiet", "c"), author("noisy", "c"));
+    let mut state = State::bounded(Bounds { fields: 100, fields_of_plugin: 10 });
+    let mut now = Instant::now();
+    let change = |field, before, after| FieldChange { field, before, after, suspect: 0, manager: None };
+    let mut fights = 0;
+    state.changed(now, &quiet, &change(1, 0, 1));
+    for field in 2..1_000 {
+        state.changed(now, &noisy, &change(field, 0, 1));
+        assert!(state.len() <= 11, "{}", state.len());
+        // Somebody outside fights with the quiet one meanwhile.
+        fights += usize::from(state.changed(now, &quiet, &change(1, 2, 1)).is_some());
+    }
+    assert!(fights > 900, "{fights}");
+    for plugin in 0..1_000 {
+        let one = author(&format!("plugin-{plugin}"), "c");
+        (0..10).for_each(|at| drop(state.changed(now, &one, &change(10_000 + plugin * 10 + at, 0, 1))));
+        assert!(state.len() <= 100, "{}", state.len());
+        assert!(state.authors() <= 64, "{}", state.authors());
+    }
+    now += WINDOW + Duration::from_secs(1);
+    state.changed(now, &quiet, &change(1, 0, 1));
+    assert_eq!(state.len(), 1);
+}
+
+#[test]
+fn a_field_that_everybody_writes_takes_no_more_memory_than_another() {
+    let mut field = Contested::new();
+    for at in 0..1_000 {
+        field.write(&author(&format!("plugin-{at}"), "c"), at + 1);
+    }
+    // Its writers, the one that made it remembered, and those not yet dropped.
+    assert!(field.state.authors() <= 2 * (AUTHORS + 1) + 17, "{}", field.state.authors());
+}

@@ -1,0 +1,265 @@
+//! Fights among writes that pass the gate: which of them are seen, and who is named.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::conflict::*;
+use crate::{
+    controller::request::ReconcileRequest,
+    gate::{
+        Gate, GateLimits, Shared,
+        audit::{Audit, AuditRecord, AuditSink, Writer},
+        operation::{Operation, OperationAction, PatchBody, Reply, WriteOptions},
+        raw_request::{RawRequest, RawResponse, ResourcePath, Target},
+    },
+    object::{ManagedFields, Object},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    status::ApiError,
+};
+
+/// An API server with one ConfigMap `n/target`, and a cache of it.
+struct Server {
+    /// The values and managers of its fields.
+    fields: Mutex<Vec<(String, Value, String)>>,
+    /// What the cache has, if it is not as the API server has it.
+    stale: Mutex<Option<Value>>,
+    cached: bool,
+    looks: Mutex<u32>,
+    fights: Mutex<Vec<Fight>>,
+    records: Mutex<Vec<AuditRecord>>,
+}
+
+impl Server {
+    fn new(cached: bool) -> Arc<Self> {
+        let (fields, fights, records) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { fields, stale: Mutex::default(), cached, looks: Mutex::default(), fights, records })
+    }
+
+    /// Somebody writes a field.
+    fn write(&self, field: &str, value: &Value, manager: &str) {
+        let mut fields = self.fields.lock().expect("lock");
+        let same = fields.iter().any(|(name, now, _)| name == field && now == value);
+        if !same {
+            fields.retain(|(name, ..)| name != field);
+            fields.push((field.to_owned(), value.clone(), manager.to_owned()));
+        }
+    }
+
+    /// As it is stored.
+    fn object(&self) -> Value {
+        let fields = self.fields.lock().expect("lock");
+        let data: serde_json::Map<_, _> = fields.iter().map(|(name, value, _)| (name.clone(), value.clone())).collect();
+        let entry = |(name, _, manager): &(String, Value, String)| json!({"manager": manager, "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {format!("f:{name}"): {}}}});
+        let managers: Vec<_> = fields.iter().map(entry).collect();
+        let metadata = json!({"namespace": "n", "name": "target", "uid": "u", "managedFields": managers});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    }
+
+    /// The plugin's way to it.
+    fn gate(self: &Arc<Self>, fights: &Arc<Fights>, plugin: &str) -> Arc<Gate> {
+        let writer = Writer {
+            plugin: ObjectKey::namespaced("n", plugin),
+            digest: String::new(),
+            service_account: String::new(),
+            field_manager: format!("operetta:n/{plugin}"),
+        };
+        let audit = Some(Audit { writer, sink: self.clone(), fights: fights.clone() });
+        let shared = Shared { audit, ..Shared::default() };
+        Gate::sharing(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
+    }
+
+    /// The fights that were told: path, author, rival.
+    fn told(&self) -> Vec<(String, String, Rival)> {
+        let fights = self.fights.lock().expect("lock");
+        let told = fights.iter().filter(|fight| fight.stage != Stage::Lasts);
+        told.map(|fight| (fight.path.clone(), fight.author.plugin.name.clone(), fight.rival.clone())).collect()
+    }
+}
+
+#[async_trait]
+impl ObjectApi for Server {
+    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
+        let OperationAction::Patch { body: PatchBody::Merge(text), options, .. } = operation.action else {
+            return Ok(Reply::Done);
+        };
+        let patch: Value = serde_json::from_str(&text).expect("json");
+        let manager = options.field_manager.unwrap_or_default();
+        let before = self.fields.lock().expect("lock").clone();
+        for (field, value) in patch["data"].as_object().expect("data") {
+            self.write(field, value, &manager);
+        }
+        let answer = read(&self.object(), ManagedFields::Keep);
+        if options.dry_run {
+            *self.fields.lock().expect("lock") = before;
+        }
+        Ok(Reply::Object(answer))
+    }
+
+    fn known(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+        let now = self.stale.lock().expect("lock").clone().unwrap_or_else(|| self.object());
+        self.cached.then(|| read(&now, ManagedFields::Drop))
+    }
+
+    fn kind_of(&self, path: &ResourcePath) -> Option<GroupVersionKind> {
+        (path.plural == "configmaps").then(|| GroupVersionKind::new("v1", "ConfigMap"))
+    }
+
+    async fn stored(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+        *self.looks.lock().expect("lock") += 1;
+        Some(read(&self.object(), ManagedFields::Keep))
+    }
+
+    async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+        let patch: Value = serde_json::from_str(&request.body.unwrap_or_default()).expect("json");
+        for (field, value) in patch["data"].as_object().expect("data") {
+            self.write(field, value, "operetta:n/a");
+        }
+        let body = self.object().to_string();
+        Ok(RawResponse { status: 200, content_type: String::new(), retry_after_seconds: None, body })
+    }
+}
+
+fn read(object: &Value, managed_fields: ManagedFields) -> Arc<Object> {
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    Arc::new(Object::from_json(&object.to_string(), &kind, managed_fields).expect("an object"))
+}
+
+impl FightSink for Server {
+    fn fight(&self, fight: &Fight) {
+        self.fights.lock().expect("lock").push(fight.clone());
+    }
+}
+
+impl AuditSink for Server {
+    fn record(&self, record: &AuditRecord) {
+        self.records.lock().expect("lock").push(record.clone());
+    }
+}
+
+impl EventSink for Server {
+    fn emit(&self, _: EventNote) {}
+}
+
+impl LogSink for Server {
+    fn enabled(&self, _: LogLevel) -> bool {
+        false
+    }
+    fn write(&self, _: LogRecord) {}
+}
+
+fn reconcile(controller: &str) -> Option<ReconcileRequest> {
+    let key = ObjectKey::namespaced("n", "target");
+    Some(ReconcileRequest { controller: controller.into(), key, retries: 0, reconcile_id: "r".into() })
+}
+
+/// A controller's merge patch of one field, by the plugin's own manager.
+async fn patch(gate: &Arc<Gate>, plugin: &str, field: &str, value: &Value, dry_run: bool) {
+    let options = WriteOptions { dry_run, field_manager: Some(format!("operetta:n/{plugin}")), strict: false };
+    let body = PatchBody::Merge(json!({"data": {field: value}}).to_string());
+    let key = ObjectKey::namespaced("n", "target");
+    let action = OperationAction::Patch { key, subresource: None, body, force: false, options };
+    let operation = Operation { kind: GroupVersionKind::new("v1", "ConfigMap"), action };
+    gate.session(reconcile("c")).object(operation).await.expect("patched");
+}
+
+/// The same as a raw request.
+async fn patch_raw(gate: &Arc<Gate>, field: &str, value: &Value) -> RawResponse {
+    let request = RawRequest {
+        method: "PATCH".into(),
+        path: "/api/v1/namespaces/n/configmaps/target".into(),
+        content_type: Some("application/merge-patch+json".into()),
+        body: Some(json!({"data": {field: value}}).to_string()),
+        ..RawRequest::default()
+    };
+    gate.session(reconcile("c")).raw(request).await
+}
+
+fn plugin(name: &str) -> Rival {
+    Rival::Author(Author { plugin: ObjectKey::namespaced("n", name), controller: "c".to_owned() })
+}
+
+#[tokio::test]
+async fn two_plugins_that_fight_are_named_with_the_field_and_other_fields_are_not() {
+    let server = Server::new(true);
+    let fights = Fights::new(server.clone());
+    let [a, b] = ["a", "b"].map(|name| server.gate(&fights, name));
+    for round in 0..10 {
+        patch(&a, "a", "x.y/z", &json!("a"), false).await;
+        patch(&a, "a", "of-a", &json!(round), false).await;
+        patch(&b, "b", "x.y/z", &json!("b"), false).await;
+        patch(&b, "b", "of-b", &json!(round), false).await;
+    }
+    assert_eq!(server.told(), [(".data.x.y/z".to_owned(), "a".to_owned(), plugin("b"))]);
+    assert_eq!(*server.looks.lock().expect("lock"), 0, "nobody has to be looked for");
+}
+
+#[tokio::test]
+async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes() {
+    for raw in [false, true] {
+        let server = Server::new(true);
+        let fights = Fights::new(server.clone());
+        let a = server.gate(&fights, "a");
+        for _ in 0..10 {
+            if raw {
+                assert_eq!(patch_raw(&a, "x", &json!("a")).await.status, 200);
+            } else {
+                patch(&a, "a", "x", &json!("a"), false).await;
+            }
+            server.write("x", &json!("other"), "helm");
+        }
+        let helm = Rival::Outside { manager: Some("helm".into()) };
+        assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
+        assert_eq!(*server.looks.lock().expect("lock"), 1);
+        let changed = server.records.lock().expect("lock").last().expect("a record").changed.clone();
+        assert_eq!(changed, Some(vec![".data.x".to_owned()]));
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_somebody_outside() {
+    let server = Server::new(true);
+    let fights = Fights::new(server.clone());
+    let a = server.gate(&fights, "a");
+    for _ in 0..10 {
+        patch(&a, "a", "x", &json!("a"), false).await;
+        patch(&a, "a", "x", &json!("a"), false).await;
+        server.write("x", &json!("other"), "helm");
+    }
+    let helm = Rival::Outside { manager: Some("helm".into()) };
+    assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
+    assert_eq!(*server.looks.lock().expect("lock"), 2, "of the write that changed nothing, and of the next");
+}
+
+#[tokio::test]
+async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_s() {
+    let server = Server::new(true);
+    let fights = Fights::new(server.clone());
+    let a = server.gate(&fights, "a");
+    for round in 0..20 {
+        // The cache has not seen yet that helm has put its own field back.
+        server.write("flaps", &json!("old"), "helm");
+        let before = server.object();
+        server.write("flaps", &json!("new"), "helm");
+        *server.stale.lock().expect("lock") = Some(before);
+        patch(&a, "a", "of-a", &json!(round), false).await;
+        let record = server.records.lock().expect("lock").last().cloned().expect("a record");
+        assert!(record.changed.expect("compared").contains(&".data.flaps".to_owned()), "it looks as if");
+    }
+    assert_eq!(server.fights.lock().expect("lock").len(), 0);
+}
+
+#[tokio::test]
+async fn dry_runs_and_objects_that_no_cache_has_are_not_compared() {
+    for (dry_run, cached) in [(true, true), (false, false)] {
+        let server = Server::new(cached);
+        let fights = Fights::new(server.clone());
+        let [a, b] = ["a", "b"].map(|name| server.gate(&fights, name));
+        for _ in 0..10 {
+            patch(&a, "a", "x", &json!("a"), dry_run).await;
+            patch(&b, "b", "x", &json!("b"), dry_run).await;
+        }
+        assert_eq!(server.told(), []);
+        let looks = *server.looks.lock().expect("lock");
+        assert_eq!((looks, server.fights.lock().expect("lock").len()), (0, 0));
+    }
+}

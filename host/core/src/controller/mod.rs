@@ -1,0 +1,684 @@
+//! The workers: take a key, reconcile it, decide what becomes of it.
+//!
+//! A [`Controller`] promises what controller-runtime's does, for one plugin's controller:
+//!
+//! - a key is never reconciled twice at the same time, whatever the number of workers;
+//! - what becomes of a key after a reconcile is decided in one place, the `match` of `settle`;
+//! - no key is lost: not by a reconciler that panics (that counts as a [`Fault::Trap`]), not by [`Controller::swap`],
+//!   not by [`Controller::set_workers`]. A key whose reconcile is cut off goes back into the queue;
+//! - a key that loops waits, and holds no worker meanwhile: see [`crate::hot_loop`];
+//! - a dropped controller leaves no task behind.
+//!
+//! Its limits: it sets no deadline (the sandbox does) and knows no metrics, logs or status: an [`Observer`] is told of
+//! every reconcile.
+
+mod give_way;
+pub mod request;
+
+pub use give_way::give_way;
+
+use std::{
+    any::Any,
+    future::{Future, poll_fn},
+    hash::{BuildHasher, RandomState},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::{sync::watch, task::JoinSet, time::Instant};
+
+use crate::{
+    controller::request::{Action, Failure, Fault, ReconcileRequest},
+    handler::event::Event,
+    hot_loop::{Admission, HotLoops, LoopGuard, Looping},
+    object::ObjectKey,
+    ports::Reconciler,
+    queue::{Priority, WorkQueue},
+};
+
+/// Is told of every reconcile.
+pub trait Observer: Send + Sync {
+    /// A reconcile ended, and what becomes of its key is decided: `took` is its wall time, `retries_now` the key's
+    /// failures in a row with this one. Called on the worker, before the key can be reconciled again: return soon.
+    fn reconciled(
+        &self,
+        request: &ReconcileRequest,
+        result: &Result<Action, Failure>,
+        took: Duration,
+        retries_now: u32,
+    );
+
+    /// A key begins to wait, because it loops. Called on the worker: return soon.
+    fn looping(&self, _controller: &str, _key: &ObjectKey, _looping: &Looping) {}
+}
+
+/// One controller of a plugin: a queue of keys and the workers that empty it.
+pub struct Controller {
+    shared: Arc<Shared>,
+    /// All worker tasks that were started and not yet joined; dropping it aborts them.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What the workers hold; not the controller, so that dropping it ends them.
+struct Shared {
+    name: String,
+    queue: WorkQueue<ObjectKey>,
+    /// The one that the next reconcile runs on.
+    reconciler: RwLock<Arc<dyn Reconciler>>,
+    observer: Arc<dyn Observer>,
+    loops: Arc<HotLoops>,
+    /// Of `loops`, for this controller.
+    guard: Arc<LoopGuard>,
+    /// How many workers there shall be: the one with index `i` works while `i` is below it.
+    wanted: watch::Sender<u32>,
+    /// For each index whether a worker has it. Taken and given back under this lock, together with a look at
+    /// `wanted`: so no index is held twice, and none below `wanted` stays free.
+    seats: Mutex<Vec<bool>>,
+}
+
+impl Controller {
+    /// A controller without workers. `name` is the controller's name in the manifest.
+    pub fn new(
+        name: impl Into<String>,
+        queue: WorkQueue<ObjectKey>,
+        reconciler: Arc<dyn Reconciler>,
+        observer: Arc<dyn Observer>,
+    ) -> Arc<Self> {
+        Self::with_loops(name, queue, reconciler, observer, &HotLoops::new())
+    }
+
+    /// The same for one of several controllers of a plugin, whose writes `loops` is told of.
+    pub fn with_loops(
+        name: impl Into<String>,
+        queue: WorkQueue<ObjectKey>,
+        reconciler: Arc<dyn Reconciler>,
+        observer: Arc<dyn Observer>,
+        loops: &Arc<HotLoops>,
+    ) -> Arc<Self> {
+        let name = name.into();
+        let shared = Shared {
+            loops: loops.clone(),
+            guard: loops.guard(&name, queue.clone()),
+            name,
+            queue,
+            reconciler: RwLock::new(reconciler),
+            observer,
+            wanted: watch::Sender::new(0),
+            seats: Mutex::default(),
+        };
+        Arc::new(Self { shared: Arc::new(shared), tasks: Mutex::default() })
+    }
+
+    /// The controller's name in the manifest.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The queue, e.g. for its numbers.
+    pub fn queue(&self) -> &WorkQueue<ObjectKey> {
+        &self.shared.queue
+    }
+
+    /// How many workers there shall be (controller-runtime's `workers` metric).
+    pub fn workers(&self) -> u32 {
+        *self.shared.wanted.borrow()
+    }
+
+    /// Adds a key.
+    pub fn enqueue(&self, key: ObjectKey, priority: Priority) {
+        self.shared.queue.add_with_priority(key, priority);
+    }
+
+    /// Adds a key that an event asks for.
+    pub fn enqueue_for(&self, event: &Event, key: ObjectKey, priority: Priority) {
+        // First: a worker that takes the key sees whether it was asked for from outside.
+        self.shared.loops.event(&self.shared.guard, &key, event);
+        self.enqueue(key, priority);
+    }
+
+    /// Adds a key that the plugin's own mapping of an event has named: that counts as a change from outside, as it is not
+    /// known any more which of the events it was.
+    pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) {
+        let _held = self.shared.guard.outside(&key);
+        self.enqueue(key, priority);
+    }
+
+    /// Starts the workers; has to be called within a tokio runtime. The same as [`Self::set_workers`].
+    pub fn start(&self, workers: u32) {
+        self.set_workers(workers);
+    }
+
+    /// Changes the number of workers. Surplus ones first finish the key they have; with 0 the controller pauses and the
+    /// queue keeps its keys. Has to be called within a tokio runtime. Without effect after [`Self::stop`].
+    pub fn set_workers(&self, workers: u32) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        let mut seats = lock(&self.shared.seats);
+        if self.shared.queue.shutting_down() {
+            return;
+        }
+        self.shared.wanted.send_replace(workers);
+        let count = seats.len().max(workers as usize);
+        seats.resize(count, false);
+        for (index, seat) in (0..workers).zip(seats.iter_mut()) {
+            if !std::mem::replace(seat, true) {
+                tasks.spawn(self.shared.clone().work(index));
+            }
+        }
+    }
+
+    /// Lets every reconcile that begins from now on run on this reconciler, and returns the one before, on which
+    /// the reconciles in flight end.
+    pub fn swap(&self, reconciler: Arc<dyn Reconciler>) -> Arc<dyn Reconciler> {
+        let mut current = self.shared.reconciler.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut current, reconciler)
+    }
+
+    /// Shuts the queue down and waits for the reconciles in flight. Keys still in the queue are not reconciled: the
+    /// next start lists them again. To have them reconciled first, wait for `queue().shut_down_with_drain()` before.
+    ///
+    /// Dropping the call, as a timeout does, aborts the reconciles that are still in flight.
+    pub async fn stop(&self) {
+        self.shared.queue.shut_down();
+        self.shared.wanted.send_replace(0);
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Shared {
+    /// One worker's life.
+    async fn work(self: Arc<Self>, index: u32) {
+        let mut wanted = self.wanted.subscribe();
+        while !self.leaves(index) {
+            tokio::select! {
+                biased;
+                // An error means that the sender is gone, which `self` holds.
+                _ = wanted.changed() => {}
+                key = self.queue.get() => match key {
+                    Some(key) => self.reconcile(key).await,
+                    None => return,
+                },
+            }
+            // A queue that is never empty and a reconciler that never waits would keep the thread.
+            give_way().await;
+        }
+    }
+
+    /// Gives the worker's seat back if it is one too many.
+    fn leaves(&self, index: u32) -> bool {
+        let mut seats = lock(&self.seats);
+        let leaves = index >= *self.wanted.borrow();
+        seats[index as usize] = !leaves;
+        leaves
+    }
+
+    /// Reconciles one key, from get to done.
+    async fn reconcile(&self, key: ObjectKey) {
+        let mut in_hand = InHand { queue: &self.queue, key, settled: false };
+        if let Admission::Hold(delay, begins) = self.guard.admit(&in_hand.key) {
+            self.queue.add_after(in_hand.key.clone(), delay);
+            in_hand.settled = true;
+            if let Some(looping) = begins {
+                self.tell(&in_hand.key, || self.observer.looping(&self.name, &in_hand.key, &looping));
+            }
+            return;
+        }
+        let request = ReconcileRequest {
+            controller: self.name.clone(),
+            key: in_hand.key.clone(),
+            retries: self.queue.num_requeues(&in_hand.key),
+            reconcile_id: reconcile_id(),
+        };
+        let reconciler = self.reconciler.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let start = Instant::now();
+        let result = caught(async { reconciler.reconcile(&request).await }).await;
+        let took = start.elapsed();
+        self.guard.ended(&request.key, &result);
+        settle(&self.queue, &request.key, &result);
+        in_hand.settled = true;
+        let retries_now = self.queue.num_requeues(&request.key);
+        self.tell(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
+    }
+
+    /// Tells the observer; a panic in it costs neither the key nor the worker.
+    fn tell(&self, key: &ObjectKey, told: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(told)) {
+            tracing::error!(controller = self.name, %key, "observer panicked: {}", message(&*panic));
+        }
+    }
+}
+
+/// What becomes of a key: all of the outcome policy, as in controller-runtime's `reconcileHandler`, except that a
+/// terminal failure also ends the count of failures.
+fn settle(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<Action, Failure>) {
+    match result {
+        Ok(Action::Done) | Err(Failure::Terminal(_)) => queue.forget(key),
+        // A delay of zero asks for nothing, as in controller-runtime.
+        Ok(Action::RequeueAfter(Duration::ZERO)) => queue.forget(key),
+        Ok(Action::RequeueAfter(delay)) => {
+            queue.forget(key);
+            queue.add_after(key.clone(), *delay);
+        }
+        Ok(Action::Requeue) | Err(Failure::Retry(_) | Failure::Fault(_)) => queue.add_rate_limited(key.clone()),
+    }
+}
+
+/// A key between get and done. Dropped before it is settled, as an abort does, the key goes back into the queue.
+struct InHand<'a> {
+    queue: &'a WorkQueue<ObjectKey>,
+    key: ObjectKey,
+    settled: bool,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.queue.add(self.key.clone());
+        }
+        self.queue.done(&self.key);
+    }
+}
+
+/// Runs a reconcile; a panic in it becomes a fault.
+async fn caught(reconcile: impl Future<Output = Result<Action, Failure>>) -> Result<Action, Failure> {
+    let mut reconcile = pin!(reconcile);
+    // Unwind safe: after a panic the future is dropped and never polled again.
+    let poll = |cx: &mut std::task::Context<'_>| match catch_unwind(AssertUnwindSafe(|| reconcile.as_mut().poll(cx))) {
+        Ok(poll) => poll,
+        Err(panic) => {
+            let message = format!("the reconciler panicked: {}", message(&*panic));
+            Poll::Ready(Err(Failure::Fault(Fault::Trap(message))))
+        }
+    };
+    poll_fn(poll).await
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Unique: random for the process, counted within it.
+fn reconcile_id() -> String {
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let process = PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    format!("{process:016x}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::{HashMap, HashSet},
+        sync::{Weak, atomic::AtomicBool},
+    };
+
+    use async_trait::async_trait;
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    use tokio::{
+        sync::Semaphore,
+        time::{sleep, timeout},
+    };
+
+    use super::*;
+    use crate::queue::{ItemExponentialFailureRateLimiter, Stats};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    type Outcome = Result<Action, Failure>;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::namespaced("default", name)
+    }
+
+    fn queue() -> WorkQueue<ObjectKey> {
+        WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, 100 * SECOND))
+    }
+
+    /// Answers with a function of the request.
+    struct Answer<F>(F);
+
+    #[async_trait]
+    impl<F: Fn(&ReconcileRequest) -> Outcome + Send + Sync> Reconciler for Answer<F> {
+        async fn reconcile(&self, request: &ReconcileRequest) -> Outcome {
+            self.0(request)
+        }
+    }
+
+    /// Takes a permit for each reconcile, then answers Done.
+    struct Gated {
+        permits: Arc<Semaphore>,
+    }
+
+    #[async_trait]
+    impl Reconciler for Gated {
+        async fn reconcile(&self, _: &ReconcileRequest) -> Outcome {
+            self.permits.acquire().await.expect("open").forget();
+            Ok(Action::Done)
+        }
+    }
+
+    /// What an observer was told, and when.
+    #[derive(Clone, Debug)]
+    struct Told {
+        request: ReconcileRequest,
+        result: Outcome,
+        took: Duration,
+        retries_now: u32,
+        at: Instant,
+    }
+
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<Told>>);
+
+    impl Notes {
+        fn all(&self) -> Vec<Told> {
+            lock(&self.0).clone()
+        }
+
+        fn names(&self) -> Vec<String> {
+            self.all().into_iter().map(|told| told.request.key.name).collect()
+        }
+    }
+
+    impl Observer for Notes {
+        fn reconciled(&self, request: &ReconcileRequest, result: &Outcome, took: Duration, retries_now: u32) {
+            let (request, result) = (request.clone(), result.clone());
+            lock(&self.0).push(Told { request, result, took, retries_now, at: Instant::now() });
+        }
+    }
+
+    fn controller(reconciler: impl Reconciler + 'static) -> (Arc<Controller>, Arc<Notes>) {
+        let notes = Arc::new(Notes::default());
+        (Controller::new("c", queue(), Arc::new(reconciler), notes.clone()), notes)
+    }
+
+    /// Runs one key that answers `first`, and Done from the second time on, for ten seconds. Returns the seconds at
+    /// which it was reconciled, the failures counted before each, and the failures counted at the end.
+    async fn times_after(first: Outcome) -> (Vec<u64>, Vec<u32>, u32) {
+        let count = AtomicU64::new(0);
+        let (controller, notes) = controller(Answer(move |_: &ReconcileRequest| {
+            if count.fetch_add(1, Ordering::Relaxed) == 0 { first.clone() } else { Ok(Action::Done) }
+        }));
+        let start = Instant::now();
+        controller.start(2);
+        controller.enqueue(key("a"), Priority::Normal);
+        sleep(10 * SECOND).await;
+        let told = notes.all();
+        assert!(told.iter().all(|told| told.request.controller == "c" && told.request.key == key("a")));
+        let times = told.iter().map(|told| (told.at - start).as_secs()).collect();
+        let retries = told.iter().map(|told| told.request.retries).collect();
+        assert_eq!(controller.queue().stats().processing, 0);
+        (times, retries, told[0].retries_now)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_outcome_has_its_policy() {
+        let fault = Failure::Fault(Fault::Trap("unreachable".into()));
+        for (outcome, times, retries, retries_now) in [
+            (Ok(Action::Done), vec![0], vec![0], 0),
+            (Ok(Action::Requeue), vec![0, 1], vec![0, 1], 1),
+            (Ok(Action::RequeueAfter(5 * SECOND)), vec![0, 5], vec![0, 0], 0),
+            (Ok(Action::RequeueAfter(Duration::ZERO)), vec![0], vec![0], 0),
+            (Err(Failure::Retry("later".into())), vec![0, 1], vec![0, 1], 1),
+            (Err(Failure::Terminal("never".into())), vec![0], vec![0], 0),
+            (Err(fault), vec![0, 1], vec![0, 1], 1),
+        ] {
+            assert_eq!(times_after(outcome.clone()).await, (times, retries, retries_now), "{outcome:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_are_counted_in_a_row_and_not_by_the_events_in_between() {
+        let count = AtomicU64::new(0);
+        let (controller, notes) =
+            controller(Answer(move |_: &ReconcileRequest| match count.fetch_add(1, Ordering::Relaxed) {
+                3 => Ok(Action::RequeueAfter(SECOND)),
+                _ => Err(Failure::Retry("no".into())),
+            }));
+        controller.start(1);
+        controller.enqueue(key("a"), Priority::Normal);
+        for _ in 0..3 {
+            controller.enqueue(key("a"), Priority::Normal);
+        }
+        sleep(10 * SECOND).await;
+        let retries: Vec<_> = notes.all().iter().map(|told| told.request.retries).collect();
+        assert_eq!(retries, [0, 1, 2, 3, 0, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_is_a_fault_and_costs_neither_the_key_nor_the_worker() {
+        let count = AtomicU64::new(0);
+        let (controller, notes) = controller(Answer(move |request: &ReconcileRequest| {
+            if request.key.name == "bad" && count.fetch_add(1, Ordering::Relaxed) == 0 {
+                panic!("by {}", request.key.name);
+            }
+            Ok(Action::Done)
+        }));
+        controller.start(1);
+        controller.enqueue(key("bad"), Priority::Normal);
+        controller.enqueue(key("good"), Priority::Normal);
+        sleep(2 * SECOND).await;
+        assert_eq!(notes.names(), ["bad", "good", "bad"]);
+        let panicked = Failure::Fault(Fault::Trap("the reconciler panicked: by bad".into()));
+        assert_eq!(notes.all()[0].result, Err(panicked));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_observer_that_panics_costs_neither_the_key_nor_the_worker() {
+        struct Panicking;
+        impl Observer for Panicking {
+            fn reconciled(&self, _: &ReconcileRequest, _: &Outcome, _: Duration, _: u32) {
+                panic!("observer");
+            }
+        }
+        let answer = Arc::new(Answer(|_: &ReconcileRequest| Ok(Action::Done)));
+        let controller = Controller::new("c", queue(), answer, Arc::new(Panicking));
+        controller.start(1);
+        controller.enqueue(key("a"), Priority::Normal);
+        controller.enqueue(key("b"), Priority::Normal);
+        sleep(SECOND).await;
+        let stats = controller.queue().stats();
+        assert_eq!((stats.depth, stats.processing, stats.adds_total), (0, 0, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_swap_lets_the_reconcile_in_flight_end_on_the_old_one_and_loses_no_key() {
+        let permits = Arc::new(Semaphore::new(0));
+        let (controller, notes) = controller(Gated { permits: permits.clone() });
+        controller.start(1);
+        for name in ["a", "b", "c"] {
+            controller.enqueue(key(name), Priority::Normal);
+        }
+        sleep(SECOND).await;
+        let answer = Answer(|_: &ReconcileRequest| Err(Failure::Terminal("new".into())));
+        let old: Weak<dyn Reconciler> = Arc::downgrade(&controller.swap(Arc::new(answer)));
+        assert!(old.upgrade().is_some(), "it is in flight");
+        controller.enqueue(key("a"), Priority::Normal);
+        permits.add_permits(1);
+        sleep(SECOND).await;
+        assert!(old.upgrade().is_none(), "nobody holds it any more");
+        assert_eq!(notes.names(), ["a", "b", "c", "a"]);
+        let told = notes.all();
+        assert_eq!((told[0].result.clone(), told[0].took), (Ok(Action::Done), SECOND));
+        assert!(told[1..].iter().all(|told| told.result == Err(Failure::Terminal("new".into()))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stop_waits_for_what_is_in_flight_and_begins_nothing_more() {
+        let permits = Arc::new(Semaphore::new(0));
+        let (controller, notes) = controller(Gated { permits: permits.clone() });
+        controller.start(2);
+        for name in ["a", "b", "c"] {
+            controller.enqueue(key(name), Priority::Normal);
+        }
+        sleep(SECOND).await;
+        let mut stop = Box::pin(controller.stop());
+        assert!(timeout(SECOND, &mut stop).await.is_err());
+        controller.enqueue(key("d"), Priority::Normal);
+        permits.add_permits(10);
+        timeout(SECOND, stop).await.expect("stopped");
+        assert_eq!(notes.names(), ["a", "b"]);
+        controller.start(1);
+        sleep(SECOND).await;
+        assert_eq!(notes.names(), ["a", "b"], "a stopped controller stays stopped");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_that_is_given_up_and_a_drop_abort_and_give_the_key_back() {
+        for give_up_stop in [true, false] {
+            let (controller, notes) = controller(Gated { permits: Arc::new(Semaphore::new(0)) });
+            let queue = controller.queue().clone();
+            let shared = Arc::downgrade(&controller.shared);
+            controller.start(2);
+            controller.enqueue(key("a"), Priority::Normal);
+            sleep(SECOND).await;
+            assert_eq!(queue.stats().processing, 1);
+            if give_up_stop {
+                assert!(timeout(SECOND, controller.stop()).await.is_err());
+            }
+            drop(controller);
+            sleep(SECOND).await;
+            assert!(shared.upgrade().is_none(), "no task is left");
+            assert_eq!(queue.stats().processing, 0);
+            // A queue that shuts down takes nothing back.
+            assert_eq!((queue.len(), notes.names().len()), (usize::from(!give_up_stop), 0));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workers_grow_at_once_and_shrink_when_their_keys_are_done() {
+        let permits = Arc::new(Semaphore::new(0));
+        let (controller, notes) = controller(Gated { permits: permits.clone() });
+        let busy = || async {
+            sleep(SECOND).await;
+            controller.queue().stats().processing
+        };
+        for at in 0..20 {
+            controller.enqueue(key(&at.to_string()), Priority::Normal);
+        }
+        assert_eq!(busy().await, 0);
+        controller.start(2);
+        assert_eq!(busy().await, 2);
+        controller.set_workers(5);
+        assert_eq!((busy().await, controller.workers()), (5, 5));
+        controller.set_workers(1);
+        assert_eq!(busy().await, 5, "none is cut off");
+        controller.set_workers(3);
+        assert_eq!(busy().await, 5, "three of them stay: none is started anew");
+        permits.add_permits(5);
+        assert_eq!(busy().await, 3);
+        controller.set_workers(0);
+        permits.add_permits(3);
+        assert_eq!((busy().await, notes.names().len()), (0, 8));
+        controller.set_workers(4);
+        assert_eq!(busy().await, 4);
+        permits.add_permits(20);
+        sleep(SECOND).await;
+        let mut names: Vec<usize> = notes.names().iter().map(|name| name.parse().expect("a number")).collect();
+        names.sort_unstable();
+        assert!(names.into_iter().eq(0..20), "every key once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reconcile_ids_are_unique() {
+        let (controller, notes) = controller(Answer(|_: &ReconcileRequest| Ok(Action::Requeue)));
+        controller.start(3);
+        (0..20).for_each(|at| controller.enqueue(key(&at.to_string()), Priority::Low));
+        sleep(60 * SECOND).await;
+        let mut ids: Vec<_> = notes.all().into_iter().map(|told| told.request.reconcile_id).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert!(count > 100 && ids.len() == count);
+    }
+
+    /// What all [`Chaos`] reconcilers of a run share.
+    struct Disorder {
+        random: Mutex<StdRng>,
+        busy: Mutex<HashSet<ObjectKey>>,
+        calm: AtomicBool,
+        twice: AtomicBool,
+    }
+
+    /// Sleeps at random, answers at random, and notes when a key is there twice.
+    struct Chaos(Arc<Disorder>);
+
+    #[async_trait]
+    impl Reconciler for Chaos {
+        async fn reconcile(&self, request: &ReconcileRequest) -> Outcome {
+            let Disorder { random, busy, calm, twice } = &*self.0;
+            if !lock(busy).insert(request.key.clone()) {
+                twice.store(true, Ordering::SeqCst);
+            }
+            let (pause, answer) = {
+                let mut random = lock(random);
+                (random.random_range(0..50), random.random_range(0..8))
+            };
+            sleep(Duration::from_millis(pause)).await;
+            lock(busy).remove(&request.key);
+            match answer {
+                _ if calm.load(Ordering::SeqCst) => Ok(Action::Done),
+                0 => Ok(Action::Requeue),
+                1 => Ok(Action::RequeueAfter(Duration::from_millis(pause))),
+                2 => Err(Failure::Retry("r".into())),
+                3 => Err(Failure::Terminal("t".into())),
+                4 => panic!("chaos"),
+                _ => Ok(Action::Done),
+            }
+        }
+    }
+
+    /// Invariants: no key is reconciled twice at once, each is reconciled after the last time it was added, and
+    /// nothing is left at the end.
+    #[tokio::test(start_paused = true)]
+    async fn many_workers_with_random_adds_outcomes_and_swaps_lose_no_key_and_run_none_twice_at_once() {
+        let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
+        let seed: u64 = seed.unwrap_or_else(rand::random);
+        println!("OPERETTA_SEED={seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let disorder = Arc::new(Disorder {
+            random: Mutex::new(StdRng::seed_from_u64(seed)),
+            busy: Mutex::default(),
+            calm: AtomicBool::new(false),
+            twice: AtomicBool::new(false),
+        });
+        let (controller, notes) = controller(Chaos(disorder.clone()));
+        controller.start(8);
+        let mut added = HashMap::new();
+        for _ in 0..4000 {
+            let key = key(&random.random_range(0..30).to_string());
+            let priority = if random.random() { Priority::Normal } else { Priority::Low };
+            controller.enqueue(key.clone(), priority);
+            added.insert(key, Instant::now());
+            match random.random_range(0..100) {
+                0 => controller.set_workers(random.random_range(0..9)),
+                1 => drop(controller.swap(Arc::new(Chaos(disorder.clone())))),
+                2..20 => sleep(Duration::from_millis(random.random_range(0..20))).await,
+                _ => {}
+            }
+        }
+        disorder.calm.store(true, Ordering::SeqCst);
+        controller.set_workers(8);
+        sleep(1000 * SECOND).await;
+        let Stats { depth, waiting, processing, .. } = controller.queue().stats();
+        assert_eq!((depth, waiting, processing), (0, 0, 0));
+        assert!(!disorder.twice.load(Ordering::SeqCst), "a key was reconciled twice at once");
+        let told = notes.all();
+        for (key, at) in added {
+            let last = told.iter().rev().find(|told| told.request.key == key).expect("reconciled");
+            assert!(last.at - last.took >= at, "{key} was not reconciled after it was added");
+        }
+    }
+}

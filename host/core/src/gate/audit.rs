@@ -1,0 +1,356 @@
+//! The audit of writes: who wrote what, why, and which fields changed by it.
+//!
+//! Every write that passes the gate leaves one [`AuditRecord`], also one that failed, and raw requests like others; one that
+//! was not sent because it would have changed nothing says so. A write that the gate refused never was one. What a write
+//! changed is told to [`Fights`] too.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    conflict::{Author, Fights, Wrote},
+    controller::request::ReconcileRequest,
+    gate::{
+        changes::{Change, changes},
+        operation::{Operation, OperationAction, Reply, Verb},
+        raw_request::{RawRequest, RawResponse, Target},
+    },
+    object::{Object, ObjectKey, kind::GroupVersionKind},
+    ports::ObjectApi,
+    status::ApiError,
+};
+
+/// Paths named in one record; more are counted only.
+const MAX_PATHS: usize = 32;
+
+/// A plugin, as its records name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The Plugin.
+    pub plugin: ObjectKey,
+    /// sha256 of its code.
+    pub digest: String,
+    /// As whom it acts.
+    pub service_account: String,
+    /// The field manager of writes that name none.
+    pub field_manager: String,
+}
+
+/// One write of a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditRecord {
+    /// namespace/name of the Plugin.
+    pub plugin: String,
+    /// sha256 of its code.
+    pub digest: String,
+    /// As whom it acted.
+    pub service_account: String,
+    /// The controller.
+    pub controller: String,
+    /// The reconcile that did it.
+    pub reconcile_id: String,
+    /// What was reconciled.
+    pub key: String,
+    /// create, update, patch or delete.
+    pub verb: String,
+    /// Kind and group of the object, or the path of a raw request.
+    pub kind: String,
+    /// namespace/name of the object; without a name when the API server was to find one.
+    pub object: String,
+    /// E.g. `status`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub subresource: String,
+    /// Whether nothing was stored.
+    pub dry_run: bool,
+    /// Paths of fields that are not as they were in the cache before. None when it did not have the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<String>>,
+    /// `ok`, `suppressed` when the write would have changed nothing and was not sent, or the code and reason of the refusal.
+    pub result: String,
+}
+
+/// Keeps records.
+pub trait AuditSink: Send + Sync {
+    /// Keeps one; returns soon.
+    fn record(&self, record: &AuditRecord);
+}
+
+/// The audit of one plugin.
+#[derive(Clone)]
+pub struct Audit {
+    /// The plugin.
+    pub writer: Writer,
+    /// Where its records go.
+    pub sink: Arc<dyn AuditSink>,
+    /// What its writes are compared with for fights.
+    pub fights: Arc<Fights>,
+}
+
+/// A write that is under way.
+pub(crate) struct Begun {
+    record: AuditRecord,
+    author: Author,
+    /// The field manager.
+    manager: String,
+    kind: Option<GroupVersionKind>,
+    /// The object as it is known; of the kind.
+    before: Option<Arc<Object>>,
+    /// Whether it was looked at for this write, because the author may be in a fight.
+    looked: bool,
+}
+
+impl Audit {
+    /// Begins the record of an operation; None for what writes nothing.
+    pub(crate) fn begin(
+        &self,
+        operation: &Operation,
+        reconcile: Option<&ReconcileRequest>,
+        api: &dyn ObjectApi,
+    ) -> Option<Begun> {
+        let (key, dry_run, manager) = match &operation.action {
+            OperationAction::Get { .. } | OperationAction::List(_) => return None,
+            OperationAction::Create { namespace, options, .. } => {
+                let key = ObjectKey { namespace: namespace.clone(), name: String::new() };
+                (key, options.dry_run, options.field_manager.clone())
+            }
+            OperationAction::Update { key, options, .. } | OperationAction::Patch { key, options, .. } => {
+                (key.clone(), options.dry_run, options.field_manager.clone())
+            }
+            OperationAction::Delete { key, options } => (key.clone(), options.dry_run, None),
+        };
+        let record = AuditRecord {
+            kind: operation.kind.to_string(),
+            object: key.to_string(),
+            subresource: operation.subresource().unwrap_or_default().to_owned(),
+            dry_run,
+            ..self.record(operation.verb(), reconcile)
+        };
+        Some(self.begun(record, manager, Some((operation.kind.clone(), key)), api))
+    }
+
+    /// Begins the record of a raw write.
+    pub(crate) fn begin_raw(
+        &self,
+        request: &RawRequest,
+        target: &Target,
+        reconcile: Option<&ReconcileRequest>,
+        api: &dyn ObjectApi,
+    ) -> Begun {
+        let mut parameters = request.parameters().unwrap_or_default();
+        let record = AuditRecord {
+            kind: request.path.clone(),
+            dry_run: request.is_dry_run(&parameters),
+            ..self.record(request.verb(), reconcile)
+        };
+        let about = match target {
+            Target::Resource(path) if request.verb() != Verb::Delete => api.kind_of(path).zip(path.key()),
+            _ => None,
+        };
+        self.begun(record, parameters.remove("fieldManager"), about, api)
+    }
+
+    fn begun(
+        &self,
+        record: AuditRecord,
+        manager: Option<String>,
+        about: Option<(GroupVersionKind, ObjectKey)>,
+        api: &dyn ObjectApi,
+    ) -> Begun {
+        let before = about.as_ref().and_then(|(kind, key)| api.known(kind, key));
+        let author = Author { plugin: self.writer.plugin.clone(), controller: record.controller.clone() };
+        let manager = manager.unwrap_or_else(|| self.writer.field_manager.clone());
+        Begun { record, author, manager, kind: about.map(|(kind, _)| kind), before, looked: false }
+    }
+
+    /// Looks at who wrote the object before, where this write may be a part of a fight with somebody who is not known.
+    pub(crate) async fn look(&self, begun: &mut Begun, api: &dyn ObjectApi) {
+        let (Some(kind), Some(before)) = (&begun.kind, &begun.before) else { return };
+        if !begun.record.dry_run
+            && self.fights.suspects(&begun.author, before)
+            && let Some(stored) = api.stored(kind, before.key()).await
+        {
+            begun.before = Some(stored);
+            begun.looked = true;
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self, mut begun: Begun, result: &Result<Reply, ApiError>) {
+        begun.record.result = match result {
+            Ok(Reply::Object(object)) => {
+                begun.record.object = object.key().to_string();
+                self.compare(&mut begun, object.json());
+                "ok".to_owned()
+            }
+            Ok(Reply::Unchanged(_)) => {
+                begun.record.changed = Some(Vec::new());
+                "suppressed".to_owned()
+            }
+            Ok(Reply::Page(_) | Reply::Done) => "ok".to_owned(),
+            Err(error) => outcome(error),
+        };
+        self.keep_looking(&begun);
+        self.sink.record(&begun.record);
+    }
+
+    /// A write that changed nothing, as one that came too late, has shown nothing: the next one is looked at, too.
+    fn keep_looking(&self, begun: &Begun) {
+        let changed = begun.record.changed.as_ref().is_some_and(|changed| !changed.is_empty());
+        if let Some(before) = begun.before.as_ref().filter(|_| begun.looked && !changed) {
+            self.fights.still_suspects(&begun.author, before);
+        }
+    }
+
+    /// Ends a raw one.
+    pub(crate) fn end_raw(&self, mut begun: Begun, result: &Result<RawResponse, ApiError>) {
+        begun.record.result = match result {
+            Ok(answer) if answer.status < 400 => {
+                self.compare(&mut begun, &answer.body);
+                "ok".to_owned()
+            }
+            Ok(answer) => answer.status.to_string(),
+            Err(error) => outcome(error),
+        };
+        self.keep_looking(&begun);
+        self.sink.record(&begun.record);
+    }
+
+    /// What the write has changed, as far as the object was known and it is what came back: the answer to a patch of `scale`,
+    /// say, is another one.
+    fn compare(&self, begun: &mut Begun, answer: &str) {
+        let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
+        let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+        let Some((before, after)) = read(known.json()).zip(read(answer)) else { return };
+        if before["kind"] != after["kind"] || after["metadata"]["uid"] != known.uid() {
+            return;
+        }
+        let changes = changes(&before, &after);
+        begun.record.changed = Some(named(&changes));
+        if !begun.record.dry_run {
+            let (author, manager) = (&begun.author, begun.manager.as_str());
+            let (before, after, changes) = (&before, &after, changes.as_slice());
+            self.fights.wrote(&Wrote { author, manager, kind, object: known, before, after, changes });
+        }
+    }
+
+    fn record(&self, verb: Verb, reconcile: Option<&ReconcileRequest>) -> AuditRecord {
+        let Writer { plugin, digest, service_account, field_manager: _ } = &self.writer;
+        AuditRecord {
+            plugin: plugin.to_string(),
+            digest: digest.clone(),
+            service_account: service_account.clone(),
+            controller: reconcile.map(|request| request.controller.clone()).unwrap_or_default(),
+            reconcile_id: reconcile.map(|request| request.reconcile_id.clone()).unwrap_or_default(),
+            key: reconcile.map(|request| request.key.to_string()).unwrap_or_default(),
+            verb: verb.to_string(),
+            ..AuditRecord::default()
+        }
+    }
+}
+
+fn outcome(error: &ApiError) -> String {
+    format!("{} {}", error.status.code, error.status.reason).trim().to_owned()
+}
+
+/// The paths of changes.
+fn named(changes: &[Change<'_>]) -> Vec<String> {
+    let mut paths: Vec<String> = changes.iter().take(MAX_PATHS).map(|change| change.path.to_string()).collect();
+    if changes.len() > MAX_PATHS {
+        paths.push(format!("and {} more", changes.len() - MAX_PATHS));
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::{
+        conflict::{Fight, FightSink},
+        gate::{Gate, GateLimits, Shared, operation::WriteOptions},
+        object::ManagedFields,
+        ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink},
+    };
+
+    /// Has one object, which no update changes.
+    #[derive(Default)]
+    struct Unchanging(Mutex<Vec<AuditRecord>>);
+
+    #[async_trait]
+    impl ObjectApi for Unchanging {
+        async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
+            let object = Object::from_json(r#"{"metadata":{"name":"a"}}"#, &operation.kind, ManagedFields::Keep);
+            Ok(Reply::Unchanged(Arc::new(object.expect("an object"))))
+        }
+
+        async fn raw(&self, _: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+            unreachable!("nothing is raw here")
+        }
+    }
+
+    impl AuditSink for Unchanging {
+        fn record(&self, record: &AuditRecord) {
+            self.0.lock().expect("lock").push(record.clone());
+        }
+    }
+
+    impl FightSink for Unchanging {
+        fn fight(&self, _: &Fight) {}
+    }
+
+    impl EventSink for Unchanging {
+        fn emit(&self, _: EventNote) {}
+    }
+
+    impl LogSink for Unchanging {
+        fn enabled(&self, _: LogLevel) -> bool {
+            false
+        }
+        fn write(&self, _: LogRecord) {}
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_not_sent_is_recorded_as_suppressed_and_counted_and_the_guest_gets_the_object() {
+        let api = Arc::new(Unchanging::default());
+        let writer = Writer {
+            plugin: ObjectKey::namespaced("n", "p"),
+            digest: String::new(),
+            service_account: String::new(),
+            field_manager: "m".to_owned(),
+        };
+        let audit = Some(Audit { writer, sink: api.clone(), fights: Fights::new(api.clone()) });
+        let shared = Shared { audit, ..Shared::default() };
+        let gate = Gate::sharing(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
+        let options = WriteOptions::default();
+        let action =
+            OperationAction::Update { key: ObjectKey::cluster("a"), status: false, object: "{}".to_owned(), options };
+        let request = ReconcileRequest {
+            controller: "c".into(),
+            key: ObjectKey::cluster("a"),
+            retries: 0,
+            reconcile_id: "r".into(),
+        };
+        let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action };
+        let answer = gate.session(Some(request)).object(operation).await.expect("done");
+        assert!(matches!(answer, Reply::Object(object) if object.key().name == "a"));
+        let counted = [Verb::Update, Verb::Patch].map(|verb| gate.meter().suppressed(verb));
+        assert_eq!((counted, gate.meter().calls(Verb::Update)), ([1, 0], 1));
+        let records = api.0.lock().expect("lock");
+        assert_eq!(records.len(), 1);
+        assert_eq!((records[0].result.as_str(), &records[0].changed), ("suppressed", &Some(vec![])));
+    }
+
+    #[test]
+    fn endless_changes_are_counted() {
+        let fields = (0..100).map(|number| format!(r#""f{number:02}":{number}"#)).collect::<Vec<_>>().join(",");
+        let after = serde_json::from_str(&format!("{{{fields}}}")).expect("json");
+        let paths = named(&changes(&serde_json::json!({}), &after));
+        assert_eq!((paths.len(), paths[0].as_str(), paths[32].as_str()), (33, ".f00", "and 68 more"));
+    }
+}

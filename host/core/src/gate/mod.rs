@@ -1,0 +1,615 @@
+//! The gate: the one chain that every call of a guest passes.
+//!
+//! A [`Gate`] belongs to a plugin, a [`Session`] to one reconcile. The sandbox holds a session and nothing else, so
+//! what is not on this page a plugin cannot do. The chain, in order:
+//!
+//! 1. [`Session::admit`] — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
+//! 2. [`Throttle`] — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
+//! 3. the call itself, under its own deadline;
+//! 4. [`Session::settle`] — meter the outcome.
+//!
+//! What may be read of the host's caches is asked where the resource is known: see [`crate::authz::access_review`]. Fencing, recording and
+//! shadow runs join this chain; nothing goes round it.
+
+pub mod audit;
+pub mod changes;
+pub mod operation;
+pub mod raw_request;
+pub mod throttle;
+
+use std::{
+    sync::{Arc, OnceLock, PoisonError, RwLock, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    controller::request::ReconcileRequest,
+    gate::{
+        audit::Audit,
+        operation::{Operation, Reply, Verb},
+        raw_request::{RawRequest, RawResponse, Target},
+        throttle::{Meter, Throttle},
+    },
+    hot_loop::{HotLoops, OwnWrite},
+    ports::{Ambient, EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    status::{ApiError, ErrorKind},
+};
+
+/// Bytes of log that a field takes beside its letters.
+pub const FIELD_BYTES: usize = size_of::<(String, String)>();
+
+/// What one reconcile may use of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateLimits {
+    /// How long one call may take.
+    pub call_timeout: Duration,
+    /// Calls per reconcile, of all imports together.
+    pub calls: u32,
+    /// Bytes of one object or patch that the guest hands over. The API server's own limit is about 3 MiB.
+    pub payload_bytes: usize,
+    /// Bytes of log per reconcile, what a field takes beside its letters included; what is over is dropped after one line that says so.
+    pub log_bytes: usize,
+}
+
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self {
+            call_timeout: Duration::from_secs(10),
+            calls: 10_000,
+            payload_bytes: 3 * 1024 * 1024,
+            log_bytes: 256 * 1024,
+        }
+    }
+}
+
+/// What outlives a gate: it goes from the one before to the one after it.
+#[derive(Clone, Default)]
+pub struct Shared {
+    /// The plugin's counts, and its quotas of requests to the API server.
+    pub throttle: Throttle,
+    /// Where its writes are recorded; None records none.
+    pub audit: Option<Audit>,
+    /// What is told of its writes, to know their events again; None tells nobody.
+    pub loops: Option<Arc<HotLoops>>,
+    /// Where its time and its randomness come from; None has the machine's.
+    pub ambient: Option<Arc<dyn Ambient>>,
+}
+
+/// One plugin's way to the host.
+pub struct Gate {
+    api: Arc<dyn ObjectApi>,
+    events: Arc<dyn EventSink>,
+    logs: Arc<dyn LogSink>,
+    /// The plugin's configuration as JSON text; replaced as a whole.
+    config: RwLock<Arc<str>>,
+    limits: GateLimits,
+    shared: Shared,
+    /// Why nothing passes any more.
+    closed: OnceLock<String>,
+}
+
+impl Gate {
+    /// A gate over these ports. `config` is JSON text.
+    pub fn new(
+        api: Arc<dyn ObjectApi>,
+        events: Arc<dyn EventSink>,
+        logs: Arc<dyn LogSink>,
+        config: Arc<str>,
+        limits: GateLimits,
+    ) -> Arc<Self> {
+        Self::sharing(api, events, logs, config, limits, Shared::default())
+    }
+
+    /// The same, counting, held to quotas and recorded as `shared` says.
+    pub fn sharing(
+        api: Arc<dyn ObjectApi>,
+        events: Arc<dyn EventSink>,
+        logs: Arc<dyn LogSink>,
+        config: Arc<str>,
+        limits: GateLimits,
+        shared: Shared,
+    ) -> Arc<Self> {
+        Arc::new(Self { api, events, logs, config: RwLock::new(config), limits, shared, closed: OnceLock::new() })
+    }
+
+    /// A gate for `describe`: the log works, the API server is out of reach, events go nowhere.
+    pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
+        let out = Arc::new(OutOfReach("while the manifest is asked for"));
+        Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default())
+    }
+
+    /// A gate for mapping events: the log and the configuration work, the API server is out of reach, events go nowhere.
+    pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
+        let out = Arc::new(OutOfReach("while an event is mapped"));
+        Self::sharing(out.clone(), out, logs, config, limits, shared)
+    }
+
+    /// Replaces the configuration: reconciles that begin from now on see the new one.
+    pub fn set_config(&self, config: Arc<str>) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Lets nothing pass from now on, also not of reconciles in flight: each call fails with `Forbidden` and this text.
+    pub fn close(&self, why: &str) {
+        let _closed_before = self.closed.set(why.to_owned());
+    }
+
+    /// The plugin's counts.
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.shared.throttle.meter
+    }
+
+    /// Bounds one call by its deadline.
+    async fn within<T>(&self, what: String, call: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+        let limit = self.limits.call_timeout;
+        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+            let message = format!("{what} took longer than {} s", limit.as_secs_f32());
+            Err(ApiError::new(ErrorKind::TimedOut, message))
+        })
+    }
+
+    /// Opens the gate for one reconcile; None while the manifest is asked for.
+    pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
+        let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0 }
+    }
+}
+
+/// What a guest can do during one reconcile.
+pub struct Session {
+    gate: Arc<Gate>,
+    reconcile: Option<ReconcileRequest>,
+    config: Arc<str>,
+    /// Calls so far; never more than one over the limit.
+    calls: u32,
+    /// Log bytes kept so far.
+    log_bytes: usize,
+}
+
+impl Session {
+    /// Carries out one operation on objects.
+    ///
+    /// # Errors
+    /// What the API server said; `Forbidden` when a limit of this reconcile is reached, `TimedOut` when the call took
+    /// longer than [`GateLimits::call_timeout`].
+    pub async fn object(&mut self, operation: Operation) -> Result<Reply, ApiError> {
+        let (verb, bytes, remote) = (operation.verb(), operation.payload_bytes(), !operation.is_cached());
+        let reconcile = self.writing(verb);
+        self.pass(verb, bytes, remote, async |gate| {
+            operation.check()?;
+            let what = format_call(&operation);
+            let audit = gate.shared.audit.as_ref();
+            let begun = audit.and_then(|audit| audit.begin(&operation, reconcile.as_ref(), &*gate.api));
+            let mut audited = audit.zip(begun);
+            let loops = gate.shared.loops.as_ref();
+            let own = loops.and_then(|loops| OwnWrite::begin(loops, &operation, reconcile.as_ref(), &*gate.api));
+            let call = async {
+                if let Some((audit, begun)) = &mut audited {
+                    audit.look(begun, &*gate.api).await;
+                }
+                gate.api.call(operation).await
+            };
+            let result = gate.within(what, call).await;
+            if let Some(own) = own {
+                own.end(&result);
+            }
+            if let Some((audit, begun)) = audited {
+                audit.end(begun, &result);
+            }
+            match result {
+                Ok(Reply::Unchanged(object)) => {
+                    gate.meter().count_suppressed(verb);
+                    Ok(Reply::Object(object))
+                }
+                other => other,
+            }
+        })
+        .await
+    }
+
+    /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
+    pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
+        let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.is_cached());
+        let (reconcile, what) = (self.writing(verb), request.to_string());
+        let sent = self.pass(verb, bytes, remote, async |gate| {
+            let target = request.target()?;
+            let audit = gate.shared.audit.as_ref().filter(|_| verb.is_write());
+            let begin = |audit: &Audit| audit.begin_raw(&request, &target, reconcile.as_ref(), &*gate.api);
+            let mut audited = audit.map(|audit| (audit, begin(audit)));
+            let begin = |loops| OwnWrite::begin_raw(loops, &request, &target, reconcile.as_ref(), &*gate.api);
+            let own = gate.shared.loops.as_ref().and_then(begin);
+            let call = async {
+                if let Some((audit, begun)) = &mut audited {
+                    audit.look(begun, &*gate.api).await;
+                }
+                gate.api.raw(request, target).await
+            };
+            let result = gate.within(what, call).await;
+            if let Some(own) = own {
+                own.end_raw(verb, &result);
+            }
+            if let Some((audit, begun)) = audited {
+                audit.end_raw(begun, &result);
+            }
+            result
+        });
+        sent.await.unwrap_or_else(|error| RawResponse::of_error(&error))
+    }
+
+    /// The reconcile, where somebody is told of its writes.
+    fn writing(&self, verb: Verb) -> Option<ReconcileRequest> {
+        let Shared { audit, loops, .. } = &self.gate.shared;
+        self.reconcile.as_ref().filter(|_| verb.is_write() && (audit.is_some() || loops.is_some())).cloned()
+    }
+
+    /// The chain around one call.
+    async fn pass<T>(
+        &mut self,
+        verb: Verb,
+        bytes: usize,
+        remote: bool,
+        call: impl AsyncFnOnce(&Gate) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let admitted = self.admit(verb, bytes);
+        if remote && admitted.is_ok() {
+            self.gate.shared.throttle.wait().await;
+        }
+        let started = Instant::now();
+        let result = match admitted {
+            Ok(()) => call(&self.gate).await,
+            Err(refusal) => Err(refusal),
+        };
+        self.settle(started.elapsed(), result.is_err());
+        result
+    }
+
+    /// Hands an Event to the recorder; over the limit it is dropped.
+    pub fn event(&mut self, note: EventNote) {
+        match self.admit(Verb::Event, note.note.len()) {
+            Ok(()) => self.gate.events.emit(note),
+            Err(_) => self.settle(Duration::ZERO, true),
+        }
+    }
+
+    /// Notes how many bytes of linear memory the reconcile has taken.
+    pub fn used_memory(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.gate.shared.throttle.meter.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Where the guest's time and randomness come from; None is the machine.
+    pub fn ambient(&self) -> Option<&Arc<dyn Ambient>> {
+        self.gate.shared.ambient.as_ref()
+    }
+
+    /// Whether a log line of this level would be kept. Not counted: it exists to save work.
+    pub fn log_enabled(&self, level: LogLevel) -> bool {
+        self.gate.logs.enabled(level)
+    }
+
+    /// Bytes that the next log line may have, [`FIELD_BYTES`] for each field included; a longer one is dropped.
+    pub fn log_room(&self) -> usize {
+        self.gate.limits.log_bytes.saturating_sub(self.log_bytes)
+    }
+
+    /// Keeps one log line; over the limit it is dropped, and the first one dropped leaves a line that says so.
+    pub fn log(&mut self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
+        let bytes =
+            message.len() + fields.iter().map(|(name, value)| FIELD_BYTES + name.len() + value.len()).sum::<usize>();
+        if self.admit_log(level, bytes) {
+            self.write(level, message, fields);
+        }
+    }
+
+    /// Drops a log line that is longer than [`Session::log_room`], without the need to have it.
+    pub fn drop_log(&mut self, level: LogLevel) {
+        let kept = self.admit_log(level, usize::MAX);
+        debug_assert!(!kept, "nothing has room for it");
+    }
+
+    /// Whether a line of so many bytes is kept. Counts it, and says so where it is the first that is not.
+    fn admit_log(&mut self, level: LogLevel, bytes: usize) -> bool {
+        if !self.log_enabled(level) {
+            return false;
+        }
+        if self.admit(Verb::Log, 0).is_err() {
+            self.settle(Duration::ZERO, true);
+            return false;
+        }
+        let limit = self.gate.limits.log_bytes;
+        let (before, after) = (self.log_bytes, self.log_bytes.saturating_add(bytes));
+        self.log_bytes = after;
+        if before <= limit && after > limit {
+            let words = format!("log limit of {limit} bytes per reconcile reached, rest dropped");
+            self.write(LogLevel::Warn, words, vec![]);
+        }
+        after <= limit
+    }
+
+    /// The plugin's configuration, the same for the whole reconcile.
+    pub fn config(&mut self) -> Arc<str> {
+        // A refused call still gets the text: it costs the host nothing and the contract has no error for it.
+        let _counted = self.admit(Verb::Config, 0);
+        self.config.clone()
+    }
+
+    fn write(&self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
+        self.gate.logs.write(LogRecord { level, message, fields, reconcile: self.reconcile.clone() });
+    }
+
+    fn admit(&mut self, verb: Verb, bytes: usize) -> Result<(), ApiError> {
+        let Gate { limits, shared, closed, .. } = self.gate.as_ref();
+        let meter = &shared.throttle.meter;
+        meter.count(verb);
+        let refusal = if let Some(why) = closed.get() {
+            why.clone()
+        } else if self.calls >= limits.calls {
+            format!("this reconcile made more than {} calls to the host (limits.hostCalls)", limits.calls)
+        } else if bytes > limits.payload_bytes {
+            format!("{verb} of {bytes} bytes is over the limit of {} bytes", limits.payload_bytes)
+        } else {
+            self.calls += 1;
+            return Ok(());
+        };
+        meter.refused.fetch_add(1, Ordering::Relaxed);
+        Err(ApiError::new(ErrorKind::Forbidden, refusal))
+    }
+
+    fn settle(&self, took: Duration, failed: bool) {
+        let meter = &self.gate.shared.throttle.meter;
+        meter.call_micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        meter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
+    }
+}
+
+fn format_call(operation: &Operation) -> String {
+    format!("{} {}", operation.verb(), operation.kind)
+}
+
+/// What `describe` and a mapping find where the API server would be; it says when that is.
+struct OutOfReach(&'static str);
+
+impl OutOfReach {
+    fn refuse(&self, what: &str) -> ApiError {
+        ApiError::new(ErrorKind::Forbidden, format!("{what} is not possible {}", self.0))
+    }
+}
+
+#[async_trait]
+impl ObjectApi for OutOfReach {
+    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
+        Err(self.refuse(&format_call(&operation)))
+    }
+
+    async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+        Err(self.refuse(&request.to_string()))
+    }
+}
+
+impl EventSink for OutOfReach {
+    fn emit(&self, _: EventNote) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::throttle::CallRate;
+    use crate::{
+        gate::operation::{OperationAction, Read},
+        object::{ObjectKey, kind::GroupVersionKind},
+    };
+    use std::sync::Mutex;
+
+    /// Answers after a pause; keeps what it was given.
+    #[derive(Default)]
+    struct Fake {
+        pause: Duration,
+        events: Mutex<Vec<EventNote>>,
+        lines: Mutex<Vec<String>>,
+    }
+
+    #[async_trait]
+    impl ObjectApi for Fake {
+        async fn call(&self, _: Operation) -> Result<Reply, ApiError> {
+            tokio::time::sleep(self.pause).await;
+            Ok(Reply::Done)
+        }
+
+        async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+            tokio::time::sleep(self.pause).await;
+            Ok(RawResponse { status: 200, content_type: String::new(), retry_after_seconds: None, body: request.path })
+        }
+    }
+
+    impl EventSink for Fake {
+        fn emit(&self, note: EventNote) {
+            self.events.lock().expect("lock").push(note);
+        }
+    }
+
+    impl LogSink for Fake {
+        fn enabled(&self, level: LogLevel) -> bool {
+            level <= LogLevel::Info
+        }
+        fn write(&self, record: LogRecord) {
+            self.lines.lock().expect("lock").push(record.message);
+        }
+    }
+
+    fn gate(fake: &Arc<Fake>, limits: GateLimits) -> Arc<Gate> {
+        Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), limits)
+    }
+
+    fn get() -> Operation {
+        let action = OperationAction::Get { key: ObjectKey::cluster("a"), read: Read::Live };
+        Operation { kind: GroupVersionKind::new("v1", "Node"), action }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_takes_too_long_ends_as_timed_out_and_names_the_call() {
+        let fake = Arc::new(Fake { pause: Duration::from_secs(11), ..Fake::default() });
+        let error = gate(&fake, GateLimits::default()).session(None).object(get()).await.expect_err("too slow");
+        assert_eq!(error.kind, ErrorKind::TimedOut);
+        assert!(error.status.message.contains("get Node.v1 took longer than 10 s"), "{error}");
+    }
+
+    fn with_rates(rates: Vec<Arc<CallRate>>) -> Shared {
+        Shared { throttle: Throttle { rates, ..Throttle::default() }, ..Shared::default() }
+    }
+
+    #[tokio::test]
+    async fn a_host_call_flood_is_refused_after_the_limit_and_counted() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { calls: 2, ..GateLimits::default() });
+        let mut session = gate.session(None);
+        assert!(session.object(get()).await.is_ok());
+        assert!(session.object(get()).await.is_ok());
+        let error = session.object(get()).await.expect_err("over the limit");
+        assert_eq!(error.kind, ErrorKind::Forbidden);
+        assert!(error.status.message.contains("limits.hostCalls"), "{error}");
+        assert_eq!(gate.meter().calls(Verb::Get), 3);
+        assert_eq!(gate.meter().refused.load(Ordering::Relaxed), 1);
+        assert!(gate.session(None).object(get()).await.is_ok(), "the next reconcile starts anew");
+    }
+
+    #[tokio::test]
+    async fn a_payload_over_the_limit_never_reaches_the_api_server() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { payload_bytes: 8, ..GateLimits::default() });
+        let action =
+            OperationAction::Create { namespace: None, object: "123456789".into(), options: Default::default() };
+        let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action };
+        let error = gate.session(None).object(operation).await.expect_err("too large");
+        assert!(error.status.message.contains("create of 9 bytes is over the limit of 8 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_log_flood_is_cut_with_one_line_that_says_so() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { log_bytes: 10, ..GateLimits::default() });
+        let mut session = gate.session(None);
+        for _ in 0..5 {
+            session.log(LogLevel::Info, "123456".into(), vec![]);
+        }
+        session.log(LogLevel::Debug, "not enabled".into(), vec![]);
+        session.drop_log(LogLevel::Info);
+        let lines = fake.lines.lock().expect("lock").clone();
+        assert_eq!(lines, ["123456", "log limit of 10 bytes per reconcile reached, rest dropped"]);
+    }
+
+    #[test]
+    fn a_line_that_has_no_room_is_dropped_and_told_of_without_its_text() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits { log_bytes: 100, ..GateLimits::default() });
+        let mut session = gate.session(None);
+        session.log(LogLevel::Info, "123456".into(), vec![("a".into(), "b".into())]);
+        assert_eq!(session.log_room(), 100 - 6 - FIELD_BYTES - 2);
+        session.drop_log(LogLevel::Debug);
+        assert_ne!(session.log_room(), 0, "a line that is not enabled takes no room");
+        session.drop_log(LogLevel::Info);
+        session.drop_log(LogLevel::Info);
+        assert_eq!(session.log_room(), 0);
+        let lines = fake.lines.lock().expect("lock").clone();
+        assert_eq!(lines, ["123456", "log limit of 100 bytes per reconcile reached, rest dropped"]);
+        assert_eq!(gate.meter().calls(Verb::Log), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_raw_request_passes_the_same_gate_and_fails_as_the_api_server_would() {
+        let fake = Arc::new(Fake { pause: Duration::from_secs(60), ..Fake::default() });
+        let slow = gate(&fake, GateLimits { calls: 3, ..GateLimits::default() });
+        let mut session = slow.session(None);
+        let get = |path: &str| RawRequest { method: "GET".into(), path: path.into(), ..RawRequest::default() };
+        assert_eq!(session.raw(get("/api/v1/pods")).await.status, 504, "over the deadline of one call");
+        assert_eq!(session.raw(get("/api/v1/../x")).await.status, 400, "no path of the API");
+        assert_eq!(session.raw(get("/api/v1/watch/pods")).await.status, 405);
+        let over = session.raw(get("/api/v1/pods")).await;
+        assert!(over.status == 403 && over.body.contains("limits.hostCalls"), "{over:?}");
+        assert_eq!((slow.meter().calls(Verb::Get), slow.meter().errors.load(Ordering::Relaxed)), (4, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_over_the_quota_wait_and_are_counted_and_cached_reads_are_free() {
+        let fake = Arc::new(Fake::default());
+        let shared = Arc::new(CallRate::new(10, 2));
+        let [one, other] = [(); 2].map(|()| {
+            let shared = with_rates(vec![shared.clone()]);
+            Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared)
+        });
+        let start = tokio::time::Instant::now();
+        for gate in [&one, &other, &one, &other] {
+            gate.session(None).object(get()).await.expect("it waits, and is not refused");
+        }
+        assert_eq!(start.elapsed().as_millis(), 200, "two at once, two more at ten a second");
+        assert_eq!(one.meter().throttled.load(Ordering::Relaxed), 1);
+        assert_eq!(one.meter().throttled_micros.load(Ordering::Relaxed), 100_000);
+        let action = OperationAction::Get { key: ObjectKey::cluster("a"), read: Read::Cached };
+        for _ in 0..100 {
+            let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action: action.clone() };
+            one.session(None).object(operation).await.expect("answered");
+        }
+        assert_eq!(start.elapsed().as_millis(), 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_that_reaches_the_api_server_goes_past_the_quota_by_asking_for_the_cache() {
+        let fake = Arc::new(Fake::default());
+        let shared = with_rates(vec![Arc::new(CallRate::new(10, 1))]);
+        let gate = Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);
+        let path = "/api/v1/namespaces/n/configmaps".to_owned();
+        let request = |method: &str| RawRequest {
+            method: method.into(),
+            path: path.clone(),
+            cached: true,
+            ..RawRequest::default()
+        };
+        let start = tokio::time::Instant::now();
+        for _ in 0..3 {
+            gate.session(None).raw(request("GET")).await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 0, "the cache has answered");
+        for _ in 0..3 {
+            gate.session(None).raw(request("POST")).await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 200, "one at once, two more at ten a second");
+        let throttle = gate.shared.throttle.clone();
+        for _ in 0..3 {
+            // As the plugin's API does when the cache cannot answer.
+            throttle.wait().await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 500, "the cache did not know");
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_reconcile_in_flight_passes_a_closed_gate() {
+        let fake = Arc::new(Fake::default());
+        let gate = gate(&fake, GateLimits::default());
+        let mut session = gate.session(None);
+        assert!(session.object(get()).await.is_ok());
+        gate.close("ServiceAccount \"x\" does not consent any more");
+        let error = session.object(get()).await.expect_err("closed");
+        assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains("does not consent"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn describe_has_no_api_access() {
+        let fake = Arc::new(Fake::default());
+        let error = Gate::describing(fake).session(None).object(get()).await.expect_err("out of reach");
+        assert_eq!(error.kind, ErrorKind::Forbidden);
+    }
+
+    #[tokio::test]
+    async fn a_mapping_has_its_configuration_and_no_api_access() {
+        let gate =
+            Gate::mapping(Arc::new(Fake::default()), "{\"a\":1}".into(), GateLimits::default(), Shared::default());
+        let mut session = gate.session(None);
+        let error = session.object(get()).await.expect_err("out of reach");
+        assert!(
+            error.kind == ErrorKind::Forbidden && error.status.message.contains("while an event is mapped"),
+            "{error}"
+        );
+        assert_eq!(&*session.config(), "{\"a\":1}");
+    }
+}

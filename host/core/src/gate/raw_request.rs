@@ -1,0 +1,478 @@
+//! Requests as HTTP has them, taken apart far enough that the gate knows what they do: the method and the path give
+//! the verb and the resource, as the API server's RequestInfo does (apiserver's `endpoints/request/requestinfo.go`).
+//!
+//! [`RawRequest::target`] refuses what has no answer of one piece (watches, `exec` and its like) and every path that
+//! is none of the API's, before anything is sent.
+
+use std::{collections::HashMap, fmt};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    gate::operation::Verb,
+    object::ObjectKey,
+    status::{ApiError, ErrorKind, Status},
+};
+
+/// Bytes of a path, and of the value of a header.
+const MAX_PATH: usize = 4096;
+
+/// Bytes of a query.
+const MAX_QUERY: usize = 16 * 1024;
+
+/// Subresources that hijack the connection.
+const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
+
+/// The content types of bodies that are text; the first is the default.
+const CONTENT_TYPES: &[&str] = &[
+    "application/json",
+    "application/merge-patch+json",
+    "application/json-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/yaml",
+];
+
+/// One request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawRequest {
+    /// E.g. `GET`.
+    pub method: String,
+    /// Without a query.
+    pub path: String,
+    /// Percent-encoded, without `?`.
+    pub query: String,
+    /// Of the body.
+    pub content_type: Option<String>,
+    /// Of the answer.
+    pub accept: Option<String>,
+    /// The body.
+    pub body: Option<String>,
+    /// Whether a GET may be answered by an informer.
+    pub cached: bool,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawResponse {
+    /// The HTTP status code.
+    pub status: u16,
+    /// Of the body.
+    pub content_type: String,
+    /// The Retry-After header.
+    pub retry_after_seconds: Option<u32>,
+    /// The body.
+    pub body: String,
+}
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Discovery, OpenAPI or the version.
+    Discovery,
+    /// A collection, an object or a subresource of one.
+    Resource(ResourcePath),
+}
+
+/// The parts of a resource's path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourcePath {
+    /// `group/version`, or the version of the core group.
+    pub api_version: String,
+    /// The resource's plural name.
+    pub plural: String,
+    /// None for cluster-scoped resources, and for lists of all namespaces.
+    pub namespace: Option<String>,
+    /// None for a collection.
+    pub name: Option<String>,
+    /// What follows the name.
+    pub subresource: Option<String>,
+}
+
+impl ResourcePath {
+    /// The object's key; None for a collection.
+    pub fn key(&self) -> Option<ObjectKey> {
+        Some(ObjectKey { namespace: self.namespace.clone(), name: self.name.clone()? })
+    }
+}
+
+impl RawRequest {
+    /// What the request is about.
+    ///
+    /// # Errors
+    /// `BadRequest` for a path, a query or a header that is none of the API's; code 405 for a method it has not and for
+    /// what needs a stream; 406 and 415 for answers and bodies that are not text.
+    pub fn target(&self) -> Result<Target, ApiError> {
+        let verb = self.verb();
+        if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&self.method.as_str()) {
+            let message = format!("method {:?} is not GET, POST, PUT, PATCH or DELETE", shown(&self.method));
+            return Err(refused(405, "MethodNotAllowed", message));
+        }
+        self.check_lengths()?;
+        self.check_headers()?;
+        let target = parse(&self.path)?;
+        let query = self.pairs()?;
+        // Of all that are given: whichever of them the API server heeds, it is none that asks for a stream.
+        let asked =
+            |name: &str| query.iter().any(|(given, value)| given == name && !matches!(value.as_str(), "0" | "false"));
+        if asked("watch") {
+            return Err(stream("a watch"));
+        }
+        if asked("follow") {
+            return Err(stream("follow=true"));
+        }
+        match &target {
+            Target::Discovery if verb != Verb::Get => {
+                Err(refused(405, "MethodNotAllowed", format!("{} takes GET only", shown(&self.path))))
+            }
+            Target::Resource(ResourcePath { subresource: Some(subresource), .. }) => {
+                let first = subresource.split('/').next().unwrap_or_default();
+                if STREAMS.contains(&first) { Err(stream(first)) } else { Ok(target) }
+            }
+            _ => Ok(target),
+        }
+    }
+
+    /// The verb RBAC would check; `get` also for what turns out to be a list.
+    pub fn verb(&self) -> Verb {
+        match self.method.as_str() {
+            "POST" => Verb::Create,
+            "PUT" => Verb::Update,
+            "PATCH" => Verb::Patch,
+            "DELETE" => Verb::Delete,
+            _ => Verb::Get,
+        }
+    }
+
+    /// Whether it asks for the cache: nothing of it reaches the API server, as a rule.
+    pub fn is_cached(&self) -> bool {
+        self.cached && self.method == "GET"
+    }
+
+    /// Whether nothing may come of it, given its [`parameters`](Self::parameters): a DELETE may also ask for that by its
+    /// body, where kube-rs and client-go put it. A body that is no JSON may say anything.
+    pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Options {
+            #[serde(default)]
+            dry_run: Option<Vec<String>>,
+        }
+        let body = self.body.as_deref().filter(|body| self.method == "DELETE" && !body.is_empty());
+        let by_body = |body: &str| match serde_json::from_str::<Options>(body) {
+            Ok(options) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
+            Err(_) => true,
+        };
+        parameters.contains_key("dryRun") || body.is_some_and(by_body)
+    }
+
+    /// Bytes the guest handed over.
+    pub fn payload_bytes(&self) -> usize {
+        self.body.as_ref().map_or(0, String::len) + self.path.len() + self.query.len()
+    }
+
+    /// The query's parameters, decoded; of one given twice the first, as the API server reads it.
+    ///
+    /// # Errors
+    /// `BadRequest` when it has characters that must be encoded.
+    pub fn parameters(&self) -> Result<HashMap<String, String>, ApiError> {
+        let mut first = HashMap::new();
+        for (name, value) in self.pairs()? {
+            first.entry(name).or_insert(value);
+        }
+        Ok(first)
+    }
+
+    fn pairs(&self) -> Result<Vec<(String, String)>, ApiError> {
+        let allowed = |byte: u8| byte.is_ascii_graphic() && !b"#\"<>\\^`{|}".contains(&byte);
+        if let Some(wrong) = self.query.chars().find(|c| !c.is_ascii() || !allowed(*c as u8)) {
+            return Err(bad(format!("the query has an unencoded {wrong:?}")));
+        }
+        Ok(form_urlencoded::parse(self.query.as_bytes()).into_owned().collect())
+    }
+
+    /// What is sent as a line of HTTP, and stands in records, is as short as any of the API's.
+    fn check_lengths(&self) -> Result<(), ApiError> {
+        let headers = self.content_type.iter().chain(&self.accept).map(String::len).max().unwrap_or_default();
+        for (what, bytes, limit) in
+            [("path", self.path.len(), MAX_PATH), ("query", self.query.len(), MAX_QUERY), ("header", headers, MAX_PATH)]
+        {
+            if bytes > limit {
+                return Err(bad(format!("the {what} has {bytes} bytes, over the limit of {limit} bytes")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_headers(&self) -> Result<(), ApiError> {
+        if let Some(given) = &self.content_type {
+            let essence = given.split(';').next().unwrap_or_default().trim();
+            if !CONTENT_TYPES.contains(&essence) || !printable(given) {
+                let message = format!("content type {:?} is none of {}", shown(given), CONTENT_TYPES.join(", "));
+                return Err(refused(415, "UnsupportedMediaType", message));
+            }
+        }
+        if let Some(accept) = &self.accept {
+            let json = |one: &str| {
+                let essence = one.split(';').next().unwrap_or_default().trim();
+                ["application/json", "*/*", "text/plain", ""].contains(&essence)
+            };
+            if !accept.split(',').any(json) || !printable(accept) {
+                let message = format!("{:?} cannot be answered: only forms of application/json can", shown(accept));
+                return Err(refused(406, "NotAcceptable", message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RawResponse {
+    /// A metav1.Status, as the API server would send it.
+    pub fn of_error(error: &ApiError) -> Self {
+        let Status { code, reason, message, causes, retry_after_seconds } = &error.status;
+        let body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
+            "reason": reason, "code": code,
+            "details": {"causes": causes, "retryAfterSeconds": retry_after_seconds.unwrap_or_default()},
+        });
+        Self {
+            status: *code,
+            content_type: "application/json".to_owned(),
+            retry_after_seconds: *retry_after_seconds,
+            body: body.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for RawRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", shown(&self.method), shown(&self.path))
+    }
+}
+
+fn parse(path: &str) -> Result<Target, ApiError> {
+    let wrong = |why: &str| bad(format!("{:?} is no path of the API: {why}", shown(path)));
+    let Some(rest) = path.strip_prefix('/') else { return Err(wrong("it does not begin with /")) };
+    let segments: Vec<&str> = rest.split('/').collect();
+    for segment in &segments {
+        if segment.is_empty() || *segment == "." || *segment == ".." {
+            return Err(wrong("a segment is empty or a dot"));
+        }
+        if !is_path_text(segment) {
+            return Err(wrong("a segment has a character that would need an escape"));
+        }
+    }
+    let (api_version, rest) = match segments.as_slice() {
+        ["version" | "openapi", ..] | ["api" | "apis"] | ["apis", _] => return Ok(Target::Discovery),
+        ["api", version, rest @ ..] => ((*version).to_owned(), rest),
+        ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
+        _ => return Err(wrong("it begins with none of /api, /apis, /openapi and /version")),
+    };
+    let named = |plural: &str, namespace: Option<&str>, rest: &[&str]| {
+        Target::Resource(ResourcePath {
+            api_version: api_version.clone(),
+            plural: plural.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: rest.first().map(|name| (*name).to_owned()),
+            subresource: Some(rest.get(1..).unwrap_or_default().join("/")).filter(|rest| !rest.is_empty()),
+        })
+    };
+    Ok(match rest {
+        [] => Target::Discovery,
+        // Verbs of their own, to RequestInfo.
+        ["watch", ..] => return Err(stream("a watch")),
+        ["proxy", ..] => return Err(stream("proxy")),
+        // A Namespace itself, and its subresources, whatever follows them.
+        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => {
+            named("namespaces", None, &rest[1..])
+        }
+        ["namespaces", namespace, plural, rest @ ..] => named(plural, Some(namespace), rest),
+        [plural, rest @ ..] => named(plural, None, rest),
+    })
+}
+
+/// Whether a text stands in a path as it is, without an escape. It may still be `.` or `..`, or empty.
+pub fn is_path_text(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~@$&+,;=!*'()".contains(&byte))
+}
+
+fn printable(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+/// What a message may hold of what a guest wrote.
+fn shown(text: &str) -> String {
+    text.chars().take(128).collect()
+}
+
+fn bad(message: String) -> ApiError {
+    ApiError::new(ErrorKind::BadRequest, message)
+}
+
+fn stream(what: &str) -> ApiError {
+    let message = format!("{what} needs a stream, which plugins have not: declare what to watch in the manifest");
+    refused(405, "MethodNotAllowed", message)
+}
+
+fn refused(code: u16, reason: &str, message: String) -> ApiError {
+    ApiError::from_status(Status { code, reason: reason.to_owned(), message, ..Status::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, path: &str, query: &str) -> RawRequest {
+        RawRequest { method: method.into(), path: path.into(), query: query.into(), ..RawRequest::default() }
+    }
+
+    #[test]
+    fn a_delete_may_ask_by_its_body_that_nothing_be_deleted() {
+        let asks = |method: &str, query: &str, body: &str| {
+            let request = RawRequest { body: Some(body.into()), ..request(method, "/api/v1/nodes/a", query) };
+            request.is_dry_run(&request.parameters().expect("parameters"))
+        };
+        assert!(asks("DELETE", "dryRun=All", ""));
+        assert!(asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":["All"]}"#));
+        assert!(asks("DELETE", "", "apiVersion: v1\ndryRun: [All]"), "it may");
+        assert!(!asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":[]}"#));
+        assert!(!asks("DELETE", "", ""));
+        assert!(!asks("PUT", "", r#"{"dryRun":["All"]}"#), "that is the object's");
+    }
+
+    #[test]
+    fn a_path_gives_the_resource_as_the_api_server_s_request_info_does() {
+        for (path, api_version, plural, namespace, name, subresource) in [
+            ("/api/v1/pods", "v1", "pods", None, None, None),
+            ("/api/v1/nodes/a", "v1", "nodes", None, Some("a"), None),
+            ("/api/v1/namespaces", "v1", "namespaces", None, None, None),
+            ("/api/v1/namespaces/n", "v1", "namespaces", None, Some("n"), None),
+            ("/api/v1/namespaces/n/finalize", "v1", "namespaces", None, Some("n"), Some("finalize")),
+            ("/api/v1/namespaces/n/status/pods", "v1", "namespaces", None, Some("n"), Some("status/pods")),
+            ("/api/v1/namespaces/n/pods", "v1", "pods", Some("n"), None, None),
+            ("/api/v1/namespaces/n/pods/a/log", "v1", "pods", Some("n"), Some("a"), Some("log")),
+            ("/apis/apps/v1/namespaces/n/deployments/d", "apps/v1", "deployments", Some("n"), Some("d"), None),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node",
+                "rbac.authorization.k8s.io/v1",
+                "clusterroles",
+                None,
+                Some("system:node"),
+                None,
+            ),
+        ] {
+            let expected = ResourcePath {
+                api_version: api_version.into(),
+                plural: plural.into(),
+                namespace: namespace.map(str::to_owned),
+                name: name.map(str::to_owned),
+                subresource: subresource.map(str::to_owned),
+            };
+            assert_eq!(request("GET", path, "").target(), Ok(Target::Resource(expected)), "{path}");
+        }
+        for path in ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/api/v1", "/version", "/openapi/v3/api/v1"] {
+            assert_eq!(request("GET", path, "").target(), Ok(Target::Discovery), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_stream_is_refused() {
+        for (path, query) in [
+            ("/api/v1/pods", "watch=true"),
+            ("/api/v1/pods", "limit=1&watch=1"),
+            ("/api/v1/pods", "watch"),
+            ("/api/v1/pods", "%77atch=true"),
+            ("/api/v1/watch/pods", ""),
+            ("/api/v1/proxy/nodes/a", ""),
+            ("/api/v1/namespaces/n/pods/a/log", "follow=true"),
+            ("/api/v1/namespaces/n/pods/a/exec", "command=sh"),
+            ("/api/v1/namespaces/n/pods/a/attach", ""),
+            ("/api/v1/namespaces/n/pods/a/portforward", ""),
+            ("/api/v1/namespaces/n/services/a/proxy/x/y", ""),
+            ("/api/v1/nodes/a/proxy/run", ""),
+        ] {
+            for method in ["GET", "POST"] {
+                let error = request(method, path, query).target().expect_err(path);
+                assert_eq!((error.status.code, error.status.reason.as_str()), (405, "MethodNotAllowed"), "{path}");
+            }
+        }
+        for query in ["watch=true&watch=false", "watch=false&watch=true", "watch=false&watch"] {
+            let error = request("GET", "/api/v1/pods", query).target().expect_err(query);
+            assert_eq!(error.status.code, 405, "{query}");
+        }
+        for query in ["watch=false", "watch=0", "allowWatchBookmarks=true", ""] {
+            request("GET", "/api/v1/pods", query).target().expect(query);
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_none_of_the_api_s_is_refused() {
+        for long in
+            [request("GET", &format!("/api/v1/{}", "x".repeat(5000)), ""), request("GET", "/api", &"x".repeat(20_000))]
+        {
+            let error = long.target().expect_err("too long");
+            assert!(error.kind == ErrorKind::BadRequest && error.status.message.contains("over the limit"), "{error}");
+        }
+        for path in [
+            "",
+            "api/v1/pods",
+            "/",
+            "//api/v1/pods",
+            "/api/v1/pods/",
+            "/api/v1/namespaces/../secrets",
+            "/api/v1/namespaces/n/pods/a%2fb",
+            "/api/v1/pods?watch=true",
+            "/api/v1/pods#x",
+            "/api/v1/pods\r\nHost: x",
+            "/metrics",
+            "/logs/x",
+            "/debug/pprof",
+        ] {
+            let error = request("GET", path, "").target().expect_err(path);
+            assert_eq!(error.kind, ErrorKind::BadRequest, "{path:?}");
+        }
+        for query in ["a b", "a\r\nb", "x=é", "a#b"] {
+            let error = request("GET", "/api/v1/pods", query).target().expect_err(query);
+            assert_eq!(error.kind, ErrorKind::BadRequest, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn methods_and_media_types_that_are_none_of_the_api_s_are_refused() {
+        for method in ["", "get", "HEAD", "CONNECT", "GET /x HTTP/1.1\r\n"] {
+            assert_eq!(request(method, "/api/v1/pods", "").target().expect_err(method).status.code, 405);
+        }
+        assert_eq!(request("POST", "/apis", "").target().expect_err("discovery").status.code, 405);
+        let body = |content_type: &str| RawRequest {
+            content_type: Some(content_type.into()),
+            ..request("POST", "/api/v1/pods", "")
+        };
+        body("application/json; charset=utf-8").target().expect("json");
+        for wrong in ["application/vnd.kubernetes.protobuf", "application/json;\r\nX: y", ""] {
+            assert_eq!(body(wrong).target().expect_err(wrong).status.code, 415, "{wrong:?}");
+        }
+        let accept = |accept: &str| RawRequest { accept: Some(accept.into()), ..request("GET", "/api/v1/pods", "") };
+        accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").target().expect("json");
+        accept("application/vnd.kubernetes.protobuf,application/json").target().expect("or json");
+        assert_eq!(accept("application/vnd.kubernetes.protobuf").target().expect_err("protobuf").status.code, 406);
+    }
+
+    #[test]
+    fn an_error_becomes_the_status_that_the_api_server_would_send() {
+        let answer = RawResponse::of_error(&ApiError::new(ErrorKind::TimedOut, "too slow"));
+        let body: serde_json::Value = serde_json::from_str(&answer.body).expect("json");
+        assert_eq!(answer.status, 504);
+        assert_eq!((&body["kind"], &body["reason"], &body["code"]), (&"Status".into(), &"Timeout".into(), &504.into()));
+        assert_eq!(body["message"], "too slow");
+    }
+
+    #[test]
+    fn parameters_are_decoded() {
+        let parameters = request("GET", "/api/v1/pods", "labelSelector=a%3Db%2Cc+in+(d)&limit=5").parameters();
+        let expected = [("labelSelector", "a=b,c in (d)"), ("limit", "5")];
+        assert_eq!(parameters, Ok(expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into()));
+        let twice = request("GET", "/api/v1/pods", "labelSelector=a&labelSelector=b").parameters().expect("parsed");
+        assert_eq!(twice["labelSelector"], "a");
+    }
+}

@@ -1,0 +1,98 @@
+//! What a plugin's calls are counted by, and what holds its requests to the API server back.
+//!
+//! A [`Throttle`] is shared by the gate, which knows what goes to the API server, and by the way behind it, where a cached
+//! read may turn out to be a request after all.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    gate::operation::Verb,
+    queue::{BucketRateLimiter, RateLimiter as _},
+};
+
+/// How many requests to the API server there may be: `burst` at once, then `qps` in each second. Shared by all who use up
+/// the same quota.
+pub struct CallRate(Mutex<BucketRateLimiter>);
+
+impl CallRate {
+    /// A full bucket. Zeroes count as 1.
+    pub fn new(qps: u32, burst: u32) -> Self {
+        Self(Mutex::new(BucketRateLimiter::new(qps, burst)))
+    }
+
+    /// Takes one request; how long it has to wait.
+    fn take(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).when(&(), tokio::time::Instant::now().into_std())
+    }
+}
+
+/// Holds requests to the API server back: those of the gate, and those that it could not know of, of cached reads that the
+/// API server has to answer.
+#[derive(Clone, Default)]
+pub struct Throttle {
+    /// The quotas.
+    pub rates: Vec<Arc<CallRate>>,
+    /// Counts what they hold back.
+    pub meter: Arc<Meter>,
+}
+
+impl Throttle {
+    /// Waits until every quota has room for one more request.
+    pub async fn wait(&self) {
+        let wait = self.rates.iter().map(|rate| rate.take()).max().unwrap_or_default();
+        if wait.is_zero() {
+            return;
+        }
+        self.meter.throttled.fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        self.meter.throttled_micros.fetch_add(micros, Ordering::Relaxed);
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Counts of what a plugin did, since it was loaded.
+#[derive(Debug, Default)]
+pub struct Meter {
+    calls: [AtomicU64; Verb::Config as usize + 1],
+    suppressed: [AtomicU64; Verb::Config as usize + 1],
+    /// Calls that failed, refused ones included.
+    pub errors: AtomicU64,
+    /// Calls that the gate refused.
+    pub refused: AtomicU64,
+    /// Time spent in calls on objects, in microseconds; without what [`CallRate`] held back.
+    pub call_micros: AtomicU64,
+    /// Requests that a [`CallRate`] held back.
+    pub throttled: AtomicU64,
+    /// How long, in microseconds.
+    pub throttled_micros: AtomicU64,
+    /// The most bytes of linear memory that one of its instances had.
+    pub peak_memory_bytes: AtomicU64,
+}
+
+impl Meter {
+    /// Counts one call.
+    pub(crate) fn count(&self, verb: Verb) {
+        self.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one write that was not sent, because it would have changed nothing.
+    pub(crate) fn count_suppressed(&self, verb: Verb) {
+        self.suppressed[verb as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many of the calls of this verb were not sent, because they would have changed nothing.
+    pub fn suppressed(&self, verb: Verb) -> u64 {
+        self.suppressed[verb as usize].load(Ordering::Relaxed)
+    }
+
+    /// How many calls of this verb there were.
+    pub fn calls(&self, verb: Verb) -> u64 {
+        self.calls[verb as usize].load(Ordering::Relaxed)
+    }
+}

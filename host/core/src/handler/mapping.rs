@@ -1,0 +1,301 @@
+//! The plugin's own mapping, between an informer and a controller's queue.
+//!
+//! Handlers run on the informer's task, and code of a plugin must not. So the events of a watch that the plugin maps itself
+//! are kept here, at most one for each watched object, until a worker has had the plugin map it:
+//!
+//! - **the last state counts, and the one mapped last**: of many changes the plugin is told as of one, with the object as
+//!   it is now and as it was when its keys were last woken, so that those of the old state are woken as well;
+//! - **nothing is lost** by a call that fails, traps or is cut off: its event is kept and merged with what came meanwhile.
+//!   The queue retries it as it retries a reconcile;
+//! - **bounded**: objects that the store has are shared with it. States that it has not any more, of deleted and changed
+//!   objects, may take [`MAX_HELD`] bytes together; what is over is given up, and [`Mappings::note`] says so;
+//! - **no key goes through unlooked at**: see [`KeyRules`].
+//!
+//! A controller whose keys are the watched objects' and whose reconciler is a [`MapReconciler`] is the whole of it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    controller::request::{Action, Failure, ReconcileRequest},
+    handler::event::Event,
+    object::{Object, ObjectKey, kind::GroupVersionKind},
+    ports::{Mapper, Reconciler},
+    queue::Priority,
+};
+
+/// Keys that one event may wake.
+pub const MAX_KEYS: usize = 1_000;
+/// Bytes of objects that are kept for their keys alone.
+pub const MAX_HELD: usize = 32 << 20;
+
+/// What became of a watched object since it was mapped last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is new to the controller.
+    Added,
+    /// It changed, or a resync repeats it.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// What a plugin maps.
+#[derive(Clone, Debug)]
+pub struct MapEvent {
+    /// The watched kind, as the manifest names it.
+    pub kind: GroupVersionKind,
+    /// What became of the object.
+    pub change: Change,
+    /// As it is now, or was last.
+    pub object: Arc<Object>,
+    /// As it was when it was mapped last, if it has changed since.
+    pub old: Option<Arc<Object>>,
+}
+
+/// The events of one watch that were not mapped yet.
+pub struct Mappings {
+    kind: GroupVersionKind,
+    pending: Mutex<Pending>,
+}
+
+#[derive(Default)]
+struct Pending {
+    events: HashMap<ObjectKey, Untold>,
+    /// What they hold of objects that the store has not any more, in bytes; at most [`MAX_HELD`].
+    held: usize,
+}
+
+/// What the plugin has not been told of one object.
+#[derive(Clone)]
+struct Untold {
+    /// The state whose keys were woken last.
+    told: Option<Arc<Object>>,
+    now: Arc<Object>,
+    gone: bool,
+    priority: Priority,
+}
+
+impl Untold {
+    fn of(event: &Event, priority: Priority) -> Self {
+        let gone = matches!(event, Event::Deleted { .. });
+        Self { told: event.old().cloned(), now: event.object().clone(), gone, priority }
+    }
+
+    /// What is untold when `later` came after this, and neither was told.
+    fn then(self, later: Self) -> Self {
+        // A deletion alone is of a state that was told.
+        let told = self.told.or_else(|| self.gone.then_some(self.now));
+        Self { told, priority: self.priority.max(later.priority), ..later }
+    }
+
+    fn held(&self) -> usize {
+        let told = self.told.as_ref().filter(|told| !Arc::ptr_eq(told, &self.now));
+        told.map_or(0, |told| told.body().heap_bytes()) + if self.gone { self.now.body().heap_bytes() } else { 0 }
+    }
+}
+
+impl Mappings {
+    /// Of a watch of this kind.
+    pub fn new(kind: GroupVersionKind) -> Arc<Self> {
+        Arc::new(Self { kind, pending: Mutex::default() })
+    }
+
+    /// Keeps an event; its object's key is to be queued then. False when a state was given up for want of room: keys
+    /// that only it names will not be woken.
+    pub fn note(&self, event: &Event, priority: Priority) -> bool {
+        let key = event.object().key().clone();
+        let mut pending = self.lock();
+        let event = Untold::of(event, priority);
+        let event = match pending.remove(&key) {
+            Some(before) => before.then(event),
+            None => event,
+        };
+        pending.put(key, event)
+    }
+
+    /// What is untold of an object. Dropped before [`Taken::told`], it goes back.
+    fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
+        let untold = self.lock().remove(key)?;
+        Some(Taken { mappings: self, key: key.clone(), untold: Some(untold) })
+    }
+
+    /// Objects whose events were not mapped yet.
+    pub fn len(&self) -> usize {
+        self.lock().events.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    fn remove(&mut self, key: &ObjectKey) -> Option<Untold> {
+        let untold = self.events.remove(key)?;
+        self.held -= untold.held();
+        Some(untold)
+    }
+
+    /// Whether it is kept whole.
+    fn put(&mut self, key: ObjectKey, mut untold: Untold) -> bool {
+        let fits = |untold: &Untold| self.held + untold.held() <= MAX_HELD;
+        let whole = fits(&untold);
+        if !whole {
+            untold.told = None;
+            if !fits(&untold) {
+                return false;
+            }
+        }
+        self.held += untold.held();
+        self.events.insert(key, untold);
+        whole
+    }
+}
+
+/// An event that is being mapped.
+struct Taken<'a> {
+    mappings: &'a Mappings,
+    key: ObjectKey,
+    untold: Option<Untold>,
+}
+
+impl Taken<'_> {
+    fn event(&self) -> Option<MapEvent> {
+        let Untold { told, now, gone, .. } = self.untold.clone()?;
+        let change = match (gone, &told) {
+            (true, _) => Change::Deleted,
+            (false, Some(_)) => Change::Modified,
+            (false, None) => Change::Added,
+        };
+        // A resync tells the same object again.
+        let old = told.filter(|told| told.json() != now.json());
+        Some(MapEvent { kind: self.mappings.kind.clone(), change, object: now, old })
+    }
+
+    /// Its keys are known: nothing goes back. How urgent they are.
+    fn told(mut self) -> Priority {
+        self.untold.take().map(|untold| untold.priority).unwrap_or_default()
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let Some(untold) = self.untold.take() else { return };
+        let mut pending = self.mappings.lock();
+        let untold = match pending.remove(&self.key) {
+            Some(later) => untold.then(later),
+            None => untold,
+        };
+        pending.put(self.key.clone(), untold);
+    }
+}
+
+/// Which keys a mapping may wake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRules {
+    /// The kind that the controller is for.
+    pub kind: GroupVersionKind,
+    /// Whether that is cluster-scoped: its keys then have no namespace.
+    pub cluster_scoped: bool,
+    /// Only keys of this namespace; None takes all.
+    pub namespace: Option<String>,
+}
+
+impl KeyRules {
+    /// A key that the plugin named, None where it is of a namespace that is not the controller's.
+    ///
+    /// # Errors
+    /// Why it can be no key of the kind.
+    pub fn admit(&self, key: ObjectKey) -> Result<Option<ObjectKey>, String> {
+        let kind = &self.kind.kind;
+        match (&key.namespace, self.cluster_scoped) {
+            (Some(_), true) => return Err(format!("{:?} has a namespace, but {kind} has none", cut(&key.to_string()))),
+            (None, false) => return Err(format!("{:?} has no namespace, but {kind} has one", cut(&key.name))),
+            _ => {}
+        }
+        if !is_path_segment(&key.name) {
+            return Err(format!("{:?} is no name of an object", cut(&key.name)));
+        }
+        if key.namespace.as_ref().is_some_and(|namespace| !is_dns_label(namespace)) {
+            let namespace = cut(key.namespace.as_deref().unwrap_or_default());
+            return Err(format!("{namespace:?} is no name of a namespace"));
+        }
+        Ok(Some(key).filter(|key| self.namespace.is_none() || key.namespace == self.namespace))
+    }
+}
+
+/// As apimachinery's `IsValidPathSegmentName`, which every name has to pass, and at most as long as any.
+fn is_path_segment(name: &str) -> bool {
+    (1..=253).contains(&name.len()) && name != "." && name != ".." && !name.contains(['/', '%'])
+}
+
+fn is_dns_label(name: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|byte| letter(byte) || byte == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(64)]
+}
+
+/// What a [`MapReconciler`] answers when there was nothing to map: its event was mapped with the one before. It says nothing
+/// of how mapping the object goes.
+pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
+
+/// Takes the keys of a mapping.
+pub type Wake = Arc<dyn Fn(ObjectKey, Priority) + Send + Sync>;
+
+/// Has the plugin map one watched object, and wakes what it names. Its keys are the watched objects'.
+pub struct MapReconciler {
+    mappings: Arc<Mappings>,
+    mapper: Arc<dyn Mapper>,
+    rules: KeyRules,
+    wake: Wake,
+}
+
+impl MapReconciler {
+    /// Maps what `mappings` keep by `mapper`, and hands the keys that `rules` admit to `wake`.
+    pub fn new(mappings: Arc<Mappings>, mapper: Arc<dyn Mapper>, rules: KeyRules, wake: Wake) -> Self {
+        Self { mappings, mapper, rules, wake }
+    }
+}
+
+#[async_trait]
+impl Reconciler for MapReconciler {
+    /// Wakes the good keys also where others are bad: of those the failure tells, and it is not retried, because the
+    /// same event would be mapped the same way.
+    async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
+        let Some(taken) = self.mappings.take(&request.key) else { return Ok(NOTHING) };
+        let Some(event) = taken.event() else { return Ok(NOTHING) };
+        let keys = self.mapper.map(request, &event).await?;
+        let priority = taken.told();
+        let mut wrong = (keys.len() > MAX_KEYS)
+            .then(|| format!("{} keys are more than {MAX_KEYS}: the first {MAX_KEYS} are woken", keys.len()));
+        let mut woken = HashSet::new();
+        for key in keys.into_iter().take(MAX_KEYS) {
+            match self.rules.admit(key) {
+                Ok(Some(key)) if woken.insert(key.clone()) => (self.wake)(key, priority),
+                Ok(_) => {}
+                Err(error) => drop(wrong.get_or_insert(error)),
+            }
+        }
+        wrong.map_or(Ok(Action::Done), |wrong| Err(Failure::Terminal(wrong)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+use crate::handler::mapping::*;
+use crate::{
+    controller::{Controller, Observer, request::Fault},
+    object::ManagedFields,
+    queue::{ItemExponentialFailureRateLimiter, WorkQueue},
+};
+
+fn watched(name: &str, names: &[&str]) -> Arc<Object> {
+    let text = serde_json::json!({"metadata": {"name": name, "namespace": "n"}, "names": names}).to_string();
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("object"))
+}
+
+fn added(object: &Arc<Object>) -> Event {
+    Event::Added { object: object.clone(), initial: false }
+}
+
+fn modified(old: &Arc<Object>, object: &Arc<Object>) -> Event {
+    Event::Modified { old: old.clone(), object: object.clone() }
+}
+
+fn deleted(object: &Arc<Object>) -> Event {
+    Event::Deleted { object: object.clone() }
+}
+
+fn rules() -> KeyRules {
+    KeyRules { kind: GroupVersionKind::new("g/v1", "Foo"), cluster_scoped: false, namespace: None }
+}
+
+/// Maps to what the field `names` of both states says, and keeps what it was told. Fails as often as `failures` says.
+#[derive(Default)]
+struct ByNames {
+    told: Mutex<Vec<(Change, String, Option<String>)>>,
+    failures: Mutex<Vec<Failure>>,
+    takes: Duration,
+}
+
+fn names(object: &Object) -> Vec<String> {
+    serde_json::from_str(object.at(".names").expect("names")).expect("a list")
+}
+
+#[async_trait]
+impl Mapper for ByNames {
+    async fn map(&self, _: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
+        tokio::time::sleep(self.takes).await;
+        let (now, old) = (names(&event.object), event.old.as_ref().map(|old| names(old)));
+        self.told.lock().expect("lock").push((event.change, now.join(","), old.as_ref().map(|old| old.join(","))));
+        if let Some(failure) = self.failures.lock().expect("lock").pop() {
+            return Err(failure);
+        }
+        Ok(now.into_iter().chain(old.into_iter().flatten()).map(|name| ObjectKey::namespaced("n", name)).collect())
+    }
+}
+
+/// Keeps failures.
+#[derive(Default)]
+struct Failures(Mutex<Vec<String>>);
+
+impl Observer for Failures {
+    fn reconciled(&self, _: &ReconcileRequest, result: &Result<Action, Failure>, _: Duration, _: u32) {
+        if let Err(failure) = result {
+            self.0.lock().expect("lock").push(failure.to_string());
+        }
+    }
+}
+
+struct Stage {
+    mapper: Arc<ByNames>,
+    mappings: Arc<Mappings>,
+    controller: Arc<Controller>,
+    woken: Arc<Mutex<Vec<String>>>,
+    failures: Arc<Failures>,
+}
+
+impl Stage {
+    fn new(mapper: ByNames, rules: KeyRules) -> Self {
+        let (mapper, mappings) = (Arc::new(mapper), Mappings::new(GroupVersionKind::new("v1", "ConfigMap")));
+        let (woken, failures) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Failures>::default());
+        let wakes = woken.clone();
+        let wake: Wake = Arc::new(move |key: ObjectKey, _| wakes.lock().expect("lock").push(key.name));
+        let reconciler = MapReconciler::new(mappings.clone(), mapper.clone(), rules, wake);
+        let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60));
+        let queue = WorkQueue::with_rate_limiter(limiter);
+        let controller = Controller::new("c", queue, Arc::new(reconciler), failures.clone());
+        Self { mapper, mappings, controller, woken, failures }
+    }
+
+    fn note(&self, event: &Event) {
+        assert!(self.mappings.note(event, Priority::Normal));
+        self.controller.enqueue(event.object().key().clone(), Priority::Normal);
+    }
+
+    async fn run(&self) {
+        self.controller.start(1);
+        tokio::time::sleep(Duration::from_secs(100)).await;
+    }
+
+    /// What the mapper was told since, and whom it woke.
+    async fn settled(&self) -> (Vec<(Change, String, Option<String>)>, Vec<String>) {
+        self.run().await;
+        let told = std::mem::take(&mut *self.mapper.told.lock().expect("lock"));
+        (told, std::mem::take(&mut *self.woken.lock().expect("lock")))
+    }
+}
+
+fn told(change: Change, now: &str, old: Option<&str>) -> (Change, String, Option<String>) {
+    (change, now.to_owned(), old.map(str::to_owned))
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_changes_are_mapped_as_one_with_the_state_that_was_mapped_last() {
+    let states: Vec<_> = ["a", "b", "c"].iter().map(|name| watched("w", &[name])).collect();
+    let [a, b, c] = &states[..] else { panic!("three") };
+    for (events, expected) in [
+        (vec![added(a)], told(Change::Added, "a", None)),
+        (vec![added(a), modified(a, b)], told(Change::Added, "b", None)),
+        (vec![modified(a, b), modified(b, c)], told(Change::Modified, "c", Some("a"))),
+        (vec![modified(a, a)], told(Change::Modified, "a", None)),
+        (vec![modified(a, b), modified(b, a)], told(Change::Modified, "a", None)),
+        (vec![deleted(a)], told(Change::Deleted, "a", None)),
+        (vec![modified(a, b), deleted(b)], told(Change::Deleted, "b", Some("a"))),
+        (vec![added(a), deleted(a)], told(Change::Deleted, "a", None)),
+        (vec![deleted(a), added(b)], told(Change::Modified, "b", Some("a"))),
+        (vec![modified(a, b), deleted(b), added(c)], told(Change::Modified, "c", Some("a"))),
+        (vec![deleted(a), added(b), deleted(b)], told(Change::Deleted, "b", Some("a"))),
+    ] {
+        let stage = Stage::new(ByNames::default(), rules());
+        events.iter().for_each(|event| stage.note(event));
+        let (all, woken) = stage.settled().await;
+        assert_eq!(all, std::slice::from_ref(&expected), "{events:?}");
+        let wanted: Vec<String> = [Some(expected.1), expected.2].into_iter().flatten().collect();
+        assert_eq!(woken, wanted, "{events:?}");
+        assert!(stage.mappings.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_mapping_fails_is_kept_and_tried_again_with_what_came_meanwhile() {
+    let (a, b, c) = (watched("w", &["a"]), watched("w", &["b"]), watched("w", &["c"]));
+    let failures = vec![Failure::Fault(Fault::Trap("t".into())), Failure::Retry("r".into())];
+    let mapper = ByNames { failures: Mutex::new(failures), takes: Duration::from_millis(10), ..ByNames::default() };
+    let stage = Stage::new(mapper, rules());
+    stage.note(&modified(&a, &b));
+    stage.controller.start(1);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    stage.note(&modified(&b, &c));
+    let (all, woken) = stage.settled().await;
+    let last = told(Change::Modified, "c", Some("a"));
+    assert_eq!(all, [told(Change::Modified, "b", Some("a")), last.clone(), last]);
+    assert_eq!(woken, ["c", "a"]);
+    assert_eq!(*stage.failures.0.lock().expect("lock"), ["r", "the plugin trapped: t"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_mapping_is_cut_off_is_mapped_by_the_code_that_comes_next() {
+    let a = watched("w", &["a"]);
+    let stuck = ByNames { takes: Duration::from_secs(1_000_000), ..ByNames::default() };
+    let stage = Stage::new(stuck, rules());
+    stage.note(&deleted(&a));
+    stage.run().await;
+    assert!(stage.mappings.is_empty(), "it is being mapped");
+    drop(stage.controller);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let next = ByNames::default();
+    let taken = stage.mappings.take(a.key()).expect("it went back");
+    let event = taken.event().expect("an event");
+    let request =
+        ReconcileRequest { controller: "c".into(), key: a.key().clone(), retries: 0, reconcile_id: String::new() };
+    assert_eq!(next.map(&request, &event).await, Ok(vec![ObjectKey::namespaced("n", "a")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_keys_are_told_of_and_the_good_ones_beside_them_are_woken() {
+    let stage = Stage::new(ByNames::default(), rules());
+    stage.note(&added(&watched("w", &["good", "b/ad", "good", "better"])));
+    assert_eq!(stage.settled().await.1, ["good", "better"]);
+    let many: Vec<String> = (0..10_000).map(|at| format!("k{at}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    stage.note(&added(&watched("many", &many)));
+    let (told, woken) = stage.settled().await;
+    assert_eq!((told.len(), woken.len()), (1, MAX_KEYS), "it is not tried again");
+    let failures = stage.failures.0.lock().expect("lock").clone();
+    assert!(failures[0].contains("\"b/ad\" is no name of an object"), "{failures:?}");
+    assert!(failures[1].contains("10000 keys are more than 1000"), "{failures:?}");
+}
+
+#[test]
+fn keys_are_admitted_as_their_table_says() {
+    let own = KeyRules { namespace: Some("n".into()), ..rules() };
+    let cluster = KeyRules { cluster_scoped: true, ..rules() };
+    let of = |namespace: &str, name: &str| ObjectKey::namespaced(namespace, name);
+    let long = "a".repeat(254);
+    for (rules, key, admitted) in [
+        (rules(), of("n", "a"), Ok(true)),
+        (rules(), of("m", "system:a.b_C"), Ok(true)),
+        (own.clone(), of("n", "a"), Ok(true)),
+        (own, of("m", "a"), Ok(false)),
+        (cluster.clone(), ObjectKey::cluster("a"), Ok(true)),
+        (cluster, of("n", "a"), Err("has a namespace, but Foo has none")),
+        (rules(), ObjectKey::cluster("a"), Err("has no namespace, but Foo has one")),
+        (rules(), of("n", ""), Err("is no name of an object")),
+        (rules(), of("n", ".."), Err("is no name of an object")),
+        (rules(), of("n", "a/../b"), Err("is no name of an object")),
+        (rules(), of("n", "a%2fb"), Err("is no name of an object")),
+        (rules(), of("n", &long), Err("is no name of an object")),
+        (rules(), of("n/a", "a"), Err("is no name of a namespace")),
+        (rules(), of("", "a"), Err("is no name of a namespace")),
+    ] {
+        let found = rules.admit(key.clone());
+        match admitted {
+            Ok(woken) => assert_eq!(found, Ok(woken.then_some(key))),
+            Err(words) => assert!(found.as_ref().is_err_and(|error| error.contains(words)), "{key}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_held_of_objects_that_are_gone_is_bounded() {
+    let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
+    let large = "x".repeat(1 << 20);
+    let kept = (0..40).filter(|at| mappings.note(&deleted(&watched(&at.to_string(), &[&large])), Priority::Normal));
+    assert_eq!((kept.count(), mappings.len()), (31, 31));
+    // An object that is there takes no room, but its old state does.
+    let (old, now) = (watched("w", &[&large]), watched("w", &["a"]));
+    assert!(!mappings.note(&modified(&old, &now), Priority::Normal));
+    assert_eq!(mappings.len(), 32);
+    let taken = mappings.take(now.key()).expect("kept");
+    assert_eq!(taken.event().map(|event| (event.change, event.old.is_none())), Some((Change::Added, true)));
+    taken.told();
+    let keys: Vec<_> = mappings.lock().events.keys().cloned().collect();
+    keys.iter().filter_map(|key| mappings.take(key)).for_each(|taken| assert_eq!(taken.told(), Priority::Normal));
+    assert_eq!((mappings.len(), mappings.lock().held), (0, 0));
+}

@@ -1,0 +1,505 @@
+//! Objects as the cache holds them: compact JSON text plus the few fields the host itself looks at.
+//!
+//! The host never builds a tree of an object: what it looks at is found in one pass over the text (see [`Body`]), and the
+//! rest stays the bytes the API server sent. `metadata.managedFields` is dropped on the way when asked, because it is a
+//! quarter to half of a typical object and reconcilers do not read it. An [`Object`] is a cheap view of such bytes: a
+//! store keeps the bytes alone.
+
+pub mod kind;
+mod metadata;
+pub mod projection;
+pub mod prune;
+mod raw_object;
+pub(crate) mod scanner;
+pub mod selector;
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use serde::Deserialize;
+
+use crate::object::{kind::GroupVersionKind, prune::Prune, scanner::Fields};
+pub use crate::object::{
+    metadata::{Head, Labels},
+    raw_object::Body,
+    scanner::ScanError,
+};
+
+/// The name of one object of a kind (apimachinery's `types.NamespacedName`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// None for objects of cluster-scoped kinds.
+    pub namespace: Option<String>,
+    /// metadata.name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The key of an object in a namespace.
+    pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), name: name.into() }
+    }
+
+    /// The key of an object of a cluster-scoped kind.
+    pub fn cluster(name: impl Into<String>) -> Self {
+        Self { namespace: None, name: name.into() }
+    }
+}
+
+/// `namespace/name`, or the name alone: client-go's MetaNamespaceKeyFunc.
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// One entry of metadata.ownerReferences.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerReference {
+    /// The owner's apiVersion.
+    pub api_version: String,
+    /// The owner's kind.
+    pub kind: String,
+    /// The owner's name; it lives in the same namespace or is cluster-scoped.
+    pub name: String,
+    /// The owner's uid.
+    pub uid: String,
+    /// Whether this owner is the managing controller.
+    #[serde(default)]
+    pub controller: bool,
+}
+
+/// One object: its JSON text, and what the host itself looks at in it. Two are equal if their texts are.
+///
+/// What is asked of an object is read from its bytes then, so that having one costs little: a read of the cache touches
+/// only what the reader asks for.
+#[derive(Clone)]
+pub struct Object {
+    body: Body,
+    key: OnceLock<ObjectKey>,
+    owners: OnceLock<Box<[OwnerReference]>>,
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.json())
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
+    }
+}
+
+impl Eq for Object {}
+
+/// Why a text is not a Kubernetes object. Reading it again cannot help.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// The text is not JSON.
+    #[error("not a Kubernetes object: {0}")]
+    Json(#[from] ScanError),
+    /// The text is not UTF-8.
+    #[error("not a Kubernetes object: it is not UTF-8 from byte {0} on")]
+    Utf8(usize),
+    /// The text is longer than 4 GiB.
+    #[error("not a Kubernetes object: it is longer than 4 GiB")]
+    TooLong,
+    /// There is no metadata.name.
+    #[error("not a Kubernetes object: it has no metadata.name")]
+    Unnamed,
+    /// A field has the wrong type.
+    #[error("not a Kubernetes object: in {field}, expected {expected}")]
+    Type {
+        /// Which field.
+        field: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A field stands there twice: one of them would be lost.
+    #[error("not a Kubernetes object: {0} stands there twice")]
+    Twice(&'static str),
+    /// No Kubernetes name, uid or label has such characters.
+    #[error("not a Kubernetes object: in {field}, {value:?} holds a quote, a backslash or a control character")]
+    Unreadable {
+        /// Which field.
+        field: &'static str,
+        /// What stands there.
+        value: String,
+    },
+    /// metadata.ownerReferences are none.
+    #[error("not a Kubernetes object: in metadata.ownerReferences, {0}")]
+    Owners(String),
+}
+
+impl ObjectError {
+    pub(crate) fn wrong(field: &'static str, expected: &'static str) -> Self {
+        Self::Type { field, expected }
+    }
+}
+
+/// What becomes of metadata.managedFields when an object is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagedFields {
+    /// As the API server sent them.
+    Keep,
+    /// Left out.
+    Drop,
+}
+
+impl ManagedFields {
+    fn prune(self) -> Prune {
+        if self == Self::Keep { Prune::nothing() } else { Prune::managed_fields() }
+    }
+}
+
+impl Object {
+    /// Reads an object from the API server's JSON. Items of a typed list carry no apiVersion and kind: they get those
+    /// of `kind`.
+    ///
+    /// # Errors
+    /// When the text is not JSON, has no metadata.name, or a metadata field has the wrong type or stands there twice.
+    pub fn from_json(text: &str, kind: &GroupVersionKind, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
+        Ok(Self::of(Body::read(text, Some(kind), &managed_fields.prune())?))
+    }
+
+    /// Reads an object from bytes that nobody has looked at.
+    ///
+    /// # Errors
+    /// As [`Object::from_json`], and for what is not UTF-8.
+    pub fn from_slice(bytes: &[u8], kind: &GroupVersionKind, managed: ManagedFields) -> Result<Self, ObjectError> {
+        let text = std::str::from_utf8(bytes).map_err(|error| ObjectError::Utf8(error.valid_up_to()))?;
+        Self::from_json(text, kind, managed)
+    }
+
+    /// Reads an object and leaves apiVersion and kind as they are, or are not.
+    ///
+    /// # Errors
+    /// As [`Object::from_json`].
+    pub fn untyped(text: &str, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
+        Ok(Self::of(Body::read(text, None, &managed_fields.prune())?))
+    }
+
+    /// The object of such bytes.
+    pub fn of(body: Body) -> Self {
+        Self { body, key: OnceLock::new(), owners: OnceLock::new() }
+    }
+
+    /// Its bytes.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> &ObjectKey {
+        self.key.get_or_init(|| {
+            let head = self.body.head();
+            ObjectKey { namespace: head.namespace().map(Into::into), name: head.name().into() }
+        })
+    }
+
+    /// metadata.uid; empty if the server sent none.
+    pub fn uid(&self) -> &str {
+        self.body.head().uid()
+    }
+
+    /// metadata.resourceVersion; empty if the server sent none.
+    pub fn resource_version(&self) -> &str {
+        self.body.head().resource_version()
+    }
+
+    /// The resourceVersion as a number: since Kubernetes 1.35 clients may compare them (KEP-5504). None if it is none.
+    pub fn revision(&self) -> Option<u64> {
+        self.body.head().revision()
+    }
+
+    /// metadata.generation; 0 for kinds that have none.
+    pub fn generation(&self) -> i64 {
+        self.body.generation()
+    }
+
+    /// Whether metadata.deletionTimestamp is set.
+    pub fn deleting(&self) -> bool {
+        self.body.deleting()
+    }
+
+    /// metadata.labels, in the order of the text.
+    pub fn labels(&self) -> Labels<'_> {
+        self.body.head().labels()
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.body.head().label(name)
+    }
+
+    /// metadata.ownerReferences.
+    pub fn owners(&self) -> &[OwnerReference] {
+        self.owners.get_or_init(|| self.body.owners())
+    }
+
+    /// The managing controller's reference (apimachinery's `metav1.GetControllerOf`).
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owners().iter().find(|owner| owner.controller)
+    }
+
+    /// The object without some fields; itself if it has none of them.
+    #[must_use]
+    pub fn pruned(self: Arc<Self>, prune: &Prune) -> Arc<Self> {
+        // It was read before.
+        match Body::read(self.json(), None, prune) {
+            Ok(body) if body.text().len() < self.json().len() => Arc::new(Self::of(body)),
+            _ => self,
+        }
+    }
+
+    /// The object's JSON text.
+    pub fn json(&self) -> &str {
+        self.body.text()
+    }
+
+    /// The value at a path like `.spec.nodeName`, as JSON text; None when a step is missing. Steps are object fields.
+    pub fn at(&self, path: &str) -> Option<&str> {
+        self.along(path.trim_start_matches('.').split('.'))
+    }
+
+    /// The value that these fields lead to, as JSON text; None when a step is missing.
+    pub fn along<'s>(&self, steps: impl IntoIterator<Item = &'s str>) -> Option<&str> {
+        steps.into_iter().try_fold(self.json(), |value, step| {
+            Fields::of(value)?.find(|(name, _)| name == step).map(|(_, value)| value)
+        })
+    }
+
+    /// The scalar at a path, as an index or a mapping uses it: a string without its quotes, a number or boolean as
+    /// written; None for null, lists and objects.
+    pub fn scalar_at(&self, path: &str) -> Option<String> {
+        let text = self.at(path)?;
+        match text.as_bytes().first()? {
+            b'"' => serde_json::from_str(text).ok(),
+            b'{' | b'[' | b'n' => None,
+            _ => Some(text.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> GroupVersionKind {
+        GroupVersionKind::new("v1", "Pod")
+    }
+
+    const TEXT: &str = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"12","generation":3,"labels":{"z":"1","app":"é"},"managedFields":[{"manager":"x"}],"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"o","controller":true,"blockOwnerDeletion":true}]},"spec":{"nodeName":"w1","n":9007199254740993,"s":"a\"b"},"status":null}"#;
+
+    #[test]
+    fn a_list_item_gets_its_kind_and_loses_managed_fields_and_nothing_else() {
+        let object = Object::from_json(TEXT, &pod(), ManagedFields::Drop).expect("parses");
+        let before: serde_json::Value = serde_json::from_str(TEXT).expect("json");
+        let mut after: serde_json::Value = serde_json::from_str(object.json()).expect("still json");
+        assert_eq!(after["apiVersion"], "v1");
+        assert_eq!(after["kind"], "Pod");
+        let fields = after.as_object_mut().expect("object");
+        fields.remove("apiVersion");
+        fields.remove("kind");
+        let mut expected = before;
+        expected["metadata"].as_object_mut().expect("object").remove("managedFields");
+        assert_eq!(after, expected);
+    }
+
+    #[test]
+    fn the_header_is_read_without_the_rest() {
+        let header = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses");
+        assert_eq!(*header.key(), ObjectKey::namespaced("n", "a"));
+        assert_eq!((header.revision(), header.generation(), header.deleting()), (Some(12), 3, false));
+        assert_eq!((header.label("app"), header.label("z"), header.label("y")), (Some("é"), Some("1"), None));
+        assert_eq!(header.controller().map(|owner| owner.name.as_str()), Some("r"));
+    }
+
+    #[test]
+    fn paths_reach_scalars_and_keep_large_numbers_whole() {
+        let object = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses");
+        assert_eq!(object.scalar_at(".spec.nodeName").as_deref(), Some("w1"));
+        assert_eq!(object.scalar_at(".spec.n").as_deref(), Some("9007199254740993"));
+        assert_eq!(object.scalar_at(".spec.s").as_deref(), Some("a\"b"));
+        assert_eq!(object.scalar_at(".spec"), None);
+        assert_eq!(object.scalar_at(".status.phase"), None);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("[]", "expected a JSON object"),
+            ("{\"metadata\":{}}", "no metadata.name"),
+            ("{}", "no metadata.name"),
+            ("{\"metadata\":{\"name\":1}}", "in metadata.name, expected a string"),
+            (r#"{"metadata":null}"#, "no metadata.name"),
+            (r#"{"metadata":[]}"#, "in metadata, expected an object"),
+            (r#"{"metadata":{"name":""}}"#, "no metadata.name"),
+            (r#"{"metadata":{"name":null,"uid":"u"}}"#, "no metadata.name"),
+            (r#"{"metadata":{"name":"a","uid":7}}"#, "in metadata.uid, expected a string"),
+            (r#"{"metadata":{"name":"a","generation":1.5}}"#, "in metadata.generation, expected a whole number"),
+            (r#"{"metadata":{"name":"a","labels":{"a":1}}}"#, "in metadata.labels, expected an object of strings"),
+            (
+                r#"{"metadata":{"name":"a","ownerReferences":[{"uid":"u"}]}}"#,
+                "in metadata.ownerReferences, missing field",
+            ),
+            (r#"{"metadata":{"name":"a"}"#, "expected `,` or `}` at byte 24"),
+            (r#"{"metadata":{"name":"a"}} {}"#, "expected the end of the text at byte 26"),
+        ] {
+            let error = Object::from_json(text, &pod(), ManagedFields::Drop).expect_err(text).to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_the_host_goes_by_and_that_stands_there_twice_is_refused_by_its_name() {
+        for (text, field) in [
+            (r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#, "metadata"),
+            (r#"{"metadata":null,"metadata":{"name":"b"}}"#, "metadata"),
+            (r#"{"metadata":{"name":"a","n\u0061me":"b"}}"#, "metadata.name"),
+            (r#"{"metadata":{"name":"a","uid":"1","uid":null}}"#, "metadata.uid"),
+            (r#"{"metadata":{"name":"a","labels":{},"labels":{}}}"#, "metadata.labels"),
+        ] {
+            let error = Object::from_json(text, &pod(), ManagedFields::Drop).expect_err(text);
+            assert_eq!(error.to_string(), format!("not a Kubernetes object: {field} stands there twice"));
+        }
+        let twice = r#"{"metadata":{"name":"a","labels":{"a":"1","a":"2"}},"spec":{"a":1,"a":2}}"#;
+        let object =
+            Object::from_json(twice, &pod(), ManagedFields::Drop).expect("what is not the host's is the reader's");
+        assert!(object.json().ends_with(r#""spec":{"a":1,"a":2}}"#));
+        assert_eq!(object.label("a"), Some("2"), "the last, as in Go");
+    }
+
+    #[test]
+    fn names_and_labels_with_escapes_are_written_plainly_and_found_so_or_refused() {
+        let text = r#"{"metadata":{"labels":{"\u0061pp":"d\u0062","z":"1"},"managedFields":[],"name":"\u0061-b","uid":"u"},"s":"\u0061"}"#;
+        let object = Object::untyped(text, ManagedFields::Drop).expect("parses");
+        let plain = r#"{"metadata":{"labels":{"app":"db","z":"1"},"name":"a-b","uid":"u"},"s":"\u0061"}"#;
+        assert_eq!(object.json(), plain);
+        assert_eq!((object.key().name.as_str(), object.uid(), object.label("app")), ("a-b", "u", Some("db")));
+        for text in [r#"{"metadata":{"name":"a\"b"}}"#, r#"{"metadata":{"name":"a","labels":{"x":"\n"}}}"#] {
+            let error = Object::untyped(text, ManagedFields::Drop).expect_err(text).to_string();
+            assert!(error.contains("holds a quote, a backslash or a control character"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_nest_too_deep_is_refused_in_every_part_and_half_a_surrogate_pair_is_kept() {
+        let nest = "[".repeat(127) + &"]".repeat(127);
+        for text in [
+            format!(r#"{{"metadata":{{"name":"a"}},"spec":{nest}}}"#),
+            format!(r#"{{"metadata":{{"name":"a","annotations":{nest}}}}}"#),
+            format!(r#"{{"metadata":{{"name":"a","managedFields":{nest}}}}}"#),
+        ] {
+            let error = Object::from_json(&text, &pod(), ManagedFields::Drop).expect_err("refused").to_string();
+            assert!(error.contains("nested more than 127 deep"), "{error}");
+        }
+        let half = r#"{"metadata":{"name":"a"},"spec":{"\ud800":"\ud800"}}"#;
+        assert_eq!(Object::untyped(half, ManagedFields::Drop).expect("JSON").json(), half);
+    }
+
+    #[test]
+    fn an_object_of_three_mebibytes_is_read_whole() {
+        let data = "x".repeat(3 << 20);
+        let text = format!(r#"{{"kind":"Big","apiVersion":"v1","data":"{data}","metadata":{{"name":"a","uid":"u"}}}}"#);
+        let object = Object::from_json(&text, &pod(), ManagedFields::Drop).expect("parses");
+        assert_eq!((object.json(), object.uid()), (text.as_str(), "u"));
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_refused_with_its_place() {
+        let text = b"{\"metadata\":{\"name\":\"\xff\"}}";
+        let error = Object::from_slice(text, &pod(), ManagedFields::Drop).expect_err("refused");
+        assert_eq!(error, ObjectError::Utf8(21));
+    }
+
+    #[test]
+    fn what_is_missing_of_api_version_and_kind_is_written_in_front_and_the_header_is_still_found() {
+        for (text, typed) in [
+            (r#"{"kind":"X","metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"a"}}"#),
+            (r#"{"metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#),
+            (" {\"metadata\":{\"name\":\"a\"} }\n", r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"} }"#),
+        ] {
+            let object = Object::from_json(text, &pod(), ManagedFields::Drop).expect("parses");
+            assert_eq!((object.json(), object.body().head().name()), (typed, "a"));
+        }
+    }
+
+    #[test]
+    fn fields_are_left_out_wherever_they_stand() {
+        let prune = |text: &str, paths: &[&str]| {
+            let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
+            let prune = Prune::new(&paths).expect("paths");
+            let object = Object::untyped(text, ManagedFields::Keep).expect("an object");
+            Arc::new(object).pruned(&prune).json().to_owned()
+        };
+        let text = r#"{"status":{"a":1},"metadata":{"managedFields":[],"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#;
+        for (paths, expected) in [
+            (
+                &[".status"][..],
+                r#"{"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#,
+            ),
+            (
+                &[".metadata.annotations.a.b/c"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#,
+            ),
+            (&[".metadata.annotations", ".spec", ".status"], r#"{"metadata":{"name":"a"}}"#),
+            (
+                &[".spec.x", ".spec.y.z"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"y":{}}}"#,
+            ),
+            (
+                &[".spec.x", ".spec.y"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{}}"#,
+            ),
+            (
+                &[".spec.x.a", ".spec.none"],
+                r#"{"status":{"a":1},"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#,
+            ),
+        ] {
+            assert_eq!(prune(text, paths), expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn a_stripped_body_is_read_by_its_head_and_restored_whole() {
+        for text in [
+            TEXT,
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"spec":{"a":"b"},"metadata":{"labels":{},"resourceVersion":"5","deletionTimestamp":"2026","name":"é","uid":""}}"#,
+        ] {
+            let body = Body::read(text, None, &Prune::nothing()).expect("an object");
+            let (head, rest) = body.strip();
+            let (known, whole) = (Head::of_stripped(&head), body.head());
+            let all = |head: &Head<'_>| {
+                let labels: Vec<_> = head.labels().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                (
+                    head.name().to_owned(),
+                    head.namespace().map(str::to_owned),
+                    head.uid().to_owned(),
+                    head.revision(),
+                    labels,
+                )
+            };
+            assert_eq!(all(&known), all(&whole));
+            for head in [&known, &whole] {
+                let (namespace, name) = (head.namespace(), head.name());
+                assert!(head.is(namespace, name) && !head.is(namespace, "") && !head.is(Some("none"), name));
+                assert!(!head.is(namespace, &format!("{name}a")) && head.is(None, name) == namespace.is_none());
+            }
+            let restored = Body::restore(&head, &rest, &mut String::new()).expect("restored");
+            assert_eq!(restored.text(), text);
+            assert_eq!(all(&restored.head()), all(&whole));
+            assert_eq!((restored.generation(), restored.deleting()), (body.generation(), body.deleting()));
+            assert_eq!(restored.owners(), body.owners());
+        }
+    }
+}

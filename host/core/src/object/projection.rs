@@ -1,0 +1,76 @@
+//! Which fields of an object a list returns: a JSON text cut down to some paths, without a tree.
+
+use crate::object::scanner::Fields;
+
+/// Kept whatever is asked for: what tells one object and one version of it from another.
+const ALWAYS: [&str; 6] =
+    [".apiVersion", ".kind", ".metadata.name", ".metadata.namespace", ".metadata.uid", ".metadata.resourceVersion"];
+
+/// The object with only the fields at `paths`, and its identity. Missing fields are left out. Paths are steps through
+/// object fields, like `.spec.replicas`; a list is kept whole.
+pub fn project(json: &str, paths: &[String]) -> Box<str> {
+    let paths: Vec<&str> =
+        ALWAYS.into_iter().chain(paths.iter().map(String::as_str)).map(|path| path.trim_start_matches('.')).collect();
+    cut(json, &paths).unwrap_or_else(|| json.to_owned()).into_boxed_str()
+}
+
+/// None when `json` is not an object: then it is kept whole.
+fn cut(json: &str, paths: &[&str]) -> Option<String> {
+    let mut kept = String::from("{");
+    for (field, value) in Fields::of(json)? {
+        let mut deeper = Vec::new();
+        let mut whole = false;
+        for path in paths {
+            match path.strip_prefix(field.as_ref()) {
+                Some("") => whole = true,
+                Some(rest) => deeper.extend(rest.strip_prefix('.')),
+                None => {}
+            }
+        }
+        if whole {
+            push_field(&mut kept, &field, value);
+        } else if !deeper.is_empty()
+            && let Some(part) = cut(value, &deeper)
+        {
+            push_field(&mut kept, &field, &part);
+        }
+    }
+    kept.push('}');
+    Some(kept)
+}
+
+fn push_field(json: &mut String, name: &str, value: &str) {
+    if !json.ends_with('{') {
+        json.push(',');
+    }
+    if name.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        json.push_str(&serde_json::Value::from(name).to_string());
+    } else {
+        json.push('"');
+        json.push_str(name);
+        json.push('"');
+    }
+    json.push(':');
+    json.push_str(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_asked_for_fields_and_the_identity_stay() {
+        let json = r#"{"kind":"Pod","metadata":{"name":"a","labels":{"x":"1","y":"2"},"uid":"u"},"spec":{"a":{"b":[1],"c":2},"aa":3},"status":{}}"#;
+        let paths = [".spec.a.b".to_owned(), ".metadata.labels.x".to_owned(), ".spec.none".to_owned()];
+        assert_eq!(
+            &*project(json, &paths),
+            r#"{"kind":"Pod","metadata":{"name":"a","labels":{"x":"1"},"uid":"u"},"spec":{"a":{"b":[1]}}}"#
+        );
+    }
+
+    #[test]
+    fn a_path_through_a_scalar_keeps_nothing_of_it() {
+        let json = r#"{"metadata":{"name":"a"},"spec":1}"#;
+        assert_eq!(&*project(json, &[".spec.a".to_owned()]), r#"{"metadata":{"name":"a"}}"#);
+    }
+}

@@ -1,0 +1,401 @@
+//! The bytes of one object: its JSON text, and where in it the fields stand that the host itself looks at.
+//!
+//! [`Body::read`] goes over a text once. It checks that it is JSON, finds the fields of `metadata`, and copies the text,
+//! without what is to be left out, into one piece of memory of just its size. Of two fields of one name that the host
+//! reads it takes neither: the text is refused. A name, uid or label with an escape in it (`"\u0061"`) is written plainly
+//! in the copy, so that whoever reads it can do so in place; one that cannot be is refused.
+//!
+//! For a store that compresses, [`Body::strip`] parts a body into its head, which stays readable, and the rest, and
+//! [`Body::restore`] puts both together again.
+
+use std::ops::Range;
+
+use triomphe::{Arc, HeaderSlice};
+
+use crate::object::{
+    ObjectError, OwnerReference,
+    kind::GroupVersionKind,
+    metadata::{DELETION, GENERATION, Head, LABELS, MARKS, Marks, NAME, NAMESPACE, NONE, OWNERS, REVISION, UID},
+    prune::Prune,
+    scanner::{Quoted, Scanner},
+};
+
+/// An object's text, and its marks, in one piece of memory. Cheap to clone: the clones share it.
+#[derive(Clone, Debug)]
+pub struct Body(Arc<HeaderSlice<Marks, str>>);
+
+impl Body {
+    /// Reads an object's text: see the module. `kind` is written in front of a text that has no apiVersion or kind, as
+    /// items of a typed list have none.
+    ///
+    /// # Errors
+    /// When the text is not JSON or longer than 4 GiB, has no metadata.name, or a metadata field has the wrong type or
+    /// stands there twice.
+    pub fn read(text: &str, kind: Option<&GroupVersionKind>, prune: &Prune) -> Result<Self, ObjectError> {
+        if u32::try_from(text.len()).is_err() {
+            return Err(ObjectError::TooLong);
+        }
+        let mut reading = Reading {
+            scanner: Scanner::new(text),
+            text,
+            marks: Marks::NONE,
+            edits: vec![],
+            typed: [false; 2],
+            seen: 0,
+        };
+        let paths: Vec<&str> = prune.paths.iter().map(String::as_str).collect();
+        if reading.scanner.peek() != Some(b'{') {
+            reading.scanner.value(0)?;
+            return Err(ObjectError::wrong("the text", "a JSON object"));
+        }
+        let start = reading.scanner.at;
+        reading.object(&Inside::Top, 1, &paths)?;
+        reading.scanner.end()?;
+        reading.check_owners()?;
+        let body = reading.copy(start, kind);
+        if body.head().name().is_empty() { Err(ObjectError::Unnamed) } else { Ok(body) }
+    }
+
+    fn of(text: &str, marks: Marks) -> Self {
+        Self(Arc::from_header_and_str(marks, text))
+    }
+
+    fn marks(&self) -> &Marks {
+        &self.0.header
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &str {
+        &self.0.slice
+    }
+
+    /// What the host looks at.
+    pub fn head(&self) -> Head<'_> {
+        Head { text: self.text(), marks: *self.marks() }
+    }
+
+    /// metadata.generation; 0 for kinds that have none.
+    pub fn generation(&self) -> i64 {
+        let Some(at) = self.marks().at(GENERATION) else { return 0 };
+        let rest = &self.text()[at..];
+        let end = rest.bytes().position(|byte| byte != b'-' && !byte.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().unwrap_or_default()
+    }
+
+    /// metadata.ownerReferences.
+    pub fn owners(&self) -> Box<[OwnerReference]> {
+        let Some(at) = self.marks().at(OWNERS) else { return Box::default() };
+        let mut scanner = Scanner::at(self.text(), at);
+        // They were read before, when the text was.
+        scanner.value(0).ok().and_then(|list| serde_json::from_str(&self.text()[list]).ok()).unwrap_or_default()
+    }
+
+    /// Whether metadata.deletionTimestamp is set.
+    pub fn deleting(&self) -> bool {
+        self.marks().at(DELETION).is_some()
+    }
+
+    /// Bytes it holds in memory, without the allocator's rounding.
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<usize>() + size_of::<Marks>() + self.text().len()
+    }
+
+    /// Whether both are the same piece of memory.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Its head for [`Head::of_stripped`], and the text without what is in the head.
+    ///
+    /// What is taken out leaves a control character behind, 1 to 8 by the mark: JSON has none. The first byte tells how
+    /// many there are.
+    pub fn strip(&self) -> (String, String) {
+        let head = self.head();
+        let labels = self.marks().at(LABELS).map(|at| {
+            let mut scanner = Scanner::at(self.text(), at);
+            scanner.value(0).unwrap_or(at..at)
+        });
+        let labels = labels.map(|range| &self.text()[range]).unwrap_or_default();
+        let taken =
+            [head.name(), head.string(NAMESPACE).unwrap_or_default(), head.uid(), head.resource_version(), labels];
+        let mut places: Vec<(usize, usize)> =
+            (0..MARKS).filter_map(|mark| Some((self.marks().at(mark)?, mark))).collect();
+        places.sort_unstable();
+        let mut rest = String::with_capacity(self.text().len() + MARKS);
+        rest.push(sign(places.len()));
+        let mut from = 0;
+        for (at, mark) in places {
+            rest.push_str(&self.text()[from..at]);
+            rest.push(sign(mark + 1));
+            from = at + taken.get(mark).map_or(0, |value| value.len());
+        }
+        rest.push_str(&self.text()[from..]);
+        (taken.join("\""), rest)
+    }
+
+    /// The body that [`Body::strip`] has parted. None for other texts. `text` is room to write in, to be used again.
+    pub fn restore(head: &str, rest: &str, text: &mut String) -> Option<Self> {
+        let known = Head::of_stripped(head);
+        let taken = [
+            known.name(),
+            known.string(NAMESPACE)?,
+            known.uid(),
+            known.resource_version(),
+            known.marks.at(LABELS).map_or("", |at| &head[at..]),
+        ];
+        let (count, mut rest) = (usize::from(*rest.as_bytes().first()?), rest.get(1..)?);
+        text.clear();
+        let mut marks = Marks::NONE;
+        for _ in 0..count {
+            let at = next_sign(rest.as_bytes())?;
+            text.push_str(&rest[..at]);
+            let mark = usize::from(rest.as_bytes()[at]) - 1;
+            marks.set(mark, text.len());
+            text.push_str(taken.get(mark).copied().unwrap_or_default());
+            rest = &rest[at + 1..];
+        }
+        text.push_str(rest);
+        Some(Self::of(text, marks))
+    }
+}
+
+/// Where the first byte is that [`sign`] makes. A whole line of the cache at once: most have none.
+fn next_sign(bytes: &[u8]) -> Option<usize> {
+    const LINE: usize = 64;
+    let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
+    let none = bytes.chunks(LINE).take_while(|line| !line.iter().fold(false, |any, byte| any | is_sign(byte))).count();
+    let from = (none * LINE).min(bytes.len());
+    bytes[from..].iter().position(is_sign).map(|at| from + at)
+}
+
+fn sign(number: usize) -> char {
+    char::from(u8::try_from(number).unwrap_or_default())
+}
+
+/// What is written behind the first brace.
+fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
+    let mut front = String::new();
+    for ((name, value), has) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)].into_iter().zip(has) {
+        if !has {
+            front.push_str(&format!("\"{name}\":{},", serde_json::Value::from(value.as_str())));
+        }
+    }
+    front
+}
+
+/// Which object of the text is read.
+enum Inside {
+    Top,
+    Metadata,
+    Other,
+}
+
+struct Reading<'a> {
+    text: &'a str,
+    scanner: Scanner<'a>,
+    marks: Marks,
+    /// What becomes of parts of the text, in their order.
+    edits: Vec<(Range<usize>, String)>,
+    /// Whether there are an apiVersion and a kind.
+    typed: [bool; 2],
+    /// The fields that have stood in the text, a bit each: the marks, and behind them metadata itself.
+    seen: u16,
+}
+
+impl Reading<'_> {
+    /// Reads an object, which begins here as the level `depth`, and leaves out what `paths` lead to from it.
+    fn object(&mut self, inside: &Inside, depth: usize, paths: &[&str]) -> Result<(), ObjectError> {
+        self.scanner.open(depth)?;
+        let (mut first, mut any_kept) = (true, false);
+        // Where the last field ended, and where those began that are left out at the very front.
+        let (mut end, mut cut) = (self.scanner.at, None);
+        while let Some(name) = self.scanner.field(&mut first)? {
+            let field = self.scanner.text_of(&name);
+            let from = name.inside.start - 1;
+            if let Some(cut) = cut.take() {
+                self.edits.push((cut..from, String::new()));
+            }
+            let (whole, deeper) = below(paths, &field);
+            if whole {
+                self.scanner.value(depth)?;
+                if any_kept {
+                    self.edits.push((end..self.scanner.at, String::new()));
+                } else {
+                    cut = Some(from);
+                }
+            } else {
+                any_kept = true;
+                match inside {
+                    Inside::Top => self.top_field(&field, depth, &deeper)?,
+                    Inside::Metadata => self.metadata_field(&field, depth, &deeper)?,
+                    Inside::Other => self.other(depth, &deeper)?,
+                }
+            }
+            end = self.scanner.at;
+        }
+        if let Some(cut) = cut {
+            self.edits.push((cut..end, String::new()));
+        }
+        Ok(())
+    }
+
+    fn other(&mut self, depth: usize, deeper: &[&str]) -> Result<(), ObjectError> {
+        if !deeper.is_empty() && self.scanner.peek() == Some(b'{') {
+            return self.object(&Inside::Other, depth + 1, deeper);
+        }
+        self.scanner.value(depth)?;
+        Ok(())
+    }
+
+    fn top_field(&mut self, field: &str, depth: usize, deeper: &[&str]) -> Result<(), ObjectError> {
+        match field {
+            "apiVersion" => self.typed[0] = true,
+            "kind" => self.typed[1] = true,
+            "metadata" => {
+                self.once(MARKS, "metadata")?;
+                return match self.scanner.peek() {
+                    Some(b'{') => self.object(&Inside::Metadata, depth + 1, deeper),
+                    _ => self.null("metadata", "an object", depth),
+                };
+            }
+            _ => {}
+        }
+        self.other(depth, deeper)
+    }
+
+    fn metadata_field(&mut self, field: &str, depth: usize, deeper: &[&str]) -> Result<(), ObjectError> {
+        let (mark, field, begins, expected): (_, _, fn(u8) -> bool, _) = match field {
+            "name" => (NAME, "metadata.name", is_quote, "a string"),
+            "namespace" => (NAMESPACE, "metadata.namespace", is_quote, "a string"),
+            "uid" => (UID, "metadata.uid", is_quote, "a string"),
+            "resourceVersion" => (REVISION, "metadata.resourceVersion", is_quote, "a string"),
+            "deletionTimestamp" => (DELETION, "metadata.deletionTimestamp", is_quote, "a string"),
+            "labels" => (LABELS, "metadata.labels", |byte| byte == b'{', "an object of strings"),
+            "ownerReferences" => (OWNERS, "metadata.ownerReferences", |byte| byte == b'[', "a list"),
+            "generation" => {
+                (GENERATION, "metadata.generation", |byte| byte == b'-' || byte.is_ascii_digit(), "a whole number")
+            }
+            _ => return self.other(depth, deeper),
+        };
+        self.once(mark, field)?;
+        if !self.scanner.peek().is_some_and(begins) {
+            return self.null(field, expected, depth);
+        }
+        match mark {
+            LABELS => {
+                self.marks.set(mark, self.scanner.at);
+                self.labels(depth + 1)
+            }
+            OWNERS | GENERATION => {
+                let value = self.scanner.value(depth)?;
+                self.marks.set(mark, value.start);
+                if mark == GENERATION && self.text[value].parse::<i64>().is_err() {
+                    return Err(ObjectError::wrong(field, expected));
+                }
+                Ok(())
+            }
+            _ => {
+                let value = self.scanner.string()?;
+                self.marks.set(mark, value.inside.start);
+                self.plainly(field, value)
+            }
+        }
+    }
+
+    fn once(&mut self, bit: usize, field: &'static str) -> Result<(), ObjectError> {
+        if self.seen & (1 << bit) != 0 {
+            return Err(ObjectError::Twice(field));
+        }
+        self.seen |= 1 << bit;
+        Ok(())
+    }
+
+    fn labels(&mut self, depth: usize) -> Result<(), ObjectError> {
+        self.scanner.open(depth)?;
+        let mut first = true;
+        while let Some(name) = self.scanner.field(&mut first)? {
+            self.plainly("metadata.labels", name)?;
+            if self.scanner.peek() != Some(b'"') {
+                self.scanner.value(depth)?;
+                return Err(ObjectError::wrong("metadata.labels", "an object of strings"));
+            }
+            let value = self.scanner.string()?;
+            self.plainly("metadata.labels", value)?;
+        }
+        Ok(())
+    }
+
+    /// A null is no value; everything else is of the wrong type.
+    fn null(&mut self, field: &'static str, expected: &'static str, depth: usize) -> Result<(), ObjectError> {
+        let value = self.scanner.value(depth)?;
+        if &self.text[value] == "null" { Ok(()) } else { Err(ObjectError::wrong(field, expected)) }
+    }
+
+    /// A string that is written without escapes in the copy.
+    fn plainly(&mut self, field: &'static str, string: Quoted) -> Result<(), ObjectError> {
+        if !string.escaped {
+            return Ok(());
+        }
+        let text = self.scanner.text_of(&string).into_owned();
+        if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+            return Err(ObjectError::Unreadable { field, value: self.text[string.inside].to_owned() });
+        }
+        self.edits.push((string.inside, text));
+        Ok(())
+    }
+
+    fn check_owners(&self) -> Result<(), ObjectError> {
+        let Some(at) = self.marks.at(OWNERS) else { return Ok(()) };
+        let list = Scanner::at(self.text, at).value(0)?;
+        let owners: Result<Vec<OwnerReference>, _> = serde_json::from_str(&self.text[list]);
+        owners.map(drop).map_err(|error| ObjectError::Owners(error.to_string()))
+    }
+
+    fn copy(self, start: usize, kind: Option<&GroupVersionKind>) -> Body {
+        let Self { text, mut marks, edits, typed, scanner, .. } = self;
+        let front = kind.map(|kind| front(kind, typed)).unwrap_or_default();
+        let less: usize = edits.iter().map(|(range, _)| range.len()).sum();
+        let more: usize = edits.iter().map(|(_, with)| with.len()).sum();
+        let end = text[..scanner.at].trim_end().len();
+        let mut copy = String::with_capacity(end - start - less + more + front.len());
+        copy.push('{');
+        copy.push_str(&front);
+        let mut from = start + 1;
+        let mut moved = Marks::NONE;
+        let mut place = |copy: &str, from: usize, to: usize| {
+            // Marks within what is copied next.
+            for mark in 0..MARKS {
+                if let Some(at) = marks.at(mark).filter(|at| (from..=to).contains(at)) {
+                    moved.set(mark, copy.len() + at - from);
+                    marks.0[mark] = NONE;
+                }
+            }
+        };
+        for (range, with) in edits {
+            place(&copy, from, range.start);
+            copy.push_str(&text[from..range.start]);
+            copy.push_str(&with);
+            from = range.end;
+        }
+        place(&copy, from, end);
+        copy.push_str(&text[from..end]);
+        Body::of(&copy, moved)
+    }
+}
+
+fn is_quote(byte: u8) -> bool {
+    byte == b'"'
+}
+
+/// Whether one of the paths leads to this field, and what is left of those that lead into it.
+fn below<'p>(paths: &[&'p str], field: &str) -> (bool, Vec<&'p str>) {
+    let (mut whole, mut deeper) = (false, Vec::new());
+    for path in paths {
+        match path.strip_prefix(field) {
+            Some("") => whole = true,
+            Some(rest) => deeper.extend(rest.strip_prefix('.')),
+            None => {}
+        }
+    }
+    (whole, deeper)
+}

@@ -1,0 +1,284 @@
+//! Label and field selectors in the API server's syntax, for reads that the host's own cache answers.
+//!
+//! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of `key`, `!key`,
+//! `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key>1`, `key<1`; all must hold.
+
+use crate::object::{Head, Object};
+
+/// What a selector looks at.
+pub trait Selectable {
+    /// metadata.name.
+    fn name(&self) -> &str;
+    /// metadata.namespace.
+    fn namespace(&self) -> Option<&str>;
+    /// The value of a label.
+    fn label(&self, name: &str) -> Option<&str>;
+}
+
+impl Selectable for Object {
+    fn name(&self) -> &str {
+        self.body().head().name()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.body().head().namespace()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.label(name)
+    }
+}
+
+impl Selectable for Head<'_> {
+    fn name(&self) -> &str {
+        Head::name(self)
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Head::namespace(self)
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        Head::label(self, name)
+    }
+}
+
+/// A parsed label selector.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Exists,
+    Missing,
+    In(Vec<String>),
+    /// A missing label passes too, as in apimachinery.
+    NotIn(Vec<String>),
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+/// Why a selector does not parse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the selector {selector:?} does not parse at {at:?}: {expected}")]
+pub struct SelectorError {
+    selector: String,
+    at: String,
+    expected: &'static str,
+}
+
+impl LabelSelector {
+    /// Parses a selector; the empty text selects everything.
+    ///
+    /// # Errors
+    /// Names the part that is not understood.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let mut requirements = Vec::new();
+        for part in split_requirements(text) {
+            let fail = |expected| SelectorError { selector: text.to_owned(), at: part.trim().to_owned(), expected };
+            requirements.push(requirement(part.trim()).map_err(fail)?);
+        }
+        Ok(Self(requirements))
+    }
+
+    /// The labels that must have one value, and the values.
+    pub fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|requirement| match &requirement.test {
+            Test::In(values) if values.len() == 1 => Some((requirement.key.as_str(), values[0].as_str())),
+            _ => None,
+        })
+    }
+
+    /// Whether an object's labels fulfil every requirement.
+    pub fn matches(&self, header: &impl Selectable) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = header.label(&requirement.key);
+            match &requirement.test {
+                Test::Exists => value.is_some(),
+                Test::Missing => value.is_none(),
+                Test::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+                Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
+                Test::GreaterThan(bound) => number(value).is_some_and(|value| value > *bound),
+                Test::LessThan(bound) => number(value).is_some_and(|value| value < *bound),
+            }
+        })
+    }
+}
+
+fn number(value: Option<&str>) -> Option<i64> {
+    value?.parse().ok()
+}
+
+/// Splits at commas outside parentheses.
+fn split_requirements(text: &str) -> Vec<&str> {
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let mut depth = 0i32;
+    text.split(move |letter| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        letter == ',' && depth <= 0
+    })
+    .collect()
+}
+
+fn requirement(part: &str) -> Result<Requirement, &'static str> {
+    let made = |key: &str, test: Test| {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+        if key.is_empty() || !key.bytes().all(valid) {
+            return Err("expected a label's name");
+        }
+        Ok(Requirement { key: key.to_owned(), test })
+    };
+    let value = |text: &str| {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if text.bytes().all(valid) { Ok(text.to_owned()) } else { Err("expected a label's value") }
+    };
+    let bound = |text: &str| text.trim().parse::<i64>().map_err(|_| "expected a whole number");
+    if let Some(key) = part.strip_prefix('!') {
+        return made(key.trim(), Test::Missing);
+    }
+    if let Some((key, text)) = part.split_once("!=") {
+        return made(key.trim(), Test::NotIn(vec![value(text.trim())?]));
+    }
+    if let Some((key, text)) = part.split_once('=') {
+        return made(key.trim(), Test::In(vec![value(text.strip_prefix('=').unwrap_or(text).trim())?]));
+    }
+    if let Some((key, text)) = part.split_once('>') {
+        return made(key.trim(), Test::GreaterThan(bound(text)?));
+    }
+    if let Some((key, text)) = part.split_once('<') {
+        return made(key.trim(), Test::LessThan(bound(text)?));
+    }
+    let Some((key, rest)) = part.split_once(char::is_whitespace) else { return made(part, Test::Exists) };
+    let rest = rest.trim();
+    let (negated, list) = match (rest.strip_prefix("notin"), rest.strip_prefix("in")) {
+        (Some(list), _) => (true, list),
+        (None, Some(list)) => (false, list),
+        (None, None) => return Err("expected `in` or `notin`"),
+    };
+    let list = list.trim();
+    let list =
+        list.strip_prefix('(').and_then(|list| list.strip_suffix(')')).ok_or("expected values in parentheses")?;
+    let values = list.split(',').map(|text| value(text.trim())).collect::<Result<Vec<_>, _>>()?;
+    made(key.trim(), if negated { Test::NotIn(values) } else { Test::In(values) })
+}
+
+/// The field selectors that any kind has: metadata.name and metadata.namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetadataFieldSelector(Vec<(bool, bool, String)>);
+
+impl MetadataFieldSelector {
+    /// Parses `metadata.name=a,metadata.namespace!=b`.
+    ///
+    /// # Errors
+    /// Names the field that a cache cannot select by.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut tests = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (field, equal, value) = match (part.split_once("!="), part.split_once('=')) {
+                (Some((field, value)), _) => (field, false, value),
+                (None, Some((field, value))) => (field, true, value.strip_prefix('=').unwrap_or(value)),
+                (None, None) => return Err(format!("the field selector {text:?} does not parse at {part:?}")),
+            };
+            match field.trim() {
+                "metadata.name" => tests.push((true, equal, value.trim().to_owned())),
+                "metadata.namespace" => tests.push((false, equal, value.trim().to_owned())),
+                other => {
+                    return Err(format!(
+                        "cached reads select by metadata.name and metadata.namespace only, not by {other:?}: declare an index in the manifest, or read live"
+                    ));
+                }
+            }
+        }
+        Ok(Self(tests))
+    }
+
+    /// Whether an object's name and namespace fulfil every requirement.
+    pub fn matches(&self, header: &impl Selectable) -> bool {
+        self.0.iter().all(|(name, equal, value)| {
+            let found = if *name { header.name() } else { header.namespace().unwrap_or_default() };
+            (found == value) == *equal
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{ManagedFields, Object, kind::GroupVersionKind};
+
+    fn header(labels: &str) -> Object {
+        let text = format!(r#"{{"metadata":{{"name":"a","namespace":"n","labels":{{{labels}}}}}}}"#);
+        let kind = GroupVersionKind::new("v1", "Pod");
+        Object::from_json(&text, &kind, ManagedFields::Drop).expect("object")
+    }
+
+    #[test]
+    fn each_form_of_apimachinery_s_grammar_selects_as_there() {
+        let object = header(r#""app":"db","tier":"5","x.io/y":"""#);
+        for (selector, selected) in [
+            ("", true),
+            ("app", true),
+            ("none", false),
+            ("!none", true),
+            ("!app", false),
+            ("app=db", true),
+            ("app==db", true),
+            (" app = db ", true),
+            ("app=web", false),
+            ("app!=web", true),
+            ("none!=web", true),
+            ("app in (web, db)", true),
+            ("app in (web)", false),
+            ("app notin (web)", true),
+            ("none notin (web)", true),
+            ("tier>4", true),
+            ("tier<5", false),
+            ("x.io/y=", true),
+            ("app=db,tier in (5,6),!z", true),
+            ("app=db,tier in (6,7)", false),
+        ] {
+            let parsed = LabelSelector::parse(selector).expect(selector);
+            assert_eq!(parsed.matches(&object), selected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_parse_is_named() {
+        for selector in [
+            "app in web",
+            "app inin (a)",
+            "app notinnotin (a)",
+            "a b c",
+            "app=a b",
+            "=a",
+            "tier>x",
+            "a,,b",
+            "app in (a",
+        ] {
+            let error = LabelSelector::parse(selector).expect_err(selector).to_string();
+            assert!(error.contains("does not parse at"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cache_selects_by_name_and_namespace_and_says_so_of_other_fields() {
+        let object = header("");
+        assert!(
+            MetadataFieldSelector::parse("metadata.name=a,metadata.namespace!=m").expect("parses").matches(&object)
+        );
+        assert!(!MetadataFieldSelector::parse("metadata.name==b").expect("parses").matches(&object));
+        assert!(MetadataFieldSelector::parse("spec.nodeName=a").expect_err("refused").contains("read live"));
+    }
+}

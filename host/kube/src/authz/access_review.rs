@@ -1,0 +1,172 @@
+//! The API server's authorizer, asked for a ServiceAccount, and the watches that tell when its answers change.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::Request;
+use operetta_core::{
+    authz::{
+        access_review::{Access, AccessReviewer, Grants, ReadVerb, ServiceAccount},
+        recorded_permissions::Need,
+    },
+    handler::event::Event,
+    object::kind::GroupVersionKind,
+    status::{ApiError, ErrorKind},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{sync::watch, task::JoinSet};
+
+use crate::{
+    client::wire::Wire,
+    discovery::{ApiResource, Discovery},
+    informer::{InformerState, Scope, Subscription, registry::InformerRegistry},
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// Asks by SubjectAccessReviews, as the host.
+pub struct SubjectAccessReviews {
+    wire: Wire,
+}
+
+impl SubjectAccessReviews {
+    /// Asks over `wire`, whose identity must be allowed to create subjectaccessreviews.
+    pub fn new(wire: Wire) -> Self {
+        Self { wire }
+    }
+}
+
+#[derive(Deserialize)]
+struct Review {
+    #[serde(default)]
+    status: ReviewStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ReviewStatus {
+    allowed: bool,
+}
+
+impl SubjectAccessReviews {
+    /// Whether the subject has a right, for every name or for one.
+    ///
+    /// # Errors
+    /// What the API server said when it could not be asked.
+    pub async fn has(&self, subject: &ServiceAccount, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
+        let mut spec = json!({"user": subject.user(), "groups": subject.groups()});
+        if need.path.is_empty() {
+            spec["resourceAttributes"] = attributes(need, name);
+        } else {
+            spec["nonResourceAttributes"] = json!({"verb": need.verb, "path": need.path});
+        }
+        ask(&self.wire, "SubjectAccessReview", &spec).await
+    }
+}
+
+/// The `resourceAttributes` of a review about every name, or one.
+fn attributes(need: &Need, name: Option<&str>) -> Value {
+    let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
+    let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": "*"});
+    let subresource = Some(subresource).filter(|text| !text.is_empty());
+    for (field, value) in [("subresource", subresource), ("namespace", need.namespace.as_deref()), ("name", name)] {
+        if let Some(value) = value {
+            attributes[field] = json!(value);
+        }
+    }
+    attributes
+}
+
+/// Asks for a review of this kind.
+async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+    let request = Request::post(format!("/apis/authorization.k8s.io/v1/{}s", kind.to_lowercase()))
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(review.to_string().into_bytes())
+        .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+    let answer: Review = serde_json::from_str(&wire.send(request).await?)
+        .map_err(|error| ApiError::new(ErrorKind::Other, format!("the answer to an access review: {error}")))?;
+    Ok(answer.status.allowed)
+}
+
+/// Whether the identity of `wire` may do it.
+///
+/// # Errors
+/// What the API server said when it could not be asked.
+pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> {
+    let (need, name) = need(access);
+    let spec = json!({"resourceAttributes": attributes(&need, name)});
+    ask(wire, "SelfSubjectAccessReview", &spec).await
+}
+
+fn need(access: &Access) -> (Need, Option<&str>) {
+    let Access { verb, group, resource, namespace, name } = access;
+    (Need::resource(verb.as_str(), group, resource, namespace.as_deref()), name.as_deref())
+}
+
+#[async_trait]
+impl AccessReviewer for SubjectAccessReviews {
+    async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
+        let (need, name) = need(access);
+        self.has(subject, &need, name).await
+    }
+}
+
+/// What to ask before something is read from a cache of `resource`.
+pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<&str>, name: Option<&str>) -> Access {
+    Access {
+        verb: verb.into(),
+        group: resource.kind.group().to_owned(),
+        resource: resource.plural.clone(),
+        namespace: namespace.filter(|_| resource.namespaced).map(str::to_owned),
+        name: name.map(str::to_owned),
+    }
+}
+
+/// Tells `grants` of every change of a role or a binding, as long as it is held; and, while one of its watches fails,
+/// that it cannot.
+pub struct RightsWatch {
+    _subscriptions: Vec<Subscription>,
+    _health: JoinSet<()>,
+}
+
+impl RightsWatch {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// What the API server said when it was asked where these kinds are served.
+    pub async fn start(
+        grants: &Arc<Grants>,
+        discovery: &Discovery,
+        registry: &InformerRegistry,
+    ) -> Result<Self, ApiError> {
+        let mut subscriptions = Vec::new();
+        for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
+            let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
+            let informer = registry.informer(&resource, Scope { metadata_only: true, ..Scope::everything() });
+            let told = grants.clone();
+            let tell = move |event: &Event| {
+                if !matches!(event, Event::Added { initial: true, .. }) {
+                    told.changed(event.object().key().namespace.as_deref());
+                }
+            };
+            subscriptions.push(informer.subscribe(Arc::new(tell), None));
+        }
+        let mut health = JoinSet::new();
+        let states = subscriptions.iter().map(|subscription| subscription.informer().state()).collect();
+        health.spawn(follow(states, grants.clone()));
+        Ok(Self { _subscriptions: subscriptions, _health: health })
+    }
+}
+
+async fn follow(mut states: Vec<watch::Receiver<InformerState>>, grants: Arc<Grants>) {
+    loop {
+        let well = |state: &watch::Receiver<InformerState>| state.borrow().synced && state.borrow().error.is_none();
+        grants.set_told(states.iter().all(well));
+        let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
+        if futures::future::select_all(changes).await.0.is_err() {
+            return;
+        }
+    }
+}

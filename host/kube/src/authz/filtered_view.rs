@@ -1,0 +1,273 @@
+//! What one plugin sees of a shared informer: the events of the namespaces that RBAC lets it list and watch.
+//!
+//! A [`View`] sits between an informer and a handler. What it promises:
+//!
+//! - the handler is told nothing of a namespace before the API server has said that the plugin's ServiceAccount may list
+//!   and watch the resource there;
+//! - once it has, the handler is told of all that the store holds of that namespace, as additions, and of each change
+//!   from then on; deletions that happened while the answer was on its way are not lost;
+//! - when the right goes, it is told nothing more, at the latest after [`SubjectGrants::keep_for_events`]; what is deleted
+//!   meanwhile it never hears of;
+//! - an object of a namespace that nobody has asked about costs one question, not one for each object.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use operetta_core::{
+    authz::access_review::{Grants, ReadVerb, SubjectGrants, remedy},
+    handler::event::Event,
+    status::ApiError,
+};
+use tokio::{
+    sync::{Notify, watch},
+    task::AbortHandle,
+    time::Instant,
+};
+
+use crate::{
+    authz::{
+        access_review::reading,
+        required_permissions::{self, Call},
+    },
+    informer::{Handler, Informer, Subscription},
+    store::Lookup,
+};
+
+/// The verbs that a native informer needs.
+const VERBS: [ReadVerb; 2] = [ReadVerb::List, ReadVerb::Watch];
+/// Places that are asked about at once.
+const AT_ONCE: usize = 8;
+
+/// A place: a namespace, or None for objects without one.
+type Place = Option<String>;
+
+/// What a plugin sees of an informer. Dropping it ends the calls of its handler.
+pub struct View {
+    subscription: Subscription,
+    inner: Arc<Inner>,
+    state: watch::Receiver<ViewState>,
+    task: AbortHandle,
+}
+
+/// What a view lets through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewState {
+    /// Whether the question about what the view is for was answered.
+    pub asked: bool,
+    /// Whether everything that it is for may be seen: its namespace, or all of them.
+    pub whole: bool,
+    /// Namespaces with objects that may be seen, while not all of them may.
+    pub visible: BTreeSet<String>,
+    /// Why the API server could not be asked.
+    pub error: Option<String>,
+}
+
+struct Inner {
+    grants: SubjectGrants,
+    handler: Handler,
+    /// Events of other namespaces are nobody's business.
+    only: Place,
+    /// A name that the informer's field selector asks for: a right to that name suffices.
+    name: Option<String>,
+    places: Mutex<BTreeMap<Place, Sight>>,
+    wake: Notify,
+}
+
+/// What is known about a place.
+enum Sight {
+    /// It is being asked about; deletions that wait for the answer.
+    Asked(Vec<Event>),
+    Visible,
+    Hidden,
+}
+
+impl View {
+    /// Lets `handler` see of `informer` what `grants` allow: of the namespace `only`, or of all.
+    pub fn open(
+        informer: &Arc<Informer>,
+        grants: SubjectGrants,
+        only: Option<String>,
+        handler: Handler,
+        resync: Option<Duration>,
+    ) -> Self {
+        let only = only.filter(|_| informer.resource.namespaced);
+        let name = required_permissions::named(&informer.scope.fields);
+        // What it is for is asked about at once: the plugin's status tells of it before there is any object.
+        let places = Mutex::new(BTreeMap::from([(only.clone(), Sight::Asked(vec![]))]));
+        let inner = Arc::new(Inner { grants, handler, only, name, places, wake: Notify::new() });
+        let told = inner.clone();
+        let subscription = informer.subscribe(Arc::new(move |event| told.take(event)), resync);
+        let (sender, state) = watch::channel(ViewState::default());
+        let task = tokio::spawn(decide(inner.clone(), Arc::downgrade(informer), sender)).abort_handle();
+        Self { subscription, inner, state, task }
+    }
+
+    /// The informer it is a view of.
+    pub fn informer(&self) -> &Arc<Informer> {
+        self.subscription.informer()
+    }
+
+    /// The right that it needs to be whole, and the commands that give it.
+    pub fn needs(&self) -> (String, String) {
+        let Inner { grants, only, .. } = &*self.inner;
+        let access = reading(&self.informer().resource, ReadVerb::Watch, only.as_deref(), None);
+        let account = grants.subject();
+        let right = format!("ServiceAccount {}/{} may not list and {access}", account.namespace, account.name);
+        // A reconciler reads what it is woken for.
+        let what = (access.group.as_str(), access.resource.as_str());
+        (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
+    }
+
+    /// What it needs to be whole, one right at a time.
+    pub fn rights(&self) -> Vec<Call> {
+        let Informer { resource, scope, .. } = &**self.informer();
+        required_permissions::of_watch(resource, self.inner.only.as_deref(), &scope.fields)
+    }
+
+    /// What it lets through, now and later.
+    pub fn state(&self) -> watch::Receiver<ViewState> {
+        self.state.clone()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Inner {
+    /// On the informer's task, one event at a time.
+    fn take(&self, event: &Event) {
+        let place = &event.object().key().namespace;
+        if self.only.is_some() && self.only != *place {
+            return;
+        }
+        let mut places = lock(&self.places);
+        let everywhere = matches!(places.get(&None), Some(Sight::Visible));
+        match places.get_mut(place) {
+            _ if everywhere => {}
+            Some(Sight::Visible) => {}
+            Some(Sight::Hidden) => return,
+            Some(Sight::Asked(deleted)) => {
+                if matches!(event, Event::Deleted { .. }) {
+                    deleted.push(event.clone());
+                }
+                return;
+            }
+            None => {
+                let deleted = if matches!(event, Event::Deleted { .. }) { vec![event.clone()] } else { vec![] };
+                places.insert(place.clone(), Sight::Asked(deleted));
+                self.wake.notify_one();
+                return;
+            }
+        }
+        drop(places);
+        (self.handler)(event);
+    }
+
+    /// Asks about every place that is known, and passes on what has become visible.
+    async fn look(&self, informer: &Informer) -> ViewState {
+        let mut state = ViewState { asked: true, ..ViewState::default() };
+        let whole = self.sees(informer, &self.only).await;
+        state.whole = self.decided(informer, &self.only, whole, &mut state);
+        state.asked = state.error.is_none();
+        if self.only.is_some() || state.whole {
+            return state;
+        }
+        let places: Vec<Place> = lock(&self.places).keys().filter(|place| place.is_some()).cloned().collect();
+        let mut answers = stream::iter(places)
+            .map(async |place| (self.sees(informer, &place).await, place))
+            .buffer_unordered(AT_ONCE);
+        while let Some((answer, place)) = answers.next().await {
+            if self.decided(informer, &place, answer, &mut state) {
+                state.visible.extend(place);
+            }
+        }
+        state
+    }
+
+    async fn sees(&self, informer: &Informer, place: &Place) -> Result<bool, ApiError> {
+        for verb in VERBS {
+            let access = reading(&informer.resource, verb, place.as_deref(), self.name.as_deref());
+            if !self.grants.allows_events(&access).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps an answer, and passes on what has become visible by it. Whoever cannot be asked allows nothing.
+    fn decided(
+        &self,
+        informer: &Informer,
+        place: &Place,
+        answer: Result<bool, ApiError>,
+        state: &mut ViewState,
+    ) -> bool {
+        let visible = answer.unwrap_or_else(|error| {
+            state.error = Some(error.status.message);
+            false
+        });
+        let sight = if visible { Sight::Visible } else { Sight::Hidden };
+        let mut places = lock(&self.places);
+        let before = places.insert(place.clone(), sight);
+        let mut waiting = Vec::new();
+        if visible && place.is_none() {
+            // All the others are part of it.
+            waiting = std::mem::replace(&mut *places, BTreeMap::from([(None, Sight::Visible)])).into_values().collect();
+        }
+        drop(places);
+        if !visible || matches!(before, Some(Sight::Visible)) {
+            return visible;
+        }
+        // From here on the informer tells of changes itself; some of them may be told twice.
+        for object in informer.cache.store.list(&Lookup::All, place.as_deref(), None) {
+            (self.handler)(&Event::Added { object, initial: true });
+        }
+        waiting.extend(before);
+        for sight in waiting {
+            if let Sight::Asked(deleted) = sight {
+                deleted.iter().for_each(|event| (self.handler)(event));
+            }
+        }
+        true
+    }
+}
+
+/// Asks again when a new place turns up, when rights change, and when the answers are old.
+async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Sender<ViewState>) {
+    let mut changes = inner.grants.changes();
+    // Until when the authorizer may not know of a change yet.
+    let mut settled = Instant::now();
+    loop {
+        changes.mark_unchanged();
+        {
+            let Some(informer) = informer.upgrade() else { return };
+            let state = inner.look(&informer).await;
+            sender.send_if_modified(|before| std::mem::replace(before, state.clone()) != state);
+        }
+        tokio::select! {
+            () = inner.wake.notified() => {}
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                settled = Instant::now() + Grants::SETTLE + Grants::UNSETTLED;
+            }
+            () = tokio::time::sleep(pause(settled, &inner.grants)) => {}
+        }
+    }
+}
+
+fn pause(settled: Instant, grants: &SubjectGrants) -> Duration {
+    if Instant::now() < settled { Grants::UNSETTLED } else { grants.keep_for_events() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

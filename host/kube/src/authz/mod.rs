@@ -1,0 +1,7 @@
+//! Permissions: the API server's authorizer, what the host itself may watch, and what each plugin may see and needs.
+
+pub mod access_review;
+pub mod filtered_view;
+pub mod probe;
+pub mod required_permissions;
+pub mod watch_scope;

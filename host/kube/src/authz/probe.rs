@@ -1,0 +1,77 @@
+//! Questions about a collection that cost next to nothing: may it be read, may it be watched, how far is it.
+
+use std::time::Duration;
+
+use operetta_core::status::{ApiError, ErrorKind};
+use serde::Deserialize;
+
+use crate::{
+    authz::required_permissions,
+    client::{requests, wire::Wire},
+    discovery::ApiResource,
+    informer::Scope,
+};
+
+const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+/// The current resourceVersion of a collection: that of a list of one object, metadata only. A selector by labels is left
+/// out, because the API server would look for the object; it changes nothing about the version.
+///
+/// # Errors
+/// What the API server said, or `TimedOut` after `deadline`.
+pub async fn revision(
+    wire: &Wire,
+    resource: &ApiResource,
+    scope: &Scope,
+    deadline: Duration,
+) -> Result<String, ApiError> {
+    // A right to one name is asked about with that name.
+    let fields =
+        if required_permissions::named(&scope.fields).is_some() { scope.fields.clone() } else { String::new() };
+    ask(wire, resource, &Scope { labels: String::new(), fields, ..scope.clone() }, deadline).await
+}
+
+/// Whether the objects of a scope can be listed now.
+///
+/// # Errors
+/// As [`revision`].
+pub async fn listable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
+    ask(wire, resource, scope, deadline).await.map(drop)
+}
+
+/// Whether they can be watched, too. Takes a second.
+///
+/// # Errors
+/// As [`revision`].
+pub async fn watchable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
+    let from = ask(wire, resource, scope, deadline).await?;
+    let pairs = [("watch", "true"), ("timeoutSeconds", "1"), ("resourceVersion", &from)];
+    let request = requests::collection(resource, scope, &pairs, "application/json")?;
+    within(deadline, wire.send(request)).await.map(drop)
+}
+
+async fn ask(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<String, ApiError> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    let request = requests::collection(resource, scope, &[("limit", "1")], PARTIAL)?;
+    let text = within(deadline, wire.send(request)).await?;
+    let list: Result<List, _> = serde_json::from_str(&text);
+    let list =
+        list.map_err(|error| ApiError::new(ErrorKind::Other, format!("list of {}: {error}", resource.plural)))?;
+    Ok(list.metadata.resource_version)
+}
+
+async fn within(
+    deadline: Duration,
+    answer: impl Future<Output = Result<String, ApiError>>,
+) -> Result<String, ApiError> {
+    let timed_out = |_| ApiError::new(ErrorKind::TimedOut, format!("no answer within {deadline:?}"));
+    tokio::time::timeout(deadline, answer).await.map_err(timed_out)?
+}

@@ -1,0 +1,126 @@
+//! How far the host itself sees: whether RBAC lets it list and watch a resource in all namespaces, or in which ones.
+//!
+//! What is asked is a SelfSubjectAccessReview, which every authenticated user may make; an answer is used for [`KEEP`]. Only
+//! what the host watches is decided here: what a plugin may see of it is for its ServiceAccount's rights (`grants`).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use operetta_core::{
+    authz::access_review::{Access, ReadVerb},
+    status::ApiError,
+};
+use tokio::time::Instant;
+
+use crate::{
+    authz::access_review::{may, reading},
+    client::wire::Wire,
+    discovery::ApiResource,
+    informer::Informer,
+    store::Lookup,
+};
+
+/// How long an answer is used: many plugins that start at once ask once.
+pub const KEEP: Duration = Duration::from_secs(2);
+/// Namespaces that are asked about at once.
+const AT_ONCE: usize = 8;
+/// Answers kept; one more ends those that are over.
+const KEPT: usize = 1024;
+
+/// What the host may list and watch.
+pub struct Reach {
+    wire: Wire,
+    /// The namespaces that plugins run in; set once.
+    opted_in: OnceLock<Arc<Informer>>,
+    kept: Mutex<HashMap<Access, (Instant, bool)>>,
+}
+
+impl Reach {
+    /// Of the identity of `wire`.
+    pub(crate) fn new(wire: Wire) -> Self {
+        Self { wire, opted_in: OnceLock::new(), kept: Mutex::default() }
+    }
+
+    /// Says which namespaces there are to choose from: those that this informer of Namespaces has. What is said once stays.
+    pub fn choose_from(&self, namespaces: Arc<Informer>) {
+        let _set_before = self.opted_in.set(namespaces);
+    }
+
+    /// The namespaces that there are to choose from: `home`, and those that take part.
+    pub(crate) fn candidates(&self, home: Option<&str>) -> BTreeSet<String> {
+        let opted_in = self.opted_in.get().map(|namespaces| namespaces.cache.store.list(&Lookup::All, None, None));
+        let opted_in = opted_in.into_iter().flatten().map(|namespace| namespace.key().name.clone());
+        opted_in.chain(home.map(str::to_owned)).collect()
+    }
+
+    /// Whether the host may list and watch a resource in a namespace, or in all of them (None): every object, or those of
+    /// one name.
+    ///
+    /// # Errors
+    /// What the API server said when it could not be asked.
+    pub async fn may_watch(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<bool, ApiError> {
+        for verb in [ReadVerb::List, ReadVerb::Watch] {
+            if !self.may(&reading(resource, verb, namespace, name)).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where the host watches a resource for a plugin: None is everywhere, which is chosen whenever the host may. Else it
+    /// is the one namespace of `only`, or those that take part where it may watch, or `home` if it may nowhere: what
+    /// watches there says what is missing.
+    ///
+    /// # Errors
+    /// What the API server said when it could not be asked.
+    pub async fn places(
+        &self,
+        resource: &ApiResource,
+        name: Option<&str>,
+        only: Option<&str>,
+        home: Option<&str>,
+    ) -> Result<Option<Vec<String>>, ApiError> {
+        if !resource.namespaced || self.may_watch(resource, None, name).await? {
+            return Ok(None);
+        }
+        if let Some(only) = only {
+            return Ok(Some(vec![only.to_owned()]));
+        }
+        let asked = stream::iter(self.candidates(home)).map(async |namespace| {
+            let may = self.may_watch(resource, Some(&namespace), name).await?;
+            Ok::<_, ApiError>(may.then_some(namespace))
+        });
+        let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
+        let places: Vec<String> = answers.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        Ok(Some(places).filter(|places| !places.is_empty()).or_else(|| home.map(|home| vec![home.to_owned()])))
+    }
+
+    async fn may(&self, access: &Access) -> Result<bool, ApiError> {
+        if let Some((asked, allowed)) = self.lock().get(access)
+            && asked.elapsed() < KEEP
+        {
+            return Ok(*allowed);
+        }
+        let asked = Instant::now();
+        let allowed = may(&self.wire, access).await?;
+        let mut kept = self.lock();
+        if kept.len() >= KEPT {
+            kept.retain(|_, (asked, _)| asked.elapsed() < KEEP);
+        }
+        kept.insert(access.clone(), (asked, allowed));
+        Ok(allowed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Access, (Instant, bool)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

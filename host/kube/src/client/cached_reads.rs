@@ -1,0 +1,354 @@
+//! Cached reads: from the shared informers, as far as RBAC lets the plugin's ServiceAccount see them.
+//!
+//! Which informer answers a cached read:
+//! - one that sees the whole kind, if the plugin watches the kind so, or has read it before;
+//! - else, for a kind that the plugin watches by selectors only: that informer for what it holds and for lists by the
+//!   very same selector, and the API server for the rest, so that a selector never makes an object look missing;
+//! - for a kind that the plugin watches with fields pruned: that informer for lists whose projection asks for none of
+//!   these, and the API server for whole objects, so that nobody writes one back without them;
+//! - else an informer of the whole kind, started now and kept as long as the plugin runs, or until its quota of cached
+//!   bytes is used up: then the API server.
+//!
+//! Where the host may not watch a kind in all namespaces (reach.rs), an informer of the namespace that is read stands for
+//! the one of the whole kind, and the API server where the host may not even watch that. A list of all namespaces is then
+//! answered by the API server, if the plugin may list them all; else it is made of the namespaces that both may.
+
+mod parts;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use operetta_core::{
+    authz::access_review::{Access, ReadVerb, SubjectGrants},
+    gate::operation::{ListOptions, Page, Read, Reply, Selection},
+    manifest::{Index, IndexKey},
+    object::{
+        ObjectKey,
+        kind::GroupVersionKind,
+        selector::{LabelSelector, MetadataFieldSelector},
+    },
+    status::{ApiError, ErrorKind},
+};
+
+use crate::{
+    authz::{access_review::reading, required_permissions},
+    client::{
+        object_api::{PluginApi, bad_request, object},
+        requests,
+    },
+    discovery::ApiResource,
+    informer::{Informer, InformerState, Scope},
+    store::{
+        Lookup,
+        cache::{Query, key_of_token},
+    },
+};
+
+/// How long a read waits for an informer whose list fails, before it reports the failure.
+const FAILING_SYNC: Duration = Duration::from_secs(3);
+
+/// Who answers a cached read.
+enum Source {
+    Whole(Arc<Informer>),
+    Selected(Vec<Arc<Informer>>),
+    /// None: the host may not watch all of it.
+    OutOfReach,
+}
+
+/// What of a kind is read.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// One namespace, or all.
+    namespace: Option<&'a str>,
+    /// Only an informer of the whole kind can answer.
+    whole: bool,
+    /// The fields at these paths, or all of them.
+    projection: &'a [String],
+}
+
+impl PluginApi {
+    pub(crate) async fn get(&self, resource: &Arc<ApiResource>, key: ObjectKey, read: Read) -> Result<Reply, ApiError> {
+        if read == Read::Cached {
+            if let Some(grants) = &self.grants {
+                let namespace = key.namespace.as_deref();
+                grants.check(&reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
+            }
+            let asked = Asked { namespace: key.namespace.as_deref(), whole: false, projection: &[] };
+            match self.source(resource, asked).await? {
+                Source::Whole(informer) => {
+                    wait_synced(&informer).await?;
+                    let found = informer.cache.get(&key).ok_or_else(|| not_found(resource, &key))?;
+                    return Ok(Reply::Object(found));
+                }
+                Source::Selected(informers) => {
+                    if let Some(found) = informers.iter().find_map(|informer| informer.cache.get(&key)) {
+                        return Ok(Reply::Object(found));
+                    }
+                    self.throttle().await;
+                }
+                Source::OutOfReach => self.throttle().await,
+            }
+        }
+        let text = self.wire.send(requests::get(resource, &key)?).await?;
+        Ok(Reply::Object(object(&text, resource)?))
+    }
+
+    pub(crate) async fn list(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Reply, ApiError> {
+        // Those of raw requests did not pass the gate as such.
+        options.check()?;
+        let plain = options.selection == Selection::All;
+        if options.read == Read::Live {
+            if !plain {
+                return Err(bad_request("lists by index or owner are answered by the cache: set read to cached"));
+            }
+            return self.list_live(resource, options).await;
+        }
+        let parts = self.may_list(resource, options).await?;
+        match self.lister(resource, options).await? {
+            Lister::Informer(informer, options) => {
+                wait_synced(&informer).await?;
+                self.list_cached(&informer, &options, parts).await.map(Reply::Page)
+            }
+            Lister::ApiServer => {
+                self.throttle().await;
+                self.list_live(resource, options).await
+            }
+            Lister::OutOfReach => match parts {
+                Parts::Some(access, refusal) => self.list_parts(resource, options, &access, refusal).await,
+                // It may see more than the host does.
+                Parts::All if plain => {
+                    self.throttle().await;
+                    self.list_live(resource, options).await
+                }
+                Parts::All => Err(out_of_reach(resource, options.namespace.as_deref())),
+            },
+        }
+    }
+
+    /// Who answers a cached list.
+    async fn lister(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Lister, ApiError> {
+        let whole = options.selection != Selection::All;
+        let projection = self.asked(resource, options);
+        let asked = Asked { namespace: options.namespace.as_deref(), whole, projection: &projection };
+        let informers = match self.source(resource, asked).await? {
+            Source::Whole(informer) => return Ok(Lister::Informer(informer, options.clone())),
+            Source::OutOfReach => return Ok(Lister::OutOfReach),
+            Source::Selected(informers) => informers,
+        };
+        let same = |informer: &Arc<Informer>| {
+            informer.scope.labels == options.labels.as_deref().unwrap_or_default()
+                && informer.scope.fields == options.fields.as_deref().unwrap_or_default()
+        };
+        // The informer selects by them already, and the cache may not know the fields.
+        let rest = ListOptions { labels: None, fields: None, ..options.clone() };
+        let informer = informers.into_iter().find(same);
+        Ok(informer.map_or(Lister::ApiServer, |informer| Lister::Informer(informer, rest)))
+    }
+
+    /// The fields that a list needs: none named are all.
+    fn asked(&self, resource: &ApiResource, options: &ListOptions) -> Vec<String> {
+        let mut asked = options.projection.clone();
+        if let Selection::ByIndex { name, .. } = &options.selection
+            && let Ok(IndexKey::Path(path)) = self.index(name, &resource.kind)
+            && !asked.is_empty()
+        {
+            asked.push(path);
+        }
+        asked
+    }
+
+    pub(crate) async fn throttle(&self) {
+        if let Some(throttle) = self.throttle.get() {
+            throttle.wait().await;
+        }
+    }
+
+    /// Whether a list shows only some of the namespaces that it is about: a plugin with rights in two of them sees those,
+    /// as controller-runtime's cache of several namespaces does.
+    ///
+    /// # Errors
+    /// `Forbidden` for a list of one namespace, or of a kind without.
+    async fn may_list(&self, resource: &ApiResource, options: &ListOptions) -> Result<Parts, ApiError> {
+        let Some(grants) = &self.grants else { return Ok(Parts::All) };
+        let name = options.fields.as_deref().and_then(required_permissions::named);
+        let access = reading(resource, ReadVerb::List, options.namespace.as_deref(), name.as_deref());
+        match grants.check(&access).await {
+            Ok(()) => Ok(Parts::All),
+            Err(error) if error.kind == ErrorKind::Forbidden && resource.namespaced && access.namespace.is_none() => {
+                Ok(Parts::Some(access, error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list_cached(&self, informer: &Informer, options: &ListOptions, parts: Parts) -> Result<Page, ApiError> {
+        let visible = match (parts, &self.grants) {
+            (Parts::Some(access, refusal), Some(grants)) => {
+                let visible = listable(informer.cache.namespaces(), &access, grants).await?;
+                Some(visible).filter(|visible| !visible.is_empty()).ok_or(refusal).map(Some)?
+            }
+            _ => None,
+        };
+        let lookup = match &options.selection {
+            Selection::All => Lookup::All,
+            Selection::ByOwner(uid) => Lookup::Owner(uid.clone()),
+            Selection::ByIndex { name, value } => {
+                let key = self.index(name, &informer.resource.kind)?;
+                informer.cache.store.declare_index(&key);
+                Lookup::Index { key, value: value.clone() }
+            }
+        };
+        let labels = LabelSelector::parse(options.labels.as_deref().unwrap_or_default());
+        let fields = MetadataFieldSelector::parse(options.fields.as_deref().unwrap_or_default());
+        Ok(informer.cache.list(&Query {
+            lookup,
+            namespace: options.namespace.as_deref(),
+            labels: labels.map_err(|error| bad_request(error.to_string()))?,
+            fields: fields.map_err(bad_request)?,
+            limit: options.limit.map(|limit| limit.max(1) as usize),
+            after: options.continue_token.as_deref().map(key_of_token).transpose()?,
+            projection: &options.projection,
+            visible,
+        }))
+    }
+
+    async fn list_live(&self, resource: &ApiResource, options: &ListOptions) -> Result<Reply, ApiError> {
+        let text = self.wire.send(requests::list(resource, options)?).await?;
+        requests::page(&text, resource, &options.projection).map(Reply::Page)
+    }
+
+    fn index(&self, name: &str, kind: &GroupVersionKind) -> Result<IndexKey, ApiError> {
+        let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
+        let declared =
+            |index: &&Index| index.name == name && index.api_version == kind.api_version && index.kind == kind.kind;
+        let index = watched.indexes.iter().find(declared);
+        index
+            .and_then(Index::key)
+            .ok_or_else(|| bad_request(format!("the manifest declares no index {name:?} for {kind}")))
+    }
+
+    /// Who answers cached reads of a kind.
+    ///
+    /// # Errors
+    /// `TooManyRequests` when only an informer of the whole kind can, and there may be none.
+    async fn source(&self, resource: &Arc<ApiResource>, asked: Asked<'_>) -> Result<Source, ApiError> {
+        let Asked { namespace, whole, projection } = asked;
+        {
+            let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
+            let of_kind = watched.informers.iter().filter(|informer| informer.resource.kind == resource.kind);
+            let of_kind = of_kind.filter(|informer| informer.scope.is_within_reach(namespace));
+            let of_kind: Vec<_> = of_kind.cloned().collect();
+            let useful = of_kind.iter().filter(|informer| informer.scope.has(projection)).cloned();
+            let (all, selected): (Vec<_>, Vec<_>) = useful.partition(|informer| informer.scope.covers(namespace));
+            if let Some(informer) = all.into_iter().next() {
+                return Ok(Source::Whole(informer));
+            }
+            if !whole && !of_kind.is_empty() {
+                return Ok(Source::Selected(selected));
+            }
+        }
+        let Some(started) = self.on_demand(resource, namespace) else { return without_cache(resource, whole) };
+        if let Some(informer) = started {
+            return Ok(Source::Whole(informer));
+        }
+        let reach = &self.registry.reach;
+        // Where it cannot be asked, the informer says what is wrong.
+        let place = if !resource.namespaced || reach.may_watch(resource, None, None).await.unwrap_or(true) {
+            None
+        } else if namespace.is_some() && reach.may_watch(resource, namespace, None).await.unwrap_or(false) {
+            namespace.map(str::to_owned)
+        } else {
+            return Ok(Source::OutOfReach);
+        };
+        let mut on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(on_demand) = on_demand.as_mut() else { return without_cache(resource, whole) };
+        let scope = Scope { namespace: place.clone(), ..Scope::everything() };
+        let start = || self.registry.informer(resource, scope);
+        Ok(Source::Whole(on_demand.entry((resource.kind.clone(), place)).or_insert_with(start).clone()))
+    }
+
+    /// The informer of the whole kind, or of the kind in the namespace, that cached reads have started; None within when
+    /// there is none yet, and None at all when there may be none.
+    #[allow(clippy::option_option, reason = "whether there may be one, and whether there is")]
+    fn on_demand(&self, resource: &ApiResource, namespace: Option<&str>) -> Option<Option<Arc<Informer>>> {
+        let on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_demand = on_demand.as_ref()?;
+        let of = |place: Option<&str>| on_demand.get(&(resource.kind.clone(), place.map(str::to_owned))).cloned();
+        Some(of(None).or_else(|| of(namespace)))
+    }
+}
+
+/// Who answers a cached list.
+enum Lister {
+    /// An informer, asked for this.
+    Informer(Arc<Informer>, ListOptions),
+    ApiServer,
+    /// None: the host may not watch all that the list is about.
+    OutOfReach,
+}
+
+/// Who answers when the quota of cached bytes is used up.
+fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError> {
+    let message = format!(
+        "lists of {} by index or owner need the host's cache, and this plugin's quota of it (cacheBytes) is used up",
+        resource.kind
+    );
+    if whole { Err(ApiError::new(ErrorKind::TooManyRequests, message)) } else { Ok(Source::Selected(vec![])) }
+}
+
+/// As the host words it: no right of the plugin's helps.
+fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
+    let place = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name:?}"));
+    let message = format!(
+        "this list of {} needs the host's cache, and the host itself may not list and watch {} {place}",
+        resource.kind, resource.plural
+    );
+    ApiError::new(ErrorKind::Forbidden, message)
+}
+
+/// How much of what a list is about may be seen.
+enum Parts {
+    All,
+    /// What was asked, and what is answered when nothing of it may be seen.
+    Some(Access, ApiError),
+}
+
+/// Those among the namespaces that may be listed.
+async fn listable(
+    namespaces: BTreeSet<String>,
+    access: &Access,
+    grants: &SubjectGrants,
+) -> Result<BTreeSet<String>, ApiError> {
+    let asked = stream::iter(namespaces).map(async |namespace| {
+        let access = Access { namespace: Some(namespace.clone()), ..access.clone() };
+        Ok::<_, ApiError>(grants.allows(&access).await?.then_some(namespace))
+    });
+    asked.buffer_unordered(8).try_filter_map(async |namespace| Ok(namespace)).try_collect().await
+}
+
+/// As the API server words it.
+fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
+    let group = resource.kind.group();
+    let (plural, dot) = (&resource.plural, if group.is_empty() { "" } else { "." });
+    ApiError::new(ErrorKind::NotFound, format!("{plural}{dot}{group} {:?} not found", key.name))
+}
+
+/// Waits for the first full list; the gate's deadline on the call bounds it. A list that keeps failing is reported.
+async fn wait_synced(informer: &Informer) -> Result<(), ApiError> {
+    let mut state = informer.state();
+    let done = |state: &InformerState| state.synced;
+    if done(&state.borrow()) {
+        return Ok(());
+    }
+    while tokio::time::timeout(FAILING_SYNC, state.wait_for(done)).await.is_err() {
+        if let Some(error) = &informer.state().borrow().error {
+            let message = format!("the cache of {} cannot be filled: {error}", informer.resource.kind);
+            return Err(ApiError::new(ErrorKind::Unavailable, message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Objects as rows, the way kubectl shows them: the API server renders them (`as=Table`), the printer columns of custom
+//! resources included.
+//!
+//! Only `list` is asked for, also of one object: a selector that the object no longer matches, then, gives no row. An API
+//! server that renders nothing gets rows of name and age, as in kubectl.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::{
+    object::ObjectKey,
+    status::{ApiError, ErrorKind},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    client::{requests, wire::Wire},
+    discovery::ApiResource,
+    informer::Scope,
+};
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+/// Rows asked for at once; kubectl's `--chunk-size`.
+const PAGE: u32 = 500;
+/// How long one answer may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A column.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Column {
+    /// What stands above it; kubectl prints it in capitals.
+    pub name: String,
+    /// Above 0, it is shown with `-o wide` only.
+    pub priority: i32,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its key.
+    pub key: ObjectKey,
+    /// metadata.uid.
+    pub uid: String,
+    /// Its resourceVersion, where that is a number.
+    pub revision: Option<u64>,
+    /// metadata.creationTimestamp, RFC 3339; empty if there is none.
+    pub created: String,
+    /// As many as there are columns, or fewer; as the API server wrote them.
+    pub cells: Vec<String>,
+}
+
+/// Objects and what is shown of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// In the order of the API server: by namespace, then name.
+    pub rows: Vec<Row>,
+}
+
+/// Where rows come from.
+pub struct Tables {
+    wire: Wire,
+    resource: Arc<ApiResource>,
+    scope: Scope,
+}
+
+impl Tables {
+    /// Of the objects of a scope.
+    pub fn new(wire: Wire, resource: Arc<ApiResource>, scope: Scope) -> Self {
+        Self { wire, resource, scope }
+    }
+
+    /// All objects as they are now.
+    ///
+    /// # Errors
+    /// What the API server said. Never retries.
+    pub async fn all(&self) -> Result<Table, ApiError> {
+        match self.pages(Some(PAGE)).await {
+            // Between two pages the first one's state was compacted away.
+            Err(error) if error.kind == ErrorKind::Expired => self.pages(None).await,
+            done => done,
+        }
+    }
+
+    /// One object as it is now; no row if there is none in the scope.
+    ///
+    /// # Errors
+    /// What the API server said. Never retries.
+    pub async fn one(&self, key: &ObjectKey) -> Result<Table, ApiError> {
+        let name = format!("metadata.name={}", key.name);
+        let fields = if self.scope.fields.is_empty() || self.scope.fields == name {
+            name
+        } else {
+            format!("{},{name}", self.scope.fields)
+        };
+        let scope = Scope { namespace: key.namespace.clone(), fields, ..self.scope.clone() };
+        Ok(self.page(&scope, None, "").await?.0)
+    }
+
+    async fn pages(&self, limit: Option<u32>) -> Result<Table, ApiError> {
+        let (mut whole, mut token) = self.page(&self.scope, limit, "").await?;
+        while !token.is_empty() {
+            let (more, next) = self.page(&self.scope, limit, &token).await?;
+            whole.rows.extend(more.rows);
+            token = next;
+        }
+        Ok(whole)
+    }
+
+    async fn page(&self, scope: &Scope, limit: Option<u32>, token: &str) -> Result<(Table, String), ApiError> {
+        let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
+        let request = requests::collection(&self.resource, scope, &[("limit", &limit), ("continue", token)], TABLE)?;
+        let answer = tokio::time::timeout(DEADLINE, self.wire.send(request)).await;
+        let text = answer.map_err(|_| {
+            let message = format!("no list of {} within {DEADLINE:?}", self.resource.plural);
+            ApiError::new(ErrorKind::TimedOut, message)
+        })??;
+        read(&text).map_err(|error| {
+            ApiError::new(ErrorKind::Other, format!("the list of {} as a table: {error}", self.resource.plural))
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireTable {
+    kind: String,
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default)]
+    column_definitions: Vec<Column>,
+    #[serde(default)]
+    rows: Vec<WireRow>,
+    /// Of an API server that renders nothing.
+    #[serde(default)]
+    items: Vec<Partial>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMeta {
+    #[serde(rename = "continue", default)]
+    continue_token: String,
+}
+
+#[derive(Deserialize)]
+struct WireRow {
+    cells: Vec<Value>,
+    object: Partial,
+}
+
+#[derive(Deserialize)]
+struct Partial {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    creation_timestamp: Option<String>,
+}
+
+fn read(text: &str) -> Result<(Table, String), serde_json::Error> {
+    let wire: WireTable = serde_json::from_str(text)?;
+    let token = wire.metadata.continue_token;
+    if wire.kind != "Table" {
+        let columns = ["Name", "Age"].map(|name| Column { name: name.to_owned(), priority: 0 });
+        let rows = wire.items.into_iter().map(|item| row(item, None)).collect();
+        return Ok((Table { columns: columns.into(), rows }, token));
+    }
+    let rows = wire.rows.into_iter().map(|WireRow { cells, object }| row(object, Some(cells))).collect();
+    Ok((Table { columns: wire.column_definitions, rows }, token))
+}
+
+fn row(Partial { metadata }: Partial, cells: Option<Vec<Value>>) -> Row {
+    let cells = match cells {
+        Some(cells) => cells.into_iter().map(text).collect(),
+        None => vec![metadata.name.clone()],
+    };
+    Row {
+        key: ObjectKey { namespace: metadata.namespace.filter(|namespace| !namespace.is_empty()), name: metadata.name },
+        uid: metadata.uid,
+        revision: metadata.resource_version.parse().ok(),
+        created: metadata.creation_timestamp.unwrap_or_default(),
+        cells,
+    }
+}
+
+/// Go's `fmt.Sprint`, of what stands in cells.
+fn text(cell: Value) -> String {
+    match cell {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_keeps_columns_cells_and_whose_row_it_is() {
+        let (table, token) = read(
+            r#"{"kind":"Table","metadata":{"continue":"t"},
+            "columnDefinitions":[{"name":"Name","type":"string","format":"name","priority":0},{"name":"N","type":"integer","priority":1}],
+            "rows":[{"cells":["a",3,null,true],"object":{"kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"n",
+            "uid":"u","resourceVersion":"7","creationTimestamp":"2026-11-22T10:00:00Z"}}}]}"#,
+        )
+        .expect("a table");
+        assert_eq!(token, "t");
+        assert_eq!(table.columns[1], Column { name: "N".into(), priority: 1 });
+        let row = &table.rows[0];
+        assert_eq!((&row.key, row.revision), (&ObjectKey::namespaced("n", "a"), Some(7)));
+        assert_eq!(row.cells, ["a", "3", "", "true"]);
+    }
+
+    #[test]
+    fn an_api_server_that_renders_nothing_gives_names() {
+        let (table, _) = read(r#"{"kind":"FooList","items":[{"metadata":{"name":"a"}}]}"#).expect("a list");
+        assert_eq!(table.rows[0].cells, ["a"]);
+        assert_eq!(table.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["Name", "Age"]);
+    }
+}

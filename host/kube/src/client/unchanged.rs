@@ -1,0 +1,205 @@
+//! Writes that would change nothing are not sent: an update, also of the status, or a merge patch that leaves the object as
+//! it is cached. The plugin gets the cached object, as the API server would have answered.
+//!
+//! What is sent all the same, because more than the object's content depends on it:
+//!
+//! - creates, deletions, server-side apply (it takes ownership), JSON patches (they may test), dry runs, strict validation,
+//!   other subresources than `status`, raw requests;
+//! - what names another resourceVersion, and an update that names none: some kinds refuse that;
+//! - writes of kinds of which the host has no whole cache, or one that is behind because its watch fails;
+//! - what the plugin's ServiceAccount may not do, or nobody can say: the API server refuses it in its own words. Rights are
+//!   asked for as those of cached reads are, and only for a write that would change nothing.
+//!
+//! Its limits: admission is not asked about a write that is not sent, and a write is compared with the cache as it is: where
+//! somebody else has changed the object a moment ago, it is not refused with a conflict. The event of that change asks for
+//! the key again.
+
+use std::sync::Arc;
+
+use operetta_core::{
+    authz::access_review::{Access, AccessVerb},
+    gate::operation::{OperationAction, PatchBody},
+    object::{Object, ObjectKey},
+};
+use serde_json::Value;
+
+use crate::{client::object_api::PluginApi, discovery::ApiResource};
+
+/// What a write makes of an object.
+#[derive(Clone, Copy, Debug)]
+enum Change<'a> {
+    /// This, in its place.
+    Replace(&'a str),
+    /// A merge patch.
+    Merge(&'a str),
+}
+
+impl PluginApi {
+    /// The cached object, if the write would leave it as it is, and may be done.
+    pub(crate) async fn unchanged(&self, resource: &ApiResource, action: &OperationAction) -> Option<Arc<Object>> {
+        // The host compares by itself what it writes.
+        let grants = self.grants.as_ref()?;
+        let (verb, key, subresource, change, options) = match action {
+            OperationAction::Update { key, status, object, options } => {
+                (AccessVerb::Update, key, status.then_some("status"), Change::Replace(object), options)
+            }
+            OperationAction::Patch { key, subresource, body: PatchBody::Merge(patch), options, .. } => {
+                let subresource = subresource.as_deref().filter(|name| !name.is_empty());
+                (AccessVerb::Patch, key, subresource, Change::Merge(patch), options)
+            }
+            _ => return None,
+        };
+        if options.dry_run || options.strict || subresource.is_some_and(|name| name != "status") {
+            return None;
+        }
+        let cached = self.cached_whole(resource, key)?;
+        if !leaves(cached.json(), change) {
+            return None;
+        }
+        let resource_name = match subresource {
+            Some(subresource) => format!("{}/{subresource}", resource.plural),
+            None => resource.plural.clone(),
+        };
+        let access = Access {
+            verb,
+            group: resource.kind.group().to_owned(),
+            resource: resource_name,
+            namespace: key.namespace.clone().filter(|_| resource.namespaced),
+            name: Some(key.name.clone()),
+        };
+        grants.allows(&access).await.unwrap_or(false).then_some(cached)
+    }
+
+    /// An object, as far as the host caches its whole kind and the watch works.
+    fn cached_whole(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Arc<Object>> {
+        let works = |informer: &Arc<crate::informer::Informer>| {
+            let state = informer.state();
+            let state = state.borrow();
+            informer.scope.pruned.is_empty()
+                && informer.scope.covers(key.namespace.as_deref())
+                && informer.resource.as_ref() == resource
+                && state.synced
+                && state.error.is_none()
+        };
+        self.registry.of_kind(&resource.kind).into_iter().find(works)?.cache.get(key)
+    }
+}
+
+/// Whether a change leaves an object as it is. What cannot be read is for the API server to refuse.
+fn leaves(cached: &str, change: Change<'_>) -> bool {
+    let (Change::Replace(text) | Change::Merge(text)) = change;
+    let Some((mut before, given)) = read(cached).zip(read(text)) else { return false };
+    if !given.is_object() || resets_managed_fields(&given) {
+        return false;
+    }
+    let mut after = match change {
+        Change::Replace(_) => given,
+        Change::Merge(_) => {
+            let mut after = before.clone();
+            json_patch::merge(&mut after, &given);
+            after
+        }
+    };
+    for object in [&mut before, &mut after] {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+    }
+    before == after
+}
+
+/// Whether it asks that nobody own the fields any more, which is a list without one whole entry; or says something that is
+/// no list.
+fn resets_managed_fields(given: &Value) -> bool {
+    let whole = |entry: &Value| entry.as_object().is_some_and(|entry| !entry.is_empty());
+    match given.pointer("/metadata/managedFields") {
+        None => false,
+        Some(Value::Array(entries)) => entries.is_empty() || !entries.iter().all(whole),
+        Some(_) => true,
+    }
+}
+
+fn read(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CACHED: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"7","uid":"u",
+        "labels":{"x":"1"}},"data":{"n":"1"},"n":{"big":9007199254740993,"half":0.5,"list":[1,2],"nothing":null}}"#;
+
+    fn update(change: impl FnOnce(&mut Value)) -> bool {
+        let mut object = read(CACHED).expect("JSON");
+        change(&mut object);
+        leaves(CACHED, Change::Replace(&object.to_string()))
+    }
+
+    fn patch(patch: &str) -> bool {
+        leaves(CACHED, Change::Merge(patch))
+    }
+
+    #[test]
+    fn an_update_leaves_an_object_as_it_is_whatever_the_order_of_its_fields_and_who_owns_them() {
+        assert!(update(|_| {}));
+        assert!(update(|object| object["metadata"]["managedFields"] = serde_json::json!([{"manager": "m"}])));
+        let reordered = r#"{"n":{"nothing":null,"list":[1,2],"half":0.5,"big":9007199254740993},"data":{"n":"1"},
+            "metadata":{"labels":{"x":"1"},"uid":"u","resourceVersion":"7","name":"a"},"kind":"ConfigMap","apiVersion":"v1"}"#;
+        assert!(leaves(CACHED, Change::Replace(reordered)));
+    }
+
+    #[test]
+    fn an_update_that_says_anything_else_is_a_change() {
+        let value = |text: &str| read(text).expect("JSON");
+        for (path, to) in [
+            ("/data/n", "\"2\""),
+            ("/metadata/resourceVersion", "\"8\""),
+            ("/metadata/uid", "\"v\""),
+            ("/n/big", "9007199254740992"),
+            ("/n/list", "[2,1]"),
+            ("/n/nothing", "false"),
+        ] {
+            let change = |object: &mut Value| *object.pointer_mut(path).expect("there") = value(to);
+            assert!(!update(change), "{path}: {to}");
+        }
+        assert!(!update(|object| drop(object["metadata"].as_object_mut().expect("it is").remove("resourceVersion"))));
+        assert!(!update(|object| drop(object["n"].as_object_mut().expect("it is").remove("nothing"))));
+        assert!(!update(|object| object["data"]["m"] = value("\"\"")));
+        for reset in ["[]", "[{}]", "[{\"manager\":\"m\"},{}]", "null", "\"\""] {
+            assert!(!update(|object| object["metadata"]["managedFields"] = value(reset)), "{reset}");
+        }
+    }
+
+    #[test]
+    fn a_merge_patch_of_what_is_there_or_of_nothing_leaves_an_object_as_it_is() {
+        for text in [
+            "{}",
+            r#"{"data":{"n":"1"}}"#,
+            r#"{"data":{"gone":null},"status":null}"#,
+            r#"{"metadata":{"resourceVersion":"7","labels":{"x":"1"}}}"#,
+        ] {
+            assert!(patch(text), "{text}");
+        }
+        for text in [
+            r#"{"data":{"n":"2"}}"#,
+            r#"{"data":{"n":null}}"#,
+            r#"{"data":{"m":"1"}}"#,
+            r#"{"n":{"list":[1]}}"#,
+            r#"{"metadata":{"resourceVersion":"6"}}"#,
+            r#"{"metadata":{"managedFields":[]}}"#,
+            r#"{"metadata":{"managedFields":null}}"#,
+            r#"{"status":{}}"#,
+        ] {
+            assert!(!patch(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_for_the_api_server_to_refuse() {
+        let deep = "[".repeat(10_000);
+        for text in ["", "null", "[]", "1", "\"a\"", "{", r#"{"a":1}{"#, "{\"a\":NaN}", &deep] {
+            assert!(!patch(text) && !leaves(CACHED, Change::Replace(text)), "{}", &text[..text.len().min(9)]);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! One HTTP exchange with the API server under one identity, and how its failures become [`ApiError`]s.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
+use kube::{Client, client::Body};
+use operetta_core::{
+    authz::access_review::ServiceAccount,
+    gate::raw_request::is_path_text,
+    object::ObjectKey,
+    status::{ApiError, Cause, ErrorKind, Status},
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// Bytes of an answer that a plugin may make the host read at once: what is larger comes in pages.
+const MAX_ANSWER: usize = 256 << 20;
+
+/// Bytes that are read of an answer that is a refusal.
+const MAX_REFUSAL: usize = 1 << 20;
+
+/// What stays as it is in a query value; the rest is percent-encoded.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Who a request is made as.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// The host's own.
+    Host,
+    /// A ServiceAccount, by impersonation; the API server adds the groups of its namespace.
+    ServiceAccount(ServiceAccount),
+}
+
+/// A client under one identity.
+#[derive(Clone)]
+pub struct Wire {
+    client: Client,
+    impersonate: Option<HeaderValue>,
+    /// Bytes of one answer, where it is read as a whole.
+    max_answer: usize,
+}
+
+impl Wire {
+    /// Requests go out as `identity`.
+    ///
+    /// # Errors
+    /// `BadRequest` when a name of the identity cannot stand in a header.
+    pub fn new(client: Client, identity: &Identity) -> Result<Self, ApiError> {
+        let impersonate = match identity {
+            Identity::Host => None,
+            Identity::ServiceAccount(account) => {
+                let header = HeaderValue::from_str(&account.user());
+                Some(header.map_err(|_| bad_request(format!("{:?} is not a ServiceAccount's name", account.name)))?)
+            }
+        };
+        let max_answer = if impersonate.is_some() { MAX_ANSWER } else { usize::MAX };
+        Ok(Self { client, impersonate, max_answer })
+    }
+
+    /// Reads no answer of more bytes; [`Self::open`] does.
+    #[must_use]
+    pub fn reading_at_most(self, bytes: usize) -> Self {
+        Self { max_answer: bytes, ..self }
+    }
+
+    /// Sends a request and returns the body of a successful answer. Never retries.
+    ///
+    /// # Errors
+    /// The Status that the API server sent, or `Unavailable` when there was no answer.
+    pub async fn send(&self, request: Request<Vec<u8>>) -> Result<String, ApiError> {
+        self.send_for_status(request).await.map(|(_, text)| text)
+    }
+
+    /// The same, with the status.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) async fn send_for_status(&self, request: Request<Vec<u8>>) -> Result<(StatusCode, String), ApiError> {
+        let answer = self.exchange(request).await?;
+        if !answer.status.is_success() {
+            return Err(from_body(answer.status.as_u16(), &answer.body, answer.retry_after()));
+        }
+        Ok((answer.status, answer.text()?))
+    }
+
+    /// Sends a request and returns the answer, whatever its status. Never retries.
+    ///
+    /// # Errors
+    /// `Unavailable` when there was no answer, code 413 when it is longer than may be.
+    pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
+        if let Some(user) = &self.impersonate {
+            request.headers_mut().insert(IMPERSONATE_USER, user.clone());
+        }
+        let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, self.max_answer).collect().await;
+        let body = body.map_err(|error| self.unread(error))?.to_bytes();
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    /// Why an answer was not read to its end.
+    fn unread(&self, error: Box<dyn std::error::Error + Send + Sync>) -> ApiError {
+        if error.is::<LengthLimitError>() {
+            return ApiError::too_large(format!(
+                "the API server's answer has more than {} bytes: ask for pages (limit), or with a selector",
+                self.max_answer
+            ));
+        }
+        match error.downcast::<kube::Error>() {
+            Ok(error) => from_kube(*error),
+            Err(error) => {
+                ApiError::new(ErrorKind::Unavailable, format!("no answer from the API server: {}", chain(&*error)))
+            }
+        }
+    }
+
+    /// Sends a request for JSON and returns the body of a successful answer as it comes. Never retries.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; `Unavailable` also for an answer that is no JSON, as a proxy gives it.
+    pub(crate) async fn open(&self, mut request: Request<Vec<u8>>) -> Result<Body, ApiError> {
+        if let Some(user) = &self.impersonate {
+            request.headers_mut().insert(IMPERSONATE_USER, user.clone());
+        }
+        let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
+        let (parts, body) = response.into_parts();
+        let answer = Answer { status: parts.status, headers: parts.headers, body: Bytes::new() };
+        let content_type = answer.content_type();
+        if answer.status.is_success() && content_type.starts_with("application/json") {
+            return Ok(body);
+        }
+        let words = Limited::new(body, MAX_REFUSAL).collect().await.map(Collected::to_bytes).unwrap_or_default();
+        if answer.status.is_success() {
+            let shown: String = String::from_utf8_lossy(&words).trim().chars().take(64).collect();
+            let message = format!("the API server's answer is {content_type:?} and not JSON: {shown:?}");
+            return Err(ApiError::new(ErrorKind::Unavailable, message));
+        }
+        Err(from_body(answer.status.as_u16(), &words, answer.retry_after()))
+    }
+}
+
+/// One answer of the API server.
+pub(crate) struct Answer {
+    pub status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Answer {
+    /// The Retry-After header, in seconds.
+    pub fn retry_after(&self) -> Option<u32> {
+        self.headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()
+    }
+
+    /// The Content-Type header; empty if there is none.
+    pub fn content_type(&self) -> String {
+        let value = self.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    }
+
+    /// The body.
+    ///
+    /// # Errors
+    /// `Other` when it is not UTF-8.
+    pub fn text(self) -> Result<String, ApiError> {
+        String::from_utf8(self.body.into())
+            .map_err(|_| ApiError::new(ErrorKind::Other, "the API server's answer is not UTF-8"))
+    }
+}
+
+fn bad_request(message: String) -> ApiError {
+    ApiError::new(ErrorKind::BadRequest, message)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireStatus {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+    details: Option<WireDetails>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireDetails {
+    causes: Vec<Cause>,
+    retry_after_seconds: Option<u32>,
+}
+
+pub(crate) fn from_body(code: u16, body: &[u8], retry_after: Option<u32>) -> ApiError {
+    let status = match serde_json::from_slice::<WireStatus>(body) {
+        Ok(WireStatus { reason, message, details }) => {
+            let details = details.unwrap_or_default();
+            let retry_after_seconds = details.retry_after_seconds.filter(|seconds| *seconds > 0).or(retry_after);
+            Status { code, reason, message, causes: details.causes, retry_after_seconds }
+        }
+        // A proxy, or a path that nobody serves: plain text.
+        Err(_) => {
+            let message = String::from_utf8_lossy(body).trim().chars().take(512).collect();
+            Status { code, reason: String::new(), message, causes: Vec::new(), retry_after_seconds: retry_after }
+        }
+    };
+    ApiError::from_status(status)
+}
+
+/// Types a failure of the kube client.
+pub(crate) fn from_kube(error: kube::Error) -> ApiError {
+    match error {
+        kube::Error::Api(status) => {
+            let cause = |cause: kube::core::response::StatusCause| Cause {
+                reason: cause.reason,
+                message: cause.message,
+                field: cause.field,
+            };
+            let (causes, seconds) = status.details.map_or((Vec::new(), 0), |details| {
+                (details.causes.into_iter().map(cause).collect(), details.retry_after_seconds)
+            });
+            ApiError::from_status(Status {
+                code: status.code,
+                reason: status.reason,
+                message: status.message,
+                causes,
+                retry_after_seconds: Some(seconds).filter(|seconds| *seconds > 0),
+            })
+        }
+        other => ApiError::new(ErrorKind::Unavailable, format!("no answer from the API server: {}", chain(&other))),
+    }
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// Checks that a key can stand in a path: what a guest gives must never reach another path. Follows apimachinery's
+/// `path.ValidatePathSegmentName`, and takes nothing that would need an escape.
+///
+/// # Errors
+/// `BadRequest` that names the part.
+pub fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
+    check_segment("name", &key.name)?;
+    key.namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))
+}
+
+/// Checks one path segment; see [`check_key`].
+///
+/// # Errors
+/// `BadRequest` that names the part.
+pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
+    if text.is_empty() {
+        return Err(bad_request(format!("the {what} is empty")));
+    }
+    if text == "." || text == ".." || text.len() > 512 || !is_path_text(text) {
+        let shown: String = text.chars().take(64).collect();
+        return Err(bad_request(format!("{shown:?} cannot be a {what}")));
+    }
+    Ok(())
+}
+
+/// A query string from pairs, with its `?`; empty when there are none.
+pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in pairs {
+        text.push(if text.is_empty() { '?' } else { '&' });
+        text.push_str(name);
+        text.push('=');
+        text.extend(utf8_percent_encode(value, QUERY));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_reach_another_path_is_refused() {
+        for name in ["", ".", "..", "a/b", "../secrets/x", "a?watch=1", "a#b", "a%2fb", "a b", "é", "a\nb"] {
+            let error = check_key(&ObjectKey::namespaced("n", name)).expect_err(name);
+            assert_eq!(error.kind, ErrorKind::BadRequest);
+            check_key(&ObjectKey::namespaced(name, "n")).expect_err(name);
+        }
+        for name in ["a", "system:node", "a.b-c", "0"] {
+            check_key(&ObjectKey::cluster(name)).expect(name);
+        }
+    }
+
+    #[test]
+    fn query_values_are_encoded() {
+        assert_eq!(
+            query(&[("labelSelector", "a=b,c in (d)"), ("limit", "5")]),
+            "?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=5"
+        );
+        assert_eq!(query(&[]), "");
+    }
+
+    #[test]
+    fn a_status_keeps_its_causes_and_plain_text_becomes_the_message() {
+        let body = br#"{"kind":"Status","reason":"Invalid","message":"m","details":{"causes":[{"reason":"FieldValueInvalid","message":"too few","field":"spec.replicas"}]}}"#;
+        let error = from_body(422, body, None);
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert_eq!(error.status.causes[0].field, "spec.replicas");
+        let error = from_body(429, b"slow down", Some(3));
+        assert_eq!((error.kind, error.status.retry_after_seconds), (ErrorKind::TooManyRequests, Some(3)));
+        assert_eq!(error.status.message, "slow down");
+    }
+}

@@ -1,0 +1,225 @@
+//! From a kind to the resource that serves it (apimachinery's RESTMapper), also for kinds that appear later.
+//!
+//! Answers are cached until a CustomResourceDefinition changes. A kind that is not served is asked for again at once
+//! when a CustomResourceDefinition changes, and every few seconds otherwise, because aggregated API servers come
+//! without one.
+
+mod names;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use operetta_core::{
+    object::{ObjectKey, kind::GroupVersionKind},
+    status::{ApiError, ErrorKind},
+};
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use crate::client::wire::{Wire, check_segment};
+
+/// How often a missing kind is asked for when nothing tells of a change.
+const POLL: Duration = Duration::from_secs(3);
+
+/// Where a kind is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiResource {
+    /// The kind.
+    pub kind: GroupVersionKind,
+    /// The resource's name in paths, e.g. `deployments`.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// Subresources, e.g. `status`, `scale`.
+    pub subresources: Vec<String>,
+    /// Whether it can be listed and watched.
+    pub watchable: bool,
+}
+
+impl ApiResource {
+    /// The path of the collection, in a namespace if given.
+    pub fn collection_path(&self, namespace: Option<&str>) -> String {
+        let root = if self.kind.group().is_empty() { "api" } else { "apis" };
+        let api_version = &self.kind.api_version;
+        match namespace {
+            Some(namespace) if self.namespaced => {
+                format!("/{root}/{api_version}/namespaces/{namespace}/{}", self.plural)
+            }
+            _ => format!("/{root}/{api_version}/{}", self.plural),
+        }
+    }
+
+    /// The path of one object. The key must have been checked.
+    pub fn object_path(&self, key: &ObjectKey) -> String {
+        format!("{}/{}", self.collection_path(key.namespace.as_deref()), key.name)
+    }
+
+    /// Checks that a namespace is given where the kind needs one, and only there.
+    ///
+    /// # Errors
+    /// `BadRequest` that names the kind.
+    pub fn check_namespace(&self, namespace: Option<&str>) -> Result<(), ApiError> {
+        let kind = &self.kind;
+        let message = match (self.namespaced, namespace) {
+            (true, None) => format!("{kind} is namespaced: the key needs a namespace"),
+            (false, Some(namespace)) => format!("{kind} is cluster-scoped: the key has namespace {namespace:?}"),
+            _ => return Ok(()),
+        };
+        Err(ApiError::new(ErrorKind::BadRequest, message))
+    }
+}
+
+/// The resources of an API server, as far as they were asked for.
+pub struct Discovery {
+    wire: Wire,
+    known: Mutex<HashMap<GroupVersionKind, Arc<ApiResource>>>,
+    /// Counts the changes of CustomResourceDefinitions that were told.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    name: String,
+    kind: String,
+    namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+impl Discovery {
+    /// Asks under the given identity.
+    pub fn new(wire: Wire) -> Arc<Self> {
+        Arc::new(Self { wire, known: Mutex::default(), changes: watch::Sender::new(0) })
+    }
+
+    /// Where a kind is served now.
+    ///
+    /// # Errors
+    /// `NotFound` when it is not served, or what the API server said.
+    pub async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
+        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(kind) {
+            return Ok(known.clone());
+        }
+        let found = self.ask(&kind.api_version, |list| find(list, kind)).await?;
+        found.ok_or_else(|| not_served(kind))
+    }
+
+    /// The resource of this name in `group/version` (or the version of the core group); None when it is not served.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn resolve_plural(&self, api_version: &str, plural: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
+        if let Some(known) = self.known_plural(api_version, plural) {
+            return Ok(Some(known));
+        }
+        let find_plural = |list: &ResourceList| {
+            let main = list.resources.iter().find(|one| one.name == plural)?;
+            find(list, &GroupVersionKind::new(api_version, &main.kind)).filter(|found| found.plural == plural)
+        };
+        self.ask(api_version, find_plural).await
+    }
+
+    /// The same, as far as it was asked for before.
+    pub fn known_plural(&self, api_version: &str, plural: &str) -> Option<Arc<ApiResource>> {
+        let is_it =
+            |resource: &&Arc<ApiResource>| resource.kind.api_version == api_version && resource.plural == plural;
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).values().find(is_it).cloned()
+    }
+
+    /// Asks for the resources of `group/version` and keeps the one that `find` picks; None when there is none.
+    async fn ask(
+        &self,
+        api_version: &str,
+        find: impl Fn(&ResourceList) -> Option<ApiResource>,
+    ) -> Result<Option<Arc<ApiResource>>, ApiError> {
+        for part in api_version.split('/') {
+            check_segment("apiVersion", part)?;
+        }
+        let generation = *self.changes.borrow();
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        let request = http::Request::get(format!("/{root}/{api_version}")).body(Vec::new());
+        let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+        let text = match self.wire.send(request).await {
+            Ok(text) => text,
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let list: ResourceList = serde_json::from_str(&text)
+            .map_err(|error| ApiError::new(ErrorKind::Other, format!("discovery of {api_version}: {error}")))?;
+        let Some(resource) = find(&list).map(Arc::new) else { return Ok(None) };
+        // An answer from before a change must not outlive it.
+        if generation == *self.changes.borrow() {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(resource.kind.clone(), resource.clone());
+        }
+        Ok(Some(resource))
+    }
+
+    /// Waits until a kind is served. Cancel by dropping.
+    pub async fn wait_for(&self, kind: &GroupVersionKind) -> Arc<ApiResource> {
+        let mut changes = self.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            match self.resolve(kind).await {
+                Ok(resource) => return resource,
+                Err(error) => tracing::debug!(%kind, %error, "kind is not served yet"),
+            }
+            // The sender lives in `self`: only the time-out ends an uneventful wait.
+            let _changed_or_timed_out = tokio::time::timeout(POLL, changes.changed()).await;
+        }
+    }
+
+    /// Forgets what is known: a CustomResourceDefinition has changed.
+    pub fn invalidate(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+}
+
+fn not_served(kind: &GroupVersionKind) -> ApiError {
+    let message = format!("the API server does not serve {kind} (is its CustomResourceDefinition installed?)");
+    ApiError::new(ErrorKind::NotFound, message)
+}
+
+fn find(list: &ResourceList, kind: &GroupVersionKind) -> Option<ApiResource> {
+    let main = list.resources.iter().find(|one| one.kind == kind.kind && !one.name.contains('/'))?;
+    let subresources = list.resources.iter().filter_map(|one| one.name.split_once('/'));
+    Some(ApiResource {
+        kind: kind.clone(),
+        plural: main.name.clone(),
+        namespaced: main.namespaced,
+        subresources: subresources.filter(|(of, _)| *of == main.name).map(|(_, name)| name.to_owned()).collect(),
+        watchable: ["list", "watch"].iter().all(|verb| main.verbs.iter().any(|one| one == verb)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_list_gives_the_plural_the_scope_and_the_subresources() {
+        let list: ResourceList = serde_json::from_str(
+            r#"{"resources":[
+                {"name":"deployments","kind":"Deployment","namespaced":true,"verbs":["get","list","watch"]},
+                {"name":"deployments/scale","kind":"Scale","namespaced":true,"verbs":["get"]},
+                {"name":"deployments/status","kind":"Deployment","namespaced":true,"verbs":["get"]},
+                {"name":"deploymentsx/status","kind":"X","namespaced":true}]}"#,
+        )
+        .expect("json");
+        let found = find(&list, &GroupVersionKind::new("apps/v1", "Deployment")).expect("found");
+        assert_eq!((found.plural.as_str(), found.namespaced, found.watchable), ("deployments", true, true));
+        assert_eq!(found.subresources, ["scale", "status"]);
+        assert!(find(&list, &GroupVersionKind::new("apps/v1", "Scale")).is_none(), "a subresource is no kind");
+        assert_eq!(found.object_path(&ObjectKey::namespaced("n", "d")), "/apis/apps/v1/namespaces/n/deployments/d");
+    }
+}

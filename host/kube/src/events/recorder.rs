@@ -1,0 +1,152 @@
+//! Writes Events in the background, as core/v1 Events with a count, so that `kubectl describe` shows "x7 over 3m".
+//!
+//! One task per plugin takes notes from a bounded channel, folds them with the [`Correlator`] and writes under the
+//! plugin's identity. A note never blocks a reconcile; a full channel drops it and counts the drop. A write that the
+//! API server does not take is tried again up to 12 times while the server is out of reach (client-go's
+//! `maxTriesPerEvent`), and given up at once when it was refused.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
+use operetta_core::{
+    object::{ObjectKey, kind::GroupVersionKind},
+    ports::{EventNote, EventSink},
+    status::{ApiError, ErrorKind},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::{
+    client::wire::{Wire, check_key},
+    events::correlator::{Correlator, Decision},
+};
+
+/// client-go's queue length.
+const QUEUE: usize = 1_000;
+const TRIES: u32 = 12;
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The Events of one source.
+pub struct EventRecorder {
+    notes: mpsc::Sender<EventNote>,
+    /// Notes that found the channel full.
+    pub dropped: AtomicU64,
+}
+
+impl EventRecorder {
+    /// Starts a recorder; it ends, after writing what is queued, when the last handle is dropped. `component` is what
+    /// `kubectl describe` shows in the column From.
+    pub fn start(wire: Wire, component: String) -> Arc<Self> {
+        let (notes, queue) = mpsc::channel(QUEUE);
+        tokio::spawn(write_all(queue, wire, component));
+        Arc::new(Self { notes, dropped: AtomicU64::new(0) })
+    }
+}
+
+impl EventSink for EventRecorder {
+    fn emit(&self, note: EventNote) {
+        if self.notes.try_send(note).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn write_all(mut queue: mpsc::Receiver<EventNote>, wire: Wire, component: String) {
+    let mut correlator = Correlator::default();
+    while let Some(note) = queue.recv().await {
+        let decision = correlator.correlate(&note, Instant::now());
+        let about = note.key.clone();
+        let mut tries = 1;
+        while let Err(error) = write(&wire, &component, &note, &decision, &mut correlator).await {
+            let passing =
+                matches!(error.kind, ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests);
+            if !passing || tries >= TRIES {
+                tracing::warn!(component, %about, reason = note.reason, %error, "event not recorded");
+                break;
+            }
+            tries += 1;
+            tokio::time::sleep(PAUSE.mul_f32(rand::random::<f32>().max(0.1))).await;
+        }
+    }
+}
+
+async fn write(
+    wire: &Wire,
+    component: &str,
+    note: &EventNote,
+    decision: &Decision,
+    correlator: &mut Correlator,
+) -> Result<(), ApiError> {
+    let namespace = note.key.namespace.as_deref().unwrap_or("default");
+    check_key(&ObjectKey::namespaced(namespace, &note.key.name))?;
+    let collection = format!("/api/v1/namespaces/{namespace}/events");
+    let (key, message) = match decision {
+        Decision::Drop => return Ok(()),
+        Decision::Create { key, message } => (key, message),
+        Decision::Count { key, name, count, message } => {
+            let patch = json!({"count": count, "message": message, "lastTimestamp": Time(Timestamp::now())});
+            let request = http::Request::patch(format!("{collection}/{name}"))
+                .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
+            match wire.send(built(request, patch.to_string())?).await {
+                // Events live an hour: it is gone, so this one is new.
+                Err(error) if error.kind == ErrorKind::NotFound => correlator.forget(key),
+                other => return other.map(drop),
+            }
+            (key, message)
+        }
+    };
+    let event = event(component, namespace, note, message);
+    let name = event.metadata.name.clone().unwrap_or_default();
+    let body = serde_json::to_string(&event).map_err(|error| ApiError::new(ErrorKind::Other, error.to_string()))?;
+    let request = http::Request::post(collection).header(http::header::CONTENT_TYPE, "application/json");
+    wire.send(built(request, body)?).await?;
+    correlator.created(key.clone(), name);
+    Ok(())
+}
+
+fn built(request: http::request::Builder, body: String) -> Result<http::Request<Vec<u8>>, ApiError> {
+    request.body(body.into_bytes()).map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
+}
+
+fn event(component: &str, namespace: &str, note: &EventNote, message: &str) -> Event {
+    let GroupVersionKind { api_version, kind } = note.regarding.clone();
+    let now = Time(Timestamp::now());
+    // client-go's name: the object's and the time, in nanoseconds as hexadecimal digits.
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{nanos:x}", note.key.name)),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some(api_version),
+            kind: Some(kind),
+            namespace: note.key.namespace.clone(),
+            name: Some(note.key.name.clone()),
+            uid: note.uid.clone(),
+            ..ObjectReference::default()
+        },
+        type_: Some(note.event_type.as_str().to_owned()),
+        reason: some(&note.reason),
+        action: some(&note.action),
+        message: Some(message.to_owned()),
+        source: Some(EventSource { component: Some(component.to_owned()), host: None }),
+        reporting_component: Some(component.to_owned()),
+        first_timestamp: Some(now.clone()),
+        last_timestamp: Some(now),
+        count: Some(1),
+        ..Event::default()
+    }
+}

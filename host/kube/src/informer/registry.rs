@@ -1,0 +1,79 @@
+//! Who watches what: one informer for each kind and scope, shared by all who ask for it, gone with the last of them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use operetta_core::object::{Object, kind::GroupVersionKind};
+
+use crate::{
+    authz::watch_scope::Reach,
+    client::wire::Wire,
+    discovery::ApiResource,
+    informer::{Informer, Scope, Timing},
+    store::Packing,
+};
+
+/// The informers of a host.
+pub struct InformerRegistry {
+    wire: Wire,
+    /// Where the informers may watch.
+    pub reach: Reach,
+    timing: Timing,
+    packing: Packing,
+    /// Looked up and filled under one lock: two who ask at once get one informer.
+    informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
+}
+
+impl InformerRegistry {
+    /// Informers watch under the given identity.
+    pub fn new(wire: Wire) -> Arc<Self> {
+        Self::with(wire, Timing::default(), Packing::default())
+    }
+
+    /// The same, with another patience than the usual one.
+    pub fn with_timing(wire: Wire, timing: Timing) -> Arc<Self> {
+        Self::with(wire, timing, Packing::default())
+    }
+
+    /// The same, and says whether caches may be compressed.
+    pub fn with(wire: Wire, timing: Timing, packing: Packing) -> Arc<Self> {
+        let reach = Reach::new(wire.clone());
+        Arc::new(Self { wire, reach, timing, packing, informers: Mutex::default() })
+    }
+
+    /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.
+    pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
+        let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = informers.entry((resource.kind.clone(), scope.clone())).or_default();
+        // A kind that was deleted and installed anew may be served elsewhere.
+        if let Some(running) = place.upgrade().filter(|informer| informer.resource == *resource) {
+            return running;
+        }
+        let informer = Informer::start(&self.wire, resource.clone(), scope, self.timing, self.packing);
+        *place = Arc::downgrade(&informer);
+        informers.retain(|_, informer| informer.strong_count() > 0);
+        informer
+    }
+
+    /// The running informers.
+    pub fn running(&self) -> Vec<Arc<Informer>> {
+        let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        informers.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Lets the cached reads of a kind see the answer to a write.
+    pub fn wrote(&self, kind: &GroupVersionKind, object: &Arc<Object>) {
+        for informer in self.of_kind(kind) {
+            informer.cache.wrote(object);
+        }
+    }
+
+    /// The running informers of a kind.
+    pub fn of_kind(&self, kind: &GroupVersionKind) -> Vec<Arc<Informer>> {
+        let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = informers.iter().filter(|((of, _), _)| of == kind);
+        of_kind.filter_map(|(_, informer)| informer.upgrade()).collect()
+    }
+}

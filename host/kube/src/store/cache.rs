@@ -1,0 +1,346 @@
+//! How a store is read: its objects, covered by the host's own writes, cut down to what a list asks for.
+
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
+
+use operetta_core::{
+    gate::operation::{Item, Page},
+    manifest::IndexKey,
+    object::{
+        Head, Object, ObjectKey,
+        projection::project,
+        selector::{LabelSelector, MetadataFieldSelector},
+    },
+    status::{ApiError, ErrorKind},
+};
+
+use crate::store::{
+    Entry, Lookup, Snapshot, Store,
+    overlay::{Overlay, Written},
+};
+
+/// A store and the writes that its watch has not brought yet.
+pub struct Cache {
+    /// What the watch brought.
+    pub store: Arc<Store>,
+    /// What was written since.
+    pub overlay: Overlay,
+    /// The one namespace that the informer watches; None if it watches all.
+    pub namespace: Option<String>,
+    /// What the informer selects by: an own write that does not match is not in its view.
+    pub selects: LabelSelector,
+    /// Whether the informer also selects by fields, which only the API server can judge.
+    pub field_selected: bool,
+}
+
+/// What a cached list returns, parsed.
+pub struct Query<'a> {
+    /// Which objects.
+    pub lookup: Lookup,
+    /// One namespace, or all.
+    pub namespace: Option<&'a str>,
+    /// A label selector.
+    pub labels: LabelSelector,
+    /// A selector by name and namespace.
+    pub fields: MetadataFieldSelector,
+    /// At most this many.
+    pub limit: Option<usize>,
+    /// Where the page before ended.
+    pub after: Option<ObjectKey>,
+    /// Field paths to keep.
+    pub projection: &'a [String],
+    /// Only these namespaces; None shows all.
+    pub visible: Option<BTreeSet<String>>,
+}
+
+impl Cache {
+    /// One object, as the watch or a later write of the host left it.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        // The overlay first: see there.
+        let written = self.overlay.get(key);
+        let stored = self.store.get(key);
+        self.newer(written, stored)
+    }
+
+    /// One page, in the order of keys. Its objects and its resourceVersion are of one moment: the store's at that
+    /// resourceVersion, covered by the host's own writes that the watch has not brought yet. Each page is of its own
+    /// moment: what changes between two pages behind the last key is seen as it is then, nothing that is there all the
+    /// time is missed or repeated.
+    pub fn list(&self, query: &Query<'_>) -> Page {
+        let written = self.overlay.snapshot();
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let lookup = self.store.snapshot(|stored| narrowed(query, stored));
+        if lookup == Lookup::All {
+            self.store.keep_order();
+        }
+        let (revision, mut found) = self.store.snapshot(|stored| {
+            let selected = |head: &Head<'_>| {
+                is_visible(head.namespace(), query.visible.as_ref())
+                    && query.labels.matches(head)
+                    && query.fields.matches(head)
+            };
+            let in_range = |key: &ObjectKey| {
+                query.after.as_ref().is_none_or(|after| key > after)
+                    && (query.namespace.is_none() || key.namespace.as_deref() == query.namespace)
+            };
+            let mut written = written.into_iter().filter(|(key, _)| in_range(key)).peekable();
+            let mut stored_ones = stored.walk(&lookup, query.namespace, query.after.as_ref()).peekable();
+            let mut found = Vec::new();
+            // One more than the page tells whether there is another one.
+            while found.len() <= limit {
+                let order = match (written.peek(), stored_ones.peek()) {
+                    (None, None) => break,
+                    (Some(_), None) => Ordering::Less,
+                    (None, Some(_)) => Ordering::Greater,
+                    (Some((key, _)), Some(entry)) => {
+                        let head = entry.head();
+                        (key.namespace.as_deref(), key.name.as_str()).cmp(&(head.namespace(), head.name()))
+                    }
+                };
+                if order != Ordering::Less {
+                    let entry = stored_ones.next();
+                    if order == Ordering::Greater {
+                        found.extend(
+                            entry.filter(|entry| selected(&entry.head())).map(|entry| Found::Stored(entry.clone())),
+                        );
+                        continue;
+                    }
+                }
+                let Some((key, written)) = written.next() else { break };
+                let now = self.newer(Some(written), stored.get(&key).map(|entry| self.store.open(entry)));
+                let now = now.filter(|object| found_by(&query.lookup, object) && selected(&object.body().head()));
+                found.extend(now.map(Found::Written));
+            }
+            (stored.revision(), found)
+        });
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let page: Vec<Arc<Object>> = found.into_iter().map(|found| found.open(&self.store)).collect();
+        Page {
+            continue_token: page.last().filter(|_| more).map(|object| token_of(object.key())),
+            resource_version: revision.to_string(),
+            items: page.into_iter().map(|object| item(object, query.projection)).collect(),
+        }
+    }
+
+    /// The namespaces of its objects.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        let written = self.overlay.snapshot();
+        self.store.keep_order();
+        let stored = self.store.namespaces();
+        stored.into_iter().chain(written.into_iter().filter_map(|(key, _)| key.namespace)).collect()
+    }
+
+    /// Keeps the answer to a write, as far as it is in this informer's view.
+    pub fn wrote(&self, object: &Arc<Object>) {
+        let elsewhere = self.namespace.is_some() && self.namespace != object.key().namespace;
+        if elsewhere {
+            return;
+        }
+        let known = self.store.snapshot(|stored| stored.get(object.key()).is_some());
+        if known || (self.selects.matches(object.as_ref()) && !self.field_selected) {
+            self.overlay.wrote(self.store.pruned(object.clone()), &self.store);
+        }
+    }
+
+    fn newer(&self, written: Option<Written>, stored: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        match (written, stored) {
+            (None, stored) => stored,
+            (Some(Written::Gone { uid }), stored) => stored.filter(|object| object.uid() != uid),
+            (Some(Written::Present(object)), Some(stored)) if stored.revision() >= object.revision() => Some(stored),
+            (Some(Written::Present(object)), _) => self.selects.matches(object.as_ref()).then_some(object),
+        }
+    }
+}
+
+/// What a list has found, before it is opened.
+enum Found {
+    Stored(Entry),
+    Written(Arc<Object>),
+}
+
+impl Found {
+    fn open(self, store: &Store) -> Arc<Object> {
+        match self {
+            Self::Stored(entry) => store.open(&entry),
+            Self::Written(object) => object,
+        }
+    }
+}
+
+/// Where the store has to look: at one value of an index if the labels ask for it.
+fn narrowed(query: &Query<'_>, stored: &Snapshot<'_>) -> Lookup {
+    if query.lookup != Lookup::All {
+        return query.lookup.clone();
+    }
+    let indexes = query.labels.equalities().map(|(label, value)| (IndexKey::Label(label.to_owned()), value));
+    let index = indexes.into_iter().find(|(key, _)| stored.has_index(key));
+    index.map_or(Lookup::All, |(key, value)| Lookup::Index { key, value: value.to_owned() })
+}
+
+fn is_visible(namespace: Option<&str>, visible: Option<&BTreeSet<String>>) -> bool {
+    visible.is_none_or(|visible| namespace.is_some_and(|namespace| visible.contains(namespace)))
+}
+
+fn found_by(lookup: &Lookup, object: &Object) -> bool {
+    match lookup {
+        Lookup::All => true,
+        Lookup::Owner(uid) => object.controller().is_some_and(|owner| owner.uid == *uid),
+        Lookup::Index { key, value } => key.value(object).as_ref() == Some(value),
+    }
+}
+
+pub(crate) fn item(object: Arc<Object>, projection: &[String]) -> Item {
+    if projection.is_empty() { Item::Whole(object) } else { Item::Projected(project(object.json(), projection)) }
+}
+
+/// A continue token of a cached list is the last key of the page: `namespace/name`, or the name alone.
+pub(crate) fn token_of(key: &ObjectKey) -> String {
+    key.to_string()
+}
+
+/// Reads a continue token back.
+///
+/// # Errors
+/// `BadRequest` for what no cached list has given out.
+pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
+    let key = match token.split_once('/') {
+        Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+        None => ObjectKey::cluster(token),
+    };
+    crate::client::wire::check_key(&key).map_err(|_| {
+        ApiError::new(ErrorKind::BadRequest, format!("{token:?} is not a continue token of a cached list"))
+    })?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Writer, tests::object};
+
+    fn cache(selects: &str) -> (Cache, Writer) {
+        let (store, writer) = Store::new();
+        let selects = LabelSelector::parse(selects).expect("selector");
+        (Cache { store, overlay: Overlay::default(), namespace: None, selects, field_selected: false }, writer)
+    }
+
+    fn names(cache: &Cache, lookup: Lookup) -> Vec<String> {
+        let page = cache.list(&query(lookup, None, None));
+        page.items
+            .iter()
+            .map(|item| {
+                serde_json::from_str::<serde_json::Value>(item.json()).expect("json")["metadata"]["name"]
+                    .as_str()
+                    .expect("name")
+                    .to_owned()
+            })
+            .collect()
+    }
+
+    fn query<'a>(lookup: Lookup, limit: Option<usize>, after: Option<ObjectKey>) -> Query<'a> {
+        let (labels, fields) = (LabelSelector::default(), MetadataFieldSelector::default());
+        Query { lookup, namespace: Some("n"), labels, fields, limit, after, projection: &[], visible: None }
+    }
+
+    fn watch(cache: &Cache, writer: &mut Writer, object: &Arc<Object>) {
+        writer.apply(object.clone());
+        cache.overlay.watched(object.key(), object.uid(), object.revision().expect("revision"), false);
+    }
+
+    #[test]
+    fn a_read_after_a_create_sees_it_before_the_watch_does_and_once_after() {
+        let (cache, mut writer) = cache("");
+        let made = object("n", "a", 10, "o", "x");
+        cache.wrote(&made);
+        assert_eq!(cache.get(made.key()), Some(made.clone()));
+        assert_eq!(names(&cache, Lookup::Owner("o".into())), ["a"], "by owner, too: or a second child would be made");
+        watch(&cache, &mut writer, &made);
+        assert_eq!(names(&cache, Lookup::All), ["a"]);
+        assert!(cache.overlay.snapshot().is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_the_watch_has_overtaken_leaves_no_ghost() {
+        let (cache, mut writer) = cache("");
+        let made = object("n", "a", 10, "o", "x");
+        watch(&cache, &mut writer, &made);
+        let last = object("n", "a", 11, "o", "x");
+        writer.remove(&last);
+        cache.wrote(&made);
+        assert_eq!(cache.get(made.key()), None);
+    }
+
+    #[test]
+    fn the_newer_of_watch_and_answer_wins() {
+        let (cache, mut writer) = cache("");
+        watch(&cache, &mut writer, &object("n", "a", 5, "o", "old"));
+        cache.wrote(&object("n", "a", 9, "o", "mine"));
+        cache.wrote(&object("n", "a", 7, "o", "mine, earlier"));
+        let node = |cache: &Cache| {
+            cache.get(&ObjectKey::namespaced("n", "a")).and_then(|found| found.scalar_at(".spec.nodeName"))
+        };
+        assert_eq!(node(&cache).as_deref(), Some("mine"));
+        watch(&cache, &mut writer, &object("n", "b", 8, "o", "x"));
+        assert_eq!(node(&cache).as_deref(), Some("mine"), "an event of another key that is older keeps it");
+        watch(&cache, &mut writer, &object("n", "a", 12, "o", "theirs"));
+        assert_eq!(node(&cache).as_deref(), Some("theirs"));
+    }
+
+    #[test]
+    fn a_deleted_object_is_gone_at_once_and_its_successor_is_seen() {
+        let (cache, mut writer) = cache("");
+        let old = object("n", "a", 5, "o", "x");
+        watch(&cache, &mut writer, &old);
+        cache.overlay.deleted(old.key(), "uid-a", &cache.store);
+        assert_eq!(cache.get(old.key()), None);
+        assert!(names(&cache, Lookup::All).is_empty());
+        cache.overlay.deleted(old.key(), "uid-of-another", &cache.store);
+        let text = old.json().replace("uid-a", "uid-2").replace("\"5\"", "\"9\"");
+        let kind = operetta_core::object::kind::GroupVersionKind::new("v1", "Pod");
+        let next =
+            Arc::new(Object::from_json(&text, &kind, operetta_core::object::ManagedFields::Drop).expect("object"));
+        cache.wrote(&next);
+        assert_eq!(cache.get(old.key()), Some(next));
+    }
+
+    #[test]
+    fn a_write_that_leaves_the_selector_leaves_the_view() {
+        let (cache, mut writer) = cache("app=x");
+        watch(&cache, &mut writer, &object("n", "a", 5, "o", "x"));
+        cache.wrote(&object("n", "a", 6, "o", "y"));
+        cache.wrote(&object("n", "b", 7, "o", "y"));
+        assert!(names(&cache, Lookup::All).is_empty());
+    }
+
+    #[test]
+    fn a_cache_of_one_namespace_sees_the_writes_there_and_none_elsewhere() {
+        let (mut cache, _writer) = cache("");
+        cache.namespace = Some("n".to_owned());
+        let (here, there) = (object("n", "a", 10, "o", "x"), object("m", "a", 11, "o", "x"));
+        cache.wrote(&here);
+        cache.wrote(&there);
+        assert_eq!(cache.get(here.key()), Some(here));
+        assert_eq!(cache.get(there.key()), None);
+    }
+
+    #[test]
+    fn pages_join_without_gap_or_repeat_also_over_own_writes() {
+        let (cache, mut writer) = cache("");
+        for name in ["a", "c", "e"] {
+            watch(&cache, &mut writer, &object("n", name, 5, "o", "x"));
+        }
+        cache.wrote(&object("n", "b", 7, "o", "x"));
+        let (mut after, mut seen) = (None, Vec::new());
+        loop {
+            let page = cache.list(&query(Lookup::All, Some(1), after.take()));
+            seen.extend(page.items.iter().map(|item| match item {
+                Item::Whole(object) => object.key().name.clone(),
+                Item::Projected(_) => String::new(),
+            }));
+            let Some(token) = page.continue_token else { break };
+            after = Some(key_of_token(&token).expect("token"));
+        }
+        assert_eq!(seen, ["a", "b", "c", "e"]);
+        assert_eq!(key_of_token("../x/y").expect_err("refused").kind, ErrorKind::BadRequest);
+    }
+}

@@ -1,0 +1,147 @@
+//! Whether a Plugin may run here at all: its namespace takes part, and a ServiceAccount has consented to be acted as.
+//!
+//! Creating a ConfigMap is a weaker right than creating a Pod, so it must not be enough to act as a ServiceAccount: a
+//! cluster administrator opts the namespace in, and whoever may change the ServiceAccount names the plugins that act as
+//! it. A pure function, and the one place that decides it.
+
+use std::collections::BTreeMap;
+
+use operetta_core::{
+    authz::access_review::ServiceAccount,
+    object::{Object, ObjectKey},
+};
+
+use crate::plugin::status::Problem;
+
+/// Label of a namespace whose plugins run: `enabled`.
+pub const NAMESPACE_LABEL: &str = "operetta.dev/plugins";
+/// Annotation of a ServiceAccount: the names of the Plugins that may act as it, separated by commas, or `*`.
+pub const ALLOW_PLUGINS: &str = "operetta.dev/allow-plugins";
+
+/// Whether plugins run in a namespace; None when it does not exist.
+///
+/// # Errors
+/// The problem, with the command that solves it.
+pub fn namespace_takes_part(name: &str, namespace: Option<&Object>) -> Result<(), Problem> {
+    if namespace.is_some_and(|namespace| namespace.label(NAMESPACE_LABEL) == Some("enabled")) {
+        return Ok(());
+    }
+    let message = format!(
+        "namespace {name:?} does not take part: an administrator of the cluster lets plugins run in it by kubectl label \
+         namespace {name} {NAMESPACE_LABEL}=enabled"
+    );
+    Err(Problem::new("NamespaceNotEnabled", message))
+}
+
+/// The ServiceAccount that a Plugin names.
+///
+/// # Errors
+/// When it names none, or the one that every Pod without one has.
+pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAccount, Problem> {
+    let namespace = plugin.namespace.clone().unwrap_or_default();
+    match name {
+        Some(name) if name != "default" && !name.is_empty() => Ok(ServiceAccount { namespace, name: name.to_owned() }),
+        _ => {
+            let plugin = &plugin.name;
+            let message = format!(
+                "spec.serviceAccountName is {}: a plugin acts as a ServiceAccount of its own (kubectl create \
+                 serviceaccount {plugin} -n {namespace} && kubectl annotate serviceaccount {plugin} -n {namespace} \
+                 {ALLOW_PLUGINS}={plugin}), which a dropped-in ConfigMap names by the annotation \
+                 operetta.dev/service-account",
+                name.map_or_else(|| "not set".to_owned(), |name| format!("{name:?}, which is everyone's"))
+            );
+            Err(Problem::new("ServiceAccountRequired", message))
+        }
+    }
+}
+
+/// Whether a ServiceAccount consents to be acted as by a Plugin; None when it does not exist.
+///
+/// # Errors
+/// The problem, with the command that solves it.
+pub fn consents(account: &ServiceAccount, found: Option<&Object>, plugin: &str) -> Result<(), Problem> {
+    let ServiceAccount { namespace, name } = account;
+    let annotate = format!("kubectl annotate serviceaccount {name} -n {namespace} {ALLOW_PLUGINS}");
+    let Some(found) = found.filter(|found| !found.deleting()) else {
+        let message = format!(
+            "ServiceAccount {name:?} does not exist in namespace {namespace:?}: kubectl create serviceaccount {name} -n \
+             {namespace} && {annotate}={plugin}"
+        );
+        return Err(Problem::new("ServiceAccountNotFound", message));
+    };
+    let allowed = allowed_plugins(found).unwrap_or_default();
+    let names: Vec<&str> = allowed.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    if names.iter().any(|name| *name == "*" || *name == plugin) {
+        return Ok(());
+    }
+    let all = names.into_iter().chain([plugin]).collect::<Vec<_>>().join(",");
+    let message = format!(
+        "ServiceAccount {name:?} does not consent to be acted as by Plugin {plugin:?}: {annotate}={all} --overwrite"
+    );
+    Err(Problem::new("ConsentMissing", message))
+}
+
+fn allowed_plugins(account: &Object) -> Option<String> {
+    let annotations = account.at(".metadata.annotations")?;
+    serde_json::from_str::<BTreeMap<String, String>>(annotations).ok()?.remove(ALLOW_PLUGINS)
+}
+
+#[cfg(test)]
+mod tests {
+    use operetta_core::object::{ManagedFields, kind::GroupVersionKind};
+
+    use super::*;
+
+    fn object(metadata: &str) -> Object {
+        let text = format!(r#"{{"metadata":{{"name":"x","namespace":"n",{metadata}}}}}"#);
+        Object::from_json(&text, &GroupVersionKind::new("v1", "ServiceAccount"), ManagedFields::Drop).expect("object")
+    }
+
+    #[test]
+    fn only_a_namespace_with_the_label_takes_part() {
+        let enabled = object(r#""labels":{"operetta.dev/plugins":"enabled"}"#);
+        assert_eq!(namespace_takes_part("n", Some(&enabled)), Ok(()));
+        for other in [r#""labels":{"operetta.dev/plugins":"true"}"#, r#""labels":{}"#] {
+            let problem = namespace_takes_part("n", Some(&object(other))).expect_err(other);
+            assert_eq!(problem.reason, "NamespaceNotEnabled");
+            assert!(problem.message.contains("kubectl label namespace n operetta.dev/plugins=enabled"));
+        }
+        assert!(namespace_takes_part("n", None).is_err());
+    }
+
+    #[test]
+    fn the_default_service_account_is_nobody_s_own() {
+        let plugin = ObjectKey::namespaced("n", "p");
+        for name in [None, Some("default"), Some("")] {
+            let problem = named_account(&plugin, name).expect_err("refused");
+            assert_eq!(problem.reason, "ServiceAccountRequired");
+        }
+        let account = named_account(&plugin, Some("p")).expect("named");
+        assert_eq!(account.user(), "system:serviceaccount:n:p");
+    }
+
+    #[test]
+    fn an_account_consents_by_name_or_to_all() {
+        let account = ServiceAccount { namespace: "n".into(), name: "x".into() };
+        for (allowed, reason) in [
+            ("p", None),
+            ("*", None),
+            ("a, p", None),
+            ("a,b", Some("ConsentMissing")),
+            ("pp", Some("ConsentMissing")),
+            ("", Some("ConsentMissing")),
+        ] {
+            let found = object(&format!(r#""annotations":{{"operetta.dev/allow-plugins":"{allowed}"}}"#));
+            let problem = consents(&account, Some(&found), "p").err();
+            assert_eq!(problem.as_ref().map(|problem| problem.reason.as_str()), reason, "{allowed}");
+        }
+        let found = object(r#""annotations":{"operetta.dev/allow-plugins":"a"}"#);
+        let problem = consents(&account, Some(&found), "p").expect_err("not named");
+        assert!(problem.message.contains("operetta.dev/allow-plugins=a,p --overwrite"), "{}", problem.message);
+        assert_eq!(
+            consents(&account, Some(&object(r#""labels":{}"#)), "p").expect_err("none").reason,
+            "ConsentMissing"
+        );
+        assert_eq!(consents(&account, None, "p").expect_err("none").reason, "ServiceAccountNotFound");
+    }
+}

@@ -1,0 +1,4 @@
+//! Permissions: whether a Plugin may run here at all, and which permissions it needs.
+
+pub mod consent;
+pub mod permissions;

@@ -1,0 +1,233 @@
+//! The host's own configuration: a YAML file whose every field has a default.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use operetta_core::{gate::GateLimits, hot_loop, ports::LogLevel};
+use operetta_kube::store::Packing;
+use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
+use serde::Deserialize;
+
+use crate::{plugin::crd::Limits, tenancy::quotas::Quotas};
+
+/// What `operetta run --config F` reads.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HostConfig {
+    /// Where /healthz, /readyz, /metrics and the plugins' logs are served. Whoever reaches it reads the logs of every
+    /// plugin: loopback unless something else guards it.
+    pub admin_address: SocketAddr,
+    /// Bytes of a component, decompressed.
+    pub max_wasm_bytes: usize,
+    /// Where the files are that `spec.source.path` of a Plugin names: every Plugin may run what is below. If left out, none
+    /// may.
+    pub plugin_directory: Option<PathBuf>,
+    /// Where compiled plugins are kept, so that each is compiled once: a directory of this user's alone. If left out,
+    /// `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not set), or a directory that ends with the host if
+    /// that cannot be used.
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes of all compiled plugins that are kept; those not used for longest go first.
+    pub max_cache_bytes: u64,
+    /// Address space that the code of all plugins may take; over it, that of plugins not called for longest is unmapped
+    /// until their next call.
+    #[serde(rename = "mappedCodeMiB")]
+    pub mapped_code_mib: u64,
+    /// Memory that compiling one plugin may take; one that takes more is refused.
+    #[serde(rename = "compileMemoryMiB")]
+    pub compile_memory_mib: u64,
+    /// Seconds of processor time that compiling one plugin may take; one that takes more is refused.
+    pub compile_seconds: u64,
+    /// Limits of plugins that set none.
+    pub default_limits: Limits,
+    /// The most that a plugin may set.
+    pub max_limits: Limits,
+    /// Instances of all plugins that may be kept between reconciles (`spec.runtime.warm`); 0 keeps none.
+    pub max_warm_instances: u32,
+    /// Where each write of a plugin is recorded as a line of JSON, besides the host's log; appended to.
+    pub audit_file: Option<PathBuf>,
+    /// Waits of a key that loops until it is quarantined: the first is 1 s, each is twice the one before, up to 60 s.
+    pub hot_loop_rounds: u32,
+    /// What plugins and namespaces may use of the host together.
+    pub quotas: Quotas,
+    /// Whether caches are compressed: `auto`, those that hold more than 1,000 objects and 8 MiB, if that halves them at
+    /// least; or `off`. A read of a compressed object takes some microseconds more.
+    pub cache_compression: Packing,
+    /// The least important level that plugins log: error, warn, info, debug or trace.
+    pub plugin_log_level: Level,
+    /// Seconds that reconciles in flight get to end when the host stops.
+    pub shutdown_seconds: u64,
+}
+
+/// A log level by name.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the levels every logger has")]
+pub enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<Level> for LogLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::Error,
+            Level::Warn => Self::Warn,
+            Level::Info => Self::Info,
+            Level::Debug => Self::Debug,
+            Level::Trace => Self::Trace,
+        }
+    }
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        let limits = |memory: &str, timeout_seconds, host_calls| Limits {
+            memory: Some(memory.to_owned()),
+            timeout_seconds: Some(timeout_seconds),
+            host_calls: Some(host_calls),
+        };
+        Self {
+            admin_address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
+            plugin_directory: None,
+            cache_dir: None,
+            max_cache_bytes: 2 << 30,
+            mapped_code_mib: 4096,
+            compile_memory_mib: 2048,
+            compile_seconds: 300,
+            default_limits: limits("64Mi", 30, 10_000),
+            max_limits: limits("1Gi", 600, 100_000),
+            max_warm_instances: EngineConfig::default().warm_instances,
+            audit_file: None,
+            hot_loop_rounds: hot_loop::ROUNDS,
+            quotas: Quotas::default(),
+            cache_compression: Packing::default(),
+            plugin_log_level: Level::Info,
+            shutdown_seconds: 20,
+        }
+    }
+}
+
+impl HostConfig {
+    /// Reads a file; the defaults when none is given.
+    pub fn read(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_yaml_ng::from_str(&text).with_context(|| format!("{} is not a host configuration", path.display()))
+    }
+
+    /// What a plugin's reconciles may use: its own limits, within the host's.
+    pub fn limits(&self, own: &Limits) -> (CallLimits, GateLimits) {
+        let pick = |of: &dyn Fn(&Limits) -> Option<usize>, fallback: usize| {
+            let wanted = of(own).or_else(|| of(&self.default_limits)).unwrap_or(fallback);
+            wanted.min(of(&self.max_limits).unwrap_or(usize::MAX))
+        };
+        let call = CallLimits::default();
+        let seconds = pick(&|limits| limits.timeout_seconds.map(|seconds| seconds as usize), 30);
+        let timeout = Duration::from_secs(seconds as u64);
+        let memory_bytes = pick(&Limits::memory_bytes, call.memory_bytes);
+        let calls = pick(&|limits| limits.host_calls.map(|calls| calls as usize), 10_000);
+        let gate = GateLimits::default();
+        let call_timeout = gate.call_timeout.min(timeout);
+        (
+            CallLimits { memory_bytes, timeout, ..call },
+            GateLimits { calls: u32::try_from(calls).unwrap_or(u32::MAX), call_timeout, ..gate },
+        )
+    }
+
+    /// What loading a plugin may use.
+    pub fn load_limits(&self) -> LoadLimits {
+        LoadLimits { max_wasm_bytes: self.max_wasm_bytes, ..LoadLimits::default() }
+    }
+
+    /// Where compiled code is kept, and the worker that compiles: this program again.
+    ///
+    /// # Errors
+    /// When `cacheDir` is set and cannot be used. Without it, whatever is wrong costs time only.
+    pub fn code(&self) -> Result<Code> {
+        let cache = match &self.cache_dir {
+            Some(directory) => Some(CodeCache::open(directory, self.max_cache_bytes).context("cacheDir")?),
+            None => self.default_cache(),
+        };
+        let limits = WorkerLimits { memory_bytes: self.compile_memory_mib << 20, cpu_seconds: self.compile_seconds };
+        let worker = Worker {
+            // Also when the file has been replaced by a newer version since.
+            program: "/proc/self/exe".into(),
+            arguments: vec!["compile-worker".to_owned()],
+            limits,
+        };
+        Ok(Code::new(cache, Some(worker)))
+    }
+
+    fn default_cache(&self) -> Option<CodeCache> {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+        let warn = |error: &dyn std::error::Error| {
+            let why = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+            tracing::warn!("{why}; set cacheDir to keep compiled plugins");
+        };
+        if let Some(base) = base {
+            match CodeCache::open(&base.join("operetta/compiled"), self.max_cache_bytes) {
+                Ok(cache) => return Some(cache),
+                Err(error) => warn(&error),
+            }
+        }
+        CodeCache::temporary(self.max_cache_bytes).inspect_err(|error| warn(error)).ok()
+    }
+
+    /// The engine's size: memories as large as the largest limit.
+    pub fn engine(&self) -> EngineConfig {
+        let engine = EngineConfig::default();
+        let most = self.max_limits.memory_bytes().unwrap_or(engine.max_memory_bytes);
+        let max_memory_bytes = most.max(LoadLimits::default().memory_bytes);
+        let max_mapped_code_bytes = self.mapped_code_mib.saturating_mul(1 << 20);
+        EngineConfig { max_memory_bytes, warm_instances: self.max_warm_instances, max_mapped_code_bytes, ..engine }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_s_limits_fall_back_to_the_host_s_and_never_exceed_them() {
+        let config = HostConfig::default();
+        let (call, gate) = config.limits(&Limits::default());
+        assert_eq!((call.memory_bytes, call.timeout.as_secs(), gate.calls), (64 << 20, 30, 10_000));
+        let own = Limits { memory: Some("8Gi".into()), timeout_seconds: Some(5), host_calls: Some(7) };
+        let (call, gate) = config.limits(&own);
+        assert_eq!((call.memory_bytes, call.timeout.as_secs(), gate.calls), (1 << 30, 5, 7));
+        assert_eq!(gate.call_timeout.as_secs(), 5, "no host call outlives the reconcile");
+    }
+
+    #[test]
+    fn a_cache_directory_that_others_may_write_is_refused_with_its_name() {
+        let config: HostConfig =
+            serde_yaml_ng::from_str("{cacheDir: /proc/self, compileMemoryMiB: 512}").expect("yaml");
+        assert_eq!(config.compile_memory_mib, 512);
+        let error = format!("{:#}", config.code().expect_err("refused"));
+        assert!(error.contains("cacheDir") && error.contains("/proc/self"), "{error}");
+    }
+
+    #[test]
+    fn caches_are_compressed_unless_told_otherwise() {
+        let read = |text: &str| serde_yaml_ng::from_str::<HostConfig>(text).map(|config| config.cache_compression);
+        assert_eq!(HostConfig::default().cache_compression, Packing::Auto);
+        assert_eq!(read("{cacheCompression: off}").expect("a word"), Packing::Off);
+        let error = read("{cacheCompression: always}").expect_err("neither").to_string();
+        assert!(error.contains("always") && error.contains("`auto`"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_field_is_named() {
+        let error = serde_yaml_ng::from_str::<HostConfig>("maxWasmByte: 1").expect_err("unknown").to_string();
+        assert!(error.contains("maxWasmByte"), "{error}");
+    }
+}

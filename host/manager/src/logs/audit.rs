@@ -1,0 +1,85 @@
+//! Where the audit of writes goes: one structured line of the host's log each (target `audit`), and a file of JSON lines
+//! where the configuration names one.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::{Context, Result};
+use operetta_core::gate::audit::{AuditRecord, AuditSink};
+use serde::Serialize;
+
+/// The host's audit.
+pub struct AuditLog {
+    file: Option<Mutex<File>>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    #[serde(flatten)]
+    record: &'a AuditRecord,
+}
+
+impl AuditLog {
+    /// Goes on writing to `file`, which only this user may read, if one is named.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn open(file: Option<&Path>) -> Result<Self> {
+        let open = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+            file.with_context(|| format!("auditFile: cannot write {}", path.display()))
+        };
+        Ok(Self { file: file.map(open).transpose()?.map(Mutex::new) })
+    }
+}
+
+impl AuditSink for AuditLog {
+    fn record(&self, record: &AuditRecord) {
+        let AuditRecord { plugin, service_account, verb, kind, object, subresource, result, .. } = record;
+        let changed = record.changed.as_ref().map(|paths| paths.join(","));
+        tracing::info!(
+            target: "audit", plugin, digest = record.digest, service_account, controller = record.controller,
+            reconcile_id = record.reconcile_id, key = record.key, kind, object, subresource, dry_run = record.dry_run,
+            changed, result, "{verb}"
+        );
+        let Some(file) = &self.file else { return };
+        let line = Line { time: k8s_openapi::jiff::Timestamp::now().to_string(), record };
+        let written = serde_json::to_string(&line).map_err(std::io::Error::other).and_then(|line| {
+            // One write: lines of several plugins do not mix.
+            file.lock().unwrap_or_else(PoisonError::into_inner).write_all(format!("{line}\n").as_bytes())
+        });
+        if let Err(error) = written {
+            tracing::error!(%error, "auditFile: a record is in this log only");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_record_is_a_line_of_json_and_lines_of_an_earlier_run_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        for verb in ["create", "update"] {
+            let log = AuditLog::open(Some(&path)).expect("opens");
+            log.record(&AuditRecord { verb: verb.to_owned(), ..AuditRecord::default() });
+        }
+        let text = std::fs::read_to_string(&path).expect("read");
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+        assert_eq!(
+            lines.iter().map(|line| line["verb"].as_str()).collect::<Vec<_>>(),
+            [Some("create"), Some("update")]
+        );
+        let error = AuditLog::open(Some(Path::new("/proc/none"))).err().expect("refused");
+        assert!(format!("{error:#}").contains("auditFile: cannot write /proc/none"), "{error:#}");
+    }
+}

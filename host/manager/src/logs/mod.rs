@@ -1,0 +1,5 @@
+//! Logs: what plugins log, how much of it is kept, and the audit of their writes.
+
+pub mod audit;
+mod quota;
+pub mod store;

@@ -1,0 +1,286 @@
+//! What plugins log: the last lines of each in memory, for `operetta logs`, and every line in the host's own log.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use k8s_openapi::jiff::Timestamp;
+use operetta_core::{
+    object::ObjectKey,
+    ports::{LogLevel, LogRecord, LogSink},
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+
+use crate::logs::quota::{LogQuota, TOO_MUCH, escaped};
+
+/// Lines kept per plugin.
+const KEPT: usize = 1_000;
+/// Bytes of a plugin's kept lines.
+const KEPT_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of one message that are kept, and of its fields together.
+const MESSAGE: usize = 16 * 1024;
+
+/// One line, as `operetta logs -o json` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    /// RFC 3339.
+    pub time: String,
+    /// error, warn, info, debug or trace.
+    pub level: String,
+    /// The controller, during a reconcile.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub controller: String,
+    /// The key, during a reconcile.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// The reconcile.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reconcile_id: String,
+    /// The text.
+    pub message: String,
+    /// Names and values, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<(String, String)>,
+}
+
+/// The logs of all plugins.
+#[derive(Default)]
+pub struct LogStore {
+    plugins: Mutex<HashMap<ObjectKey, Arc<PluginLog>>>,
+}
+
+/// The log of one plugin. It outlives the plugin's code: why a plugin does not load is in it.
+pub struct PluginLog {
+    plugin: String,
+    level: LogLevel,
+    kept: Mutex<Kept>,
+    tail: broadcast::Sender<Arc<LogLine>>,
+}
+
+/// The last lines.
+struct Kept {
+    lines: VecDeque<Arc<LogLine>>,
+    bytes: usize,
+    quota: LogQuota,
+}
+
+impl Kept {
+    fn push(&mut self, line: Arc<LogLine>) {
+        self.bytes += line.bytes();
+        self.lines.push_back(line);
+        while self.lines.len() > KEPT || self.bytes > KEPT_BYTES {
+            let Some(oldest) = self.lines.pop_front() else { break };
+            self.bytes -= oldest.bytes();
+        }
+    }
+}
+
+impl LogLine {
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        let texts = [&self.time, &self.level, &self.controller, &self.key, &self.reconcile_id, &self.message];
+        let texts: usize = texts.iter().map(|text| text.len()).sum();
+        size_of::<Self>() + texts + self.fields.iter().map(field_bytes).sum::<usize>()
+    }
+}
+
+/// What a field takes in memory.
+fn field_bytes((name, value): &(String, String)) -> usize {
+    size_of::<(String, String)>() + name.len() + value.len()
+}
+
+impl LogStore {
+    /// The log of a plugin, begun if it has none. `level` counts for a new one.
+    pub fn of(&self, plugin: &ObjectKey, level: LogLevel) -> Arc<PluginLog> {
+        let mut plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || {
+            let (tail, _) = broadcast::channel(256);
+            let kept = Kept { lines: VecDeque::new(), bytes: 0, quota: LogQuota::new(Instant::now()) };
+            Arc::new(PluginLog { plugin: plugin.to_string(), level, kept: Mutex::new(kept), tail })
+        };
+        plugins.entry(plugin.clone()).or_insert_with(begin).clone()
+    }
+
+    /// The log of a plugin, if it has one.
+    pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<PluginLog>> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).get(plugin).cloned()
+    }
+
+    /// Drops the log of a plugin that is gone.
+    pub fn remove(&self, plugin: &ObjectKey) {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin);
+    }
+}
+
+impl PluginLog {
+    /// The kept lines, at most the last `tail`, and those that come from then on: none is missed, none comes twice.
+    pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
+        let kept = self.kept();
+        let skipped = kept.lines.len().saturating_sub(tail);
+        (kept.lines.iter().skip(skipped).cloned().collect(), self.tail.subscribe())
+    }
+
+    /// Writes what the host has to say of the plugin, however much that logs itself.
+    pub fn tell(&self, level: LogLevel, message: String) {
+        self.append(LogRecord { level, message, fields: vec![], reconcile: None });
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogSink for PluginLog {
+    fn enabled(&self, level: LogLevel) -> bool {
+        level <= self.level
+    }
+
+    fn write(&self, record: LogRecord) {
+        let texts = record.fields.iter().flat_map(|(name, value)| [name, value]).chain([&record.message]);
+        let bytes = texts.map(|text| escaped(text)).sum();
+        let admitted = self.kept().quota.admit(bytes, Instant::now());
+        match admitted {
+            None => return,
+            Some(0) => {}
+            Some(dropped) => {
+                self.tell(LogLevel::Warn, format!("{dropped} lines before this one are missing: {TOO_MUCH}"));
+            }
+        }
+        self.append(record);
+    }
+}
+
+impl PluginLog {
+    fn append(&self, record: LogRecord) {
+        let LogRecord { level, mut message, mut fields, reconcile } = record;
+        if message.len() > MESSAGE {
+            message.truncate(message.floor_char_boundary(MESSAGE));
+            message.push('…');
+        }
+        let mut left = MESSAGE;
+        let kept = fields.iter().position(|field| {
+            left = left.saturating_sub(field_bytes(field));
+            left == 0
+        });
+        if let Some(kept) = kept {
+            fields.truncate(kept);
+            fields.push(("…".to_owned(), String::new()));
+            fields.shrink_to_fit();
+        }
+        let line = match &reconcile {
+            Some(request) => LogLine {
+                time: Timestamp::now().to_string(),
+                level: name(level).to_owned(),
+                controller: request.controller.clone(),
+                key: request.key.to_string(),
+                reconcile_id: request.reconcile_id.clone(),
+                message,
+                fields,
+            },
+            None => LogLine {
+                time: Timestamp::now().to_string(),
+                level: name(level).to_owned(),
+                controller: String::new(),
+                key: String::new(),
+                reconcile_id: String::new(),
+                message,
+                fields,
+            },
+        };
+        trace(&self.plugin, level, &line);
+        let line = Arc::new(line);
+        let mut kept = self.kept();
+        kept.push(line.clone());
+        // No one follows: that is no error.
+        let _followers = self.tail.send(line);
+    }
+}
+
+/// The level's name in lines.
+pub fn name(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    }
+}
+
+fn trace(plugin: &str, level: LogLevel, line: &LogLine) {
+    let LogLine { controller, key, reconcile_id, message, .. } = line;
+    let fields: String = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+    macro_rules! event {
+        ($level:ident) => {
+            tracing::$level!(target: "plugin", plugin, controller, key, reconcile_id, "{message}{fields}")
+        };
+    }
+    match level {
+        LogLevel::Error => event!(error),
+        LogLevel::Warn => event!(warn),
+        LogLevel::Info => event!(info),
+        LogLevel::Debug => event!(debug),
+        LogLevel::Trace => event!(trace),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(message: &str) -> LogRecord {
+        LogRecord { level: LogLevel::Info, message: message.into(), fields: vec![], reconcile: None }
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_and_followers_miss_none() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        for at in 0..KEPT + 5 {
+            log.write(record(&at.to_string()));
+        }
+        let (lines, mut tail) = log.follow(2);
+        assert_eq!(lines.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["1003", "1004"]);
+        log.write(record("next"));
+        assert_eq!(tail.try_recv().expect("followed").message, "next");
+        assert_eq!(log.follow(usize::MAX).0.len(), KEPT);
+    }
+
+    #[test]
+    fn fields_are_kept_as_far_as_there_is_room_for_a_message_also_those_without_a_letter() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let of = |field: (&str, &str), count: usize| {
+            let fields = vec![(field.0.to_owned(), field.1.to_owned()); count];
+            log.write(LogRecord { fields, ..record("line") });
+            log.follow(1).0[0].fields.clone()
+        };
+        assert_eq!(of(("a", "b"), 10).len(), 10);
+        for fields in [of(("", ""), 100_000), of(("name", &"x".repeat(1000)), 100)] {
+            let bytes: usize = fields.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
+            assert!(bytes <= MESSAGE + 100, "{bytes}");
+            assert_eq!(fields.last().map(|(name, _)| name.as_str()), Some("…"));
+        }
+    }
+
+    #[test]
+    fn a_flood_is_dropped_and_counted_and_what_the_host_says_is_not() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let big = "x".repeat(MESSAGE);
+        (0..10_000).for_each(|_| log.write(record(&big)));
+        log.tell(LogLevel::Warn, "loaded".to_owned());
+        let kept = log.kept();
+        assert_eq!(kept.lines.back().map(|line| line.message.as_str()), Some("loaded"));
+        assert!(kept.bytes <= KEPT_BYTES && kept.bytes > KEPT_BYTES / 2, "{}", kept.bytes);
+        assert_eq!(kept.bytes, kept.lines.iter().map(|line| line.bytes()).sum::<usize>());
+    }
+
+    #[test]
+    fn a_huge_line_is_cut_between_letters() {
+        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        log.write(record(&"é".repeat(MESSAGE)));
+        assert!(log.follow(1).0[0].message.len() <= MESSAGE + '…'.len_utf8());
+    }
+}

@@ -1,0 +1,330 @@
+//! The configuration of a Plugin: its spec's, on top of what the ConfigMaps and Secrets hold that it names.
+//!
+//! Those are read from the API server as the plugin's ServiceAccount: the host has no right of its own to read a Secret,
+//! and lends none. It watches their metadata only, to know when to read again. What stands in a Secret comes into no
+//! message, whatever is wrong with it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{ConfigMap, Secret},
+};
+use operetta_core::{
+    authz::access_review::{Access, Grants, ReadVerb, SubjectGrants, remedy_for},
+    object::ObjectKey,
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::informer::Subscription;
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+
+use crate::manager::Host;
+use crate::plugin::{
+    crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
+    status::Problem,
+};
+
+/// Bytes of a configuration as JSON.
+const MAX_BYTES: usize = 1 << 20;
+/// Why the ServiceAccount may not read a part.
+pub const FORBIDDEN: &str = "ConfigForbidden";
+
+/// What is known of the ConfigMaps and Secrets that a Plugin names.
+#[derive(Default)]
+pub struct Configuration {
+    parts: Vec<Part>,
+    /// Tells the host when rights change; ends with this.
+    rights: JoinSet<()>,
+    /// What was read last, and of which versions. None when it has to be read anew.
+    read: Option<(String, Map<String, Value>)>,
+}
+
+/// One of them, watched.
+struct Part {
+    kind: ConfigKind,
+    reference: ConfigRef,
+    key: ObjectKey,
+    metadata: Subscription,
+}
+
+impl Configuration {
+    /// The configuration as JSON text, or why there is none.
+    ///
+    /// # Errors
+    /// What the API server said when it did not answer; worth another try.
+    pub async fn current(
+        &mut self,
+        host: &Arc<Host>,
+        plugin: &ObjectKey,
+        spec: &PluginSpec,
+        grants: &SubjectGrants,
+    ) -> Result<Result<Arc<str>, Problem>, ApiError> {
+        let own = spec.config.clone().unwrap_or_default();
+        if spec.config_from.is_empty() {
+            *self = Self::default();
+            return Ok(text(own));
+        }
+        self.watch(host, plugin, &spec.config_from).await?;
+        for part in &self.parts {
+            match grants.check(&part.access()).await {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
+                Err(error) => return Err(error),
+            }
+        }
+        let version = self.parts.iter().map(Part::version).collect::<Option<String>>();
+        if let (Some(version), Some((of, read))) = (&version, &self.read)
+            && version == of
+        {
+            return Ok(text(merge(read.clone(), own)));
+        }
+        self.read = None;
+        let mut whole = Map::new();
+        for part in &self.parts {
+            let data = match part.data(host, grants).await {
+                Ok(data) => data,
+                Err(error) if error.kind == ErrorKind::NotFound && part.reference.optional => continue,
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    let at = plugin.namespace.as_deref().unwrap_or_default();
+                    let message = format!("{part} of spec.configFrom does not exist in namespace {at:?}");
+                    return Ok(Err(Problem::new("ConfigNotFound", message)));
+                }
+                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
+                Err(error) => return Err(error),
+            };
+            if let Err(what) = add(&mut whole, &part.reference, &data) {
+                return Ok(Err(Problem::new("InvalidConfig", format!("{part} of spec.configFrom: {what}"))));
+            }
+        }
+        let all = text(merge(whole.clone(), own));
+        self.read = version.map(|version| (version, whole));
+        Ok(all)
+    }
+
+    /// Watches what the spec names, and nothing else any more.
+    async fn watch(&mut self, host: &Arc<Host>, plugin: &ObjectKey, sources: &[ConfigSource]) -> Result<(), ApiError> {
+        let mut before = std::mem::take(&mut self.parts);
+        for source in sources {
+            let Some((kind, reference)) = source.chosen() else { continue };
+            let same = |part: &Part| part.kind == kind && part.reference == *reference;
+            if let Some(at) = before.iter().position(same) {
+                self.parts.push(before.swap_remove(at));
+                continue;
+            }
+            let resource = host.discovery.resolve(&kind.gvk()).await?;
+            let key = ObjectKey { namespace: plugin.namespace.clone(), name: reference.name.clone() };
+            let metadata = host.watch_for(plugin, &resource, &key);
+            self.parts.push(Part { kind, reference: reference.clone(), key, metadata });
+            self.read = None;
+        }
+        if !before.is_empty() {
+            self.read = None;
+        }
+        if self.rights.is_empty() {
+            let (host, key) = (host.clone(), plugin.clone());
+            self.rights.spawn(async move {
+                let mut changes = host.grants.changes();
+                while changes.changed().await.is_ok() {
+                    host.look_at(&key);
+                    // The authorizer may have learnt of it later than we did.
+                    tokio::time::sleep(Grants::SETTLE).await;
+                    host.look_at(&key);
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    fn access(&self) -> Access {
+        Access {
+            verb: ReadVerb::Get.into(),
+            group: String::new(),
+            resource: self.kind.resource().to_owned(),
+            namespace: self.key.namespace.clone(),
+            name: Some(self.key.name.clone()),
+        }
+    }
+
+    fn forbidden(&self, grants: &SubjectGrants) -> Problem {
+        let (account, ObjectKey { namespace, name }) = (grants.subject(), &self.key);
+        let remedy = remedy_for(account, "get", ("", self.kind.resource()), namespace.as_deref(), Some(name));
+        let message = format!(
+            "ServiceAccount {}/{} may not get {self}, which spec.configFrom names: {remedy}",
+            account.namespace, account.name
+        );
+        Problem::new(FORBIDDEN, message)
+    }
+
+    /// The version of what is there, or that nothing is; None when the watch does not tell.
+    fn version(&self) -> Option<String> {
+        let informer = self.metadata.informer();
+        let state = informer.state().borrow().clone();
+        if !state.synced || state.error.is_some() {
+            return None;
+        }
+        let found = informer.cache.get(&self.key);
+        Some(found.map_or_else(|| "none ".to_owned(), |found| format!("{}/{} ", found.uid(), found.resource_version())))
+    }
+
+    /// Its texts by key, as the ServiceAccount may read them.
+    async fn data(&self, host: &Host, grants: &SubjectGrants) -> Result<BTreeMap<String, String>, ApiError> {
+        let object = host.read_as(grants, &self.kind.gvk(), &self.key).await?;
+        let unreadable = |_| ApiError::new(ErrorKind::Other, format!("{self} is not as the API server says"));
+        Ok(match self.kind {
+            ConfigKind::ConfigMap => {
+                serde_json::from_str::<ConfigMap>(object.json()).map_err(unreadable)?.data.unwrap_or_default()
+            }
+            ConfigKind::Secret => {
+                let secret = serde_json::from_str::<Secret>(object.json()).map_err(unreadable)?;
+                let text = |(key, ByteString(bytes))| Some((key, String::from_utf8(bytes).ok()?));
+                secret.data.unwrap_or_default().into_iter().filter_map(text).collect()
+            }
+        })
+    }
+}
+
+/// As `Secret "x"`.
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?}", self.kind.as_str(), self.key.name)
+    }
+}
+
+/// Adds what a reference chooses of `data` to the configuration.
+fn add(whole: &mut Map<String, Value>, reference: &ConfigRef, data: &BTreeMap<String, String>) -> Result<(), String> {
+    let found = match &reference.key {
+        Some(key) => data.get(key).map(|text| (key.as_str(), text)),
+        None => config_key(data)?,
+    };
+    let Some((key, text)) = found else {
+        if reference.optional {
+            return Ok(());
+        }
+        let wanted = reference.key.as_deref().unwrap_or("config.json or config.yaml");
+        return Err(format!("it has no key {wanted} that is text"));
+    };
+    let part = match &reference.target_path {
+        Some(path) => {
+            let inner = Value::String(text.clone());
+            let nested =
+                path.rsplit('.').fold(inner, |value, field| Value::Object(Map::from_iter([(field.into(), value)])));
+            nested.as_object().cloned().unwrap_or_default()
+        }
+        None => config_object(key, text)?,
+    };
+    *whole = merge(std::mem::take(whole), part);
+    Ok(())
+}
+
+/// The key that holds a configuration: `config.json` or `config.yaml`.
+///
+/// # Errors
+/// When there are both.
+pub fn config_key(data: &BTreeMap<String, String>) -> Result<Option<(&'static str, &String)>, String> {
+    match (data.get("config.json"), data.get("config.yaml")) {
+        (Some(_), Some(_)) => Err("it has both config.json and config.yaml: keep one".to_owned()),
+        (Some(text), None) => Ok(Some(("config.json", text))),
+        (None, Some(text)) => Ok(Some(("config.yaml", text))),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The object that a key's text is: JSON where the key ends so, else YAML, of which JSON is a part.
+///
+/// # Errors
+/// Where it is none. The text itself is not in the message: it may be secret.
+pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String> {
+    let (read, wanted) = if key.ends_with(".json") {
+        let at = |error: serde_json::Error| (error.line(), error.column());
+        (serde_json::from_str::<Value>(text).map_err(|error| Some(at(error))), "JSON object")
+    } else {
+        let at = |error: serde_yaml_ng::Error| error.location().map(|at| (at.line(), at.column()));
+        (serde_yaml_ng::from_str::<Value>(text).map_err(at), "YAML mapping")
+    };
+    match read {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(format!("{key} is no {wanted}")),
+        Err(Some((line, column))) => Err(format!("{key} is no {wanted}: line {line}, column {column}")),
+        Err(None) => Err(format!("{key} is no {wanted}")),
+    }
+}
+
+/// Both, objects within them too; else `over` goes before `under`.
+fn merge(mut under: Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
+    for (field, value) in over {
+        let merged = match (under.remove(&field), value) {
+            (Some(Value::Object(under)), Value::Object(over)) => Value::Object(merge(under, over)),
+            (_, value) => value,
+        };
+        under.insert(field, merged);
+    }
+    under
+}
+
+fn text(config: Map<String, Value>) -> Result<Arc<str>, Problem> {
+    let text = Value::Object(config).to_string();
+    if text.len() > MAX_BYTES {
+        let message = format!("the configuration has {} bytes; {MAX_BYTES} are the most", text.len());
+        return Err(Problem::new("ConfigTooLarge", message));
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn added(references: &[(ConfigRef, &[(&str, &str)])]) -> Result<Value, String> {
+        let mut whole = Map::new();
+        for (reference, data) in references {
+            let data = data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+            add(&mut whole, reference, &data)?;
+        }
+        Ok(Value::Object(whole))
+    }
+
+    #[test]
+    fn later_parts_go_before_earlier_ones_field_by_field() {
+        let plain = ConfigRef::default();
+        let token =
+            ConfigRef { key: Some("t".into()), target_path: Some("cloud.token".into()), ..ConfigRef::default() };
+        let made = added(&[
+            (plain.clone(), &[("config.yaml", "{cloud: {region: a, token: none}, list: [1, 2]}")]),
+            (token, &[("t", "s3cret")]),
+            (plain, &[("config.json", r#"{"cloud":{"region":"b"},"list":[3]}"#)]),
+        ]);
+        assert_eq!(made, Ok(json!({"cloud": {"region": "b", "token": "s3cret"}, "list": [3]})));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_what_is_secret_is_not() {
+        let key = |key: &str| ConfigRef { key: Some(key.into()), ..ConfigRef::default() };
+        let optional = ConfigRef { optional: true, ..key("x") };
+        assert_eq!(added(&[(optional, &[])]), Ok(json!({})));
+        for (reference, data, part) in [
+            (ConfigRef::default(), [("config.json", "{}"), ("config.yaml", "{}")].as_slice(), "both"),
+            (ConfigRef::default(), &[("other", "hunter2")], "no key config.json or config.yaml"),
+            (key("x"), &[("config.json", "{}")], "no key x"),
+            (key("x.json"), &[("x.json", "\"hunter2\"")], "x.json is no JSON object"),
+            (key("x.json"), &[("x.json", "{\"hunter2\": ")], "x.json is no JSON object: line 1"),
+            (key("x"), &[("x", "hunter2")], "x is no YAML mapping"),
+            (key("x"), &[("x", "[hunter2")], "x is no YAML mapping"),
+            (key("x"), &[("x", "a: *hunter2")], "x is no YAML mapping"),
+        ] {
+            let error = added(&[(reference, data)]).expect_err(part);
+            assert!(error.contains(part) && !error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_has_a_size() {
+        let large = Map::from_iter([("a".to_owned(), Value::String("x".repeat(MAX_BYTES)))]);
+        assert_eq!(text(large).expect_err("too large").reason, "ConfigTooLarge");
+        assert_eq!(text(Map::new()).as_deref(), Ok("{}"));
+    }
+}

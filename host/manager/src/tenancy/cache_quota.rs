@@ -1,0 +1,186 @@
+//! Whose memory the cache is: what each plugin makes the host keep, looked at every few seconds and held to its quota.
+//!
+//! An informer that several plugins use counts in equal parts for each of them. Who is over its quota, or has the largest
+//! part in a namespace that is over its own, first loses the informers that only its reads have started: the API server
+//! answers these from then on. If what its controllers watch is too much by itself, they stop, as a native operator would
+//! by its memory limit, and are tried again after [`RETRY`].
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use operetta_core::object::ObjectKey;
+use operetta_kube::informer::Informer;
+
+use crate::{
+    manager::Host,
+    plugin::{slot::Slot, status::Problem},
+    tenancy::quotas::Quotas,
+};
+
+/// How often it is looked at.
+const EVERY: Duration = Duration::from_secs(3);
+/// When a plugin that was stopped is tried again.
+pub const RETRY: Duration = Duration::from_secs(600);
+
+/// What one plugin uses: the cache's bytes by informer, those that its controllers watch and those that its reads started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Uses {
+    watched: BTreeMap<usize, u64>,
+    on_demand: BTreeMap<usize, u64>,
+}
+
+/// What is to be done about a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Measure {
+    /// Nothing.
+    Keep,
+    /// Its reads lose their informers.
+    ReadLive,
+    /// Its controllers stop, for this reason.
+    Stop(String),
+}
+
+/// Keeps looking, as long as there is a host.
+pub async fn watch(host: Weak<Host>) {
+    // What a plugin that is being set up, and cannot be asked, used before.
+    let mut before: HashMap<ObjectKey, Uses> = HashMap::new();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let Some(host) = host.upgrade() else { return };
+        let slots = host.slots();
+        let uses: Vec<(ObjectKey, Uses)> = slots
+            .iter()
+            .map(|(key, slot)| {
+                let now = uses(slot).or_else(|| before.remove(key)).unwrap_or_default();
+                (key.clone(), now)
+            })
+            .collect();
+        let shares = shares(&uses);
+        let measures = measures(&uses, &shares, &host.config.quotas);
+        for (((key, slot), bytes), measure) in slots.iter().zip(shares).zip(measures) {
+            slot.cached_bytes.store(bytes, Ordering::Relaxed);
+            carry_out(&host, key, slot, measure);
+        }
+        before = uses.into_iter().collect();
+    }
+}
+
+/// None while the plugin is being set up.
+fn uses(slot: &Slot) -> Option<Uses> {
+    let state = slot.state.try_lock().ok()?;
+    let by_informer = |informers: Vec<Arc<Informer>>| {
+        let of = |informer: &Arc<Informer>| (Arc::as_ptr(informer) as usize, informer.cache.store.bytes() as u64);
+        informers.iter().map(of).collect::<BTreeMap<_, _>>()
+    };
+    let (watched, on_demand) = state.running.as_ref().map(|running| running.informers()).unwrap_or_default();
+    Some(Uses { watched: by_informer(watched), on_demand: by_informer(on_demand) })
+}
+
+fn carry_out(host: &Host, key: &ObjectKey, slot: &Slot, measure: Measure) {
+    // Of a plugin that is being set up, the next look will tell.
+    let Ok(mut state) = slot.state.try_lock() else { return };
+    match measure {
+        Measure::Keep => return,
+        Measure::ReadLive => {
+            if let Some(running) = &state.running {
+                running.read_live();
+            }
+        }
+        Measure::Stop(why) => state.hold_back(Problem::new("CacheQuotaExceeded", why)),
+    }
+    host.look_at(key);
+}
+
+/// Each plugin's bytes, in the order of `uses`.
+fn shares(uses: &[(ObjectKey, Uses)]) -> Vec<u64> {
+    let users = users(uses);
+    let share = |of: &Uses| all(of).into_iter().map(|(informer, bytes)| bytes / users[&informer]).sum();
+    uses.iter().map(|(_, of)| share(of)).collect()
+}
+
+/// How many plugins use an informer.
+fn users(uses: &[(ObjectKey, Uses)]) -> HashMap<usize, u64> {
+    let mut users = HashMap::new();
+    for (_, of) in uses {
+        for informer in all(of).into_keys() {
+            *users.entry(informer).or_default() += 1;
+        }
+    }
+    users
+}
+
+fn all(uses: &Uses) -> BTreeMap<usize, u64> {
+    uses.on_demand.iter().chain(&uses.watched).map(|(informer, bytes)| (*informer, *bytes)).collect()
+}
+
+fn measures(uses: &[(ObjectKey, Uses)], shares: &[u64], quotas: &Quotas) -> Vec<Measure> {
+    let namespace = |key: &ObjectKey| key.namespace.clone().unwrap_or_default();
+    let mut of_namespace: HashMap<String, (u64, usize)> = HashMap::new();
+    for (at, ((key, _), bytes)) in uses.iter().zip(shares).enumerate() {
+        let (sum, largest) = of_namespace.entry(namespace(key)).or_insert((0, at));
+        *sum += bytes;
+        if *bytes > shares[*largest] {
+            *largest = at;
+        }
+    }
+    let measure = |(at, ((key, of), bytes)): (usize, (&(ObjectKey, Uses), &u64))| {
+        let name = namespace(key);
+        let own = quotas.plugin.cache_bytes.filter(|quota| bytes > quota);
+        let (sum, largest) = of_namespace.get(&name).copied().unwrap_or_default();
+        let shared = quotas.of_namespace(&name).cache_bytes.filter(|quota| sum > *quota && largest == at);
+        let why = match (own, shared) {
+            (Some(quota), _) => {
+                format!("the host would cache {bytes} bytes for it: quotas.plugin.cacheBytes is {quota}")
+            }
+            (None, Some(quota)) => format!(
+                "the host would cache {sum} bytes for the plugins of namespace {name:?}, {bytes} of them for this one: their \
+                 quota of cacheBytes is {quota}"
+            ),
+            (None, None) => return Measure::Keep,
+        };
+        if of.on_demand.keys().any(|informer| !of.watched.contains_key(informer)) {
+            return Measure::ReadLive;
+        }
+        Measure::Stop(why)
+    };
+    uses.iter().zip(shares).enumerate().map(measure).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::quotas::Quota;
+
+    fn plugin(name: &str, watched: &[(usize, u64)], on_demand: &[(usize, u64)]) -> (ObjectKey, Uses) {
+        let map = |of: &[(usize, u64)]| of.iter().copied().collect();
+        (ObjectKey::namespaced("n", name), Uses { watched: map(watched), on_demand: map(on_demand) })
+    }
+
+    #[test]
+    fn who_share_an_informer_share_its_bytes() {
+        let uses =
+            [plugin("a", &[(1, 90), (2, 7)], &[]), plugin("b", &[(1, 90)], &[(1, 90)]), plugin("c", &[], &[(1, 90)])];
+        assert_eq!(shares(&uses), [37, 30, 30]);
+    }
+
+    #[test]
+    fn who_is_over_its_quota_reads_live_first_and_stops_then() {
+        let quotas = Quotas { plugin: Quota { cache_bytes: Some(50), ..Quota::default() }, ..Quotas::default() };
+        let uses = [plugin("a", &[(1, 50)], &[]), plugin("b", &[(2, 51)], &[(3, 1)]), plugin("c", &[(4, 51)], &[])];
+        let measures = measures(&uses, &shares(&uses), &quotas);
+        assert_eq!(measures[..2], [Measure::Keep, Measure::ReadLive]);
+        assert!(matches!(&measures[2], Measure::Stop(why) if why.contains("51 bytes") && why.contains("is 50")));
+    }
+
+    #[test]
+    fn of_a_namespace_over_its_quota_the_largest_is_stopped_alone() {
+        let quotas = Quotas { namespace: Quota { cache_bytes: Some(50), ..Quota::default() }, ..Quotas::default() };
+        let uses = [plugin("a", &[(1, 20)], &[]), plugin("b", &[(2, 40)], &[])];
+        let measures = measures(&uses, &shares(&uses), &quotas);
+        assert_eq!(measures[0], Measure::Keep);
+        assert!(matches!(&measures[1], Measure::Stop(why) if why.contains("60 bytes") && why.contains("40 of them")));
+    }
+}

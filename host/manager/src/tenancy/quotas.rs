@@ -1,0 +1,88 @@
+//! What plugins and tenants may use of the host together: the section `quotas` of its configuration.
+//!
+//! A quota throttles: whoever is over it waits, is counted (`operetta_plugin_throttled_seconds_total`), and loses nothing.
+
+use std::collections::BTreeMap;
+
+use operetta_core::gate::throttle::CallRate;
+use operetta_scheduler::Share;
+use serde::Deserialize;
+
+/// Quotas of plugins, and of the namespaces that they are in.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Quotas {
+    /// Of each plugin.
+    pub plugin: Quota,
+    /// Of each namespace, all of its plugins together.
+    pub namespace: Quota,
+    /// Of single namespaces; what one leaves out is as in `namespace`.
+    pub namespaces: BTreeMap<String, Quota>,
+}
+
+/// What one plugin, or one namespace, may use. What is left out has no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Quota {
+    /// Its part of the processors compared with its siblings, when they are short: 1 to 10000; 100 if left out.
+    pub weight: Option<u32>,
+    /// Processors: seconds of them in each second, 0.001 at least.
+    pub cpu: Option<f64>,
+    /// Reconciles in flight at once.
+    pub concurrency: Option<u32>,
+    /// Requests to the API server in each second.
+    pub api_qps: Option<u32>,
+    /// Requests to the API server at once, before `apiQps` holds; as many as in a second if left out.
+    pub api_burst: Option<u32>,
+    /// Bytes that the host caches for it; an informer that several plugins use counts in equal parts.
+    pub cache_bytes: Option<u64>,
+}
+
+impl Quotas {
+    /// The quota of a namespace.
+    pub fn of_namespace(&self, namespace: &str) -> Quota {
+        let (own, all) = (self.namespaces.get(namespace).copied().unwrap_or_default(), self.namespace);
+        Quota {
+            weight: own.weight.or(all.weight),
+            cpu: own.cpu.or(all.cpu),
+            concurrency: own.concurrency.or(all.concurrency),
+            api_qps: own.api_qps.or(all.api_qps),
+            api_burst: own.api_burst.or(all.api_burst),
+            cache_bytes: own.cache_bytes.or(all.cache_bytes),
+        }
+    }
+}
+
+impl Quota {
+    /// What the scheduler holds it to.
+    pub fn share(&self) -> Share {
+        let weight = self.weight.unwrap_or(Share::DEFAULT_WEIGHT);
+        Share { weight, cpu_limit: self.cpu, concurrency: self.concurrency }
+    }
+
+    /// What the gate holds it to; None without a limit.
+    pub fn call_rate(&self) -> Option<CallRate> {
+        self.api_qps.map(|qps| CallRate::new(qps, self.api_burst.unwrap_or(qps)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_s_own_quota_goes_before_the_one_of_all() {
+        let text = "{namespace: {weight: 50, cpu: 0.5}, namespaces: {a: {weight: 200}}, plugin: {apiQps: 20}}";
+        let quotas: Quotas = serde_yaml_ng::from_str(text).expect("yaml");
+        assert_eq!(quotas.of_namespace("a").share(), Share { weight: 200, cpu_limit: Some(0.5), concurrency: None });
+        assert_eq!(quotas.of_namespace("b").share(), Share { weight: 50, cpu_limit: Some(0.5), concurrency: None });
+        assert!(quotas.plugin.call_rate().is_some() && quotas.namespace.call_rate().is_none());
+        assert_eq!(Quotas::default().plugin.share(), Share::default());
+    }
+
+    #[test]
+    fn an_unknown_quota_is_named() {
+        let error = serde_yaml_ng::from_str::<Quotas>("plugin: {cpus: 1}").expect_err("unknown").to_string();
+        assert!(error.contains("cpus"), "{error}");
+    }
+}

@@ -1,0 +1,247 @@
+//! Who runs in the background, and what a poll there keeps from others: nothing.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    task::Poll,
+    thread,
+};
+
+use async_trait::async_trait;
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::oneshot,
+    time::sleep,
+};
+use tokio_util::context::TokioContext;
+
+use crate::{
+    stress::burn,
+    tests::{SECOND, counts},
+    *,
+};
+use operetta_core::{
+    controller::request::{Action, Failure, ReconcileRequest},
+    object::ObjectKey,
+    ports::Reconciler,
+};
+
+/// Longer than a poll may be, by as much as it may count.
+const LONG: Duration = Duration::from_millis(2);
+
+/// One thread, without timers and sockets; its name tells it.
+fn background() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).thread_name("background").build().expect("a thread")
+}
+
+fn is_background() -> bool {
+    thread::current().name() == Some("background")
+}
+
+fn request(name: &str) -> ReconcileRequest {
+    let key = ObjectKey { namespace: Some("n".to_owned()), name: name.to_owned() };
+    ReconcileRequest { controller: "c".to_owned(), key, retries: 0, reconcile_id: name.to_owned() }
+}
+
+/// Does what the key says, and notes where it was.
+#[derive(Default)]
+struct Notes(Mutex<Vec<(String, bool)>>, AtomicUsize);
+
+#[async_trait]
+impl Reconciler for Notes {
+    async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
+        let name = request.key.name.as_str();
+        self.0.lock().expect("no panic").push((name.to_owned(), is_background()));
+        match name {
+            "long" => burn(LONG),
+            "spins" => spin_until_in_background().await,
+            "panics" => panic!("as asked"),
+            "sleeps" => sleep(Duration::from_millis(2)).await,
+            "spawns" => tokio::spawn(async { assert!(!is_background()) }).await.expect("no panic"),
+            "stays" => {
+                let _gone = Gone(&self.1);
+                std::future::pending::<()>().await;
+            }
+            _ => {}
+        }
+        Ok(Action::Done)
+    }
+}
+
+/// Gives its thread back after each poll, as a guest that spins does.
+async fn spin_until_in_background() {
+    let mut polls = 0;
+    poll_fn(|cx| {
+        polls += 1;
+        assert!(polls <= 100, "it stays");
+        burn(LONG);
+        cx.waker().wake_by_ref();
+        if is_background() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+struct Gone<'a>(&'a AtomicUsize);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        assert!(is_background());
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A plugin, and one slot.
+fn new_plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
+    let scheduler = FairScheduler::with_background(1, background.handle().clone());
+    let account = scheduler.group("tenant", Share::default()).account(Share { concurrency, ..Share::default() });
+    let notes = Arc::new(Notes::default());
+    (notes.clone(), Arc::new(FairReconciler::new(notes, account)), scheduler)
+}
+
+/// One that is known to take long.
+fn plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
+    let (notes, reconciler, scheduler) = new_plugin(background, concurrency);
+    (0..10).for_each(|_| reconciler.account.suspicion.polled(u64::MAX));
+    (notes, reconciler, scheduler)
+}
+
+/// Ends a runtime where that may wait for its threads.
+fn end(runtime: Runtime) {
+    runtime.shutdown_background();
+}
+
+#[tokio::test]
+async fn its_threads_have_a_lower_priority() {
+    let niceness = || rustix::process::getpriority_process(None).expect("known");
+    let background = Background::start(2).expect("threads");
+    let there = background.handle().spawn(async move { niceness() }).await.expect("no panic");
+    assert!(there > niceness(), "{there} there, {} here", niceness());
+}
+
+#[tokio::test]
+async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while() {
+    let background = background();
+    let (notes, reconciler, _scheduler) = new_plugin(&background, None);
+    for (name, times) in [("new", 1), ("long", 10), ("suspect", 3), ("forgiven", 300)] {
+        for _ in 0..times {
+            reconciler.reconcile(&request(name)).await.expect("done");
+        }
+    }
+    let seen = notes.0.lock().expect("no panic").clone();
+    let of = |name: &'static str| seen.iter().filter(move |of| of.0 == name).map(|of| of.1);
+    assert_eq!(of("new").next(), Some(false));
+    assert!(!of("long").next().expect("ten"), "not for one poll");
+    assert!(of("suspect").all(|in_background| in_background), "{seen:?}");
+    assert!(!of("forgiven").next_back().expect("many"), "{seen:?}");
+    end(background);
+}
+
+#[tokio::test]
+async fn one_that_turns_out_to_spin_goes_on_in_the_background_from_where_it_is() {
+    let background = background();
+    let (notes, reconciler, scheduler) = new_plugin(&background, Some(1));
+    for _ in 0..2 {
+        timeout(300 * SECOND, reconciler.reconcile(&request("spins"))).await.expect("it ends").expect("done");
+    }
+    let seen: Vec<bool> = notes.0.lock().expect("no panic").iter().map(|seen| seen.1).collect();
+    assert_eq!(seen, [false, true], "the second one begins where the first one ended");
+    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0));
+    end(background);
+}
+
+/// The one slot is held by a poll that does not end before the other one's did.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn one_that_has_had_less_does_not_wait_for_a_poll_in_the_background() {
+    let background = background();
+    let scheduler = FairScheduler::with_background(1, background.handle().clone());
+    let [noisy, quiet] =
+        ["noisy", "quiet"].map(|name| scheduler.group(name, Share::default()).account(Share::default()));
+    // So that it has had more.
+    noisy.run(async { burn(Duration::from_millis(20)) }).await;
+    let (started, has_started) = oneshot::channel();
+    let (let_go, may_go) = mpsc::channel();
+    let held = background.spawn(TokioContext::new(
+        noisy.run_in_background(async move {
+            started.send(()).expect("awaited");
+            may_go.recv_timeout(300 * SECOND).expect("the other one was polled meanwhile");
+        }),
+        Handle::current(),
+    ));
+    has_started.await.expect("it starts");
+    assert_eq!(counts(&scheduler).0, 0);
+    for _ in 0..3 {
+        timeout(300 * SECOND, quiet.run(async {})).await.expect("it does not wait");
+    }
+    let_go.send(()).expect("it waits");
+    held.await.expect("no panic");
+    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0), "one slot, once");
+    assert_eq!(quiet.usage().wait, Duration::ZERO);
+    let usage = noisy.usage();
+    assert_eq!(usage.polls, 2);
+    end(background);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_charged_in_the_background_is_the_threads_own_time() {
+    let background = background();
+    let (_, _, scheduler) = plugin(&background, None);
+    let account = scheduler.group("tenant", Share::default()).account(Share::default());
+    let stopped = Duration::from_millis(200);
+    let work = account.run_in_background(async move {
+        thread::sleep(stopped);
+        burn(Duration::from_millis(20));
+    });
+    background.spawn(TokioContext::new(work, Handle::current())).await.expect("no panic");
+    let polled = account.usage().polled;
+    assert!(polled > Duration::from_millis(1) && polled < stopped, "{polled:?}");
+    end(background);
+}
+
+#[tokio::test]
+async fn what_a_reconcile_waits_for_and_starts_is_of_the_runtime_that_called() {
+    let background = background();
+    let (notes, reconciler, _scheduler) = plugin(&background, None);
+    // The background's runtime has no timers.
+    reconciler.reconcile(&request("sleeps")).await.expect("done");
+    reconciler.reconcile(&request("spawns")).await.expect("done");
+    assert!(notes.0.lock().expect("no panic").iter().all(|(_, in_background)| *in_background));
+    end(background);
+}
+
+#[tokio::test]
+async fn a_panic_in_the_background_is_the_callers() {
+    let background = background();
+    let (_, reconciler, scheduler) = plugin(&background, None);
+    let panicking = reconciler.clone();
+    let ended = tokio::spawn(async move { panicking.reconcile(&request("panics")).await }).await;
+    assert_eq!(ended.expect_err("a panic").into_panic().downcast_ref(), Some(&"as asked"));
+    reconciler.reconcile(&request("next")).await.expect("done");
+    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0));
+    end(background);
+}
+
+#[tokio::test]
+async fn one_that_is_dropped_ends_and_gives_its_place_to_the_next() {
+    let background = background();
+    let (notes, reconciler, scheduler) = plugin(&background, Some(1));
+    let dropped = timeout(Duration::from_millis(20), reconciler.reconcile(&request("stays"))).await;
+    dropped.expect_err("it stays");
+    // There is but one place.
+    timeout(300 * SECOND, reconciler.reconcile(&request("next"))).await.expect("a place").expect("done");
+    assert_eq!(notes.1.load(Ordering::SeqCst), 1, "it is gone before the next one begins");
+    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0));
+    end(background);
+}
+
+#[tokio::test]
+async fn in_a_host_that_stops_a_reconcile_fails_and_does_not_hang() {
+    let background = background();
+    let (_, reconciler, _scheduler) = plugin(&background, None);
+    end(background);
+    let failed = timeout(300 * SECOND, reconciler.reconcile(&request("late"))).await.expect("it ends");
+    assert_eq!(failed, Err(Failure::Retry("the host stops".to_owned())));
+}

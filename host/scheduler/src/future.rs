@@ -1,0 +1,194 @@
+//! One future, polled only while it has a slot.
+//!
+//! What it waits for, it waits for without a slot. To tell a future that waits from one that spins and only yields, it
+//! is polled with a waker of its own: one that is woken while it is polled wants the next slot at once, and competes
+//! for it before its old one is given to anybody. Otherwise two spinning futures of any weight would simply alternate:
+//! each would be missing whenever the other's slot becomes free.
+
+use std::{
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use pin_project_lite::pin_project;
+use tokio::task::coop;
+
+use crate::{Account, Started, state::Ticket};
+
+/// The inner future waits for something.
+const IDLE: u8 = 0;
+/// The inner future is being polled.
+const POLLING: u8 = 1;
+/// The inner future has to be polled, and will be: another wake-up changes nothing.
+const WOKEN: u8 = 2;
+
+/// Polled nanoseconds that cost a task one unit of its budget, of which tokio gives it 128: it lasts for 256 µs.
+const NANOS_PER_UNIT: u64 = 2_000;
+
+/// At least as many units as tokio gives.
+const BUDGET: u64 = 128;
+
+pin_project! {
+    /// A future that is polled only while it has one of the scheduler's slots, and whose polls are charged to an
+    /// account. Made by [`Account::run`].
+    ///
+    /// Cancel safe as far as the inner future is: dropped, it gives back its slot or its place in the line. Once woken
+    /// it has to be polled or dropped soon, for it may hold a slot.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct Fair<F> {
+        turn: Turn,
+        waker: Waker,
+        #[pin]
+        future: F,
+    }
+}
+
+/// A future's way to its slots.
+struct Turn {
+    account: Arc<Account>,
+    signal: Arc<Signal>,
+    in_background: bool,
+    /// Set while it waits for a slot or has one and is not yet polled.
+    ticket: Option<Ticket>,
+}
+
+/// The waker of an inner future, and of its task when it gets a slot.
+pub struct Signal {
+    state: AtomicU8,
+    /// Wakes the task; renewed with every poll.
+    task: Mutex<Option<Waker>>,
+}
+
+/// A poll under way: dropped, by a panic too, it is charged and its slot is given back.
+struct Polling<'a> {
+    turn: &'a mut Turn,
+    started: Started,
+    /// Whether it shall have another slot at once.
+    again: bool,
+    ended: bool,
+}
+
+impl<F> Fair<F> {
+    pub(super) fn new(account: Arc<Account>, in_background: bool, future: F) -> Self {
+        let signal = Arc::new(Signal { state: AtomicU8::new(IDLE), task: Mutex::default() });
+        let waker = Waker::from(signal.clone());
+        Self { turn: Turn { account, signal, in_background, ticket: None }, waker, future }
+    }
+}
+
+impl<F: Future> Future for Fair<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        // Before the look at the slot: one that is given in between wakes this very task.
+        this.turn.signal.set_task(cx.waker());
+        let Some(mut polling) = this.turn.begin() else { return Poll::Pending };
+        let result = this.future.poll(&mut Context::from_waker(this.waker));
+        polling.again = result.is_pending() && polling.turn.signal.was_woken();
+        spend_budget(polling.end());
+        result
+    }
+}
+
+impl Turn {
+    /// Begins a poll, if there is a slot for it. Otherwise the task is woken when there is.
+    fn begin(&mut self) -> Option<Polling<'_>> {
+        let begun = self.account.begin(self.ticket, &self.signal, self.in_background);
+        self.ticket = begun.as_ref().err().copied();
+        let state = if begun.is_err() { WOKEN } else { POLLING };
+        // Sees what was written before a wake-up that the state has swallowed.
+        self.signal.state.swap(state, Ordering::AcqRel);
+        begun.ok().map(|started| Polling { turn: self, started, again: false, ended: false })
+    }
+}
+
+impl Polling<'_> {
+    /// Gives the slot back and says how many nanoseconds the poll took.
+    fn end(&mut self) -> u64 {
+        self.ended = true;
+        let again = self.again.then(|| self.turn.signal.clone());
+        let (ticket, polled) = self.turn.account.end(&self.started, again);
+        self.turn.ticket = ticket;
+        polled
+    }
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end();
+        }
+    }
+}
+
+/// Takes the polled time from the task's budget. When that is used up, the thread looks at timers and sockets next;
+/// else tokio first polls whom this poll has woken, and whom that one wakes, up to three: turns of guests that spin.
+fn spend_budget(polled: u64) {
+    let mut cx = Context::from_waker(Waker::noop());
+    // Bounded, also for a task that has no budget.
+    for _ in 0..BUDGET.min(polled / NANOS_PER_UNIT) {
+        match coop::poll_proceed(&mut cx) {
+            Poll::Ready(restore) => restore.made_progress(),
+            Poll::Pending => break,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.account.cancel(ticket);
+        }
+        // Whoever still holds the inner waker shall not hold the task.
+        self.signal.replace_task(None);
+    }
+}
+
+impl Signal {
+    /// Wakes the task.
+    pub fn wake_task(&self) {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    fn set_task(&self, waker: &Waker) {
+        let known = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
+        }
+        drop(known);
+        self.replace_task(Some(waker.clone()));
+    }
+
+    /// The old waker is dropped outside of the lock: it may be the last to hold its task.
+    fn replace_task(&self, waker: Option<Waker>) {
+        let old = mem::replace(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner), waker);
+        drop(old);
+    }
+
+    /// Ends a poll. Woken during it, the state stays [`WOKEN`].
+    fn was_woken(&self) -> bool {
+        self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_err()
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::AcqRel) == IDLE {
+            self.wake_task();
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A reconciler whose polls take their turn: where the scheduler meets the controllers.
+
+use std::{
+    future::{Future, poll_fn},
+    panic,
+    sync::Arc,
+    task::Poll,
+};
+
+use async_trait::async_trait;
+use tokio::runtime::Handle;
+use tokio_util::{context::TokioContext, task::AbortOnDropHandle};
+
+use crate::Account;
+use operetta_core::{
+    controller::request::{Action, Failure, ReconcileRequest},
+    ports::Reconciler,
+};
+
+/// Runs another reconciler on an account's share of the processors. Once the account is suspect, each of its reconciles
+/// goes on in the background, from where it is.
+pub struct FairReconciler {
+    inner: Arc<dyn Reconciler>,
+    pub(super) account: Arc<Account>,
+}
+
+impl FairReconciler {
+    /// Charges to `account` what `inner` takes.
+    pub fn new(inner: Arc<dyn Reconciler>, account: Arc<Account>) -> Self {
+        Self { inner, account }
+    }
+}
+
+#[async_trait]
+impl Reconciler for FairReconciler {
+    async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
+        let place = self.account.enter().await;
+        let Some(background) = self.account.background() else {
+            return self.account.run(self.inner.reconcile(request)).await;
+        };
+        let (inner, request) = (self.inner.clone(), request.clone());
+        let mut work = Box::pin(async move { inner.reconcile(&request).await });
+        if !self.account.suspicion.begin() {
+            let here = poll_fn(|cx| match self.account.suspicion.is_suspect() {
+                false => work.as_mut().poll(cx).map(Some),
+                true => Poll::Ready(None),
+            });
+            if let Some(result) = self.account.run(here).await {
+                return result;
+            }
+        }
+        let fair = self.account.run_in_background(work);
+        let work = async move {
+            // The place is free when the reconcile is gone, which is later than this call may be.
+            let _place = place;
+            fair.await
+        };
+        // What it waits for is served by the threads here: timers, connections, whatever it lets run on.
+        let task = background.spawn(TokioContext::new(work, Handle::current()));
+        match AbortOnDropHandle::new(task).await {
+            Ok(result) => result,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => panic::resume_unwind(panic),
+                Err(_cancelled) => Err(Failure::Retry("the host stops".to_owned())),
+            },
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Who is next among siblings: virtual time, the same for the groups and for the accounts of a group.
+//!
+//! A contender's virtual time is what it was polled, divided by its weight. The next one is the ready contender that
+//! has least of it. The line's own time, its *floor*, is the highest virtual time at which anyone was picked (start-time
+//! fair queueing). Whoever becomes ready is lifted to the floor less [`State::credit`](super::state::State): an idle
+//! contender saves that much and no more, and one that cannot use its whole share keeps no claim to the rest.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::{Share, Usage, bucket::Bucket};
+
+/// Virtual nanoseconds that one polled nanosecond counts at weight 1; hence 100 at [`Share`]'s default weight.
+pub const SCALE: u64 = 10_000;
+
+/// Where a contender is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody waits.
+    Out,
+    /// In the line, at this virtual time.
+    Ready(u128),
+    /// Held back by its limit until this time.
+    Throttled(u64),
+}
+
+/// A group or an account: what competes with its siblings.
+#[derive(Debug)]
+pub struct Contender {
+    weight: u64,
+    /// Polled nanoseconds, times [`SCALE`], by weight.
+    virtual_time: u128,
+    /// Set while there is a limit.
+    bucket: Option<Bucket>,
+    place: Place,
+    /// When it came to be throttled, if it is.
+    throttled_since: u64,
+    polled: u64,
+    polls: u64,
+    throttled: u64,
+    throttled_time: u64,
+    wait: u64,
+    wait_max: u64,
+}
+
+impl Contender {
+    pub fn new(share: &Share, floor: u128, now: u64) -> Self {
+        let mut new = Self {
+            weight: 1,
+            virtual_time: floor,
+            bucket: None,
+            place: Place::Out,
+            throttled_since: 0,
+            polled: 0,
+            polls: 0,
+            throttled: 0,
+            throttled_time: 0,
+            wait: 0,
+            wait_max: 0,
+        };
+        new.set_share(share, now);
+        new
+    }
+
+    /// Takes effect on what is polled from now on. A limit that was none before begins with a full bucket.
+    pub fn set_share(&mut self, share: &Share, now: u64) {
+        self.weight = share.weight.clamp(1, Share::MAX_WEIGHT).into();
+        match (&mut self.bucket, share.cpu_limit) {
+            (Some(bucket), Some(limit)) => bucket.set_limit(limit, now),
+            (bucket, limit) => *bucket = limit.map(|limit| Bucket::new(limit, now)),
+        }
+    }
+
+    /// Until when its limit holds it back; None if it does not.
+    pub fn closed_until(&mut self, now: u64) -> Option<u64> {
+        self.bucket.as_mut().and_then(|bucket| bucket.opens_at(now))
+    }
+
+    /// A poll took `polled` nanoseconds. One that took no measurable time counts as one: two that cost nothing still
+    /// take turns.
+    pub fn charge(&mut self, polled: u64, now: u64) {
+        self.polled = self.polled.saturating_add(polled);
+        self.polls += 1;
+        self.virtual_time += u128::from(polled.max(1).saturating_mul(SCALE) / self.weight);
+        if let Some(bucket) = &mut self.bucket {
+            bucket.charge(polled, now);
+        }
+    }
+
+    /// A waiter got its slot after `wait` nanoseconds.
+    pub fn waited(&mut self, wait: u64) {
+        self.wait = self.wait.saturating_add(wait);
+        self.wait_max = self.wait_max.max(wait);
+    }
+
+    /// Adds the throttling of an account that is gone; what it polled and waited was counted at once.
+    pub fn inherit(&mut self, gone: &Self) {
+        self.throttled += gone.throttled;
+        self.throttled_time += gone.throttled_time;
+    }
+
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    pub fn virtual_time(&self) -> u128 {
+        self.virtual_time
+    }
+
+    pub fn usage(&self, now: u64) -> Usage {
+        let running = match self.place {
+            Place::Throttled(_) => now.saturating_sub(self.throttled_since),
+            Place::Out | Place::Ready(_) => 0,
+        };
+        Usage {
+            polled: Duration::from_nanos(self.polled),
+            polls: self.polls,
+            throttled: self.throttled,
+            throttled_time: Duration::from_nanos(self.throttled_time + running),
+            wait: Duration::from_nanos(self.wait),
+            wait_max: Duration::from_nanos(self.wait_max),
+        }
+    }
+}
+
+/// The siblings that have a waiter and are not throttled.
+#[derive(Debug, Default)]
+pub struct Line {
+    /// Virtual time and id of exactly those contenders whose place is [`Place::Ready`].
+    ready: BTreeSet<(u128, usize)>,
+    /// Never falls.
+    floor: u128,
+}
+
+impl Line {
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    pub fn floor(&self) -> u128 {
+        self.floor
+    }
+
+    /// Who is next.
+    pub fn first(&self) -> Option<usize> {
+        self.ready.first().map(|(_, id)| *id)
+    }
+
+    /// Whether nobody is before one of this id and virtual time.
+    pub fn is_next(&self, id: usize, virtual_time: u128) -> bool {
+        self.ready.first().is_none_or(|first| (virtual_time, id) <= *first)
+    }
+
+    /// The contender's virtual time in the line, when it has come into it.
+    pub fn time(&self, contender: &Contender, credit: u128) -> u128 {
+        match contender.place {
+            Place::Ready(at) => at,
+            Place::Out | Place::Throttled(_) => contender.virtual_time.max(self.floor.saturating_sub(credit)),
+        }
+    }
+
+    /// The contender gets a slot.
+    pub fn pick(&mut self, contender: &mut Contender, credit: u128) {
+        if contender.place == Place::Out {
+            contender.virtual_time = self.time(contender, credit);
+        }
+        self.floor = self.floor.max(contender.virtual_time);
+    }
+
+    /// Brings the contender to the place where it belongs, after any change, and returns the place before.
+    pub fn put(&mut self, id: usize, contender: &mut Contender, waits: bool, credit: u128, now: u64) -> Place {
+        let before = contender.place;
+        if !waits && before == Place::Out {
+            return before;
+        }
+        let after = if !waits {
+            Place::Out
+        } else if let Some(until) = contender.closed_until(now) {
+            Place::Throttled(until)
+        } else {
+            if !matches!(before, Place::Ready(_)) {
+                contender.virtual_time = self.time(contender, credit);
+            }
+            Place::Ready(contender.virtual_time)
+        };
+        if after == before {
+            return before;
+        }
+        if let Place::Ready(at) = before {
+            self.ready.remove(&(at, id));
+        }
+        if let Place::Ready(at) = after {
+            self.ready.insert((at, id));
+        }
+        match (before, after) {
+            (Place::Throttled(_), Place::Throttled(_)) => {}
+            (Place::Throttled(_), _) => contender.throttled_time += now.saturating_sub(contender.throttled_since),
+            (_, Place::Throttled(_)) => {
+                contender.throttled += 1;
+                contender.throttled_since = now;
+            }
+            (_, _) => {}
+        }
+        contender.place = after;
+        before
+    }
+}

@@ -1,0 +1,153 @@
+//! Slots that are taken back from one who was woken for it and is on no thread yet.
+
+use std::time::Duration;
+
+use crate::{
+    Share,
+    state::State,
+    state_tests::{Guest, Host, MS, SECOND, US, assert_about, limited},
+};
+
+/// A host whose one slot is on its way to a guest of an account that has had much.
+struct Late {
+    state: State<usize>,
+    noisy: usize,
+    /// Of the guest that has the slot, and of one that waits behind it.
+    tickets: [u64; 2],
+    now: u64,
+}
+
+impl Late {
+    /// With accounts of these shares, each in its own group, that were idle until now.
+    fn new<const N: usize>(idle: [Share; N]) -> (Self, [usize; N]) {
+        let (mut state, woken, now) = (State::new(1), &mut Vec::new(), SECOND);
+        let idle = idle.map(|share| {
+            let group = state.add_group(&Share::default(), 0);
+            state.add_account(group, &share, 0)
+        });
+        let group = state.add_group(&Share::default(), 0);
+        let noisy = state.add_account(group, &Share::default(), 0);
+        assert_eq!(state.want(noisy, || 0, 0, woken), None);
+        let first = state.want(noisy, || 1, 0, woken).expect("there is one slot");
+        let second = state.done(noisy, SECOND, Some(2), now, woken).expect("it wants again");
+        assert_eq!(*woken, [1], "the slot is on its way");
+        (Self { state, noisy, tickets: [first, second], now }, idle)
+    }
+
+    fn take(&mut self, at: usize) -> bool {
+        self.state.take(self.noisy, self.tickets[at], self.now)
+    }
+
+    /// Whether one that asks now is polled at once.
+    fn asks(&mut self, account: usize) -> bool {
+        let mut woken = Vec::new();
+        let ticket = self.state.want(account, || 9, self.now, &mut woken);
+        assert!(woken.is_empty(), "it is awake");
+        ticket.is_none()
+    }
+}
+
+#[test]
+fn one_that_has_had_less_is_polled_at_once_and_who_made_way_for_it_is_next() {
+    let (mut late, [quiet]) = Late::new([Share::default()]);
+    assert!(late.asks(quiet));
+    assert!(!late.take(0) && !late.take(1), "the slot is another one's");
+    let mut woken = Vec::new();
+    late.now += MS;
+    assert_eq!(late.state.done(quiet, 50 * US, None, late.now, &mut woken), None);
+    assert_eq!(woken, [1], "who came first, once more");
+    late.now += MS;
+    assert!(!late.take(1) && late.take(0));
+    assert_eq!(
+        late.state.usage(late.noisy, late.now).wait,
+        Duration::from_millis(1002),
+        "from the first time it asked"
+    );
+    assert_eq!(late.state.usage(quiet, late.now).wait, Duration::ZERO);
+}
+
+#[test]
+fn nobody_makes_way_for_one_that_is_new_or_of_the_same_account_or_over_its_limit() {
+    let (mut late, [used_up]) = Late::new([limited(0.001)]);
+    let new_group = late.state.add_group(&Share::default(), late.now);
+    let new_account = late.state.add_account(new_group, &Share::default(), late.now);
+    let noisy = late.noisy;
+    assert!(!late.asks(new_account) && !late.asks(noisy));
+    // It goes beyond its limit with the slot that it gets, and is idle.
+    assert!(late.asks(used_up));
+    late.state.done(used_up, 200 * MS, None, late.now, &mut Vec::new());
+    late.now += SECOND;
+    assert!(!late.asks(used_up));
+    assert!(late.state.next_due().is_some(), "it is throttled");
+}
+
+#[test]
+fn a_slot_on_a_thread_is_not_taken_back() {
+    let (mut late, [quiet]) = Late::new([Share::default()]);
+    assert!(late.take(0));
+    assert!(!late.asks(quiet));
+}
+
+#[test]
+fn nobody_overtakes_its_own_account_or_one_that_has_had_less_and_waits() {
+    for own in [true, false] {
+        let (mut late, [poor, other]) = Late::new([limited(0.001), Share::default()]);
+        let (heavy, mut woken) = (Share { weight: 10_000, ..Share::default() }, Vec::new());
+        late.state.set_group_share(0, &heavy, late.now, &mut woken);
+        for (account, polled) in [(poor, 101 * MS), (other, 2 * MS)] {
+            assert!(late.asks(account));
+            late.state.done(account, polled, None, late.now, &mut Vec::new());
+        }
+        assert!(!late.asks(poor), "it is over its limit");
+        late.state.set_share(poor, &Share::default(), late.now, &mut woken);
+        assert!(woken.is_empty(), "it waits for the slot");
+        assert!(!late.asks(if own { poor } else { other }));
+    }
+}
+
+#[test]
+fn who_made_way_can_be_dropped_and_leaves_the_next_its_turn() {
+    let (mut late, [quiet]) = Late::new([Share::default()]);
+    assert!(late.asks(quiet));
+    let mut woken = Vec::new();
+    assert_eq!(late.state.cancel(late.noisy, late.tickets[0], late.now, &mut woken), Some(1));
+    assert!(woken.is_empty());
+    late.state.done(quiet, US, None, late.now, &mut woken);
+    assert_eq!(woken, [2]);
+    assert!(late.take(1));
+    late.state.done(late.noisy, MS, None, late.now, &mut woken);
+    assert_eq!(late.state.counts(), (1, 0, 2, 2));
+}
+
+#[test]
+fn those_who_made_way_stay_in_the_order_in_which_they_came() {
+    let (slots, mut woken) = (3, Vec::new());
+    let mut state = State::new(slots);
+    let [quiet, noisy] = [(); 2].map(|()| {
+        let group = state.add_group(&Share::default(), 0);
+        state.add_account(group, &Share::default(), 0)
+    });
+    (0..slots).for_each(|at| assert_eq!(state.want(noisy, || at, 0, &mut woken), None));
+    let _tickets: Vec<_> = (1..6).map(|at| state.want(noisy, || at, 0, &mut woken)).collect();
+    (0..slots).for_each(|_| assert_eq!(state.done(noisy, SECOND, None, SECOND, &mut woken), None));
+    assert_eq!(woken, [1, 2, 3]);
+    (0..slots).for_each(|_| assert_eq!(state.want(quiet, || 9, SECOND, &mut woken), None));
+    assert_eq!((state.untaken(), state.counts().1), (0, 5));
+    (0..slots).for_each(|_| assert_eq!(state.done(quiet, US, None, SECOND, &mut woken), None));
+    assert_eq!(woken, [1, 2, 3, 1, 2, 3]);
+}
+
+#[test]
+fn one_that_always_asks_on_a_thread_has_its_share_and_no_more() {
+    for (guests, poll, rest) in [(50, 100 * US, 100 * US), (500, 10 * US, MS), (4, MS, US)] {
+        let mut host = Host::new(2);
+        host.late = 300 * US;
+        let [asking, woken] = [(); 2].map(|()| host.account(Share::default()));
+        host.spin(20, woken);
+        host.start(guests, Guest { account: asking, poll, rest });
+        host.run(10 * SECOND);
+        let (asking, woken) = (host.usage(asking).polled, host.usage(woken).polled);
+        assert_about(woken, asking.as_secs_f64());
+        assert!(woken > Duration::from_millis(500), "{woken:?}");
+    }
+}

@@ -1,0 +1,203 @@
+//! One call into a guest: a fresh store, a deadline, a memory limit, and how it ended.
+//!
+//! The deadline holds twice. A timer ends a guest that waits in a host call; the epoch ends one that spins, even on a
+//! runtime too busy to fire timers. At each tick a spinning guest gives its thread back and asks for its next turn, so
+//! that others get theirs, and timers and sockets are served too.
+
+pub(crate) mod limiter;
+mod mapper;
+mod reconciler;
+pub(crate) mod trap_message;
+pub(crate) mod warm;
+
+pub use mapper::PluginMapper;
+pub use reconciler::{CallLimits, PluginReconciler};
+pub use warm::WarmLimits;
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use operetta_core::{controller::request::Fault, gate::Session};
+use tokio::{sync::OwnedSemaphorePermit, time::error::Elapsed};
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
+use wasmtime_wasi::I32Exit;
+
+use crate::{
+    call::{limiter::MemoryLimiter, trap_message::Words},
+    cut,
+    engine::Engine,
+    imports::{nondeterminism, wasi::Wasi},
+};
+
+/// Bytes of a trap's description, a panic's message included.
+const MAX_TRAP_MESSAGE: usize = 2304;
+
+/// Bytes kept of the last error that a guest logged.
+pub(crate) const MAX_LOGGED: usize = 2048;
+
+/// Live handles of one call, such as streams and pollables: each is host memory.
+const MAX_HANDLES: usize = 1024;
+
+/// What one call may use of the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Budget {
+    pub memory_bytes: usize,
+    pub transfer_bytes: usize,
+    pub timeout: Duration,
+}
+
+/// What the host keeps of one call: the data of its store.
+pub(crate) struct Call {
+    session: Session,
+    memory: MemoryLimiter,
+    /// Made by the first WASI call: most reconciles make none.
+    wasi: Option<Box<Wasi>>,
+    /// The last line that the guest logged as an error: guests without a stderr tell their panics there.
+    last_error: Option<String>,
+    started: Instant,
+    timeout: Duration,
+}
+
+impl Call {
+    /// The way to the host, after the lines that the guest has written to stdout and stderr before.
+    pub(crate) fn session(&mut self) -> &mut Session {
+        if let Some(wasi) = &self.wasi {
+            wasi.output().drain(&mut self.session);
+        }
+        &mut self.session
+    }
+
+    /// Bytes of linear memory that the instance has.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory.used_bytes()
+    }
+
+    /// Bytes of linear memory that the instance may have.
+    pub(crate) fn memory_limit(&self) -> usize {
+        self.memory.limit_bytes()
+    }
+
+    /// Remembers an error that the guest logged: at most [`MAX_LOGGED`] bytes of it.
+    pub(crate) fn logged_error(&mut self, message: String) {
+        self.last_error = Some(message);
+    }
+
+    /// The empty WASI of this call.
+    pub(crate) fn wasi(&mut self) -> &mut Wasi {
+        let wasi = self.wasi.get_or_insert_with(|| {
+            let ambient = self.session.ambient().unwrap_or_else(|| nondeterminism::machine());
+            Box::new(Wasi::new(MAX_HANDLES, ambient))
+        });
+        wasi.output().drain(&mut self.session);
+        wasi
+    }
+}
+
+/// How a call ended that did not return.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The guest's doing.
+    Fault(Fault),
+    /// The pool had no slot: nobody's doing, worth another try.
+    Busy(String),
+}
+
+/// The epoch reached the call's deadline.
+#[derive(Debug, thiserror::Error)]
+#[error("deadline")]
+struct DeadlineReached;
+
+/// Waits for this many slots of the pool: the time spent here is the host's, not the guest's.
+pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphorePermit, Ended> {
+    engine.calls().clone().acquire_many_owned(count).await.map_err(|closed| Ended::Busy(closed.to_string()))
+}
+
+/// A store for one call. Its clock starts now.
+pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store<Call> {
+    let memory = MemoryLimiter::new(budget.memory_bytes);
+    let (started, timeout) = (Instant::now(), budget.timeout);
+    let call = Call { session, memory, wasi: None, last_error: None, started, timeout };
+    let mut store = Store::new(engine.wasmtime(), call);
+    store.limiter(|call| &mut call.memory);
+    store.set_hostcall_fuel(budget.transfer_bytes);
+    store.set_max_component_handles(MAX_HANDLES);
+    store.set_epoch_deadline(1);
+    let spinning = engine.spinning().clone();
+    store.epoch_deadline_callback(move |context| {
+        spinning.store(true, Ordering::Relaxed);
+        let call = context.data();
+        if call.started.elapsed() >= call.timeout {
+            return Err(DeadlineReached.into());
+        }
+        // It wakes itself at once, so that it is in the scheduler's line before its turn goes to another one.
+        Ok(UpdateDeadline::Yield(1))
+    });
+    store
+}
+
+/// Makes a store ready for another call of its instance, behind its own session and with its own clock. Memory and
+/// handles stay the instance's, and so does what it has used of their limits.
+pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
+    let call = store.data_mut();
+    call.session = session;
+    call.memory.forget_refusal();
+    call.last_error = None;
+    call.started = Instant::now();
+    store.set_epoch_deadline(1);
+}
+
+/// Hands the rest of the guest's output to the log and says how the call ended.
+pub(crate) fn settle<T>(
+    store: &mut Store<Call>,
+    outcome: Result<wasmtime::Result<T>, Elapsed>,
+    budget: &Budget,
+) -> Result<T, Ended> {
+    let call = store.data_mut();
+    call.session.used_memory(call.memory.used_bytes());
+    let on_stderr = call.wasi.as_ref().and_then(|wasi| wasi.output().finish(&mut call.session));
+    let error = match outcome {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) if !error.is::<DeadlineReached>() => error,
+        Ok(Err(_)) | Err(_) => return Err(Ended::Fault(Fault::DeadlineExceeded { limit: budget.timeout })),
+    };
+    if error.is::<PoolConcurrencyLimitError>() {
+        return Err(Ended::Busy(format!("the host has no free instance slot: {error:#}")));
+    }
+    if call.memory.refused() {
+        return Err(Ended::Fault(Fault::MemoryExceeded { limit_bytes: call.memory.limit_bytes() }));
+    }
+    let logged = call.last_error.take().map(Words::LastLine);
+    Err(Ended::Fault(Fault::Trap(describe(&error, on_stderr.or(logged)))))
+}
+
+/// One sentence about a trap: what the guest said of it first, because the trap itself is most often `unreachable`.
+fn describe(error: &wasmtime::Error, words: Option<Words>) -> String {
+    let what = if let Some(I32Exit(status)) = error.downcast_ref() {
+        match words {
+            Some(Words::Reason(words) | Words::LastLine(words)) => format!("the guest called exit({status}): {words}"),
+            None => format!("the guest called exit({status}), but a plugin has to return"),
+        }
+    } else {
+        let trap = match error.downcast_ref::<Trap>() {
+            Some(trap @ Trap::StackOverflow) => format!("stack overflow: {}", short(*trap)),
+            Some(trap) => short(*trap),
+            None => format!("{error:#}"),
+        };
+        match words {
+            Some(Words::Reason(words)) => format!("{words} ({trap})"),
+            Some(Words::LastLine(words)) => format!("{trap}; the guest's last words: {words}"),
+            None if error.downcast_ref() == Some(&Trap::UnreachableCodeReached) => {
+                format!("{trap}: a panic or an abort that said nothing")
+            }
+            None => trap,
+        }
+    };
+    cut(what, MAX_TRAP_MESSAGE)
+}
+
+/// What happened, without the words that every trap begins with.
+fn short(trap: Trap) -> String {
+    trap.to_string().trim_start_matches("wasm trap: ").to_owned()
+}

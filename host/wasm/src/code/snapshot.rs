@@ -1,0 +1,190 @@
+//! Pre-initialised components: a guest whose start is costly is started once, when it is built, and its memory as it is
+//! then becomes the component's initial memory.
+//!
+//! What the guest read during its start it has read for good: random seeds, the time, arguments and environment. It sees
+//! the same imports as in `describe()`, so nothing of a cluster. What is no memory is not kept: handles of the host, such as
+//! stdout, are new in each instance. Adapters, which hold them, therefore begin anew: modules without a memory of their
+//! own keep the globals they had before.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use operetta_core::{controller::request::Fault, gate::Gate, ports::LogSink};
+use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section};
+use wasmparser::{Encoding, Parser, Payload, Validator};
+use wasmtime::component::{Component, Instance, Lift, WasmList};
+use wasmtime_wizer::{ComponentInstanceState, Wizer};
+
+use crate::{
+    Engine,
+    call::{self, Budget, Call, Ended},
+};
+
+/// How long the start may take, and how much memory.
+const BUDGET: Budget = Budget { memory_bytes: 1 << 30, transfer_bytes: usize::MAX, timeout: Duration::from_secs(60) };
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The component has something of which no snapshot can be taken, or no such function.
+    #[error("no snapshot can be taken of this component: {0}")]
+    Unsupported(String),
+    /// The function trapped or took too much.
+    #[error("its initialisation failed: {0}")]
+    Failed(#[source] Fault),
+    /// The engine had no room for it now.
+    #[error("the engine is busy: {0}")]
+    Busy(String),
+}
+
+impl From<Ended> for SnapshotError {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Fault(fault) => Self::Failed(fault),
+            Ended::Busy(why) => Self::Busy(why),
+        }
+    }
+}
+
+/// Calls the exported `function` (no arguments, no results) and returns the component with the state after it. The
+/// function stays an export. What it logs goes to `logs`.
+///
+/// # Errors
+/// [`SnapshotError`].
+pub async fn snapshot(
+    engine: &Engine,
+    bytes: &[u8],
+    function: &str,
+    logs: Arc<dyn LogSink>,
+) -> Result<Vec<u8>, SnapshotError> {
+    let unsupported = |error: wasmtime::Error| SnapshotError::Unsupported(format!("{error:#}"));
+    let mut wizer = Wizer::new();
+    // Without it the function would have to go from the component's exports, too, which Wizer does not do.
+    wizer.init_func(function).keep_init_func(true);
+    let (context, instrumented) = wizer.instrument_component(bytes).map_err(unsupported)?;
+    let component = Component::from_binary(engine.wasmtime(), &instrumented).map_err(unsupported)?;
+    if component.get_export(None, function).is_none() {
+        return Err(SnapshotError::Unsupported(format!("it exports no function {function:?}")));
+    }
+    let pre = engine.linker().instantiate_pre(&component).map_err(unsupported)?;
+
+    let _slot = call::slots(engine, engine.slots_of(&component)).await?;
+    let mut store = call::store(engine, Gate::describing(logs).session(None), &BUDGET);
+    let outcome = tokio::time::timeout(BUDGET.timeout, async {
+        let instance = pre.instantiate_async(&mut store).await?;
+        let initialize = instance.get_typed_func::<(), ()>(&mut store, function)?;
+        initialize.call_async(&mut store, ()).await?;
+        let mut state = State { store: &mut store, instance, error: None };
+        let made = wizer.snapshot_component(&context, &mut state).await?;
+        state.error.map_or(Ok(made), Err)
+    });
+    let outcome = outcome.await;
+    let made = call::settle(&mut store, outcome, &BUDGET)?;
+    // What has too much memory in too many places makes more data segments than a module may have.
+    { restart_adapters(bytes, &made) }
+        .and_then(|made| Validator::new().validate_all(&made).map(|_| made))
+        .map_err(|error| SnapshotError::Unsupported(error.to_string()))
+}
+
+/// The snapshot with the globals of modules without a memory as they are in the original.
+fn restart_adapters(original: &[u8], snapshot: &[u8]) -> wasmparser::Result<Vec<u8>> {
+    let globals = adapters_globals(original)?;
+    let (mut output, mut outer, mut module) = (Vec::new(), Vec::new(), 0);
+    for payload in Parser::new(0).parse_all(snapshot) {
+        let payload = payload?;
+        match &payload {
+            Payload::Version { encoding, .. } => output.extend_from_slice(match encoding {
+                Encoding::Component => &wasm_encoder::Component::HEADER,
+                Encoding::Module => &wasm_encoder::Module::HEADER,
+            }),
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => outer.push(mem::take(&mut output)),
+            Payload::End(_) => {
+                let Some(parent) = outer.pop() else { break };
+                let inner = mem::replace(&mut output, parent);
+                let is_component = inner.starts_with(&wasm_encoder::Component::HEADER);
+                module += usize::from(!is_component);
+                let id = if is_component { ComponentSectionId::Component } else { ComponentSectionId::CoreModule };
+                output.push(id as u8);
+                inner.encode(&mut output);
+            }
+            _ => {
+                let Some((id, range)) = payload.as_section() else { continue };
+                let kept = globals.get(module).copied().flatten();
+                let is_global = matches!(payload, Payload::GlobalSection(_)) && !outer.is_empty();
+                let data = kept.filter(|_| is_global).unwrap_or(&snapshot[range]);
+                RawSection { id, data }.append_to(&mut output);
+            }
+        }
+    }
+    Ok(output)
+}
+
+/// The global section of each core module, in order; none for modules that define a memory, and for those without globals.
+fn adapters_globals(component: &[u8]) -> wasmparser::Result<Vec<Option<&[u8]>>> {
+    let mut found = Vec::new();
+    // The encodings of what the parser is inside of; the section and whether there is a memory, of the module.
+    let (mut inside, mut globals, mut memory) = (Vec::new(), None, false);
+    for payload in Parser::new(0).parse_all(component) {
+        let payload = payload?;
+        match &payload {
+            Payload::Version { encoding, .. } => {
+                inside.push(*encoding);
+                (globals, memory) = (None, false);
+            }
+            Payload::MemorySection(_) => memory = true,
+            Payload::GlobalSection(_) => globals = payload.as_section().map(|(_, range)| &component[range]),
+            Payload::End(_) if inside.pop() == Some(Encoding::Module) => found.push(globals.filter(|_| !memory)),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The instance, as Wizer asks for its state. Its trait knows no errors: the first one is kept.
+struct State<'a> {
+    store: &'a mut wasmtime::Store<Call>,
+    instance: Instance,
+    error: Option<wasmtime::Error>,
+}
+
+impl State<'_> {
+    async fn ask<R: Lift + Send + Sync + 'static>(&mut self, instance: &str, function: &str) -> Option<R> {
+        let answer = async {
+            let missing = || wasmtime::format_err!("the instrumented component has no {instance}#{function}");
+            let (_, found) = self.instance.get_export(&mut *self.store, None, instance).ok_or_else(missing)?;
+            let (_, found) = self.instance.get_export(&mut *self.store, Some(&found), function).ok_or_else(missing)?;
+            let function = self.instance.get_typed_func::<(), (R,)>(&mut *self.store, found)?;
+            wasmtime::Result::<R>::Ok(function.call_async(&mut *self.store, ()).await?.0)
+        };
+        match answer.await {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                self.error.get_or_insert(error);
+                None
+            }
+        }
+    }
+}
+
+impl ComponentInstanceState for State<'_> {
+    async fn call_func_ret_list_u8(&mut self, instance: &str, func: &str, contents: impl FnOnce(&[u8]) + Send) {
+        if let Some(list) = self.ask::<WasmList<u8>>(instance, func).await {
+            contents(list.as_le_slice(&*self.store));
+        }
+    }
+
+    async fn call_func_ret_s32(&mut self, instance: &str, func: &str) -> i32 {
+        self.ask(instance, func).await.unwrap_or_default()
+    }
+
+    async fn call_func_ret_s64(&mut self, instance: &str, func: &str) -> i64 {
+        self.ask(instance, func).await.unwrap_or_default()
+    }
+
+    async fn call_func_ret_f32(&mut self, instance: &str, func: &str) -> u32 {
+        self.ask::<f32>(instance, func).await.map_or(0, f32::to_bits)
+    }
+
+    async fn call_func_ret_f64(&mut self, instance: &str, func: &str) -> u64 {
+        self.ask::<f64>(instance, func).await.map_or(0, f64::to_bits)
+    }
+}

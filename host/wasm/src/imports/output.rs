@@ -1,0 +1,198 @@
+//! What a guest writes to stdout and stderr, on its way to the plugin's log.
+//!
+//! Bytes become lines here, under a lock, because a WASI stream cannot reach the session; before each host call, and
+//! when the call ends, the lines go to the session, where the limits count them. What is held in between is bounded:
+//! one write takes at most [`MAX_WRITE`] bytes, an unfinished line at most [`MAX_LINE`].
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use operetta_core::{gate::Session, ports::LogLevel};
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::{
+    cli::{IsTerminal, StdoutStream},
+    p2::{OutputStream, Pollable, StreamError, StreamResult},
+};
+
+use crate::call::trap_message::{LastWords, Words};
+
+/// Bytes of one line; longer ones are split.
+const MAX_LINE: usize = 4096;
+
+/// Bytes of one write.
+const MAX_WRITE: usize = 16 * 1024;
+
+/// The output of one call; clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Output(Arc<Mutex<Lines>>);
+
+#[derive(Default)]
+struct Lines {
+    /// Complete lines in the order they were written, of both streams.
+    complete: Vec<(LogLevel, String)>,
+    /// The unfinished line of stdout; never more than `MAX_LINE` bytes.
+    stdout: Vec<u8>,
+    /// The unfinished line of stderr; never more than `MAX_LINE` bytes.
+    stderr: Vec<u8>,
+    last_words: LastWords,
+}
+
+impl Output {
+    /// The stream whose lines are logged at this level.
+    pub(crate) fn stream(&self, level: LogLevel) -> Stream {
+        Stream { output: self.clone(), level }
+    }
+
+    /// Hands the complete lines to the log.
+    pub(crate) fn drain(&self, session: &mut Session) {
+        let lines = std::mem::take(&mut self.lock().complete);
+        for (level, line) in lines {
+            session.log(level, line, vec![]);
+        }
+    }
+
+    /// Hands everything to the log; returns what the guest said last on stderr.
+    pub(crate) fn finish(&self, session: &mut Session) -> Option<Words> {
+        {
+            let mut lines = self.lock();
+            for level in [LogLevel::Info, LogLevel::Warn] {
+                lines.end_line(level);
+            }
+        }
+        self.drain(session);
+        self.lock().last_words.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    fn open(&mut self, level: LogLevel) -> &mut Vec<u8> {
+        if level == LogLevel::Warn { &mut self.stderr } else { &mut self.stdout }
+    }
+
+    fn write(&mut self, level: LogLevel, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ends) = match part.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (part, false),
+            };
+            self.extend(level, text);
+            if ends {
+                self.end_line(level);
+            }
+        }
+    }
+
+    fn extend(&mut self, level: LogLevel, text: &[u8]) {
+        for byte in text {
+            let open = self.open(level);
+            // A character starts here, so nothing is torn; three bytes more at most if the text is no UTF-8.
+            if open.len() >= MAX_LINE - 3 && (byte & 0xC0) != 0x80 || open.len() >= MAX_LINE {
+                self.end_line(level);
+            }
+            self.open(level).push(*byte);
+        }
+    }
+
+    fn end_line(&mut self, level: LogLevel) {
+        let bytes = std::mem::take(self.open(level));
+        let text = String::from_utf8_lossy(&bytes);
+        let line = text.trim_end();
+        if line.is_empty() {
+            return;
+        }
+        if level == LogLevel::Warn {
+            self.last_words.hear(line);
+        }
+        self.complete.push((level, line.to_owned()));
+    }
+}
+
+/// One of the two output streams, as WASI sees it: always ready, never a terminal.
+pub(crate) struct Stream {
+    output: Output,
+    level: LogLevel,
+}
+
+impl IsTerminal for Stream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Stream {
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.output.stream(self.level))
+    }
+
+    /// Only WASI 0.3 asks for it, which is not linked.
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink())
+    }
+}
+
+#[async_trait]
+impl Pollable for Stream {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait]
+impl OutputStream for Stream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > MAX_WRITE {
+            return Err(StreamError::trap("it wrote more to a stream than check-write allowed"));
+        }
+        self.output.lock().write(self.level, &bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(MAX_WRITE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(writes: &[(LogLevel, &[u8])]) -> Vec<String> {
+        let mut lines = Lines::default();
+        for (level, bytes) in writes {
+            lines.write(*level, bytes);
+        }
+        lines.end_line(LogLevel::Info);
+        lines.end_line(LogLevel::Warn);
+        lines.complete.into_iter().map(|(_, line)| line).collect()
+    }
+
+    #[test]
+    fn lines_are_put_together_across_writes_and_streams_do_not_mix() {
+        let writes: &[(LogLevel, &[u8])] =
+            &[(LogLevel::Info, b"a"), (LogLevel::Warn, b"x\r\n\n"), (LogLevel::Info, b"b\nc")];
+        assert_eq!(lines(writes), ["x", "ab", "c"]);
+    }
+
+    #[test]
+    fn a_line_without_end_is_split_between_characters() {
+        let text = "é".repeat(MAX_LINE);
+        let lines = lines(&[(LogLevel::Info, text.as_bytes())]);
+        assert!(lines.len() > 1);
+        assert!(lines.iter().all(|line| line.len() <= MAX_LINE && line.chars().all(|c| c == 'é')), "torn");
+        assert_eq!(lines.concat(), text);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced_and_stay_bounded() {
+        let lines = lines(&[(LogLevel::Info, &[0x80; 3 * MAX_LINE])]);
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.chars().all(|c| c == char::REPLACEMENT_CHARACTER)));
+    }
+}

@@ -1,0 +1,150 @@
+//! WASI 0.2, linked broadly but empty: every interface a language's runtime may import is there, and behind it nothing.
+//!
+//! No files, no sockets, no name lookup, no environment; one argument, because some runtimes read the zeroth without
+//! looking; stdin at its end; stdout and stderr lead to the plugin's log; the clocks and randomness are those of the
+//! session, see [`crate::imports::nondeterminism`].
+
+use std::sync::Arc;
+
+use operetta_core::ports::{Ambient, LogLevel};
+use wasmtime_wasi::{ResourceTable, WasiCtx, WasiCtxView, WasiView};
+
+use crate::{
+    call::Call,
+    imports::{
+        nondeterminism::{MonotonicClock, Random, WallClock},
+        output::Output,
+    },
+};
+
+/// Bytes of randomness in one call: a guest that wants more asks again.
+const MAX_RANDOM: u64 = 1 << 20;
+
+/// The WASI state of one call.
+pub(crate) struct Wasi {
+    context: WasiCtx,
+    table: ResourceTable,
+    output: Output,
+}
+
+impl Wasi {
+    /// An empty world with at most this many open handles.
+    pub(crate) fn new(max_handles: usize, ambient: &Arc<dyn Ambient>) -> Self {
+        let output = Output::default();
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(max_handles);
+        let context = WasiCtx::builder()
+            .arg("plugin")
+            .stdout(output.stream(LogLevel::Info))
+            .stderr(output.stream(LogLevel::Warn))
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false)
+            .max_random_size(MAX_RANDOM)
+            .wall_clock(WallClock(ambient.clone()))
+            .monotonic_clock(MonotonicClock(ambient.clone()))
+            .secure_random(Random(ambient.clone()))
+            .insecure_random(Random(ambient.clone()))
+            .insecure_random_seed(Random(ambient.clone()).seed())
+            .build();
+        Self { context, table, output }
+    }
+
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
+    }
+}
+
+impl WasiView for Call {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let wasi = self.wasi();
+        WasiCtxView { ctx: &mut wasi.context, table: &mut wasi.table }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use operetta_core::{
+        gate::{Gate, GateLimits, Shared},
+        ports::{LogRecord, LogSink},
+    };
+    use wasmtime::Store;
+    use wasmtime_wasi::{
+        clocks::WasiClocksView,
+        p2::bindings::{
+            clocks::{monotonic_clock, wall_clock},
+            random::{insecure, insecure_seed, random},
+        },
+        random::WasiRandomView,
+    };
+
+    use super::*;
+    use crate::{
+        CallLimits, Engine, EngineConfig,
+        call::{self, Call},
+    };
+
+    /// What was recorded.
+    struct Recorded;
+
+    impl Ambient for Recorded {
+        fn wall_clock(&self) -> Duration {
+            Duration::new(1_000_000_000, 5)
+        }
+
+        fn monotonic_clock(&self) -> Duration {
+            Duration::from_nanos(7)
+        }
+
+        fn random(&self, bytes: &mut [u8]) {
+            bytes.fill(9);
+        }
+    }
+
+    struct Nowhere;
+
+    impl LogSink for Nowhere {
+        fn enabled(&self, _: LogLevel) -> bool {
+            false
+        }
+
+        fn write(&self, _: LogRecord) {}
+    }
+
+    fn store(ambient: Option<Arc<dyn Ambient>>) -> Store<Call> {
+        let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("an engine");
+        let shared = Shared { ambient, ..Shared::default() };
+        let gate = Gate::mapping(Arc::new(Nowhere), "{}".into(), GateLimits::default(), shared);
+        call::store(&engine, gate.session(None), &CallLimits::default().budget())
+    }
+
+    #[test]
+    fn time_and_randomness_are_what_the_session_has_of_them() {
+        let mut store = store(Some(Arc::new(Recorded)));
+        let call = store.data_mut();
+        let time = wall_clock::Host::now(&mut call.clocks()).expect("a time");
+        assert_eq!((time.seconds, time.nanoseconds), (1_000_000_000, 5));
+        assert_eq!(monotonic_clock::Host::now(&mut call.clocks()).expect("a time"), 7);
+        let chance = WasiRandomView::random(call);
+        assert_eq!(random::Host::get_random_bytes(chance, 3).expect("bytes"), [9; 3]);
+        let nines = u64::from_le_bytes([9; 8]);
+        assert_eq!(random::Host::get_random_u64(chance).expect("a number"), nines);
+        assert_eq!(insecure::Host::get_insecure_random_u64(chance).expect("a number"), nines);
+        assert_eq!(insecure_seed::Host::insecure_seed(chance).expect("a seed"), (nines, nines));
+    }
+
+    #[test]
+    fn without_more_they_are_the_machines() {
+        let mut store = store(None);
+        let call = store.data_mut();
+        let time = wall_clock::Host::now(&mut call.clocks()).expect("a time");
+        assert!(time.seconds > 1_700_000_000, "after 2023: {}", time.seconds);
+        let first = monotonic_clock::Host::now(&mut call.clocks()).expect("a time");
+        assert!(monotonic_clock::Host::now(&mut call.clocks()).expect("a time") >= first);
+        let chance = WasiRandomView::random(call);
+        let [one, other] = [(); 2].map(|()| random::Host::get_random_bytes(chance, 16).expect("bytes"));
+        assert_ne!(one, other);
+    }
+}
