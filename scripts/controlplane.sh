@@ -2,13 +2,13 @@
 # Builds the real Kubernetes control plane of deploy/controlplane into
 # target/controlplane/bin, a folder that also serves as KUBEBUILDER_ASSETS.
 #
-# Promises: a second run with nothing changed takes no time and prints one line;
-# a run that fails or is interrupted leaves what was there; two at once do no
-# harm. Results are kept by content in ${OPERETTA_CACHE:-~/.cache/operetta}, so
-# other checkouts and a cleaned target/ need no new build.
+# A second run with nothing changed takes no time and prints one line. A run that
+# fails or is interrupted keeps the earlier result. Two runs may overlap. Results
+# are cached by content in ${OPERETTA_CACHE:-~/.cache/operetta}, so other checkouts
+# and a removed target/ need no new build.
 #
-# With KUBEBUILDER_ASSETS set (upstream's etcd and kube-apiserver) only our small
-# supervisor is built, which takes seconds.
+# With KUBEBUILDER_ASSETS set (upstream's etcd and kube-apiserver) the script builds
+# only the supervisor, which takes seconds.
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -19,21 +19,21 @@ cache=${OPERETTA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/operetta}/controlplane
 say() { echo "controlplane: $*"; }
 fail() { say "$@" >&2; exit 1; }
 
-# --- what to build ----------------------------------------------------------
+# --- the programs to build --------------------------------------------------
 assets=${KUBEBUILDER_ASSETS:-}
 if [ -n "$assets" ] && [ "$(cd "$assets" 2>/dev/null && pwd -P)" = "$(mkdir -p "$bin" && cd "$bin" && pwd -P)" ]; then
-    assets= # our own folder: then it is ours to fill
+    assets= # our own folder
 fi
 if [ -n "$assets" ]; then
-    names="controlplane"
+    names=
 else
-    names="controlplane etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok"
+    names="etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok"
 fi
 
-# --- with which Go ----------------------------------------------------------
-# GOTOOLCHAIN=local: the Go that is installed, never one fetched behind your back.
+# --- the Go toolchain -------------------------------------------------------
+# GOTOOLCHAIN=local: the installed Go, never one that Go downloads.
 export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0
-need="install Go 1.26; Go 1.27 changes what Kubernetes' kube-openapi puts out, so it must be 1.26 here"
+need="install Go 1.26; Go 1.27 changes the output of Kubernetes' kube-openapi, so this build needs 1.26"
 command -v go >/dev/null || fail "no go in PATH: $need"
 go_version=$(cd / && go env GOVERSION)
 release=${go_version#go}
@@ -47,65 +47,85 @@ if [ -z "$assets" ] && { [ "$major" -gt 1 ] || [ "$minor" -gt 26 ]; }; then
     fail "$go_version is too new: $need"
 fi
 
-# --- how --------------------------------------------------------------------
+# --- the build's flags and cache key ----------------------------------------
 kubernetes=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' "$module/go.mod") # v1.36.2
 kubernetes_minor=${kubernetes#v*.}
 version=k8s.io/component-base/version
 ldflags="-s -w"
-if [ -z "$assets" ]; then # says "kubectl version" and the API server's /version
+if [ -z "$assets" ]; then # for "kubectl version" and the API server's /version
     ldflags="$ldflags -X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=${kubernetes_minor%%.*}"
     ldflags="$ldflags -X $version.gitCommit=unknown -X $version.gitTreeState=clean -X $version.buildDate=1970-01-01T00:00:00Z"
 fi
 
 sha256() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
-key=$({
-    cd "$module"
-    find . -type f \( -name go.mod -o -name go.sum -o -name '*.go' -o -name '*.yaml' \) ! -name '*_test.go' |
-        LC_ALL=C sort | while read -r file; do sha256 "$file"; done
-    echo "$go_version $(go env GOOS GOARCH GOFLAGS | tr '\n' ' ') $names $ldflags"
-} | sha256 | cut -c1-32)
-built=$cache/$key # the programs under their names: itself a complete assets folder
+# content PACKAGE...: a hash of these packages' files, of the versions in go.mod, and of how Go compiles them.
+content() {
+    {
+        cd "$module"
+        find go.mod go.sum "$@" -type f ! -name '*_test.go' | LC_ALL=C sort | while read -r file; do sha256 "$file"; done
+        echo "$go_version $(go env GOOS GOARCH GOFLAGS | tr '\n' ' ') $names $ldflags"
+    } | sha256 | cut -c1-32
+}
+# Two folders, because compiling Kubernetes takes minutes and the supervisor takes seconds.
+components=$cache/components-$(content main.go parentdeath)
+supervisor=$cache/supervisor-$(content cmd parentdeath stages supervisor)
 
-# --- unless it is there -----------------------------------------------------
-complete() { for name in $names; do [ -x "$built/$name" ] || return 1; done; }
-linked() { for name in $names; do [ "$bin/$name" -ef "$built/$name" ] || return 1; done; }
-if complete && linked; then
+# --- return early if everything is there ------------------------------------
+complete() { # complete FOLDER NAME...
+    local folder=$1 name
+    for name in "${@:2}"; do [ -x "$folder/$name" ] || return 1; done
+}
+# shellcheck disable=SC2086  # the names are words
+built() { complete "$components" $names && complete "$supervisor" controlplane; }
+linked() {
+    local name
+    for name in $names; do [ "$bin/$name" -ef "$components/$name" ] || return 1; done
+    [ "$bin/controlplane" -ef "$supervisor/controlplane" ]
+}
+if built && linked; then
     say "up to date"
     exit 0
 fi
 
 mkdir -p "$cache" "$bin"
-if command -v flock >/dev/null; then # one build at a time; the second finds it done
+if command -v flock >/dev/null; then # a second build waits and then finds everything built
     exec 9>"$cache/lock"
     flock 9
 fi
-if ! complete; then
-    temporary=$(mktemp -d "$cache/building.XXXXXX")
-    trap 'rm -rf "$temporary"' EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
-    if [ -n "$assets" ]; then
-        say "compiling the supervisor (the components come from KUBEBUILDER_ASSETS)"
-    else
-        say "compiling Kubernetes $kubernetes from its Go modules, about 5 minutes the first time"
-    fi
-    build() { (cd "$module" && go build -mod=readonly -trimpath -buildvcs=false -ldflags "$ldflags" -o "$temporary/$1" "$2") || fail "the build failed"; }
-    if [ -z "$assets" ]; then
-        build components .
-        for name in $names; do ln -s components "$temporary/$name"; done
-        rm "$temporary/controlplane"
-    fi
-    build controlplane ./cmd/controlplane # on its own: 10 MB of memory, not 100, and starts in no time
-    chmod 755 "$temporary"
-    if ! complete; then # else another run was faster; its result is as good
-        rm -rf "${built:?}"
-        mv "$temporary" "$built"
-    fi
+temporary=$(mktemp -d "$cache/building.XXXXXX")
+trap 'rm -rf "$temporary"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+build() { # build PROGRAM PACKAGE
+    (cd "$module" && go build -mod=readonly -trimpath -buildvcs=false -ldflags "$ldflags" -o "$1" "$2") || fail "the build failed"
+}
+# keep FROM TO: moves a complete folder into the cache, or discards it if another run was faster.
+keep() {
+    chmod 755 "$1"
+    mv -T "$1" "$2" 2>/dev/null || { rm -rf "${2:?}" && mv "$1" "$2"; }
+}
+# shellcheck disable=SC2086
+if ! complete "$components" $names; then
+    say "compiling Kubernetes $kubernetes from its Go modules, about 5 minutes the first time"
+    mkdir "$temporary/components"
+    build "$temporary/components/components" .
+    for name in $names; do ln -s components "$temporary/components/$name"; done
+    keep "$temporary/components" "$components"
+fi
+if ! complete "$supervisor" controlplane; then
+    say "compiling the supervisor"
+    mkdir "$temporary/supervisor"
+    # On its own: it takes 10 MB of memory instead of 100, and starts at once.
+    build "$temporary/supervisor/controlplane" ./cmd/controlplane
+    keep "$temporary/supervisor" "$supervisor"
 fi
 
-# --- linked under its names -------------------------------------------------
-for name in $names; do
-    ln -sfn "$built/$name" "$bin/.$name.$$"
-    mv -f "$bin/.$name.$$" "$bin/$name" # replaces an old link as a whole
-done
+# --- link the programs under their names ------------------------------------
+link() { # link FILE: replaces an old link atomically
+    local name=${1##*/}
+    ln -sfn "$1" "$bin/.$name.$$"
+    mv -f "$bin/.$name.$$" "$bin/$name"
+}
+for name in $names; do link "$components/$name"; done
+link "$supervisor/controlplane"
 say "built in $bin"

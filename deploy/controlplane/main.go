@@ -1,13 +1,14 @@
-// One binary that is a whole Kubernetes control plane for tests: it runs as
-// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok
-// or controlplane (our supervisor), whichever name it was started under.
+// One binary that holds the components of a Kubernetes control plane. It runs as
+// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl or kwok,
+// depending on the name it was started under. The supervisor that runs them is
+// cmd/controlplane.
 //
-// It promises to behave as upstream's own programs of those names do: each
-// case below is that program's main function and nothing more. Symlinked under
-// those names, its folder serves as KUBEBUILDER_ASSETS.
+// Each component behaves as upstream's program of that name: a case below is that
+// program's main function and nothing more. Symlinked under those names, its
+// folder serves as KUBEBUILDER_ASSETS.
 //
-// Each runs as its own process, never as a goroutine of another: a component's
-// signal handler panics when it is installed twice in one process.
+// Each component is a process of its own, never a goroutine of another: a
+// component's signal handler panics when it is installed twice in one process.
 package main
 
 import (
@@ -35,11 +36,11 @@ import (
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
 	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
 
-	"operetta.dev/deploy/controlplane/supervisor"
+	"operetta.dev/deploy/controlplane/parentdeath"
 )
 
 func main() {
-	supervisor.DieWithSupervisor()
+	parentdeath.Watch()
 	switch name := filepath.Base(os.Args[0]); name {
 	case "etcd":
 		etcdmain.Main(os.Args)
@@ -53,18 +54,16 @@ func main() {
 		runKubectl()
 	case "kwok":
 		os.Exit(runKwok())
-	case "controlplane":
-		os.Exit(supervisor.Main(os.Args))
 	default:
-		fmt.Fprintf(os.Stderr, "controlplane: started as %q; link it as one of: %s\n", name, strings.Join([]string{
-			"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "controlplane",
+		fmt.Fprintf(os.Stderr, "components: started as %q; link it as one of: %s\n", name, strings.Join([]string{
+			"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok",
 		}, ", "))
 		os.Exit(2)
 	}
 }
 
 func runKubectl() {
-	// As upstream: the verbosity has to be known before the command is built.
+	// The verbosity must be known before the command is built, as upstream does it.
 	if _, err := logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)); err != nil {
 		fmt.Fprintln(os.Stderr, "kubectl:", err)
 	}
@@ -74,8 +73,8 @@ func runKubectl() {
 }
 
 func runKwok() int {
-	// component-base puts --version on the process-wide flag set; kwok's cobra
-	// command would take it for its own and fail on the clash.
+	// component-base adds --version to the process-wide flag set, and kwok's cobra
+	// command fails on the duplicate.
 	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 
 	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)

@@ -1,9 +1,9 @@
-// Package stages holds what makes kwok a kubelet for tests: its stages, which
-// take Nodes, Pods and volumes to ready at once, and the two objects it needs.
+// Package stages embeds kwok's configuration as a kubelet for tests: its stages,
+// which make Nodes, Pods and volumes ready at once, and the two objects it needs.
 //
 // stage/ and objects/storage-class.yaml are copies of kwok's own files
-// (sigs.k8s.io/kwok v0.8.0, kustomize/stage/{node,pod,volume}/fast, Apache-2.0);
-// renew them together with the version in go.mod.
+// (sigs.k8s.io/kwok v0.8.0, kustomize/stage/{node,pod,volume}/fast, Apache-2.0).
+// Update them together with the version in go.mod.
 package stages
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed stage/*.yaml
 var stageFiles embed.FS
 
-// Node is the Node object that kwok plays.
+// Node is the Node object that kwok simulates.
 //
 //go:embed objects/node.yaml
 var Node []byte
@@ -26,7 +26,7 @@ var Node []byte
 //go:embed objects/storage-class.yaml
 var StorageClass []byte
 
-// Config returns all stages as one YAML stream, ready for kwok's --config.
+// Config returns all stages as one YAML stream for kwok's --config.
 func Config() ([]byte, error) {
 	var all strings.Builder
 	err := fs.WalkDir(stageFiles, "stage", func(path string, entry fs.DirEntry, err error) error {

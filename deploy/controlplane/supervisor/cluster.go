@@ -1,4 +1,4 @@
-// The order of things: start, wait until ready, restart what dies, stop.
+// The life of a cluster: start, wait until ready, restart dead components, stop.
 
 package supervisor
 
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	startAttempts = 3                // of the first start
-	portPatience  = 2 * time.Second  // for a killed predecessor's children to end
-	clientGrace   = 2 * time.Second  // controllers, scheduler, kwok: hold no state
-	serverGrace   = 5 * time.Second  // API server: lets open requests finish
-	etcdGrace     = 3 * time.Second  //
-	settled       = 30 * time.Second // who ran this long starts anew without delay
-	maxCrashes    = 5                // in a row, then the whole gives up
+	startAttempts = 3               // of the first start
+	portPatience  = 2 * time.Second // for the children of a killed predecessor to end
+	clientGrace   = 2 * time.Second // controllers, scheduler, kwok: they hold no state
+	serverGrace   = 5 * time.Second // API server: lets open requests finish
+	etcdGrace     = 3 * time.Second
+	settled       = 30 * time.Second // a component that ran this long restarts without delay
+	maxCrashes    = 5                // in a row, before the cluster gives up
 )
 
 // cluster owns the child processes of one --dir.
@@ -37,7 +37,7 @@ type cluster struct {
 
 	mu       sync.Mutex
 	running  map[string]*process // exactly those in pids.json
-	stopping bool                // once true, nothing is started any more
+	stopping bool                // once true, nothing is started
 }
 
 func newCluster(o options, assets string, dir layout, m *messages) *cluster {
@@ -48,8 +48,8 @@ func newCluster(o options, assets string, dir layout, m *messages) *cluster {
 	}
 }
 
-// run returns when ctx ends, with its cause, or when the cluster failed. No
-// child is left then.
+// run returns the cause of ctx when ctx ends, or an error if the cluster failed.
+// No child is left then.
 func (c *cluster) run(ctx context.Context, stdout io.Writer, hurry <-chan struct{}) error {
 	defer c.close(hurry)
 	first, cancel := context.WithTimeoutCause(ctx, c.options.timeout, errTimeout)
@@ -66,7 +66,7 @@ func (c *cluster) run(ctx context.Context, stdout io.Writer, hurry <-chan struct
 		return fmt.Errorf("report readiness: %w", err)
 	}
 	keeping, stop := context.WithCancel(ctx)
-	defer stop() // before close: the deaths it causes are no surprise
+	defer stop() // before close, which kills the components
 	for _, program := range c.options.programs() {
 		go c.keep(keeping, program, c.process(program))
 	}
@@ -81,8 +81,8 @@ func (c *cluster) run(ctx context.Context, stdout io.Writer, hurry <-chan struct
 
 var errTimeout = errors.New("not ready in time")
 
-// startAll makes the first start. A component that dies meanwhile, be it that
-// somebody took its port, costs an attempt.
+// startAll makes the first start. A component that dies meanwhile costs an attempt,
+// for example because another process took its port.
 func (c *cluster) startAll(ctx context.Context, hurry <-chan struct{}) error {
 	known := loadPorts(c.dir.ports())
 	for attempt := 1; ; attempt++ {
@@ -115,7 +115,7 @@ func (c *cluster) startOnce(ctx context.Context) error {
 	if err = writeKubeconfigs(c.dir, c.at.APIServer); err != nil {
 		return err
 	}
-	// Both at once: the API server asks for etcd only after half a second.
+	// Start both at once: the API server connects to etcd only after half a second.
 	servers, clients := c.options.programs()[:2], c.options.programs()[2:]
 	for _, program := range servers {
 		if _, err := c.launch(program); err != nil {
@@ -133,9 +133,10 @@ func (c *cluster) startOnce(ctx context.Context) error {
 	return await(ctx, c.client, readyProbes(c.options), c.anyDied)
 }
 
-// keep starts program, now running as p, again whenever it dies, until ctx ends. Deaths of its own
-// making, or right after its start, are counted: it waits longer after each and
-// gives up after maxCrashes. A kill from outside after that is taken for a test's.
+// keep restarts program, now running as p, whenever it dies, until ctx ends. It
+// counts deaths by the program's own exit and deaths right after a start: it waits
+// longer after each and gives up after maxCrashes. A later kill from outside is
+// a test's, and is not counted.
 func (c *cluster) keep(ctx context.Context, program string, p *process) {
 	crashes := 0
 	for {
@@ -176,7 +177,7 @@ func (c *cluster) keep(ctx context.Context, program string, p *process) {
 	}
 }
 
-// reportReturn says when the API server serves again; it returns early if p dies.
+// reportReturn logs when the API server serves again. It returns early if p dies.
 func (c *cluster) reportReturn(ctx context.Context, p *process) {
 	err := await(ctx, c.client, serving, func() error {
 		if p.ended() {
@@ -189,7 +190,7 @@ func (c *cluster) reportReturn(ctx context.Context, p *process) {
 	}
 }
 
-// countCrashes returns the crashes in a row, the latest death included.
+// countCrashes returns the number of crashes in a row, including the latest death.
 func countCrashes(before int, uptime time.Duration, killed bool) int {
 	if uptime < time.Second || (!killed && uptime < settled) {
 		return before + 1
@@ -197,7 +198,7 @@ func countCrashes(before int, uptime time.Duration, killed bool) int {
 	return 0
 }
 
-// backoff is the pause after that many crashes in a row: 0, 250 ms, doubling.
+// backoff returns the pause after that many crashes in a row: 0, 250 ms, doubling.
 func backoff(crashes int) time.Duration {
 	if crashes == 0 {
 		return 0
@@ -207,7 +208,7 @@ func backoff(crashes int) time.Duration {
 
 var errStopping = errors.New("stopping")
 
-// launch starts program unless the cluster is being stopped.
+// launch starts program. It returns errStopping while the cluster is stopping.
 func (c *cluster) launch(program string) (*process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,7 +238,7 @@ func (c *cluster) forget(program string) {
 	}
 }
 
-// savePids writes pids.json; c.mu is held.
+// savePids writes pids.json. The caller holds c.mu.
 func (c *cluster) savePids() error {
 	pids := map[string]int{}
 	for program, p := range c.running {
@@ -250,7 +251,7 @@ func (c *cluster) savePids() error {
 	return writeFile(c.dir.pids(), append(text, '\n'))
 }
 
-// diedError is the end of a component that nobody here asked for.
+// diedError reports that a component ended by itself or by a signal from outside.
 type diedError struct{ program, state, path, tail string }
 
 func (e *diedError) Error() string {
@@ -284,7 +285,7 @@ func (c *cluster) close(hurry <-chan struct{}) {
 }
 
 // stopRunning ends the children, clients first and etcd last: an API server
-// whose etcd is gone hangs for minutes before it ends.
+// without etcd takes minutes to end.
 func (c *cluster) stopRunning(hurry <-chan struct{}) {
 	c.mu.Lock()
 	running := maps.Clone(c.running)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestKillsFromOutsideAreRestartedAtOnceAndCrashesEverSlower(t *testing.T) {
+func TestRestartDelayGrowsWithCrashesButNotWithKills(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		before int
@@ -52,7 +52,7 @@ func TestEveryListenerIsOnLoopback(t *testing.T) {
 	}
 }
 
-func TestAuditIsOnlyOnRequest(t *testing.T) {
+func TestAuditLogNeedsItsFlag(t *testing.T) {
 	for _, audit := range []bool{false, true} {
 		args := strings.Join(apiserverArguments(options{audit: audit}, layout("/d"), ports{}), " ")
 		if strings.Contains(args, "--audit-log-path=/d/audit.log") != audit {
@@ -61,7 +61,7 @@ func TestAuditIsOnlyOnRequest(t *testing.T) {
 	}
 }
 
-func TestWithoutControllersPodsNeedNoServiceAccount(t *testing.T) {
+func TestServiceAccountAdmissionIsOffWithoutControllers(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		o := options{with: map[string]bool{controller: with}}
 		args := apiserverArguments(o, layout("/d"), ports{})
@@ -72,7 +72,7 @@ func TestWithoutControllersPodsNeedNoServiceAccount(t *testing.T) {
 	}
 }
 
-func TestTheTailIsTheLastLinesOfThisRunsOutput(t *testing.T) {
+func TestTailReturnsLastLinesOfThisRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.log")
 	var text strings.Builder
 	text.WriteString("earlier run\n")
@@ -101,7 +101,7 @@ func writeAndTail(t *testing.T, path, text string, start int64) string {
 	return tail(path, start)
 }
 
-func TestChildrenGetNoVariableThatCouldSteerThem(t *testing.T) {
+func TestChildEnvironmentDropsVariablesOfComponents(t *testing.T) {
 	env := childEnvironment([]string{"PATH=/bin", "ETCD_NAME=x", "HOME=/me", "KUBECONFIG=/k", "GOGC=50"}, layout("/d"))
 	slices.Sort(env)
 	want := []string{"GOGC=50", "HOME=/d", fmt.Sprintf("OPERETTA_CONTROLPLANE_PID=%d", os.Getpid()), "PATH=/bin"}

@@ -1,5 +1,5 @@
-// The command line of each component: the one place that says how our control
-// plane differs from the defaults. Pure.
+// The command line of each component: the only place where our control plane
+// differs from the defaults. No I/O.
 
 package supervisor
 
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// controllers are the ones that tests of operators see the work of. Left out are
-// those that need machines, clouds, certificates or time (node life cycle,
+// controllers lists the controllers whose work tests of operators observe. It leaves
+// out those that need machines, clouds, certificates or time (node life cycle,
 // routes, CSRs, autoscaling, attaching volumes).
 var controllers = []string{
 	"clusterrole-aggregation-controller", // fills the roles admin, edit and view
@@ -22,8 +22,8 @@ var controllers = []string{
 	"job-controller",
 	"namespace-controller",
 	"persistentvolume-binder-controller",
-	"persistentvolume-protection-controller",      // without these two a deleted
-	"persistentvolumeclaim-protection-controller", // volume or claim stays for ever
+	"persistentvolume-protection-controller",      // without these two, a deleted
+	"persistentvolumeclaim-protection-controller", // volume or claim is never removed
 	"replicaset-controller",
 	"resourcequota-controller",
 	"root-ca-certificate-publisher-controller",
@@ -73,11 +73,11 @@ func arguments(program string, o options, dir layout, at ports) []string {
 }
 
 func apiserverArguments(o options, dir layout, at ports) []string {
-	// Its taint would keep Pods off the Node for ever: the controller that takes
-	// it away does not run.
+	// The taint would keep Pods off the Node: the controller that removes it does
+	// not run.
 	disabled := "TaintNodesByCondition"
 	if !o.with[controller] {
-		disabled += ",ServiceAccount" // nobody makes the account it asks for
+		disabled += ",ServiceAccount" // nothing creates the account it requires
 	}
 	all := []string{
 		"--etcd-servers=http://" + loopback(at.EtcdClient),
@@ -101,16 +101,16 @@ func apiserverArguments(o options, dir layout, at ports) []string {
 		all = append(all,
 			"--audit-policy-file="+dir.auditPolicy(),
 			"--audit-log-path="+dir.auditLog(),
-			"--audit-log-mode=blocking",   // a request's line is there when its response is
+			"--audit-log-mode=blocking",   // a request's line is written before its response
 			"--audit-log-maxsize=1000000", // MB: one file, whatever the test does
 		)
 	}
 	return all
 }
 
-// clientArguments are those of the controller manager and the scheduler: no
-// listener, no election, and no client-side limit that would be measured instead
-// of what a test measures.
+// clientArguments returns the arguments of the controller manager and the scheduler:
+// no listener, no election, and no client-side limit that would distort a test's
+// measurements.
 func clientArguments(dir layout, program string) []string {
 	return []string{
 		"--kubeconfig=" + dir.componentKubeconfig(program),

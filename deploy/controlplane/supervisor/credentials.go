@@ -1,5 +1,5 @@
 // Keys, certificates and tokens, made once per --dir and then kept, so that a
-// kubeconfig from an earlier run and the ServiceAccount tokens in etcd stay good.
+// kubeconfig of an earlier run and the ServiceAccount tokens in etcd stay valid.
 
 package supervisor
 
@@ -32,10 +32,10 @@ var users = []struct{ client, name string }{
 	{kwok, "system:kwok"},
 }
 
-// ensureCredentials makes what is missing and keeps what is there.
+// ensureCredentials creates the missing files and keeps the existing ones.
 func ensureCredentials(dir layout) error {
-	// The key is written before the certificates and each file as a whole, so a
-	// start that was killed half way is completed by the next.
+	// The key is written before the certificates, and each file at once, so the next
+	// start completes one that was killed half way.
 	if missing(dir.serverKey()) || missing(dir.serverCert()) || missing(dir.ca()) {
 		if err := writeCertificates(dir); err != nil {
 			return err
@@ -65,8 +65,8 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// writeCertificates makes a CA, whose key is thrown away, and the one
-// certificate it signs. (Left to itself the API server makes RSA keys, slower.)
+// writeCertificates creates a CA, whose key is discarded, and the certificate it
+// signs. The API server would create RSA keys itself, which is slower.
 func writeCertificates(dir layout) error {
 	now := time.Now()
 	ca := &x509.Certificate{
@@ -110,7 +110,7 @@ func writeCertificates(dir layout) error {
 	}
 	caText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})
 	serverText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: serverDER})
-	// ca.crt last: its presence says that the three belong together.
+	// ca.crt is last: its presence shows that the three files belong together.
 	return errors.Join(
 		os.RemoveAll(dir.ca()),
 		writeFile(dir.serverKey(), keyText),
@@ -127,7 +127,7 @@ func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// newTokens is the file for --token-auth-file: token, user, uid, groups.
+// newTokens returns the file for --token-auth-file: token, user, uid, groups.
 func newTokens() []byte {
 	var text strings.Builder
 	for _, user := range users {
@@ -138,7 +138,7 @@ func newTokens() []byte {
 	return []byte(text.String())
 }
 
-// token reads a client's token back: its uid in tokens.csv is the client's name.
+// token returns a client's token. The uid in tokens.csv is the client's name.
 func token(dir layout, client string) (string, error) {
 	file, err := os.Open(dir.tokens())
 	if err != nil {

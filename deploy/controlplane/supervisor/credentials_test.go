@@ -30,7 +30,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func TestCredentialsAreKeptOverRestarts(t *testing.T) {
+func TestCredentialsStayTheSameAfterRestart(t *testing.T) {
 	dir := newDir(t)
 	files := []string{dir.ca(), dir.serverCert(), dir.serverKey(), dir.saKey(), dir.tokens()}
 	before := map[string]string{}
@@ -47,7 +47,7 @@ func TestCredentialsAreKeptOverRestarts(t *testing.T) {
 	}
 }
 
-func TestSecretsAreForTheirOwnerOnly(t *testing.T) {
+func TestSecretFilesAreReadableByOwnerOnly(t *testing.T) {
 	dir := newDir(t)
 	if err := writeKubeconfigs(dir, 20001); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestSecretsAreForTheirOwnerOnly(t *testing.T) {
 	}
 }
 
-func TestTheServersCertificateIsGoodForTheAddressInTheKubeconfig(t *testing.T) {
+func TestServerCertificateCoversKubeconfigAddress(t *testing.T) {
 	dir := newDir(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(read(t, dir.ca())))
@@ -80,7 +80,7 @@ func TestTheServersCertificateIsGoodForTheAddressInTheKubeconfig(t *testing.T) {
 	}
 }
 
-func TestTheKubeconfigChangesWithThePortOnly(t *testing.T) {
+func TestKubeconfigChangesOnlyWithPort(t *testing.T) {
 	dir := newDir(t)
 	contents := map[int]string{}
 	for _, port := range []int{20001, 20002, 20001} {
@@ -98,7 +98,7 @@ func TestTheKubeconfigChangesWithThePortOnly(t *testing.T) {
 	}
 }
 
-func TestEachClientHasATokenOfItsOwn(t *testing.T) {
+func TestEachClientHasItsOwnToken(t *testing.T) {
 	dir := newDir(t)
 	seen := map[string]bool{}
 	for _, user := range users {

@@ -1,5 +1,5 @@
-// The files under --dir. The names in capitals of `controlplane help` (kubeconfig,
-// pids.json, logs/, audit.log) are for users; the rest is ours.
+// The files under --dir. Users rely on those that `controlplane help` names
+// (kubeconfig, pids.json, logs/, audit.log); the others are internal.
 
 package supervisor
 
@@ -33,12 +33,12 @@ func (d layout) auditPolicy() string         { return d.path("audit-policy.yaml"
 func (d layout) auditLog() string            { return d.path("audit.log") }
 func (d layout) log(component string) string { return d.path("logs", component+".log") }
 
-// componentKubeconfig is what a component other than the API server logs in with.
+// componentKubeconfig returns the kubeconfig of a component other than the API server.
 func (d layout) componentKubeconfig(component string) string {
 	return d.path("components", component+".kubeconfig")
 }
 
-// stagesFile is relative to --dir, the components' working directory: kwok
+// stagesFile is relative to --dir, the components' working directory, because kwok
 // splits the value of --config at commas.
 const stagesFile = "stages.yaml"
 
@@ -54,7 +54,7 @@ func (d layout) create() error {
 //go:embed audit-policy.yaml
 var auditPolicy []byte
 
-// writeConfigs writes what this program's version says, over an older one's.
+// writeConfigs writes the configuration files of this version over older ones.
 func writeConfigs(dir layout) error {
 	config, err := stages.Config()
 	if err != nil {
@@ -66,8 +66,8 @@ func writeConfigs(dir layout) error {
 	return writeFile(dir.auditPolicy(), auditPolicy)
 }
 
-// writeFile replaces a file as a whole, for its owner's eyes only. Readers see
-// the old content or the new, never a part.
+// writeFile replaces a file atomically: readers see the old content or the new.
+// Only the owner can read it.
 func writeFile(path string, content []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {

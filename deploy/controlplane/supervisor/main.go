@@ -1,21 +1,24 @@
-// Package supervisor runs a real Kubernetes control plane for tests in the
-// foreground: etcd, kube-apiserver and, on request, the controllers, the
-// scheduler and kwok, each a child process.
+// Package supervisor runs a real Kubernetes control plane for tests: etcd,
+// kube-apiserver and, on request, the controllers, the scheduler and kwok, each a
+// child process.
 //
-// It promises:
-//   - "ready" means ready: discovery and OpenAPI are served, namespace default
-//     exists, and what --with asked for has done its first work;
-//   - all state is under --dir; a second start on it resumes the same data with
-//     the same credentials and, while the port is free, the same address;
-//   - no child outlives it, whether it is asked to stop, is killed, or its
-//     parent dies;
-//   - a component that dies is started again at the same address, so the
-//     kubeconfig stays valid; one that keeps failing ends the whole, with its log;
-//   - every listener is on 127.0.0.1.
+// Its guarantees:
+//   - It reports ready when discovery and OpenAPI are served, namespace default
+//     exists, and each component of --with has done its first work.
+//   - All state is under --dir. A second start resumes the same data with the same
+//     credentials and, while the port is free, the same address.
+//   - At most one supervisor runs in a --dir. A second one fails and names the
+//     first: its pid, its start and its kubeconfig.
+//   - No child outlives the supervisor. The supervisor stops on a signal and, unless
+//     it is detached, when its parent ends.
+//   - A component that dies is restarted at the same address, so the kubeconfig stays
+//     valid. One that keeps failing stops everything, with its log.
+//   - Every listener is on 127.0.0.1.
 //
-// It is for one machine and one user: etcd takes any local connection, does not
-// sync to disk, and the kubeconfig's token is all-powerful. It runs on Linux and
-// macOS. It imports nothing of Kubernetes, so it builds alone in seconds.
+// The control plane is for one machine and one user: etcd accepts any local
+// connection and does not sync to disk, and the kubeconfig's token is
+// all-powerful. The supervisor runs on Linux and macOS. It imports nothing of
+// Kubernetes, so it builds in seconds.
 package supervisor
 
 import (
@@ -36,33 +39,36 @@ const (
 	exitUsage  = 2
 )
 
-const usage = `Runs a real Kubernetes control plane in the foreground, for tests and for trying things.
+const usage = `Runs a real Kubernetes control plane for tests and experiments.
 
 Usage:
-  controlplane up --dir DIR [--with LIST] [--port PORT] [--assets DIR] [--audit] [--timeout DURATION]
+  controlplane up --dir DIR [--detach] [--with LIST] [--port PORT] [--assets DIR] [--audit] [--timeout DURATION]
+  controlplane down --dir DIR
   controlplane help
 
-  --dir DIR       where everything is kept; a second start on it resumes the same data
+  --dir DIR       keep everything here; a second start resumes the same data
+  --detach        run in the background and return when ready; stop it with "down"
   --with LIST     also run these, separated by commas: controllers, scheduler, kwok
-                  (kwok plays one Node: Pods become ready and claims bound, nothing runs)
-  --port PORT     the API server's port (otherwise a free one, remembered in DIR)
+                  (kwok simulates one Node: Pods become ready and claims bound, nothing runs)
+  --port PORT     the API server's port (default: a free one, remembered in DIR)
   --assets DIR    the folder of etcd, kube-apiserver, ...; default $KUBEBUILDER_ASSETS,
                   else the folder of this program
   --audit         log every request to DIR/audit.log (level Metadata, all stages)
-  --timeout D     how long the first start may take (default 2m)
+  --timeout D     limit of the first start (default 2m)
 
-When all of it is ready, one line goes to standard output:
+When everything is ready, "up" prints one line to standard output:
   ready KUBECONFIG=/absolute/path/of/DIR/kubeconfig
 
-SIGINT, SIGTERM or the end of the parent process stops everything; a second signal
-stops it at once. Exit code 0: stopped as asked; 1: failed; 2: wrong usage.
+Without --detach, SIGINT, SIGTERM or the end of the parent process stops everything;
+a second signal stops it at once. Messages also go to DIR/logs/controlplane.log.
+Exit code 0: stopped, or detached and ready; 1: failed; 2: wrong usage.
 
 In DIR: kubeconfig, pids.json (component: pid), logs/COMPONENT.log, audit.log.
-Without "controllers" nobody creates ServiceAccounts, so Pods are admitted without one.
+Without "controllers" nothing creates ServiceAccounts, so Pods are admitted without one.
 `
 
-// Main is the program: it parses args (the first is the program's name), runs
-// and returns the exit code.
+// Main parses args, of which the first is the program's name, runs the command and
+// returns the exit code.
 func Main(args []string) int {
 	command := ""
 	if len(args) > 1 {
@@ -71,6 +77,8 @@ func Main(args []string) int {
 	switch command {
 	case "up":
 		return up(args)
+	case "down":
+		return down(args[2:], os.Stdout, os.Stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Print(usage)
 		return exitDone
@@ -90,14 +98,16 @@ func up(args []string) int {
 		return exitDone
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "controlplane: %v; see `controlplane help`\n", err)
-		return exitUsage
+		return wrongUsage(os.Stderr, err)
 	}
-	// Read before anything slow, or a parent that dies meanwhile goes unseen.
+	if options.detach && os.Getenv(detachedVariable) == "" {
+		return detach(args, os.Stdout, os.Stderr)
+	}
+	// Read the parent's pid before anything slow, or its end goes unnoticed.
 	parent := os.Getppid()
 
-	// Whoever read our one line may have closed the pipes: a write must then
-	// fail, not kill us. Notify (not Ignore), as children inherit ignored signals.
+	// The reader of our one line may have closed the pipes. A write must then fail
+	// and not kill us. Notify, not Ignore: children inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -110,12 +120,13 @@ func up(args []string) int {
 		<-signals
 		close(hurry)
 	}()
-	go watchParent(ctx, parent, stop)
+	if !options.detach {
+		go watchParent(ctx, parent, stop)
+	}
 
 	err = run(ctx, options, args[0], os.Stdout, os.Stderr, hurry)
 	if err != nil && !errors.Is(err, errAsked) {
-		fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)
-		return exitFailed
+		return failed(os.Stderr, err)
 	}
 	return exitDone
 }
@@ -123,8 +134,8 @@ func up(args []string) int {
 // errAsked is the cause of a clean stop: a signal, or the parent's end.
 var errAsked = errors.New("asked to stop")
 
-// watchParent stops everything when the process that started us is gone. There
-// is no portable notification for that, so it asks.
+// watchParent stops everything when the parent process has ended. It polls: there
+// is no portable notification.
 func watchParent(ctx context.Context, parent int, stop context.CancelCauseFunc) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
@@ -141,7 +152,7 @@ func watchParent(ctx context.Context, parent int, stop context.CancelCauseFunc) 
 	}
 }
 
-// run takes the lock, prepares DIR and supervises until ctx ends or it fails.
+// run acquires the lock, prepares DIR and supervises until ctx ends or it fails.
 func run(ctx context.Context, options options, program string, stdout, stderr io.Writer, hurry <-chan struct{}) error {
 	assets, err := findAssets(options, program)
 	if err != nil {
@@ -151,7 +162,7 @@ func run(ctx context.Context, options options, program string, stdout, stderr io
 	if err := dir.create(); err != nil {
 		return err
 	}
-	lock, err := acquireLock(dir.lock())
+	lock, err := acquireLock(dir)
 	if err != nil {
 		return err
 	}

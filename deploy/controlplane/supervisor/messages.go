@@ -1,5 +1,5 @@
-// What the supervisor tells people: on standard error, and in
-// logs/controlplane.log for those who closed it.
+// The supervisor's messages, on standard error and in logs/controlplane.log: a
+// caller may have closed standard error.
 
 package supervisor
 
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tailLines is how much of a dead component's log a message shows.
+// tailLines is the number of lines of a dead component's log in a message.
 const tailLines = 15
 
 type messages struct {
@@ -27,7 +27,7 @@ func newMessages(dir layout, stderr io.Writer) (*messages, error) {
 	return &messages{stderr, file}, nil
 }
 
-// say writes one message; each is one write, so they do not mix.
+// say writes a message in a single write, so that messages do not mix.
 func (m *messages) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	_, _ = io.WriteString(m.stderr, "controlplane: "+text+"\n")

@@ -1,5 +1,5 @@
-// Arguments of `controlplane up`, and where the components' programs are. Pure
-// but for looking at which files exist.
+// Arguments of `controlplane up` and `down`, and the folder of the components'
+// programs. The only I/O here tests whether files exist.
 
 package supervisor
 
@@ -31,8 +31,9 @@ var extras = map[string]string{"controllers": controller, "scheduler": scheduler
 type options struct {
 	dir     string          // absolute
 	with    map[string]bool // programs beside etcd and kube-apiserver
-	port    int             // 0: any free one
-	assets  string          // empty: findAssets decides
+	detach  bool
+	port    int    // 0: any free one
+	assets  string // empty: findAssets decides
 	audit   bool
 	timeout time.Duration
 }
@@ -41,9 +42,8 @@ var errHelp = flag.ErrHelp
 
 func parseOptions(args []string) (options, error) {
 	parsed := options{with: map[string]bool{}}
-	flags := flag.NewFlagSet("up", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&parsed.dir, "dir", "", "")
+	flags := newFlags("up", &parsed.dir)
+	flags.BoolVar(&parsed.detach, "detach", false, "")
 	flags.StringVar(&parsed.assets, "assets", "", "")
 	flags.IntVar(&parsed.port, "port", 0, "")
 	flags.BoolVar(&parsed.audit, "audit", false, "")
@@ -69,7 +69,7 @@ func parseOptions(args []string) (options, error) {
 	case flags.NArg() > 0:
 		return options{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case parsed.dir == "":
-		return options{}, errors.New("--dir is required")
+		return options{}, errNoDir
 	case parsed.port < 0 || parsed.port > 65535:
 		return options{}, fmt.Errorf("--port %d is not a port", parsed.port)
 	case parsed.timeout <= 0:
@@ -80,15 +80,42 @@ func parseOptions(args []string) (options, error) {
 	return parsed, err
 }
 
-// programs lists what has to be started, in starting order.
+var errNoDir = errors.New("--dir is required")
+
+// parseDown returns the folder of `controlplane down`.
+func parseDown(args []string) (layout, error) {
+	dir := ""
+	flags := newFlags("down", &dir)
+	if err := flags.Parse(args); err != nil {
+		return "", err
+	}
+	if flags.NArg() > 0 {
+		return "", fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if dir == "" {
+		return "", errNoDir
+	}
+	dir, err := filepath.Abs(dir)
+	return layout(dir), err
+}
+
+// newFlags returns the flags that every command has.
+func newFlags(command string, dir *string) *flag.FlagSet {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(dir, "dir", "", "")
+	return flags
+}
+
+// programs lists the programs to start, in starting order.
 func (o options) programs() []string {
 	all := []string{etcd, apiserver, controller, scheduler, kwok}
 	return slices.DeleteFunc(all, func(p string) bool { return p != etcd && p != apiserver && !o.with[p] })
 }
 
-// findAssets returns the absolute folder that holds every needed program. The
-// first of --assets, $KUBEBUILDER_ASSETS that is set is taken as it is; without
-// them it is the folder of this program, as it was called or as it resolves.
+// findAssets returns the absolute folder that holds every needed program: --assets,
+// else $KUBEBUILDER_ASSETS, else the folder of this program, as it was called or as
+// its symlink resolves. It returns an error that names the missing programs.
 func findAssets(o options, program string) (string, error) {
 	var candidates []string
 	switch fromEnv := os.Getenv("KUBEBUILDER_ASSETS"); {
@@ -118,8 +145,8 @@ func findAssets(o options, program string) (string, error) {
 	return "", problem
 }
 
-// ownFolders lists where this program may lie: the folder it was called in,
-// which holds the symlinks, before the one its file is in.
+// ownFolders lists the possible folders of this program. The folder of its symlink
+// comes before the folder of its file.
 func ownFolders(program string) []string {
 	var folders []string
 	if path, err := exec.LookPath(program); err == nil {

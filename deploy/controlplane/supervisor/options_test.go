@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestEveryWordOfWithAddsItsProgramInStartingOrder(t *testing.T) {
+func TestWithAddsProgramsInStartingOrder(t *testing.T) {
 	o, err := parseOptions([]string{"--dir", "d", "--with", "kwok, controllers", "--with=scheduler"})
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestEveryWordOfWithAddsItsProgramInStartingOrder(t *testing.T) {
 	}
 }
 
-func TestWithoutWithOnlyTheServersRun(t *testing.T) {
+func TestOnlyServersRunWithoutWith(t *testing.T) {
 	for _, args := range [][]string{{"--dir=d"}, {"--dir=d", "--with="}} {
 		o, err := parseOptions(args)
 		if err != nil {
@@ -35,7 +35,7 @@ func TestWithoutWithOnlyTheServersRun(t *testing.T) {
 	}
 }
 
-func TestWrongArgumentsAreRefusedByName(t *testing.T) {
+func TestParseOptionsNamesWrongArgument(t *testing.T) {
 	for _, test := range []struct {
 		args []string
 		says string
@@ -55,7 +55,7 @@ func TestWrongArgumentsAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestHelpIsNotAnError(t *testing.T) {
+func TestHelpExitsWithZero(t *testing.T) {
 	if _, err := parseOptions([]string{"--help"}); !errors.Is(err, errHelp) {
 		t.Errorf("error %v, want errHelp", err)
 	}
@@ -64,14 +64,14 @@ func TestHelpIsNotAnError(t *testing.T) {
 			t.Errorf("%v: exit code %d", args, code)
 		}
 	}
-	for _, args := range [][]string{{"controlplane"}, {"controlplane", "down"}, {"controlplane", "up"}} {
+	for _, args := range [][]string{{"controlplane"}, {"controlplane", "sideways"}, {"controlplane", "down"}, {"controlplane", "down", "--dir=d", "x"}, {"controlplane", "up"}} {
 		if code := Main(args); code != exitUsage {
 			t.Errorf("%v: exit code %d, want %d", args, code, exitUsage)
 		}
 	}
 }
 
-// folderOf makes a folder holding executables of these names.
+// folderOf returns a new folder with executables of these names.
 func folderOf(t *testing.T, programs ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -83,7 +83,7 @@ func folderOf(t *testing.T, programs ...string) string {
 	return folder
 }
 
-func TestAssetsComeFromTheFlagThenTheEnvironmentThenTheOwnFolder(t *testing.T) {
+func TestFindAssetsPrefersFlagThenEnvironmentThenOwnFolder(t *testing.T) {
 	flag, env := folderOf(t, etcd, apiserver), folderOf(t, etcd, apiserver)
 	own := folderOf(t, etcd, apiserver, "controlplane")
 	program := filepath.Join(own, "controlplane")
@@ -100,7 +100,7 @@ func TestAssetsComeFromTheFlagThenTheEnvironmentThenTheOwnFolder(t *testing.T) {
 	}
 }
 
-func TestAnOwnFolderOfSymlinksIsTheFolderOfTheSymlinks(t *testing.T) {
+func TestFindAssetsUsesFolderOfSymlinks(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	links, target := t.TempDir(), folderOf(t, "multicall")
 	for _, name := range []string{etcd, apiserver, "controlplane"} {
@@ -114,7 +114,7 @@ func TestAnOwnFolderOfSymlinksIsTheFolderOfTheSymlinks(t *testing.T) {
 	}
 }
 
-func TestMissingProgramsAreNamed(t *testing.T) {
+func TestFindAssetsNamesMissingPrograms(t *testing.T) {
 	upstream := folderOf(t, etcd, apiserver, "kubectl")
 	o := options{assets: upstream, with: map[string]bool{controller: true, kwok: true}}
 	_, err := findAssets(o, "controlplane")

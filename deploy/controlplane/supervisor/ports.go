@@ -1,10 +1,10 @@
 // Ports on 127.0.0.1, remembered in --dir so that a kubeconfig stays valid over
 // restarts.
 //
-// They are taken from below the ranges that Linux (32768) and macOS (49152) hand
-// out for port 0 and for outgoing connections: while a killed API server is being
-// restarted nobody else gets its port by chance. Two supervisors can still pick
-// the same one; the loser fails to bind and starts again with others.
+// They lie below the ranges that Linux (32768) and macOS (49152) assign for port 0
+// and for outgoing connections, so no other process gets the port of a killed API
+// server by chance before its restart. Two supervisors can still choose the same
+// port; the one that fails to bind starts again with others.
 
 package supervisor
 
@@ -23,7 +23,7 @@ const (
 	lastPort  = 29999
 )
 
-// ports is what ports.json holds; 0 is not chosen yet.
+// ports is the content of ports.json; 0 means not chosen yet.
 type ports struct {
 	APIServer  int `json:"kube-apiserver"`
 	EtcdClient int `json:"etcd-client"`
@@ -46,10 +46,10 @@ func (p ports) save(path string) error {
 	return writeFile(path, append(text, '\n'))
 }
 
-// choosePorts keeps each remembered port that is free and replaces the others.
-// fixed is the API server's port if the user said one. patience is how long a
-// remembered port may stay taken, as it does while a killed predecessor's
-// children are still ending.
+// choosePorts keeps each remembered port that is free and replaces the others. A
+// fixed port is the user's choice for the API server and is never replaced. It
+// waits for a remembered port until patience is over: the children of a killed
+// predecessor may still be ending. It returns an error if no port is free.
 func choosePorts(known ports, fixed int, patience time.Duration, free func(int) bool) (ports, error) {
 	deadline := time.Now().Add(patience)
 	taken := map[int]bool{fixed: true}
@@ -96,7 +96,7 @@ func choosePorts(known ports, fixed int, patience time.Duration, free func(int) 
 	return chosen, err
 }
 
-// isFree tells whether 127.0.0.1:port can be listened on right now.
+// isFree reports whether 127.0.0.1:port can be listened on now.
 func isFree(port int) bool {
 	listener, err := net.Listen("tcp", loopback(port))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 func allFree(int) bool { return true }
 
-func TestPortsAreRememberedOverRestarts(t *testing.T) {
+func TestPortsStayTheSameAfterRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ports.json")
 	first, err := choosePorts(loadPorts(path), 0, 0, allFree)
 	if err != nil {
@@ -25,7 +25,7 @@ func TestPortsAreRememberedOverRestarts(t *testing.T) {
 	}
 }
 
-func TestChosenPortsDifferAndStayInRange(t *testing.T) {
+func TestChosenPortsDifferAndAreInRange(t *testing.T) {
 	for range 100 {
 		chosen, err := choosePorts(ports{APIServer: 20001, EtcdClient: 20001, EtcdPeer: 20001}, 0, 0, allFree)
 		if err != nil {
@@ -42,7 +42,7 @@ func TestChosenPortsDifferAndStayInRange(t *testing.T) {
 	}
 }
 
-func TestARememberedPortThatStaysTakenIsReplaced(t *testing.T) {
+func TestChoosePortsReplacesPortThatStaysTaken(t *testing.T) {
 	known := ports{APIServer: 20001, EtcdClient: 20002, EtcdPeer: 20003}
 	chosen, err := choosePorts(known, 0, 0, func(port int) bool { return port != 20001 })
 	if err != nil {
@@ -53,7 +53,7 @@ func TestARememberedPortThatStaysTakenIsReplaced(t *testing.T) {
 	}
 }
 
-func TestARememberedPortThatGetsFreeInTimeIsKept(t *testing.T) {
+func TestChoosePortsKeepsPortFreedInTime(t *testing.T) {
 	asked := 0
 	chosen, err := choosePorts(ports{APIServer: 20001}, 0, time.Minute, func(port int) bool {
 		asked++
@@ -64,7 +64,7 @@ func TestARememberedPortThatGetsFreeInTimeIsKept(t *testing.T) {
 	}
 }
 
-func TestAFixedPortIsTakenOrRefusedButNeverReplaced(t *testing.T) {
+func TestChoosePortsNeverReplacesFixedPort(t *testing.T) {
 	known := ports{APIServer: 20001, EtcdClient: 6443}
 	chosen, err := choosePorts(known, 6443, 0, allFree)
 	if err != nil || chosen.APIServer != 6443 || chosen.EtcdClient == 6443 {
@@ -76,13 +76,13 @@ func TestAFixedPortIsTakenOrRefusedButNeverReplaced(t *testing.T) {
 	}
 }
 
-func TestNoFreePortIsAnError(t *testing.T) {
+func TestChoosePortsFailsWithoutFreePort(t *testing.T) {
 	if _, err := choosePorts(ports{}, 0, 0, func(int) bool { return false }); err == nil {
 		t.Error("no error")
 	}
 }
 
-func TestAListeningPortIsNotFree(t *testing.T) {
+func TestListeningPortIsNotFree(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// One child process: started in its own process group (a Ctrl-C in the terminal
-// is for the supervisor, which stops the children in order), with a small
-// environment, its output appended to its log.
+// One child process, in its own process group: a Ctrl-C in the terminal reaches
+// only the supervisor, which stops the children in order. Its environment is
+// small and its output is appended to its log.
 
 package supervisor
 
@@ -15,10 +15,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"operetta.dev/deploy/controlplane/parentdeath"
 )
 
-// passedOn are the variables that children get. The rest could change what they
-// do: etcd reads ETCD_*, kwok KWOK_*.
+// passedOn lists the variables that children inherit. Others could change their
+// behaviour: etcd reads ETCD_*, kwok KWOK_*.
 var passedOn = []string{"PATH", "TMPDIR", "TZ", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
 
 type process struct {
@@ -26,7 +28,7 @@ type process struct {
 	pid      int
 	started  time.Time
 	logPath  string
-	logStart int64 // where in the log its output begins
+	logStart int64 // offset of its first output in the log
 
 	done  chan struct{}    // closed when it has ended and been waited for
 	state *os.ProcessState // valid once done is closed
@@ -47,7 +49,7 @@ func start(assets, program string, args []string, dir layout) (*process, error) 
 	command.Dir = dir.path()
 	command.Env = childEnvironment(os.Environ(), dir)
 	command.Stdout, command.Stderr = logFile, logFile
-	command.SysProcAttr = childAttributes()
+	command.SysProcAttr = parentdeath.ChildAttributes()
 	if err := onLastingThread(command.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
@@ -57,7 +59,7 @@ func start(assets, program string, args []string, dir layout) (*process, error) 
 		done: make(chan struct{}),
 	}
 	go func() {
-		_ = command.Wait() // what it says is in ProcessState
+		_ = command.Wait() // its result is in ProcessState
 		p.state = command.ProcessState
 		close(p.done)
 	}()
@@ -67,7 +69,7 @@ func start(assets, program string, args []string, dir layout) (*process, error) 
 func childEnvironment(ours []string, dir layout) []string {
 	env := []string{
 		"HOME=" + dir.path(), // kwok reads ~/.kwok, kubectl ~/.kube
-		fmt.Sprintf("%s=%d", supervisorPid, os.Getpid()),
+		fmt.Sprintf("%s=%d", parentdeath.Variable, os.Getpid()),
 	}
 	for _, variable := range ours {
 		name, _, _ := strings.Cut(variable, "=")
@@ -78,9 +80,9 @@ func childEnvironment(ours []string, dir layout) []string {
 	return env
 }
 
-// lastingThread runs functions on one OS thread that never ends: Linux sends the
-// parent-death signal when the *thread* that started a child ends, and Go ends
-// threads as it likes.
+// lastingThread runs functions on one OS thread that never ends. Linux sends the
+// parent-death signal when the thread that started a child ends, and the Go
+// runtime may end a thread at any time.
 var lastingThread = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -107,18 +109,18 @@ func (p *process) ended() bool {
 	}
 }
 
-// killed tells whether a signal ended it, as opposed to its own decision.
-// Only for a process that has ended.
+// killed reports whether a signal ended the process. Call it only on a process
+// that has ended.
 func (p *process) killed() bool {
 	status, ok := p.state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled()
 }
 
-// tail is the end of what it logged.
+// tail returns the last lines of its log.
 func (p *process) tail() string { return tail(p.logPath, p.logStart) }
 
-// stop asks it to end and kills it after grace, or once hurry is closed. It
-// returns when the process is gone.
+// stop sends SIGTERM, then SIGKILL after grace or once hurry is closed. It returns
+// when the process has ended.
 func (p *process) stop(grace time.Duration, hurry <-chan struct{}) {
 	p.signal(syscall.SIGTERM)
 	select {
@@ -131,13 +133,10 @@ func (p *process) stop(grace time.Duration, hurry <-chan struct{}) {
 	<-p.done
 }
 
-// signal sends only while the pid is certainly ours: not yet waited for, or at
-// worst a moment ago (pids are not reused that fast).
+// signal sends a signal unless the process has ended: a pid that was waited for
+// could belong to another process.
 func (p *process) signal(signal syscall.Signal) {
 	if !p.ended() {
 		_ = syscall.Kill(p.pid, signal)
 	}
 }
-
-// supervisorPid is the variable that tells a child who started it.
-const supervisorPid = "OPERETTA_CONTROLPLANE_PID"

@@ -1,5 +1,5 @@
-// Asking the API server, over plain HTTPS, whether the control plane is ready,
-// and giving it the objects that kwok needs.
+// Readiness probes of the control plane, over plain HTTPS to the API server, and
+// the creation of the objects that kwok needs.
 
 package supervisor
 
@@ -20,7 +20,7 @@ import (
 	"operetta.dev/deploy/controlplane/stages"
 )
 
-// probeInterval is short: an idle wait costs the start more than the probes do.
+// probeInterval is short: an idle wait costs the start more than the probes.
 const probeInterval = 25 * time.Millisecond
 
 type client struct {
@@ -52,7 +52,7 @@ func newClient(dir layout, port int) (*client, error) {
 	}, nil
 }
 
-// do returns the body of a 2xx answer; any other is an error with its text.
+// do returns the body of a 2xx response. Any other response is a *statusError.
 func (c *client) do(ctx context.Context, method, path, accept string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -86,7 +86,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%s: %d %s", e.request, e.code, e.text[:min(len(e.text), 400)])
 }
 
-// probe is one thing that has to be true before the cluster counts as ready.
+// probe is a condition of readiness.
 type probe struct {
 	name  string
 	check func(context.Context, *client) error
@@ -99,10 +99,10 @@ func exists(path string) func(context.Context, *client) error {
 	}
 }
 
-// serving: from here on the other components can be started.
+// serving must hold before the other components start.
 var serving = []probe{{"/readyz", exists("/readyz")}}
 
-// readyProbes come after serving, in this order.
+// readyProbes returns the probes that follow serving, in order.
 func readyProbes(o options) []probe {
 	probes := []probe{
 		{"namespace default", exists("/api/v1/namespaces/default")},
@@ -112,7 +112,7 @@ func readyProbes(o options) []probe {
 		}},
 	}
 	if o.with[kwok] {
-		// Before the wait for the controllers: kwok works meanwhile.
+		// These come before the wait for the controllers: kwok works meanwhile.
 		probes = append([]probe{
 			{"the Node is created", created("/api/v1/nodes", stages.Node)},
 			{"the StorageClass is created", created("/apis/storage.k8s.io/v1/storageclasses", stages.StorageClass)},
@@ -132,7 +132,7 @@ func created(collection string, object []byte) func(context.Context, *client) er
 		_, err := c.do(ctx, http.MethodPost, collection, "application/json", object)
 		var status *statusError
 		if errors.As(err, &status) && status.code == http.StatusConflict {
-			return nil // an earlier start made it
+			return nil // an earlier start created it
 		}
 		return err
 	}
@@ -163,8 +163,8 @@ func nodeReady(ctx context.Context, c *client) error {
 	return errors.New("no Node has the condition Ready=True")
 }
 
-// await repeats each probe until it succeeds. interrupted is asked in between
-// and ends the wait with its error.
+// await repeats each probe until it succeeds. It returns an error if ctx ends or if
+// interrupted, which it calls before each try, returns one.
 func await(ctx context.Context, c *client, probes []probe, interrupted func() error) error {
 	for _, probe := range probes {
 		var last error

@@ -1,6 +1,6 @@
-// The supervisor alone, for people whose KUBEBUILDER_ASSETS already holds
-// upstream's etcd and kube-apiserver: it imports nothing of Kubernetes and so
-// builds in seconds.
+// The program controlplane: the supervisor, without the components. It imports
+// nothing of Kubernetes, so it builds in seconds, also for people whose
+// KUBEBUILDER_ASSETS already holds upstream's etcd and kube-apiserver.
 package main
 
 import (
