@@ -123,14 +123,14 @@ async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
         Some("Hello") => Ok(()),
         other => Err(format!("the message is {other:?}")),
     };
-    namespace.until(kinds::CONFIG_MAP, "example", has_message).await;
+    namespace.until(kinds::CONFIG_MAP, &name, has_message).await;
     let names_it = |object: &serde_json::Value| match object["status"]["configMap"].as_str() {
-        Some("example") => Ok(()),
+        Some(named) if named == name => Ok(()),
         other => Err(format!("the status names {other:?}")),
     };
-    namespace.until(Kind("new.example.com/v1", kind), "example", names_it).await;
+    namespace.until(Kind("new.example.com/v1", kind), &name, names_it).await;
     took.push(("apply, until it is reconciled".to_owned(), started.elapsed()));
-    namespace.until_event(Kind("new.example.com/v1", kind), "example", "Written").await;
+    namespace.until_event(Kind("new.example.com/v1", kind), &name, "Written").await;
     host.assert_sound();
     let whole: Duration = took.iter().map(|(_, took)| *took).sum();
     let parts: Vec<_> = took.iter().map(|(what, took)| format!("{what}: {:.1} s", took.as_secs_f64())).collect();

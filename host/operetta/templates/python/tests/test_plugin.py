@@ -1,4 +1,4 @@
-"""The reconciler against the SDK's test kit: an API server in memory."""
+"""Tests of the reconciler with the SDK's test kit, an API server in memory."""
 
 import unittest
 
@@ -7,31 +7,31 @@ from operetta.testing import Cluster
 
 import plugin
 
-KEY = ("default", "example")
+KEY = ("default", "{{name}}")
 
 
 class PluginTest(unittest.TestCase):
     def setUp(self) -> None:
-        example = plugin.{{kind}}.new("example", "default", spec={"message": "Hello"})
-        self.cluster = Cluster(example)
+        sample = plugin.{{kind}}.new("{{name}}", "default", spec={"message": "Hello"})
+        self.cluster = Cluster(sample)
         self.reconcile()
 
     def reconcile(self) -> None:
         self.cluster.reconcile(plugin.plugin, KEY)
 
-    def test_the_message_gets_into_a_config_map_and_is_put_back(self) -> None:
+    def test_writes_message_to_config_map_and_restores_it(self) -> None:
         obj = self.cluster.get(plugin.{{kind}}, KEY)
         config_map = self.cluster.get(kinds.ConfigMap, KEY)
         self.assertEqual(config_map.data.message, "Hello")
         self.assertTrue(is_controlled_by(config_map, obj))
-        self.assertEqual(obj.status.configMap, "example")
+        self.assertEqual(obj.status.configMap, "{{name}}")
 
         config_map.data = {}
         self.cluster.context.update(config_map)
         self.reconcile()
         self.assertEqual(self.cluster.get(kinds.ConfigMap, KEY).data.message, "Hello")
 
-    def test_a_second_reconcile_writes_nothing(self) -> None:
+    def test_second_reconcile_writes_nothing(self) -> None:
         self.assertEqual(len(self.cluster.writes()), 2)
         self.reconcile()
         self.assertEqual(self.cluster.writes(), [])
