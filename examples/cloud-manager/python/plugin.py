@@ -30,7 +30,7 @@ plugin.index(OWNER, kinds.StatefulSet, controller=CloudManager)
 )
 def reconcile(ctx: Context, cloud: Object) -> Optional[Requeue]:
     """Brings one CloudManager to what its spec says, as far as it goes now."""
-    if cloud.dig("metadata", "deletionTimestamp"):
+    if cloud.get_nested("metadata", "deletionTimestamp"):
         return None  # its children go by garbage collection
     delete_unnamed(ctx, cloud)
     if not is_ready(front(ctx, cloud)):
@@ -39,7 +39,7 @@ def reconcile(ctx: Context, cloud: Object) -> Optional[Requeue]:
         return not_ready(cloud, "identity")
     if not is_ready(database(ctx, cloud, password(ctx, cloud))):
         return not_ready(cloud, "db")
-    if cloud.dig("status", "phase") != READY:
+    if cloud.get_nested("status", "phase") != READY:
         cloud.ensure("status").phase = READY
         ctx.update_status(cloud)
         ctx.event(cloud, "Updated", f"Update cm.status.phase: {READY}", action="Update")
@@ -55,7 +55,7 @@ def delete_unnamed(ctx: Context, cloud: Object) -> None:
     for kind, names in wanted.items():
         for child in ctx.list(kind, cloud.metadata.namespace, index=(OWNER, cloud.metadata.name)):
             name = child.metadata.name
-            if name in names or child.dig("metadata", "deletionTimestamp"):
+            if name in names or child.get_nested("metadata", "deletionTimestamp"):
                 continue
             ctx.delete(child)
             ctx.event(cloud, "Deleted", f'Deleted {kind.kind.lower()} "{name}"', action="Delete")
@@ -134,7 +134,7 @@ def set_template(child: Object, cloud: Object, app: str, wanted: dict[str, Any])
     """Sets labels, selector and the container `APP-container`, and leaves every other field as it is."""
     labels = {"app": app, "controller": cloud.metadata.name}
     child.ensure("metadata", "labels").update(labels)
-    if not child.dig("spec", "selector"):
+    if not child.get_nested("spec", "selector"):
         child.ensure("spec").selector = {"matchLabels": labels}
     child.ensure("spec", "template", "metadata", "labels").update(labels)
     pod = child.ensure("spec", "template", "spec")
@@ -149,8 +149,8 @@ def set_template(child: Object, cloud: Object, app: str, wanted: dict[str, Any])
 
 def is_ready(child: Object) -> bool:
     """Whether more than half of the replicas are ready."""
-    replicas = child.dig("spec", "replicas", default=1)
-    return child.dig("status", "readyReplicas", default=0) >= replicas // 2 + 1
+    replicas = child.get_nested("spec", "replicas", default=1)
+    return child.get_nested("status", "readyReplicas", default=0) >= replicas // 2 + 1
 
 
 def not_ready(cloud: Object, step: str) -> Requeue:

@@ -5,7 +5,7 @@ from typing import Callable, Optional
 
 from operetta import (
     ApiError,
-    Conflict,
+    ConflictError,
     Context,
     Kind,
     Object,
@@ -52,7 +52,7 @@ def reconcile(ctx: Context, case: Object) -> Optional[Requeue]:
     name = case.metadata.name
     if name == "finalizer":
         return ctx.finalizer(case, FINALIZER, lambda _: None, clean_up(ctx))
-    if case.dig("data", "result"):
+    if case.get_nested("data", "result"):
         return None
     if name.startswith("result-"):
         return results(ctx, case)
@@ -84,7 +84,7 @@ def clean_up(ctx: Context) -> Callable[[Object], None]:
 def results(ctx: Context, case: Object) -> Optional[Requeue]:
     """The cases that show what becomes of an answer."""
     target = ctx.get(ConfigMap, case.data.target, case.metadata.namespace, live=True)
-    runs = f"{target.dig('data', 'runs', default='')}{ctx.request.retries} "
+    runs = f"{target.get_nested('data', 'runs', default='')}{ctx.request.retries} "
     ctx.patch(ConfigMap, target, {"data": {"runs": runs}})
     count = len(runs.split())
     match case.metadata.name:
@@ -201,7 +201,7 @@ def list_owner(ctx: Context, case: Object) -> str:
 @behaviour("list-projection")
 def list_projection(ctx: Context, case: Object) -> str:
     items = ctx.list(ConfigMap, case.metadata.namespace, labels=case.data.selector, projection=[".data.word"])
-    pairs = ",".join(f"{item.metadata.name}={item.dig('data', 'word', default='')}" for item in items)
+    pairs = ",".join(f"{item.metadata.name}={item.get_nested('data', 'word', default='')}" for item in items)
     other = any("other" in item.get("data", {}) for item in items)
     return f"{pairs} {'true' if other else 'false'}"
 
@@ -250,7 +250,7 @@ def update_status(ctx: Context, case: Object) -> str:
     widget.ensure("status").phase = "ready"
     widget.ensure("spec").touched = True
     answer = ctx.update_status(widget)
-    return f"{answer.status.phase} {'true' if answer.dig('spec', 'touched') else 'false'}"
+    return f"{answer.status.phase} {'true' if answer.get_nested('spec', 'touched') else 'false'}"
 
 
 @behaviour("patch-merge")
@@ -271,7 +271,7 @@ def patch_apply(ctx: Context, case: Object) -> str:
     applied = config_map(case, case.data.target, "applied")
     try:
         ctx.apply(applied)
-    except Conflict as error:
+    except ConflictError as error:
         return f"{error_words(error)}; {ctx.apply(applied, force=True).data.word}"
     raise AssertionError("the field of another manager was taken without force")
 

@@ -1,7 +1,7 @@
-"""Write Operetta plugins in Python.
+"""The Operetta SDK: Kubernetes controllers in Python, as plugins of one host.
 
-A plugin is a set of controllers that a host runs for you: it watches, queues, retries and caches; you bring one object
-to its desired state at a time. A reconciler is a plain function, without `async` and without a client to set up:
+The host watches, caches, queues and retries. A plugin declares its controllers and brings one object at a time to its
+desired state. A reconciler is a plain function, without `async` and without a client to set up:
 
     from operetta import Context, Object, Plugin, kinds
 
@@ -9,38 +9,39 @@ to its desired state at a time. A reconciler is a plain function, without `async
 
     @plugin.controller(kinds.ConfigMap, own_namespace=True)
     def stamp(ctx: Context, config_map: Object) -> None:
-        if not config_map.dig("metadata", "annotations", "stamped"):
+        if not config_map.get_nested("metadata", "annotations", "stamped"):
             config_map.ensure("metadata", "annotations")["stamped"] = "yes"
             ctx.update(config_map)
 
-Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in objects. What is logged with
-`logging` appears in `operetta logs PLUGIN`. `operetta.testing` runs reconcilers in unit tests, without a cluster.
+Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in objects. Records of `logging`
+appear in `operetta logs PLUGIN`. `operetta.testing` runs reconcilers in unit tests, without a cluster.
 """
 
 from . import kinds
-from ._context import Context, OperationResult, Page, Response
+from ._context import Context
 from ._kind import Key, Kind
 from ._manifest import ManifestError, Mapping, RateLimiter, Source, Watch
 from ._object import Object
 from ._plugin import Plugin
-from ._results import Request, Requeue, requeue
+from ._results import OperationResult, Page, Request, Requeue, Response, requeue
+from ._upsert import CreateOrUpdate
 from .errors import (
-    AlreadyExists,
-    AlreadyOwned,
+    AlreadyExistsError,
+    AlreadyOwnedError,
     ApiError,
-    BadRequest,
+    BadRequestError,
     Cause,
-    Conflict,
-    Expired,
-    Forbidden,
-    Invalid,
-    NotFound,
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
     OtherApiError,
     Status,
     TerminalError,
-    TimedOut,
-    TooManyRequests,
-    Unavailable,
+    TimedOutError,
+    TooManyRequestsError,
+    UnavailableError,
 )
 from .owners import (
     add_finalizer,
@@ -54,9 +55,10 @@ from .owners import (
 )
 
 __all__ = [
-    "AlreadyExists", "AlreadyOwned", "ApiError", "BadRequest", "Cause", "Conflict", "Context", "Expired", "Forbidden",
-    "Invalid", "Key", "Kind", "ManifestError", "Mapping", "NotFound", "Object", "OperationResult", "OtherApiError",
-    "Page", "Plugin", "RateLimiter", "Request", "Requeue", "Response", "Source", "Status", "TerminalError", "TimedOut",
-    "TooManyRequests", "Unavailable", "Watch", "add_finalizer", "controller_of", "has_finalizer", "is_being_deleted",
+    "AlreadyExistsError", "AlreadyOwnedError", "ApiError", "BadRequestError", "Cause", "ConflictError", "Context",
+    "CreateOrUpdate", "ExpiredError", "ForbiddenError", "InvalidError", "Key", "Kind", "ManifestError", "Mapping",
+    "NotFoundError", "Object", "OperationResult", "OtherApiError", "Page", "Plugin", "RateLimiter", "Request",
+    "Requeue", "Response", "Source", "Status", "TerminalError", "TimedOutError", "TooManyRequestsError",
+    "UnavailableError", "Watch", "add_finalizer", "controller_of", "has_finalizer", "is_being_deleted",
     "is_controlled_by", "kinds", "owner_reference", "remove_finalizer", "requeue", "set_controller_reference",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""Who serves a context: the host, in a plugin; a `testing.Cluster`, in a unit test.
+"""The backend of a context: the host in a plugin, a `testing.Cluster` in a unit test.
 
-Objects cross as JSON text, failures as `ApiError`. A backend is where the contract's imports end.
+Objects cross as JSON text. Failed calls raise `ApiError`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ._kind import Key, Kind
 
 
 class ListQuery(NamedTuple):
-    """Which objects a list returns (the contract's `list-options`)."""
+    """The options of a list (the contract's `list-options`)."""
 
     namespace: Optional[str] = None
     labels: Optional[str] = None
@@ -25,7 +25,7 @@ class ListQuery(NamedTuple):
 
 
 class WriteOptions(NamedTuple):
-    """How a write is done (the contract's `write-options`)."""
+    """The options of a write (the contract's `write-options`)."""
 
     dry_run: bool = False
     field_manager: Optional[str] = None
@@ -42,7 +42,7 @@ class PatchQuery(NamedTuple):
 
 
 class DeleteQuery(NamedTuple):
-    """How an object is deleted (the contract's `delete-options`)."""
+    """The options of a deletion (the contract's `delete-options`)."""
 
     uid: Optional[str] = None
     resource_version: Optional[str] = None
@@ -63,7 +63,7 @@ class RawRequest(NamedTuple):
     cached: bool = False
 
 
-class EventNote(NamedTuple):
+class Event(NamedTuple):
     """An Event about an object; `type` is Normal or Warning."""
 
     kind: Kind
@@ -72,7 +72,7 @@ class EventNote(NamedTuple):
     type: str
     reason: str
     action: str
-    note: str
+    message: str
 
 
 Page = tuple[list[str], str, Optional[str]]
@@ -80,7 +80,7 @@ Page = tuple[list[str], str, Optional[str]]
 
 
 class Backend(Protocol):
-    """The contract's imports."""
+    """The calls to the host (the contract's imports)."""
 
     def get(self, kind: Kind, key: Key, live: bool) -> str: ...
 
@@ -96,6 +96,6 @@ class Backend(Protocol):
 
     def raw(self, request: RawRequest) -> tuple[int, str, Optional[int], str]: ...
 
-    def event(self, note: EventNote) -> None: ...
+    def event(self, event: Event) -> None: ...
 
     def config(self) -> str: ...

@@ -1,5 +1,7 @@
-"""The guest's side of the contract: the backend over its imports, and its exports. Imported in a component only: the
-build makes `wit_world` from the contract."""
+"""The guest side of the contract: the backend over the host's imports, and the component's exports.
+
+Only a component imports this module: the build generates `wit_world` from the contract.
+"""
 
 # mypy: ignore-errors
 
@@ -31,22 +33,22 @@ _PROPAGATION = {
 _EVENT = {"Normal": events.Kind.NORMAL, "Warning": events.Kind.WARNING}
 _LEVEL = {level.name.lower(): level for level in log.Level}
 _ERROR = {
-    types.Error_NotFound: errors.NotFound,
-    types.Error_AlreadyExists: errors.AlreadyExists,
-    types.Error_Conflict: errors.Conflict,
-    types.Error_Invalid: errors.Invalid,
-    types.Error_BadRequest: errors.BadRequest,
-    types.Error_Forbidden: errors.Forbidden,
-    types.Error_Expired: errors.Expired,
-    types.Error_TooManyRequests: errors.TooManyRequests,
-    types.Error_Unavailable: errors.Unavailable,
-    types.Error_TimedOut: errors.TimedOut,
+    types.Error_NotFound: errors.NotFoundError,
+    types.Error_AlreadyExists: errors.AlreadyExistsError,
+    types.Error_Conflict: errors.ConflictError,
+    types.Error_Invalid: errors.InvalidError,
+    types.Error_BadRequest: errors.BadRequestError,
+    types.Error_Forbidden: errors.ForbiddenError,
+    types.Error_Expired: errors.ExpiredError,
+    types.Error_TooManyRequests: errors.TooManyRequestsError,
+    types.Error_Unavailable: errors.UnavailableError,
+    types.Error_TimedOut: errors.TimedOutError,
     types.Error_Other: errors.OtherApiError,
 }
 
 
 def _error(err):
-    """The exception of a typed error."""
+    """Returns the exception for a typed error."""
     status = err.value.value
     causes = tuple(errors.Cause(cause.reason, cause.message, cause.field) for cause in status.causes)
     made = errors.Status(status.code, status.reason, status.message, causes, status.retry_after_seconds)
@@ -58,8 +60,8 @@ def _write(options):
 
 
 class Host:
-    """`_backend.Backend` over the imports. Named tuples and the contract's records have the same fields, so they pass
-    as each other."""
+    """The backend over the host's imports. The named tuples have the fields of the contract's records, so they are
+    passed as such."""
 
     def get(self, kind, key, live):
         try:
@@ -119,8 +121,10 @@ class Host:
         answer = raw.send(request)
         return answer.status, answer.content_type, answer.retry_after_seconds, answer.body
 
-    def event(self, note):
-        events.emit(note.kind, note.key, note.uid, _EVENT[note.type], note.reason, note.action, note.note)
+    def event(self, event):
+        events.emit(
+            event.kind, event.key, event.uid, _EVENT[event.type], event.reason, event.action, event.message
+        )  # fmt: skip
 
     def config(self):
         return config.get()
@@ -135,7 +139,7 @@ _plugin = None
 
 
 class Reconciler(exports.Reconciler):
-    """What the contract wants exported."""
+    """The component's exports."""
 
     def describe(self):
         return _plugin.manifest()
@@ -147,7 +151,8 @@ class Reconciler(exports.Reconciler):
         result, failure = run(_plugin, Context(_HOST, asked))
         sys.stdout.flush()
         if failure is not None:
-            raise Err((reconciler.Failure_Terminal if failure.terminal else reconciler.Failure_Retry)(failure.text))
+            variant = reconciler.Failure_Terminal if failure.terminal else reconciler.Failure_Retry
+            raise Err(variant(failure.message))
         if result is None:
             return _DONE
         if result.after_ms is None:
@@ -159,19 +164,20 @@ def _start():
     _HANDLER.start()
     random = sys.modules.get("random")
     if random is not None:
-        # Its state came with the memory of the build: every instance would draw the same numbers.
+        # Its state is in the memory of the build: without a new seed every instance draws the same numbers.
         random.seed()
 
 
 def export(module, root):
-    """Makes the author's module the plugin of this component; called once, at the build, after its import.
+    """Makes the author's module this component's plugin. The build calls it once, after importing the module.
 
-    Raises `ManifestError` if the module holds no plugin, or one that the host would refuse.
+    Raises:
+        ManifestError: The module has no plugin, or the host would refuse it.
     """
     global _plugin
     plugin = getattr(module, "plugin", None)
     if not isinstance(plugin, Plugin):
-        raise ManifestError(f"{module.__name__}.py has no variable `plugin` that is an operetta.Plugin()")
+        raise ManifestError(f"{module.__name__}.py has no variable `plugin` of type operetta.Plugin")
     plugin.manifest()
     _plugin = plugin
     _logging.roots.append(root)
@@ -180,7 +186,7 @@ def export(module, root):
     )
     logging.root.addHandler(_HANDLER)
     logging.raiseExceptions = False
-    # What was made until now lives as long as the instance: the collector need not look at it, nor write to its pages.
+    # These objects live as long as the instance: the collector then neither scans them nor writes to their pages.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)

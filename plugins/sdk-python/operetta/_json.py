@@ -1,4 +1,4 @@
-"""JSON at the border to the host: text in, `Object`s out, and back. Integers are exact at any size."""
+"""JSON decoding into `Object`s, and encoding. Integers are exact at any size."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 def decode(text: str) -> Any:
-    """The value of a JSON text. Raises `ValueError` if it is none."""
+    """Decodes a JSON text.
+
+    Raises:
+        ValueError: The text is not JSON.
+    """
     return _decode(text)
 
 
 def decode_object(text: str, what: str) -> Object:
-    """The object of a JSON text. Raises `ValueError`, naming `what`, if it is none."""
+    """Decodes a JSON object.
+
+    Raises:
+        ValueError: The text is not a JSON object; the message names `what`.
+    """
     try:
         value = _decode(text)
     except ValueError as error:
@@ -28,10 +36,14 @@ def decode_object(text: str, what: str) -> Object:
 
 
 def encode(value: Any, what: str) -> str:
-    """A value as JSON text. Raises `TypeError`, naming `what`, if it has something in it that JSON has not."""
+    """Encodes a value as JSON.
+
+    Raises:
+        TypeError: JSON has no form for a value in it; the message names `what`.
+    """
     try:
         text = _encode(value)
-        # A lone surrogate is no Unicode text; only as an escape can it be sent.
+        # A lone surrogate is not Unicode text: only its escape can be sent.
         return text if text.isascii() or _is_unicode(text) else json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         notes = "".join(f", {note}" for note in reversed(getattr(error, "__notes__", ())))

@@ -1,4 +1,4 @@
-"""Kinds and keys: how objects are named.
+"""Kinds and keys of objects.
 
 >>> Foo = Kind("samplecontroller.k8s.io/v1alpha1", "Foo")
 >>> Foo.new("example", "default", spec={"replicas": 1}).metadata.name
@@ -23,7 +23,7 @@ class Key(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind as clients name it; `api_version` is `group/version`, or the version alone for the core group."""
+    """A kind. `api_version` is `group/version`, or the version alone for the core group."""
 
     api_version: str
     kind: str
@@ -42,7 +42,7 @@ class Kind(NamedTuple):
         annotations: Optional[Mapping[str, str]] = None,
         **fields: Any,
     ) -> Object:
-        """An object of this kind, in memory only. `fields` are its other top-level fields, e.g. `spec`."""
+        """Returns a new object of this kind, in memory. `fields` are its other top-level fields, e.g. `spec`."""
         made = Object(apiVersion=self.api_version, kind=self.kind, metadata=Object(name=name))
         metadata = made["metadata"]
         if namespace:
@@ -63,9 +63,11 @@ NameLike = Union[str, Key, tuple[Optional[str], str], Mapping[str, Any]]
 
 
 def kind_of(value: KindLike) -> Kind:
-    """The kind that a `Kind`, a pair (apiVersion, kind) or an object names.
+    """Returns the kind of a `Kind`, a pair (apiVersion, kind) or an object.
 
-    Raises `ValueError` if an object says no apiVersion or kind.
+    Raises:
+        ValueError: The object has no apiVersion or kind.
+        TypeError: The value is none of these.
     """
     if isinstance(value, Kind):
         return value
@@ -73,17 +75,20 @@ def kind_of(value: KindLike) -> Kind:
         api_version, kind = value.get("apiVersion"), value.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
             name = key_of(value)
-            raise ValueError(f"the object {str(name)!r} needs apiVersion and kind, e.g. by Kind.new(…)")
+            raise ValueError(f"the object {str(name)!r} needs apiVersion and kind; Kind.new(…) sets them")
         return Kind(api_version, kind)
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, str) and part for part in value):
         return Kind(*value)
-    raise TypeError(f"a kind is Kind(api_version, kind), not {value!r}")
+    raise TypeError(f"a kind must be a Kind(api_version, kind), not {value!r}")
 
 
 def key_of(value: NameLike, namespace: Optional[str] = None) -> Key:
-    """The key that a name (with `namespace`), a `Key`, a pair (namespace, name) or an object gives.
+    """Returns the key of a name (with `namespace`), a `Key`, a pair (namespace, name) or an object.
 
-    Raises `ValueError` if there is no name in it, `TypeError` for anything else.
+    The name may be empty.
+
+    Raises:
+        TypeError: The value is none of these.
     """
     if isinstance(value, str):
         key = Key(namespace or None, value)
@@ -93,14 +98,19 @@ def key_of(value: NameLike, namespace: Optional[str] = None) -> Key:
     elif isinstance(value, tuple) and len(value) == 2:
         key = Key(namespace or value[0] or None, value[1])
     else:
-        raise TypeError(f"a name is a str, a Key, or an object with metadata.name, not {value!r}")
+        raise TypeError(f"a name must be a str, a Key, or an object with metadata.name, not {value!r}")
     if not isinstance(key.name, str):
-        raise TypeError(f"a name is a str, not {key.name!r}")
+        raise TypeError(f"a name must be a str, not {key.name!r}")
     return key
 
 
 def named(value: NameLike, kind: Kind, namespace: Optional[str] = None) -> Key:
-    """As `key_of`, and there must be a name."""
+    """Returns the key as `key_of` does.
+
+    Raises:
+        ValueError: The name is empty.
+        TypeError: The value has no key.
+    """
     key = key_of(value, namespace)
     if not key.name:
         raise ValueError(f"this {kind} has no metadata.name")

@@ -1,5 +1,8 @@
-"""The plugin's log, by Python's own `logging`: every logger's records reach `operetta logs PLUGIN`, with `extra=` as
-fields. An exception's traceback follows the message."""
+"""The handler for Python's `logging` that writes to the plugin's log.
+
+The records of every logger appear in `operetta logs PLUGIN`, with `extra=` as fields. An exception's traceback follows
+the message.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from typing import Any, Callable, Iterable, Optional
 
 Fields = list[tuple[str, str]]
 
-# What every record has; the rest came by `extra=`.
+# The attributes of every record; the others come from `extra=`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-# Frames of these files say nothing to an author.
+# Tracebacks omit the frames of these files.
 _SDK = __file__.rpartition("/")[0] + "/"
-# Where the build puts the author's code.
+# The folders of the author's code in the component.
 roots: list[str] = []
 
 
 def level_name(level: int) -> str:
-    """The contract's level of a logging level."""
+    """Returns the contract's name of a logging level."""
     if level >= logging.ERROR:
         return "error"
     if level >= logging.WARNING:
@@ -32,7 +35,7 @@ def level_name(level: int) -> str:
 
 
 class HostHandler(logging.Handler):
-    """Writes records by `write(level, message, fields)`, those that `enabled(level)` wants."""
+    """Passes the records of enabled levels to `write(level, message, fields)`."""
 
     def __init__(self, enabled: Callable[[str], bool], write: Callable[[str, str, Fields], None]) -> None:
         super().__init__()
@@ -40,7 +43,7 @@ class HostHandler(logging.Handler):
         self._known: dict[str, bool] = {}
 
     def start(self) -> None:
-        """Begins a call: what the host keeps may be another than in the call before."""
+        """Resets the enabled levels at the start of a reconcile: the host's level may have changed."""
         self._known.clear()
         logging.root.setLevel(1)
 
@@ -50,7 +53,7 @@ class HostHandler(logging.Handler):
         if kept is None:
             kept = self._known[level] = self._enabled(level)
             if not kept and record.levelno >= logging.root.level:
-                # The loggers drop the others of this level themselves.
+                # From now on the loggers drop records of this level themselves.
                 above = (10, 20, 30, 40, 51)[("trace", "debug", "info", "warn", "error").index(level)]
                 logging.root.setLevel(above)
         if not kept:
@@ -70,7 +73,7 @@ class HostHandler(logging.Handler):
 
 
 def where(error: BaseException) -> str:
-    """` at FILE:LINE in FUNCTION` of the author's code that raised; empty if it cannot be told."""
+    """Returns ` at FILE:LINE in FUNCTION` for the author's code that raised; empty without a traceback."""
     frames = _frames(error.__traceback__)
     if not frames:
         return ""
@@ -79,7 +82,7 @@ def where(error: BaseException) -> str:
 
 
 def stack(error: BaseException) -> str:
-    """The exception with its traceback and causes, as Python prints it, without the SDK's frames around it."""
+    """Returns the exception with its traceback and causes as Python prints them, without the SDK's outer frames."""
     return "".join(_chain(error, set())).rstrip("\n")
 
 
@@ -111,7 +114,7 @@ def _frames(trace: Optional[TracebackType]) -> list[tuple[str, int, str]]:
         code = trace.tb_frame.f_code
         frames.append((code.co_filename, trace.tb_lineno or 0, code.co_qualname if _HAS_QUALNAME else code.co_name))
         trace = trace.tb_next
-    # The SDK's own frames on the way in, not those that the author's code called.
+    # Omits the SDK's frames outside the author's code, and keeps those that the author's code called.
     while len(frames) > 1 and frames[0][0].startswith(_SDK):
         frames.pop(0)
     return frames
@@ -132,7 +135,7 @@ def _short(file: str) -> str:
 
 
 def keep_sources(modules: Iterable[Any]) -> None:
-    """Reads the source lines of modules now, at the build, for tracebacks later, when there are no files."""
+    """Caches the source lines of modules at the build. Tracebacks need them, and a running component has no files."""
     for module in modules:
         file = getattr(module, "__file__", None)
         if not file or not file.endswith(".py"):
@@ -142,5 +145,5 @@ def keep_sources(modules: Iterable[Any]) -> None:
                 text = source.read()
         except OSError:
             continue
-        # Without a time, linecache does not look for the file again.
+        # An entry without a modification time is never checked against the file.
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)

@@ -1,14 +1,15 @@
-"""What a plugin watches, as its author says it; `manifest` forms are those of wit/manifest.schema.json."""
+"""The parts of a plugin's manifest. The `manifest` methods return the forms of wit/manifest.schema.json."""
 
 from __future__ import annotations
 
+import collections.abc
 import re
 from typing import Any, Literal, NamedTuple, Optional, Union
 
 from ._kind import Kind, KindLike, kind_of
 
 Predicate = Literal["GenerationChanged", "LabelsChanged", "AnnotationsChanged", "ResourceVersionChanged"]
-"""An event filter, as in controller-runtime's `predicate` package. It concerns updates: creations and deletions always
+"""An event filter, as in controller-runtime's `predicate` package. It filters updates; creations and deletions always
 pass."""
 
 _PREDICATES = ("GenerationChanged", "LabelsChanged", "AnnotationsChanged", "ResourceVersionChanged")
@@ -18,15 +19,21 @@ _U32 = 2**32 - 1
 
 
 class ManifestError(ValueError):
-    """The plugin says something of itself that the host would refuse. `operetta build` shows it."""
+    """A declaration that the host would refuse. `operetta build` prints it."""
 
 
 class Source:
-    """A kind to watch, and which of its objects and events.
+    """A kind to watch, with selectors and event filters.
 
-    labels, fields: selectors in the API server's syntax, which applies them.
-    predicates: an update must pass all of them.
-    own_namespace: only objects of the Plugin's own namespace.
+    Args:
+        kind: The kind.
+        labels: A label selector in the API server's syntax, or a dict of equal labels. The API server applies it.
+        fields: A field selector, likewise.
+        predicates: Event filters: an update must pass all of them.
+        own_namespace: Watches only the Plugin's own namespace.
+
+    Raises:
+        ManifestError: A predicate is unknown.
     """
 
     __slots__ = ("kind", "labels", "fields", "predicates", "own_namespace")
@@ -35,20 +42,23 @@ class Source:
         self,
         kind: KindLike,
         *,
-        labels: Optional[str] = None,
-        fields: Optional[str] = None,
+        labels: Union[str, collections.abc.Mapping[str, str], None] = None,
+        fields: Union[str, collections.abc.Mapping[str, str], None] = None,
         predicates: Union[tuple[Predicate, ...], list[Predicate]] = (),
         own_namespace: bool = False,
     ) -> None:
         self.kind = kind_of(kind)
-        self.labels, self.fields, self.own_namespace = labels, fields, own_namespace
+        self.labels = selector_text(labels)
+        self.fields = selector_text(fields)
+        self.own_namespace = own_namespace
         self.predicates = tuple(dict.fromkeys(predicates))
         for predicate in self.predicates:
             if predicate not in _PREDICATES:
-                raise ManifestError(f"{self.kind}: unknown predicate {predicate!r}; there are {', '.join(_PREDICATES)}")
+                known = ", ".join(_PREDICATES)
+                raise ManifestError(f"{self.kind}: unknown predicate {predicate!r}; the predicates are {known}")
 
     def manifest(self, own_namespace: bool, predicates: tuple[str, ...]) -> dict[str, Any]:
-        """The manifest's form, with what holds for all sources of the controller."""
+        """Returns the manifest's form, with the settings that all sources of the controller share."""
         source: dict[str, Any] = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
         if own_namespace or self.own_namespace:
             source["namespaces"] = "Own"
@@ -66,34 +76,48 @@ SourceLike = Union[Source, Kind]
 
 
 def source_of(value: Union[Source, KindLike]) -> Source:
-    """The source that a `Source` is or a kind names."""
+    """Returns the source itself, or a source of the kind."""
     return value if isinstance(value, Source) else Source(value)
 
 
+def selector_text(value: Union[str, collections.abc.Mapping[str, str], None]) -> Optional[str]:
+    """Returns a selector in the API server's syntax; None if it selects everything."""
+    if isinstance(value, collections.abc.Mapping):
+        return ",".join(f"{name}={text}" for name, text in value.items()) or None
+    return value
+
+
 class Mapping(NamedTuple):
-    """Which keys the event of a watched object enqueues; made by the functions of this class."""
+    """A mapping from the event of a watched object to keys. The class methods build one."""
 
     form: dict[str, Any]
 
     @classmethod
     def owner(cls) -> "Mapping":
-        """The controlling owner, if it is of the controller's kind. `owns` is this in short."""
+        """Maps to the controlling owner, if it is of the controller's kind. `owns=` is short for it."""
         return cls({"type": "Owner"})
 
     @classmethod
     def all_owners(cls) -> "Mapping":
-        """Every owner of the controller's kind."""
+        """Maps to every owner of the controller's kind."""
         return cls({"type": "Owner", "allOwners": True})
 
     @classmethod
     def same_name(cls) -> "Mapping":
-        """The key with the watched object's own namespace and name."""
+        """Maps to the key with the watched object's namespace and name."""
         return cls({"type": "SameName"})
 
     @classmethod
     def field(cls, path: str, namespace: Optional[str] = None) -> "Mapping":
-        """The key whose name stands at a path of the watched object, e.g. `.spec.claimRef.name`; in the namespace that
-        stands at another one, or in the watched object's."""
+        """Maps to the key whose name is in a field of the watched object.
+
+        Args:
+            path: The path of the name, e.g. `.spec.claimRef.name`.
+            namespace: The path of the namespace; the watched object's namespace if None.
+
+        Raises:
+            ManifestError: A path is malformed.
+        """
         form = {"type": "FieldPath", "path": checked_path(path)}
         if namespace:
             form["namespacePath"] = checked_path(namespace)
@@ -101,27 +125,31 @@ class Mapping(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """Another kind whose events enqueue keys by a mapping."""
+    """Another kind to watch, and the mapping from its events to keys."""
 
     source: SourceLike
     map: Mapping
 
 
 class RateLimiter(NamedTuple):
-    """How fast failed and requeued keys come back: max(per-key exponential backoff, a token bucket over all keys). The
-    defaults are client-go's."""
+    """The delay of failed and requeued keys: the maximum of a per-key exponential backoff and a token bucket over all
+    keys. The defaults are client-go's."""
 
     base_delay_ms: int = 5
     """The first delay of a key, doubled with each failure."""
     max_delay_ms: int = 1_000_000
-    """The longest delay of a key."""
+    """The maximum delay of a key."""
     qps: int = 10
-    """Requeues per second of all keys together."""
+    """The requeues per second of all keys."""
     burst: int = 100
-    """Requeues that may come at once."""
+    """The burst of the token bucket."""
 
     def manifest(self) -> dict[str, int]:
-        """The manifest's form."""
+        """Returns the manifest's form.
+
+        Raises:
+            ManifestError: A number is out of range.
+        """
         return {
             "baseDelayMs": number("base_delay_ms", self.base_delay_ms, 0),
             "maxDelayMs": number("max_delay_ms", self.max_delay_ms, 0),
@@ -136,12 +164,12 @@ class Index(NamedTuple):
     name: str
     kind: Kind
     path: Optional[str]
-    """Where the indexed value stands."""
+    """The path of the indexed value."""
     controller: Optional[Kind]
-    """Or: the value is the name of the controlling owner, if that is of this kind."""
+    """Instead of a path: the kind of the controlling owner, whose name is the value."""
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest's form."""
+        """Returns the manifest's form."""
         form: dict[str, Any] = {"name": self.name, "apiVersion": self.kind.api_version, "kind": self.kind.kind}
         if self.controller:
             form["controller"] = {"apiVersion": self.controller.api_version, "kind": self.controller.kind}
@@ -151,23 +179,35 @@ class Index(NamedTuple):
 
 
 def checked_path(path: str) -> str:
-    """The path, if it is one like `.spec.nodeName`."""
+    """Returns a field path like `.spec.nodeName`.
+
+    Raises:
+        ManifestError: The path is malformed.
+    """
     if not isinstance(path, str) or not _PATH.fullmatch(path):
         raise ManifestError(f"{path!r} is not a field path; write it like '.spec.nodeName'")
     return path
 
 
 def checked_name(name: str) -> str:
-    """The name, if it is a DNS label."""
+    """Returns a controller's name.
+
+    Raises:
+        ManifestError: The name is not a DNS label.
+    """
     if not isinstance(name, str) or not _DNS_LABEL.fullmatch(name):
         raise ManifestError(
-            f"{name!r} cannot be a controller's name: lower-case letters, digits and '-', at most 63, e.g. name='foo'"
+            f"{name!r} cannot be a controller's name: use lower-case letters, digits and '-', at most 63, e.g. 'foo'"
         )
     return name
 
 
 def number(name: str, value: int, least: int, most: int = _U32) -> int:
-    """The number, if it is within its bounds."""
+    """Returns a whole number.
+
+    Raises:
+        ManifestError: It is out of range.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ManifestError(f"{name} is a whole number from {least} to {most}, not {value!r}")
+        raise ManifestError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
     return value

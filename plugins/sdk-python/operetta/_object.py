@@ -1,15 +1,15 @@
-"""Kubernetes objects: dicts whose fields are attributes, too.
+"""Kubernetes objects: dicts whose fields are also attributes.
 
 >>> foo = Object({"spec": {"replicas": 2}})
->>> foo.spec.replicas, foo["spec"]["replicas"], foo.dig("status", "phase", default="new")
+>>> foo.spec.replicas, foo["spec"]["replicas"], foo.get_nested("status", "phase", default="new")
 (2, 2, 'new')
 
-An `Object` is a dict, so everything that takes dicts takes it. What the API server sends is made of them at every
-depth. Assigning a plain dict to a field stores a copy of it as an `Object`. Fields that bear the name of a dict's
-method (`items`, `values`, `keys`, `get`, …) or of a Python keyword (`from`) are reached with brackets only.
+An `Object` is a dict, so every function that takes a dict takes it. The API server's objects consist of them at every
+depth. Assigning a plain dict to a field stores a copy of it as an `Object`. A field with the name of a dict's method
+(`items`, `values`, `keys`, `get`, …) or of a Python keyword (`from`) is accessible with brackets only.
 
-A missing field raises `AttributeError` or, with brackets, `KeyError`; the message says the field's path and what is
-there instead. `get` and `dig` never raise for one.
+A missing field raises `AttributeError`, or `KeyError` with brackets. The message names the field's path and the fields
+that exist. `get` and `get_nested` return a default instead.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MISSING = object()
 
 
 class Object(dict[str, Any]):
-    """A JSON object with its fields as attributes. See the module's text."""
+    """A JSON object whose fields are also attributes; see the module's documentation."""
 
-    # The path by which it was last reached, for error messages.
+    # The path of the last access, for error messages.
     __slots__ = ("_at",)
 
     def __init__(self, *args: Any, **fields: Any) -> None:
@@ -32,8 +32,8 @@ class Object(dict[str, Any]):
             if wrapped is not value:
                 dict.__setitem__(self, key, wrapped)
 
-    def dig(self, *path: str | int, default: Any = None) -> Any:
-        """The value at a path of field names and list positions; `default` if any step is absent or null."""
+    def get_nested(self, *path: str | int, default: Any = None) -> Any:
+        """Returns the value at a path of field names and list positions, or `default` if a step is absent or null."""
         value: Any = self
         for step in path:
             try:
@@ -43,9 +43,10 @@ class Object(dict[str, Any]):
         return default if value is None else value
 
     def ensure(self, *path: str) -> "Object":
-        """The object at a path, which is made, level by level, where it is absent or null.
+        """Returns the object at a path, and creates each level that is absent or null.
 
-        Raises `TypeError` if something else than an object stands on the way.
+        Raises:
+            TypeError: A value on the path is not an object.
         """
         value: Any = self
         for step in path:
@@ -59,7 +60,7 @@ class Object(dict[str, Any]):
         return value  # type: ignore[no-any-return]
 
     def copy(self) -> "Object":
-        """A copy that shares nothing with this one."""
+        """Returns a deep copy."""
         return _copied(self)  # type: ignore[no-any-return]
 
     def __copy__(self) -> "Object":
@@ -112,22 +113,22 @@ class Object(dict[str, Any]):
 
 
 class Decoded(Object):
-    """An `Object` made by the JSON decoder: what is in it has been wrapped already. It differs in nothing else."""
+    """An `Object` from the JSON decoder, whose values are wrapped already. It has no other difference."""
 
     __slots__ = ()
-    # dict's own, in C: this runs for each object in each document.
+    # The dict's own constructor, in C: it runs for each object in each document.
     __init__ = dict.__init__
 
 
 Decoded.__name__ = Decoded.__qualname__ = "Object"
 
-_METHODS = frozenset(dir(dict)) | {"dig", "ensure", "_at"}
+_METHODS = frozenset(dir(dict)) | {"get_nested", "ensure", "_at"}
 _SET_AT = Object.__dict__["_at"].__set__
 _GET_AT = Object.__dict__["_at"].__get__
 
 
 class _Text(str):
-    """A message that KeyError shows as it is, without quotes."""
+    """A message that KeyError prints without quotes."""
 
     __slots__ = ()
 
@@ -136,7 +137,7 @@ class _Text(str):
 
 
 def wrap(value: Any) -> Any:
-    """The value with every plain dict in it copied into an `Object`; everything else is kept as it is."""
+    """Returns the value with every plain dict in it copied into an `Object`. Other values are kept."""
     kind = type(value)
     if kind is dict:
         return Object(value)
@@ -160,7 +161,7 @@ def _copied(value: Any) -> Any:
 
 
 def _path(value: Object) -> str:
-    """How an object is called in messages."""
+    """Returns an object's name in messages."""
     try:
         return _GET_AT(value)  # type: ignore[no-any-return]
     except AttributeError:
@@ -177,16 +178,17 @@ def _label(value: Mapping[str, Any]) -> str:
 
 
 def _missing(value: Object, name: str) -> str:
-    there = ", ".join(list(value)[:12]) or "nothing"
-    return f"{_path(value)} has no field {name!r} (there: {there}); .get({name!r}) gives None instead"
+    fields = ", ".join(list(value)[:12]) or "none"
+    return f"{_path(value)} has no field {name!r} (fields: {fields}); .get({name!r}) returns None instead"
 
 
-def means_the_same(one: Any, other: Any) -> bool:
-    """Whether two values are the same to the API server: an absent field, null, and an empty list or object are one."""
+def semantically_equal(one: Any, other: Any) -> bool:
+    """Reports whether two values are equal to the API server: an absent field, null, and an empty list or object are
+    equal."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return all(means_the_same(one.get(key), other.get(key)) for key in one.keys() | other.keys())
+        return all(semantically_equal(one.get(key), other.get(key)) for key in one.keys() | other.keys())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(means_the_same, one, other))
+        return len(one) == len(other) and all(map(semantically_equal, one, other))
     if _empty(one) or _empty(other):
         return _empty(one) and _empty(other)
     # 1 == True in Python, but not in JSON.

@@ -1,4 +1,4 @@
-"""What becomes of a reconcile: the one place where exceptions turn into answers for the host."""
+"""The outcome of a reconcile: the one place that turns exceptions into failures for the host."""
 
 from __future__ import annotations
 
@@ -12,44 +12,45 @@ from ._results import Requeue
 from .errors import TerminalError
 
 _log = logging.getLogger("operetta")
-# The host keeps a failure's text in the Plugin's status.
-_LONGEST = 2000
+# The host keeps a failure's message in the Plugin's status.
+_MAX_MESSAGE = 2000
 
 
 class Failure(NamedTuple):
-    """A reconcile that did not work, and whether it is worth trying again."""
+    """A failed reconcile."""
 
-    text: str
+    message: str
     terminal: bool
+    """True if the host must not retry the key until the object changes."""
 
 
 def run(plugin: Plugin, ctx: Context) -> tuple[Optional[Requeue], Optional[Failure]]:
-    """Reconciles, and lets no exception out: its traceback goes to the log, its text into the failure."""
+    """Runs the reconciler and catches every exception: logs its traceback and returns its message as the failure."""
     try:
         return plugin.reconcile(ctx), None
     except TerminalError as error:
         return None, _failure(error, True)
-    except BaseException as error:  # sys.exit() among them: an instance that exits says nothing
+    except BaseException as error:  # includes SystemExit: an instance that exits reports nothing
         return None, _failure(error, False)
 
 
-def _text(error: BaseException) -> str:
-    """`TYPE: MESSAGE at FILE:LINE in FUNCTION`; a TerminalError's message alone."""
+def _message(error: BaseException) -> str:
+    """Returns `TYPE: MESSAGE at FILE:LINE in FUNCTION`, or the message alone for a TerminalError."""
     try:
         message = str(error)
-    except Exception:  # a failure whose text cannot be made is a failure all the same
+    except Exception:  # the exception's own __str__ may fail
         message = ""
     if isinstance(error, TerminalError) and message:
-        return message[:_LONGEST]
+        return message[:_MAX_MESSAGE]
     name = type(error).__name__
-    return f"{name}: {message[:_LONGEST]}{_logging.where(error)}" if message else f"{name}{_logging.where(error)}"
+    return f"{name}: {message[:_MAX_MESSAGE]}{_logging.where(error)}" if message else f"{name}{_logging.where(error)}"
 
 
 def _failure(error: BaseException, terminal: bool) -> Failure:
-    """The failure, after the log has its stack; the host logs the failure's text itself."""
-    text = _text(error)
+    """Logs the traceback and returns the failure. The host logs the failure's message."""
+    message = _message(error)
     try:
-        _log.error("%s", text, exc_info=error)
-    except Exception:  # nothing may hide the failure itself
-        _log.error("%s", text)
-    return Failure(text, terminal)
+        _log.error("%s", message, exc_info=error)
+    except Exception:  # a traceback that cannot be formatted must not hide the failure
+        _log.error("%s", message)
+    return Failure(message, terminal)

@@ -1,8 +1,8 @@
-"""The plugin an author writes down: its controllers, what each watches, and the function that reconciles.
+"""The plugin's declaration: its controllers, their watches, and their reconcilers.
 
 plugin = Plugin()
 
-@plugin.controller(Foo, owns=[Deployment], workers=2)
+@plugin.controller(Foo, owns=[kinds.Deployment], workers=2)
 def reconcile(ctx: Context, foo: Object) -> Optional[Requeue]:
     ...
 """
@@ -10,7 +10,7 @@ def reconcile(ctx: Context, foo: Object) -> Optional[Requeue]:
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Callable, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
 from ._context import Context
 from ._json import encode
@@ -28,21 +28,24 @@ from ._manifest import (
     source_of,
 )
 from ._results import Requeue
-from .errors import NotFound, TerminalError
+from .errors import NotFoundError, TerminalError
 
 Result = Optional[Requeue]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Controller:
-    """One controller, as `Plugin.controller` registers it."""
+    """A controller as `Plugin.controller` registers it."""
 
     def __init__(self, name: str, call: Callable[[Context], Result], form: dict[str, Any], kind: Kind) -> None:
-        self.name, self.call, self.form, self.kind = name, call, form, kind
+        self.name = name
+        self.call = call
+        self.form = form
+        self.kind = kind
 
 
 class Plugin:
-    """Everything a `.wasm` holds. The build looks for the variable `plugin` in the project's module."""
+    """The controllers and indexes of one component. The build takes the variable `plugin` of the project's module."""
 
     def __init__(self) -> None:
         self._controllers: dict[str, Controller] = {}
@@ -50,11 +53,12 @@ class Plugin:
 
     def controller(
         self,
-        for_: Union[Source, KindLike, None] = None,
+        kind: Union[Source, KindLike, str, None] = None,
         *,
-        kind: Optional[str] = None,
         api_version: Optional[str] = None,
         name: Optional[str] = None,
+        labels: Union[str, Mapping[str, str], None] = None,
+        fields: Union[str, Mapping[str, str], None] = None,
         owns: Sequence[Union[Source, KindLike]] = (),
         watches: Sequence[Watch] = (),
         workers: int = 1,
@@ -62,45 +66,45 @@ class Plugin:
         rate_limiter: Optional[RateLimiter] = None,
         own_namespace: bool = False,
         predicates: Sequence[Predicate] = (),
-        when_gone: Optional[Callable[[Context], Result]] = None,
+        on_deleted: Optional[Callable[[Context], Result]] = None,
         pass_object: bool = True,
     ) -> Callable[[F], F]:
-        """Registers a function `(ctx, object)` as the reconciler of a kind. It is returned unchanged.
+        """Registers a function `(ctx, object)` as the reconciler of a kind, and returns it unchanged.
 
-        for_: the kind whose keys are reconciled, or a `Source` of it; `kind=` and `api_version=` say it, too.
-        name: the controller's, a DNS label; the kind in lower case if left out.
-        owns: kinds whose objects it makes: their events enqueue the controlling owner.
-        watches: other kinds, each with a mapping to keys.
-        workers: how many keys are reconciled at once, 1 to 64; a key never runs twice at once.
-        resync: enqueue every key again after this time (seconds, or a timedelta; rounded up to a second).
-        rate_limiter: how fast failed and requeued keys come back; client-go's if left out.
-        own_namespace: watch the Plugin's own namespace only, with every source.
-        predicates: event filters on every source; for one source, say them on the `Source`.
-        when_gone: called with the context alone when the object does not exist; if left out, nothing is done then.
-        pass_object: False calls the function with the context alone, whether the object exists or not.
+        The function returns None when it is done, or `requeue()`. An exception is retried, except `TerminalError`.
 
-        The function returns None when it is done, or `requeue()`. What it raises is retried; see `operetta.errors`.
+        Args:
+            kind: The kind to reconcile; with `api_version` its name, e.g. `"Foo"`.
+            api_version: The kind's group and version, e.g. `"example.com/v1"`, if `kind` is a name.
+            name: The controller's name, a DNS label; the kind in lower case if None.
+            labels: A label selector on the kind, or a dict of equal labels.
+            fields: A field selector on the kind, or a dict of equal fields.
+            owns: Kinds of the children: an event of a child reconciles its controlling owner.
+            watches: Other kinds, each with a mapping to keys.
+            workers: The number of keys reconciled at once, 1 to 64. A key is never reconciled twice at once.
+            resync: The period after which every key is reconciled again: seconds, or a timedelta, rounded up to a
+                second.
+            rate_limiter: The delays of failed and requeued keys; client-go's if None.
+            own_namespace: Watches only the Plugin's own namespace, in every source.
+            predicates: Event filters on every source. A `Source` may have its own.
+            on_deleted: Called with the context alone if the object does not exist. None does nothing then.
+            pass_object: False calls the function with the context alone, whether the object exists or not.
 
-        Raises `ManifestError` if the host would refuse this.
+        Raises:
+            ManifestError: The host would refuse the declaration.
         """
-        if for_ is None:
-            if not kind or not api_version:
-                raise ManifestError("a controller says what it reconciles: plugin.controller(Kind('group/v1', 'Foo'))")
-            for_ = Kind(api_version, kind)
-        elif kind or api_version:
-            raise ManifestError("say the kind once: either for_, or kind= and api_version=")
-        source = source_of(for_)
+        source = _primary_source(kind, api_version, labels, fields)
         name = checked_name(source.kind.kind.lower() if name is None else name)
         if name in self._controllers:
-            raise ManifestError(f"two controllers are called {name!r}; give one another name=")
-        every = tuple(predicates)
-        Source(source.kind, predicates=every)  # checks them
-        form: dict[str, Any] = {"name": name, "for": source.manifest(own_namespace, every)}
+            raise ManifestError(f"two controllers are named {name!r}; set name= on one of them")
+        shared = tuple(predicates)
+        Source(source.kind, predicates=shared)  # validates them
+        form: dict[str, Any] = {"name": name, "for": source.manifest(own_namespace, shared)}
         if owns:
-            form["owns"] = [source_of(owned).manifest(own_namespace, every) for owned in owns]
+            form["owns"] = [source_of(owned).manifest(own_namespace, shared) for owned in owns]
         if watches:
             form["watches"] = [
-                {"source": source_of(watch.source).manifest(own_namespace, every), "map": watch.map.form}
+                {"source": source_of(watch.source).manifest(own_namespace, shared), "map": watch.map.form}
                 for watch in watches
             ]
         form["workers"] = number("workers", workers, 1, 64)
@@ -110,35 +114,43 @@ class Plugin:
 
         def register(function: F) -> F:
             if not callable(function):
-                raise ManifestError(f"controller {name!r}: @plugin.controller(…) stands above a function")
-            call = function if not pass_object else _with_object(function, source.kind, when_gone)
+                raise ManifestError(f"controller {name!r}: @plugin.controller(…) decorates a function")
+            call = function if not pass_object else _with_object(function, source.kind, on_deleted)
             self._controllers[name] = Controller(name, call, form, source.kind)
             return function
 
         return register
 
     def index(
-        self, name: str, of: KindLike, path: Optional[str] = None, *, controller: Optional[KindLike] = None
+        self, name: str, kind: KindLike, path: Optional[str] = None, *, controller: Optional[KindLike] = None
     ) -> None:
         """Declares an index over the cached objects of a kind, for `Context.list(index=(name, value))`.
 
-        path: where the indexed value stands, e.g. `.spec.nodeName`: a string, number or boolean.
-        controller: instead of a path: the value is the name of the controlling owner, if that is of this kind.
+        Args:
+            name: The index's name.
+            kind: The kind of the indexed objects.
+            path: The path of the indexed value, e.g. `.spec.nodeName`: a string, number or boolean.
+            controller: Instead of a path: indexes the name of the controlling owner, if it is of this kind.
 
-        Raises `ManifestError` if it says neither or both, or the kind has an index of that name already.
+        Raises:
+            ManifestError: Neither or both of `path` and `controller` are set, or the kind has an index of that name.
         """
         if (path is None) == (controller is None):
-            raise ManifestError(f"index {name!r}: say path= or controller=, one of them")
-        kind = kind_of(of)
+            raise ManifestError(f"index {name!r}: set either path= or controller=")
+        kind = kind_of(kind)
         if any((name, kind) == (other.name, other.kind) for other in self._indexes):
             raise ManifestError(f"index {name!r} of {kind} is declared twice")
         path = checked_path(path) if path is not None else None
         self._indexes.append(Index(name, kind, path, None if controller is None else kind_of(controller)))
 
     def manifest(self) -> str:
-        """The manifest that the host reads, as JSON. Raises `ManifestError` if there is no controller."""
+        """Returns the manifest that the host reads, as JSON.
+
+        Raises:
+            ManifestError: The plugin has no controller.
+        """
         if not self._controllers:
-            raise ManifestError("the plugin has no controller: put @plugin.controller(…) above a function")
+            raise ManifestError("the plugin has no controller: decorate a function with @plugin.controller(…)")
         form: dict[str, Any] = {"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest"}
         form["controllers"] = [controller.form for controller in self._controllers.values()]
         if self._indexes:
@@ -151,10 +163,15 @@ class Plugin:
         return tuple(self._indexes)
 
     def reconcile(self, ctx: Context) -> Result:
-        """Hands the context's request to the controller that it names, and checks the answer."""
+        """Runs the controller that the context's request names, and returns its result.
+
+        Raises:
+            TerminalError: The plugin has no such controller, or its reconciler returned something else than None or
+                `requeue()`.
+        """
         controller = self._controllers.get(ctx.request.controller)
         if controller is None:
-            raise TerminalError(f"this plugin has no controller {ctx.request.controller!r}")
+            raise TerminalError(f"the plugin has no controller {ctx.request.controller!r}")
         result = controller.call(ctx)
         if result is not None and not isinstance(result, Requeue):
             raise TerminalError(
@@ -163,14 +180,34 @@ class Plugin:
         return result
 
 
+def _primary_source(
+    kind: Union[Source, KindLike, str, None],
+    api_version: Optional[str],
+    labels: Union[str, Mapping[str, str], None],
+    fields: Union[str, Mapping[str, str], None],
+) -> Source:
+    """Returns the source of the kind that a controller reconciles."""
+    if isinstance(kind, str) and kind and api_version:
+        kind = Kind(api_version, kind)
+    elif not kind or isinstance(kind, str):
+        raise ManifestError("the controller has no kind: plugin.controller(Kind('group/v1', 'Foo'))")
+    elif api_version:
+        raise ManifestError("set api_version= only if the kind is a name: plugin.controller('Foo', api_version=…)")
+    if not isinstance(kind, Source):
+        return Source(kind, labels=labels, fields=fields)
+    if labels or fields:
+        raise ManifestError(f"{kind.kind}: set the selectors either on the Source or as labels= and fields=")
+    return kind
+
+
 def _with_object(
-    function: Callable[..., Result], kind: Kind, when_gone: Optional[Callable[[Context], Result]]
+    function: Callable[..., Result], kind: Kind, on_deleted: Optional[Callable[[Context], Result]]
 ) -> Callable[[Context], Result]:
     def call(ctx: Context) -> Result:
         try:
             obj = ctx.get(kind, ctx.request.key)
-        except NotFound:
-            return when_gone(ctx) if when_gone else None
+        except NotFoundError:
+            return on_deleted(ctx) if on_deleted else None
         return function(ctx, obj)
 
     return call
@@ -181,5 +218,5 @@ def _seconds(period: Union[timedelta, float, None]) -> int:
         return 0
     seconds = period.total_seconds() if isinstance(period, timedelta) else float(period)
     if not seconds >= 0:
-        raise ManifestError(f"resync={period!r}: the time must not be negative")
+        raise ManifestError(f"resync={period!r}: the period must not be negative")
     return number("resync", int(-(-seconds // 1)), 0)

@@ -1,8 +1,8 @@
-"""Why a call or a reconcile failed.
+"""Errors of API calls and of reconciles.
 
-Each variant of the contract's `types.error` is an exception class of its own under `ApiError`. Whatever exception
-leaves a reconciler is retried with the rate limiter's delay, except `TerminalError`, which is reported and not retried
-until the object changes.
+Each variant of the contract's `types.error` has its own subclass of `ApiError`. An exception that leaves a reconciler
+is a failure: the host retries the key after the rate limiter's delay. `TerminalError` is reported and not retried until
+the object changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Optional
 
 
 class Cause(NamedTuple):
-    """Which field the API server rejected, and why (metav1.StatusCause)."""
+    """A field that the API server rejected (metav1.StatusCause)."""
 
     reason: str
     message: str
@@ -24,22 +24,25 @@ class Status(NamedTuple):
     code: int
     """The HTTP status code, e.g. 409."""
     reason: str
-    """metav1.StatusReason, e.g. `Conflict`; empty when the server named none."""
+    """The metav1.StatusReason, e.g. `Conflict`; empty if the server sent none."""
     message: str
     """The message for people."""
     causes: tuple[Cause, ...] = ()
+    """The rejected fields."""
     retry_after_seconds: Optional[int] = None
+    """The delay that the server asked for, if any."""
 
 
 class ApiError(Exception):
-    """A call to the API server that failed. Catch a subclass to branch on why."""
+    """A failed call to the API server. Catch a subclass to handle one cause."""
 
     variant = "other"
-    """The contract's name of the variant."""
-    _code, _reason = 500, ""
+    """The variant's name in the contract."""
+    _code = 500
+    _reason = ""
 
     def __init__(self, status: Status | str, **fields: Any) -> None:
-        """With a text only, as tests make them, code and reason are those usual for the variant."""
+        """Builds an error from a Status, or from a message, as tests do, with the variant's usual code and reason."""
         if isinstance(status, str):
             status = Status(**{"code": self._code, "reason": self._reason, "message": status, **fields})
         super().__init__(status)
@@ -52,7 +55,7 @@ class ApiError(Exception):
 
     @property
     def reason(self) -> str:
-        """metav1.StatusReason; may be empty."""
+        """The metav1.StatusReason; may be empty."""
         return self.status.reason
 
     @property
@@ -62,12 +65,12 @@ class ApiError(Exception):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The rejected fields; empty when the server named none."""
+        """The rejected fields; empty if the server named none."""
         return self.status.causes
 
     @property
     def retry_after_seconds(self) -> Optional[int]:
-        """When to come back, if the server said so."""
+        """The delay that the server asked for, if any."""
         return self.status.retry_after_seconds
 
     def __str__(self) -> str:
@@ -78,73 +81,93 @@ class ApiError(Exception):
         return text
 
 
-class NotFound(ApiError):
-    """404: the object does not exist, or its namespace, or its kind."""
+class NotFoundError(ApiError):
+    """404: the object, its namespace or its kind does not exist."""
 
-    variant, _code, _reason = "not-found", 404, "NotFound"
-
-
-class AlreadyExists(ApiError):
-    """409: an object of that name exists."""
-
-    variant, _code, _reason = "already-exists", 409, "AlreadyExists"
+    variant = "not-found"
+    _code = 404
+    _reason = "NotFound"
 
 
-class Conflict(ApiError):
+class AlreadyExistsError(ApiError):
+    """409: an object of this name exists."""
+
+    variant = "already-exists"
+    _code = 409
+    _reason = "AlreadyExists"
+
+
+class ConflictError(ApiError):
     """409: the resourceVersion is stale, or another manager owns a field. Read again, then retry."""
 
-    variant, _code, _reason = "conflict", 409, "Conflict"
+    variant = "conflict"
+    _code = 409
+    _reason = "Conflict"
 
 
-class Invalid(ApiError):
-    """422: the object was rejected; `causes` says by which fields."""
+class InvalidError(ApiError):
+    """422: the object is invalid; `causes` names the fields."""
 
-    variant, _code, _reason = "invalid", 422, "Invalid"
-
-
-class BadRequest(ApiError):
-    """400, and requests that the host can tell to be malformed."""
-
-    variant, _code, _reason = "bad-request", 400, "BadRequest"
+    variant = "invalid"
+    _code = 422
+    _reason = "Invalid"
 
 
-class Forbidden(ApiError):
-    """401 or 403: the plugin's ServiceAccount may not do this, or the host's limits forbid it."""
+class BadRequestError(ApiError):
+    """400, and requests that the host finds malformed."""
 
-    variant, _code, _reason = "forbidden", 403, "Forbidden"
-
-
-class Expired(ApiError):
-    """410: a continue token or resourceVersion is too old. Begin the list again."""
-
-    variant, _code, _reason = "expired", 410, "Expired"
+    variant = "bad-request"
+    _code = 400
+    _reason = "BadRequest"
 
 
-class TooManyRequests(ApiError):
-    """429: `retry_after_seconds` says when to come back."""
+class ForbiddenError(ApiError):
+    """401 or 403: the ServiceAccount lacks the permission, or the host's limits forbid the call."""
 
-    variant, _code, _reason = "too-many-requests", 429, "TooManyRequests"
-
-
-class Unavailable(ApiError):
-    """500, 502, 503, or no connection: the API server cannot answer now."""
-
-    variant, _code, _reason = "unavailable", 503, "ServiceUnavailable"
+    variant = "forbidden"
+    _code = 403
+    _reason = "Forbidden"
 
 
-class TimedOut(ApiError):
-    """504, or the host's own deadline on one call."""
+class ExpiredError(ApiError):
+    """410: a continue token or resourceVersion is too old. Start the list again."""
 
-    variant, _code, _reason = "timed-out", 504, "Timeout"
+    variant = "expired"
+    _code = 410
+    _reason = "Expired"
+
+
+class TooManyRequestsError(ApiError):
+    """429: `retry_after_seconds` is the delay to wait."""
+
+    variant = "too-many-requests"
+    _code = 429
+    _reason = "TooManyRequests"
+
+
+class UnavailableError(ApiError):
+    """500, 502, 503, or no connection: the API server is unavailable."""
+
+    variant = "unavailable"
+    _code = 503
+    _reason = "ServiceUnavailable"
+
+
+class TimedOutError(ApiError):
+    """504, or the host's own deadline for one call."""
+
+    variant = "timed-out"
+    _code = 504
+    _reason = "Timeout"
 
 
 class OtherApiError(ApiError):
-    """Any other failure; `code` and `reason` tell which."""
+    """Any other failure; see `code` and `reason`."""
 
 
 class TerminalError(Exception):
-    """Raised by a reconciler: report this, and do not try again until the object changes."""
+    """A failure that is reported and not retried until the object changes (kopf's `PermanentError`)."""
 
 
-class AlreadyOwned(Exception):
-    """The child has a controlling owner already, and it is another one."""
+class AlreadyOwnedError(Exception):
+    """Another object is the child's controlling owner already."""

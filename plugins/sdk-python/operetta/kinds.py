@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes itself that controllers use most. Any other is `Kind("group/version", "Kind")`."""
+"""Kubernetes' own kinds that controllers use most. Any other kind is `Kind("group/version", "Kind")`."""
 
 from ._kind import Kind
 

@@ -33,7 +33,7 @@ AssertionError: Traceback (most recent call last):
     ~~~~~~^^^^^^^^^^^^^^^
   File "/0/operetta/_guest.py", line 178, in export
     raise ManifestError(f"{module.__name__}.py has …")
-operetta._manifest.ManifestError: plugin.py has no variable `plugin` that is an operetta.Plugin()
+operetta._manifest.ManifestError: plugin.py has no variable `plugin` of type operetta.Plugin
 
 
 Caused by:
@@ -60,7 +60,7 @@ def test_an_import_that_fails_shows_the_author_s_line() -> None:
 
 def test_a_module_without_a_plugin_is_said_in_a_sentence() -> None:
     said = build._explained(NO_PLUGIN, "plugin")
-    assert said == "plugin.py has no variable `plugin` that is an operetta.Plugin()"
+    assert said == "plugin.py has no variable `plugin` of type operetta.Plugin"
 
 
 def test_what_is_no_traceback_is_shown_as_it_is() -> None:

@@ -3,17 +3,17 @@
 import pytest
 
 from operetta import (
-    AlreadyExists,
-    BadRequest,
-    Conflict,
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
     Context,
-    Invalid,
+    InvalidError,
     Kind,
-    NotFound,
+    NotFoundError,
     Object,
     OtherApiError,
     Plugin,
-    Unavailable,
+    UnavailableError,
     kinds,
     set_controller_reference,
 )
@@ -33,9 +33,9 @@ def test_creating_stamps_an_object_and_drops_its_status() -> None:
     made = ctx.create(foo(status="mine"))
     assert made.metadata.generation == 1 and "status" not in made
     assert made.metadata.uid and made.metadata.resourceVersion and made.metadata.creationTimestamp
-    with pytest.raises(AlreadyExists):
+    with pytest.raises(AlreadyExistsError):
         ctx.create(foo())
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         ctx.create(made)
 
 
@@ -47,10 +47,10 @@ def test_a_stale_update_is_a_conflict_and_one_that_changes_nothing_is_not_a_vers
     second = ctx.update(first)
     assert second.metadata.generation == 2
     assert ctx.update(second).metadata.resourceVersion == second.metadata.resourceVersion
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         ctx.update(stale)
     del second.metadata.resourceVersion
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidError) as caught:
         ctx.update(second)
     assert caught.value.causes[0].field == "metadata.resourceVersion"
 
@@ -66,7 +66,7 @@ def test_the_status_is_written_through_its_subresource_only() -> None:
     obj = ctx.update_status(obj)
     assert (obj.status, obj.spec.size, obj.metadata.generation) == ("ready", 0, 1)
     ctx = Cluster(kinds.ConfigMap.new("a", "ns")).context
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         ctx.update_status(ctx.get(kinds.ConfigMap, KEY))
 
 
@@ -85,7 +85,7 @@ def test_an_object_with_finalizers_lives_on_until_they_are_gone() -> None:
     obj = ctx.get(Foo, KEY)
     assert obj.metadata.deletionTimestamp and obj.metadata.generation == 2
     obj.metadata.finalizers.append("e.dev/late")
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidError):
         ctx.update(obj)
     obj.metadata.finalizers = []
     ctx.update(obj)
@@ -97,7 +97,7 @@ def test_a_successor_of_the_same_name_is_not_deleted() -> None:
     first = ctx.create(foo())
     ctx.delete(Foo, KEY)
     ctx.create(foo())
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         ctx.delete(first)
 
 
@@ -106,10 +106,10 @@ def test_patches_change_what_they_name() -> None:
     ctx.patch(kinds.ConfigMap, KEY, {"data": {"a": "1", "b": "2"}})
     changed = ctx.patch(kinds.ConfigMap, KEY, [{"op": "remove", "path": "/data/a"}])
     assert changed.data == {"b": "2"}
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         ctx.patch(kinds.ConfigMap, KEY, {"metadata": {"resourceVersion": "1000"}})
     for wrong in ({"op": "test", "path": "/data/b", "value": "3"}, {"op": "remove", "path": "/data/none"}):
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidError):
             ctx.patch(kinds.ConfigMap, KEY, [wrong])
     operations = [
         {"op": "add", "path": "/metadata/labels", "value": {"x/y": "z"}},
@@ -175,7 +175,7 @@ def test_lists_choose_by_namespace_label_owner_and_index_and_come_in_pages() -> 
         {"labels": "a in b"},
         {"fields": "spec.a=1"},
     ):
-        with pytest.raises(BadRequest):
+        with pytest.raises(BadRequestError):
             names(**wrong)
 
 
@@ -210,8 +210,8 @@ def test_a_dry_run_stores_nothing() -> None:
 
 def test_a_planned_fault_hits_the_next_call_of_its_verb_once() -> None:
     cluster = Cluster(foo())
-    cluster.fail_next("get", Unavailable("down"))
-    with pytest.raises(Unavailable):
+    cluster.fail_next("get", UnavailableError("down"))
+    with pytest.raises(UnavailableError):
         cluster.context.get(Foo, KEY)
     assert cluster.context.get(Foo, KEY)
 
@@ -237,5 +237,5 @@ def test_a_selector_chooses_as_the_api_server_does(selector: str, chosen: bool) 
 
 @pytest.mark.parametrize("selector", ["tier in (a", "tier into (a)", "=x", "a,,b", "size > 3", "a)"])
 def test_a_selector_that_does_not_parse_is_a_bad_request(selector: str) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRequestError):
         matches(selector, {})

@@ -7,7 +7,7 @@ import pytest
 
 from operetta import Object
 from operetta._json import decode_object, encode
-from operetta._object import means_the_same
+from operetta._object import semantically_equal
 
 
 def test_a_field_is_an_attribute_and_an_item_at_every_depth() -> None:
@@ -29,9 +29,9 @@ def test_every_way_of_setting_makes_objects() -> None:
 
 def test_a_missing_field_says_its_path_and_what_is_there() -> None:
     obj = Object({"kind": "Foo", "metadata": {"name": "a", "namespace": "ns"}, "spec": {"template": {"x": 1}}})
-    with pytest.raises(AttributeError, match=r"^Foo ns/a\.spec\.template has no field 'replicas' \(there: x\)"):
+    with pytest.raises(AttributeError, match=r"^Foo ns/a\.spec\.template has no field 'replicas' \(fields: x\)"):
         _ = obj.spec.template.replicas
-    with pytest.raises(KeyError, match=r"^Foo ns/a has no field 'status' \(there: kind, metadata, spec\)"):
+    with pytest.raises(KeyError, match=r"^Foo ns/a has no field 'status' \(fields: kind, metadata, spec\)"):
         _ = obj["status"]
     with pytest.raises(AttributeError, match="has no field 'none'"):
         del obj.spec.none
@@ -40,8 +40,13 @@ def test_a_missing_field_says_its_path_and_what_is_there() -> None:
 def test_get_and_dig_never_raise_for_a_missing_field() -> None:
     obj = Object({"spec": {"list": [{"a": None}]}})
     assert obj.get("status") is None
-    assert obj.dig("spec", "list", 0, "a", default=7) == 7
-    assert obj.dig("spec", "list", 1, "a") is obj.dig("spec", "x", "y") is obj.dig("spec", "list", "a") is None
+    assert obj.get_nested("spec", "list", 0, "a", default=7) == 7
+    assert (
+        obj.get_nested("spec", "list", 1, "a")
+        is obj.get_nested("spec", "x", "y")
+        is obj.get_nested("spec", "list", "a")
+        is None
+    )
     assert "status" not in obj
 
 
@@ -89,8 +94,8 @@ def test_what_is_no_json_is_said_by_name() -> None:
 
 
 def test_what_means_the_same_to_the_api_server_is_the_same() -> None:
-    assert means_the_same({"a": None, "b": [], "c": {"d": {}}}, {"c": None} | {"c": {}})
-    assert means_the_same([{"a": 1}], [{"a": 1, "b": None}])
-    assert not means_the_same({"a": 1}, {"a": True})
-    assert not means_the_same({"a": ""}, {})
-    assert not means_the_same({"a": [1, 2]}, {"a": [2, 1]})
+    assert semantically_equal({"a": None, "b": [], "c": {"d": {}}}, {"c": None} | {"c": {}})
+    assert semantically_equal([{"a": 1}], [{"a": 1, "b": None}])
+    assert not semantically_equal({"a": 1}, {"a": True})
+    assert not semantically_equal({"a": ""}, {})
+    assert not semantically_equal({"a": [1, 2]}, {"a": [2, 1]})

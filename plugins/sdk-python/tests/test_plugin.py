@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from operetta import (
-    AlreadyOwned,
-    Conflict,
+    AlreadyOwnedError,
+    ConflictError,
     Context,
-    Invalid,
+    InvalidError,
     Kind,
     ManifestError,
     Mapping,
-    NotFound,
+    NotFoundError,
     Object,
     OperationResult,
     Plugin,
@@ -115,13 +115,13 @@ def test_the_manifest_says_everything() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": 0}, "workers is a whole number from 1 to 64, not 0"),
+        ({"workers": 0}, "workers must be a whole number from 1 to 64, not 0"),
         ({"workers": 65}, "workers"),
         ({"resync": -1}, "resync"),
         ({"name": "Foo"}, "cannot be a controller's name"),
-        ({"predicates": ["Changed"]}, "unknown predicate 'Changed'; there are GenerationChanged"),
-        ({"kind": "Foo"}, "say the kind once"),
-        ({"rate_limiter": RateLimiter(qps=0)}, "qps is a whole number from 1"),
+        ({"predicates": ["Changed"]}, "unknown predicate 'Changed'; the predicates are GenerationChanged"),
+        ({"api_version": "e.dev/v1"}, "only if the kind is a name"),
+        ({"rate_limiter": RateLimiter(qps=0)}, "qps must be a whole number from 1"),
     ],
 )
 def test_what_the_host_would_refuse_is_refused_here(options: dict[str, object], message: str) -> None:
@@ -131,14 +131,14 @@ def test_what_the_host_would_refuse_is_refused_here(options: dict[str, object], 
 
 def test_a_plugin_that_says_too_little_or_too_much_is_refused() -> None:
     plugin = Plugin()
-    with pytest.raises(ManifestError, match="no controller"):
+    with pytest.raises(ManifestError, match="has no controller"):
         plugin.manifest()
-    with pytest.raises(ManifestError, match="says what it reconciles"):
+    with pytest.raises(ManifestError, match="the controller has no kind"):
         plugin.controller()
     plugin.controller(Foo)(lambda ctx, obj: None)
-    with pytest.raises(ManifestError, match="two controllers are called 'foo'"):
+    with pytest.raises(ManifestError, match="two controllers are named 'foo'"):
         plugin.controller(Foo)
-    with pytest.raises(ManifestError, match="path= or controller="):
+    with pytest.raises(ManifestError, match="either path= or controller="):
         plugin.index("a", Foo)
     with pytest.raises(ManifestError, match="not a field path"):
         plugin.index("a", Foo, "spec.x")
@@ -153,7 +153,7 @@ def test_a_deleted_key_is_still_delivered_as_the_author_chose() -> None:
 
     cluster = Cluster()
     assert cluster.reconcile(one(fails), KEY) is None
-    assert cluster.reconcile(one(fails, when_gone=lambda ctx: requeue()), KEY) == Requeue()
+    assert cluster.reconcile(one(fails, on_deleted=lambda ctx: requeue()), KEY) == Requeue()
     assert cluster.reconcile(one(lambda ctx: requeue(1), pass_object=False), KEY) == Requeue(1000)
     with pytest.raises(TerminalError, match="no controller 'none'"):
         cluster.reconcile(one(fails), KEY, controller="none")
@@ -198,14 +198,14 @@ def test_an_exception_says_what_and_where_in_the_failure_and_the_stack_in_the_lo
     def reconcile(ctx: Context, obj: Object) -> None:
         try:
             ctx.get(Foo, "none", "ns")
-        except NotFound as error:
+        except NotFoundError as error:
             raise ValueError("no luck") from error
 
     _, failure = outcome(lambda ctx, obj: sing(), cluster)
     file = Path(__file__).name
     assert not failure.terminal
-    assert failure.text.startswith("RuntimeError: boom at the opera at ") and failure.text.endswith(" in sing")
-    assert f"{file}:" in failure.text
+    assert failure.message.startswith("RuntimeError: boom at the opera at ") and failure.message.endswith(" in sing")
+    assert f"{file}:" in failure.message
     (line,) = cluster.logs()
     assert line.level == "error"
     assert "Traceback" in line.message and "in sing" in line.message and "boom at the opera" in line.message
@@ -222,7 +222,7 @@ def test_no_exception_gets_out(error: BaseException) -> None:
         raise error
 
     _, failure = outcome(reconcile, Cluster(foo()))
-    assert failure.text.startswith(type(error).__name__) and not failure.terminal
+    assert failure.message.startswith(type(error).__name__) and not failure.terminal
 
 
 def test_an_exception_whose_text_cannot_be_made_is_a_failure_all_the_same() -> None:
@@ -234,7 +234,7 @@ def test_an_exception_whose_text_cannot_be_made_is_a_failure_all_the_same() -> N
         raise Broken
 
     _, failure = outcome(reconcile, Cluster(foo()))
-    assert failure.text.startswith("Broken at ")
+    assert failure.message.startswith("Broken at ")
 
 
 def test_a_terminal_error_is_not_retried() -> None:
@@ -250,7 +250,7 @@ def test_every_variant_of_the_contract_has_its_exception() -> None:
     variants = {line.strip().split("(")[0] for line in body.splitlines() if line.strip().endswith("(status),")}
     classes = [errors.ApiError, *errors.ApiError.__subclasses__()]
     assert len(variants) == 11 and {cls.variant for cls in classes} == variants
-    error = Invalid("no", causes=(errors.Cause("FieldValueInvalid", "too big", "spec.size"),))
+    error = InvalidError("no", causes=(errors.Cause("FieldValueInvalid", "too big", "spec.size"),))
     assert str(error) == "no; spec.size: too big"
     assert (error.code, error.reason, error.causes[0].field) == (422, "Invalid", "spec.size")
 
@@ -282,6 +282,40 @@ def test_create_or_update_writes_only_what_is_to_change() -> None:
 
     with pytest.raises(TerminalError, match="e.dev/v1 Foo ns/a became e.dev/v1 Foo ns/b"):
         ctx.create_or_update(foo(), rename)
+
+
+def test_create_or_update_block_writes_on_exit_if_changed() -> None:
+    cluster = Cluster()
+    results = []
+    for size in (1, 1, 2):
+        operation = cluster.context.create_or_update(foo())
+        with operation as obj:
+            obj.spec.size = size
+        results.append((operation.result, operation.changed))
+        assert obj is operation.object and obj.metadata.uid, "the block's variable is the stored object"
+    assert results == [("created", True), ("unchanged", False), ("updated", True)]
+    assert cluster.writes() == ["create Foo ns/a", "update Foo ns/a"]
+
+
+def test_create_or_update_block_with_exception_writes_nothing() -> None:
+    cluster = Cluster()
+    with pytest.raises(RuntimeError), cluster.context.create_or_update(foo()):
+        raise RuntimeError("not today")
+    assert cluster.writes() == []
+    renamed = pytest.raises(TerminalError, match="e.dev/v1 Foo ns/a became e.dev/v1 Foo ns/b")
+    with renamed, cluster.context.create_or_update(foo()) as obj:
+        obj.metadata.name = "b"
+
+
+def test_controller_selectors_apply_to_its_kind_only() -> None:
+    plugin = one(lambda ctx, obj: None, labels={"a": "b", "c": "d"}, fields="metadata.name=x", owns=[kinds.Secret])
+    (controller,) = json.loads(plugin.manifest())["controllers"]
+    assert controller["for"] == {
+        "apiVersion": "e.dev/v1", "kind": "Foo", "labelSelector": "a=b,c=d", "fieldSelector": "metadata.name=x",
+    }  # fmt: skip
+    assert controller["owns"] == [{"apiVersion": "v1", "kind": "Secret"}]
+    with pytest.raises(ManifestError, match="either on the Source or as labels="):
+        Plugin().controller(Source(Foo, labels="a=b"), labels="c=d")
 
 
 def test_the_finalizer_helper_applies_then_cleans_up_and_lets_go() -> None:
@@ -316,7 +350,7 @@ def test_a_child_gets_one_controlling_owner_however_often_it_is_set() -> None:
     assert is_controlled_by(child, owner)
     other = Foo.new("b", "ns")
     other.metadata.uid = "2"
-    with pytest.raises(AlreadyOwned, match="Secret ns/child is already controlled by Foo a"):
+    with pytest.raises(AlreadyOwnedError, match="Secret ns/child is already controlled by Foo a"):
         set_controller_reference(other, child)
     successor = owner.copy()
     successor.metadata.uid = "other"
@@ -336,8 +370,8 @@ def test_a_call_that_cannot_work_says_why_before_it_is_made() -> None:
         (lambda: ctx.create(Object(kind="Foo")), ValueError, "needs apiVersion and kind"),
         (lambda: ctx.create(Object(apiVersion="v1", kind="Foo")), ValueError, "this v1 Foo has no metadata.name"),
         (lambda: ctx.get(Foo, ""), ValueError, "this e.dev/v1 Foo has no metadata.name"),
-        (lambda: ctx.get("Foo", "a"), TypeError, "a kind is Kind"),
-        (lambda: ctx.get(Foo, 3), TypeError, "a name is a str"),
+        (lambda: ctx.get("Foo", "a"), TypeError, "a kind must be a Kind"),
+        (lambda: ctx.get(Foo, 3), TypeError, "a name must be a str"),
         (lambda: ctx.create(foo(spec={"at": timedelta(1)})), TypeError, "e.dev/v1 Foo ns/a cannot be written as JSON"),
         (lambda: ctx.delete(Foo, KEY, propagation="background"), ValueError, "propagation is one of Background"),
         (lambda: ctx.list(Foo, owner=foo()), ValueError, "the owner ns/a has no uid"),
@@ -385,6 +419,6 @@ def test_a_log_line_that_does_not_format_is_written_all_the_same() -> None:
 
 def test_a_conflict_can_be_made_by_a_test() -> None:
     cluster = Cluster(foo())
-    cluster.fail_next("update", Conflict("stale"))
-    with pytest.raises(Conflict):
+    cluster.fail_next("update", ConflictError("stale"))
+    with pytest.raises(ConflictError):
         cluster.reconcile(one(lambda ctx, obj: ctx.update(obj) and None), KEY)

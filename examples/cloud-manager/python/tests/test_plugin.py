@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from operetta import Kind, Object, Requeue, Unavailable, kinds, owner_reference
+from operetta import Kind, Object, Requeue, UnavailableError, kinds, owner_reference
 from operetta.testing import Cluster
 
 from plugin import CloudManager, plugin
@@ -58,7 +58,7 @@ def test_each_step_waits_for_the_one_before() -> None:
     ]
     assert cluster.reconcile(plugin, KEY) is None
     assert cluster.writes() == ["update_status CloudManager ns/one"]
-    assert [(event.reason, event.note) for event in cluster.events()] == [("Updated", "Update cm.status.phase: ready")]
+    assert [(event.reason, event.message) for event in cluster.events()] == [("Updated", "Update cm.status.phase: ready")]
     assert cluster.reconcile(plugin, KEY) is None
     assert (cluster.writes(), cluster.events()) == ([], [])
 
@@ -100,7 +100,7 @@ def test_a_renamed_child_is_replaced_and_the_old_one_deleted() -> None:
     cluster.writes()
     assert cluster.reconcile(plugin, KEY) == Requeue()
     assert cluster.writes() == ["delete Deployment ns/front", "create Deployment ns/renamed"]
-    assert [(event.reason, event.note) for event in cluster.events()] == [("Deleted", 'Deleted deployment "front"')]
+    assert [(event.reason, event.message) for event in cluster.events()] == [("Deleted", 'Deleted deployment "front"')]
     assert cluster.get(kinds.Deployment, "other", "ns"), "of somebody else"
 
 
@@ -151,8 +151,8 @@ def test_a_cloud_that_is_gone_or_going_needs_nothing_more() -> None:
 
 def test_a_failing_api_server_is_a_reason_to_retry() -> None:
     cluster = Cluster(cloud())
-    cluster.fail_next("create", Unavailable("etcd is down"))
-    with pytest.raises(Unavailable):
+    cluster.fail_next("create", UnavailableError("etcd is down"))
+    with pytest.raises(UnavailableError):
         cluster.reconcile(plugin, KEY)
 
 

@@ -1,31 +1,29 @@
-"""Each {{kind}} gets a ConfigMap of its own name with its message, and a status that names it."""
+"""Each {{kind}} gets a ConfigMap of its own name with its message, and a status that names the ConfigMap."""
 
 import logging
 
-from operetta import Context, Kind, Object, OperationResult, Plugin, kinds, set_controller_reference
+from operetta import Context, Kind, Object, Plugin, kinds, set_controller_reference
 
-# As crd.yaml describes it.
+# The kind that crd.yaml defines.
 {{kind}} = Kind("{{group}}/{{version}}", "{{kind}}")
 
-# Where the SDK's build looks for the plugin.
+# The build looks for this variable.
 plugin = Plugin()
 
 
 @plugin.controller({{kind}}, owns=[kinds.ConfigMap], own_namespace=True)
 def reconcile(ctx: Context, obj: Object) -> None:
-    """Brings one {{kind}}'s ConfigMap to what it wants."""
+    """Brings the ConfigMap and the status of one {{kind}} to the desired state."""
     name, namespace = obj.metadata.name, obj.metadata.namespace
 
-    def mutate(config_map: Object) -> None:
+    operation = ctx.create_or_update(kinds.ConfigMap.new(name, namespace))
+    with operation as config_map:
         config_map.data = {"message": obj.spec.message}
         set_controller_reference(obj, config_map)
-
-    # Writes nothing if nothing is to change.
-    _, result = ctx.create_or_update(kinds.ConfigMap.new(name, namespace), mutate)
-    if result != OperationResult.UNCHANGED:
-        logging.info("ConfigMap written", extra={"result": str(result)})
+    if operation.changed:
+        logging.info("ConfigMap written", extra={"result": operation.result})
         ctx.event(obj, "Written", "The message is in the ConfigMap")
 
-    if obj.dig("status", "configMap") != name:
-        obj.ensure("status")["configMap"] = name
+    if obj.get_nested("status", "configMap") != name:
+        obj.ensure("status").configMap = name
         ctx.update_status(obj)

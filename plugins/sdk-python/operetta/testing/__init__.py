@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Literal, Mapping, NamedTuple, Optional
 
-from .._backend import EventNote
+from .._backend import Event
 from .._context import Context
 from .._json import encode
 from .._kind import KindLike, NameLike, key_of, kind_of
@@ -28,10 +28,10 @@ from .._logging import Fields, HostHandler
 from .._object import Object
 from .._plugin import Plugin
 from .._results import Request, Requeue
-from ..errors import ApiError, NotFound
+from ..errors import ApiError, NotFoundError
 from ._backend import TestBackend, Write
 
-__all__ = ["Cluster", "EventNote", "LogLine", "Write"]
+__all__ = ["Cluster", "Event", "LogLine", "Write"]
 
 Verb = Literal["get", "list", "create", "update", "update_status", "patch", "delete"]
 
@@ -63,7 +63,7 @@ class Cluster:
         """Adds an object as it stands, its status and deletionTimestamp included, and returns it as stored. What the
         API server sets (uid, resourceVersion, creationTimestamp, generation) is set where it is missing.
 
-        Raises `AlreadyExists`, or `BadRequest` if the object has no name.
+        Raises `AlreadyExistsError`, or `BadRequestError` if the object has no name.
         """
         kind, key = kind_of(obj), key_of(obj)
         self._backend.store.seed(kind, key, encode(obj, f"{kind} {key}"))
@@ -121,7 +121,7 @@ class Cluster:
         """A copy of the object of a key; None if there is none."""
         try:
             return self._backend.store.get(kind_of(kind), key_of(name, namespace)).copy()
-        except NotFound:
+        except NotFoundError:
             return None
 
     def writes(self) -> list[str]:
@@ -129,7 +129,7 @@ class Cluster:
         taken, self._backend.writes = self._backend.writes, []
         return [str(write) for write in taken]
 
-    def events(self) -> list[EventNote]:
+    def events(self) -> list[Event]:
         """The events since the last call of this function, in order. The kit aggregates nothing."""
         taken, self._backend.events = self._backend.events, []
         return taken

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
-from .._backend import DeleteQuery, EventNote, ListQuery, Page, PatchQuery, RawRequest, WriteOptions
+from .._backend import DeleteQuery, Event, ListQuery, Page, PatchQuery, RawRequest, WriteOptions
 from .._json import decode, encode
 from .._kind import Key, Kind
 from .._manifest import Index
 from .._object import Object
-from ..errors import ApiError, BadRequest
+from ..errors import ApiError, BadRequestError
 from ..owners import controller_of
 from . import _patch, _selector
 from ._store import Store, unsupported
@@ -40,7 +40,7 @@ class TestBackend:
         self.indexes: list[Index] = []
         self.faults: list[tuple[str, ApiError]] = []
         self.writes: list[Write] = []
-        self.events: list[EventNote] = []
+        self.events: list[Event] = []
         self.raw_answers: dict[tuple[str, str], tuple[int, str]] = {}
 
     def get(self, kind: Kind, key: Key, live: bool) -> str:
@@ -50,13 +50,13 @@ class TestBackend:
     def list(self, kind: Kind, query: ListQuery) -> Page:
         self._fault("list")
         if query.live and (query.by_index or query.by_owner):
-            raise BadRequest("owners and indexes need a cached read")
+            raise BadRequestError("owners and indexes need a cached read")
         index = self._index(kind, query.by_index[0]) if query.by_index else None
         chosen = [obj for key, obj in self.store.of_kind(kind) if _chosen(key, obj, query, index)]
         begin = 0
         if query.continue_token:
             if not query.continue_token.isdecimal():
-                raise BadRequest(f"{query.continue_token!r} is not a continue token")
+                raise BadRequestError(f"{query.continue_token!r} is not a continue token")
             begin = int(query.continue_token)
         end = min(begin + query.limit, len(chosen)) if query.limit else len(chosen)
         items = [_text(_projected(obj, query.projection)) for obj in chosen[begin:end]]
@@ -98,8 +98,8 @@ class TestBackend:
             raise unsupported(f"{request.method} {request.path} (Cluster.answer_raw plans an answer)")
         return answer[0], "application/json", None, answer[1]
 
-    def event(self, note: EventNote) -> None:
-        self.events.append(note)
+    def event(self, event: Event) -> None:
+        self.events.append(event)
 
     def config(self) -> str:
         return self.config_text
@@ -127,13 +127,13 @@ class TestBackend:
         for index in self.indexes:
             if (index.name, index.kind) == (name, kind):
                 return index
-        raise BadRequest(f"the index {name!r} of {kind} is not declared; Plugin.index does that")
+        raise BadRequestError(f"the index {name!r} of {kind} is not declared; Plugin.index does that")
 
 
 def _chosen(key: Key, obj: Object, query: ListQuery, index: Optional[Index]) -> bool:
     if query.namespace and query.namespace != key.namespace:
         return False
-    if query.labels and not _selector.matches(query.labels, obj.dig("metadata", "labels", default={})):
+    if query.labels and not _selector.matches(query.labels, obj.get_nested("metadata", "labels", default={})):
         return False
     fields = {"metadata.name": key.name, "metadata.namespace": key.namespace or ""}
     if query.fields and not _selector.field_matches(query.fields, fields):
@@ -144,7 +144,7 @@ def _chosen(key: Key, obj: Object, query: ListQuery, index: Optional[Index]) -> 
     if index is None or query.by_index is None:
         return True
     if index.controller is None:
-        value = obj.dig(*(index.path or "").split(".")[1:])
+        value = obj.get_nested(*(index.path or "").split(".")[1:])
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return not isinstance(value, (dict, list, type(None))) and text == query.by_index[1]
     same_group = str(owner.get("apiVersion", "")).rpartition("/")[0] == index.controller.group
@@ -158,7 +158,7 @@ def _projected(obj: Object, projection: tuple[str, ...]) -> Object:
     kept = Object()
     for path in (*_ALWAYS, *projection):
         steps = path.split(".")[1:]
-        value = obj.dig(*steps)
+        value = obj.get_nested(*steps)
         if value is not None:
             kept.ensure(*steps[:-1])[steps[-1]] = value
     return kept

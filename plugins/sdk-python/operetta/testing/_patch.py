@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._object import Object, wrap
-from ..errors import BadRequest, Invalid
+from ..errors import BadRequestError, InvalidError
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -25,22 +25,22 @@ def merge(target: Any, patch: Any) -> Any:
 def json_patch(target: Any, operations: Any) -> Any:
     """The target with a JSON patch applied; the target itself may change.
 
-    Raises `Invalid` if an operation cannot be carried out, `BadRequest` if it is none.
+    Raises `InvalidError` if an operation cannot be carried out, `BadRequestError` if it is none.
     """
     if not isinstance(operations, list):
-        raise BadRequest("a JSON patch is an array of operations")
+        raise BadRequestError("a JSON patch is an array of operations")
     holder = Object(root=target)
     for at, operation in enumerate(operations):
         try:
             _carry_out(holder, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise Invalid(f"the JSON patch's operation {at} cannot be carried out: {operation}: {error}") from None
+            raise InvalidError(f"the JSON patch's operation {at} cannot be carried out: {operation}: {error}") from None
     return holder["root"]
 
 
 def _carry_out(holder: Object, operation: Any) -> None:
     if not isinstance(operation, dict) or "op" not in operation or "path" not in operation:
-        raise BadRequest(f"{operation!r} is not a JSON patch operation: it needs op and path")
+        raise BadRequestError(f"{operation!r} is not a JSON patch operation: it needs op and path")
     kind = operation["op"]
     parent, last = _place(holder, operation["path"])
     if kind == "test":
@@ -62,7 +62,7 @@ def _carry_out(holder: Object, operation: Any) -> None:
         parent, last = _place(holder, operation["path"])
         _add(parent, last, value)
     else:
-        raise BadRequest(f"{kind!r} is not an operation of JSON patch")
+        raise BadRequestError(f"{kind!r} is not an operation of JSON patch")
 
 
 def _copied(value: Any) -> Any:

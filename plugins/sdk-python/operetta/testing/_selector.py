@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple, Optional
 
-from ..errors import BadRequest
+from ..errors import BadRequestError
 
 _TOKEN = r"[A-Za-z0-9._/-]+"
 _VALUE = r"[A-Za-z0-9._/-]*"
@@ -27,7 +27,7 @@ class _Requirement(NamedTuple):
 
 
 def matches(selector: str, labels: Mapping[str, str]) -> bool:
-    """Whether a selector chooses an object with these labels. Raises `BadRequest` if it does not parse."""
+    """Whether a selector chooses an object with these labels. Raises `BadRequestError` if it does not parse."""
     for key, values, negated in _parse(selector):
         value = labels.get(key)
         if (value is not None and (values is None or value in values)) == negated:
@@ -36,14 +36,14 @@ def matches(selector: str, labels: Mapping[str, str]) -> bool:
 
 
 def field_matches(selector: str, fields: Mapping[str, str]) -> bool:
-    """Whether a field selector chooses an object with these fields. Raises `BadRequest` for another field."""
+    """Whether a field selector chooses an object with these fields. Raises `BadRequestError` for another field."""
     for part in filter(None, map(str.strip, selector.split(","))):
         found = re.fullmatch(r"([^=!\s]+)\s*(!=|==?)\s*(\S*)", part)
         if not found:
-            raise BadRequest(f"{part!r} is not a field requirement")
+            raise BadRequestError(f"{part!r} is not a field requirement")
         name, operator, value = found.groups()
         if name not in fields:
-            raise BadRequest(f"{name!r} is not a field that cached reads know; declare an index, or read live")
+            raise BadRequestError(f"{name!r} is not a field that cached reads know; declare an index, or read live")
         if (fields[name] == value) == (operator == "!="):
             return False
     return True
@@ -65,4 +65,4 @@ def _requirement(part: str) -> _Requirement:
         values = [value.strip() for value in found[2].split(",")]
         if all(re.fullmatch(_VALUE, value) for value in values):
             return _Requirement(found[1], values, negated)
-    raise BadRequest(f"{part!r} is not a label requirement that the test kit knows")
+    raise BadRequestError(f"{part!r} is not a label requirement that the test kit knows")

@@ -9,15 +9,15 @@ from .._json import decode_object
 from .._kind import Key, Kind, kind_of
 from .._object import Object
 from ..errors import (
-    AlreadyExists,
-    BadRequest,
+    AlreadyExistsError,
+    BadRequestError,
     Cause,
-    Conflict,
-    Invalid,
-    NotFound,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
     OtherApiError,
     Status,
-    Unavailable,
+    UnavailableError,
 )
 
 # Built-in kinds without a status subresource and without a generation.
@@ -58,11 +58,11 @@ class Store:
         return str(self._version)
 
     def get(self, kind: Kind, key: Key) -> Object:
-        """The stored object, not to be changed. Raises `NotFound`."""
+        """The stored object, not to be changed. Raises `NotFoundError`."""
         try:
             return self._objects[(kind, key)]
         except KeyError:
-            raise NotFound(f"{_described(kind, key)} not found") from None
+            raise NotFoundError(f"{_described(kind, key)} not found") from None
 
     def of_kind(self, kind: Kind) -> Iterator[tuple[Key, Object]]:
         """The objects of a kind, in the order of namespace, then name."""
@@ -73,9 +73,9 @@ class Store:
         """Adds an object as it stands."""
         obj = _read(kind, key, text)
         if not key.name:
-            raise BadRequest("it has no name")
+            raise BadRequestError("it has no name")
         if (kind, key) in self._objects:
-            raise AlreadyExists(f"{_described(kind, key)} already exists")
+            raise AlreadyExistsError(f"{_described(kind, key)} already exists")
         self._stamp(kind, obj, keep=True)
         self._objects[(kind, key)] = obj
 
@@ -88,11 +88,11 @@ class Store:
         key = Key(namespace, metadata["name"])
         if metadata.get("resourceVersion"):
             message = "resourceVersion should not be set on objects to be created"
-            raise Unavailable(Status(500, "InternalError", message))
+            raise UnavailableError(Status(500, "InternalError", message))
         for system in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"):
             metadata.pop(system, None)
         if (kind, key) in self._objects:
-            raise AlreadyExists(f"{_described(kind, key)} already exists")
+            raise AlreadyExistsError(f"{_described(kind, key)} already exists")
         if self._has_status(kind):
             obj.pop("status", None)
         self._stamp(kind, obj, keep=False)
@@ -104,7 +104,7 @@ class Store:
         old = self.get(kind, key)
         given = _read(kind, key, text)
         if status and not self._has_status(kind):
-            raise NotFound(f"{kind} has no status subresource")
+            raise NotFoundError(f"{kind} has no status subresource")
         self._check_current(kind, key, old, given)
         new = given
         if status:
@@ -182,7 +182,7 @@ class Store:
 
     def _check_current(self, kind: Kind, key: Key, old: Object, given: Object) -> None:
         """Optimistic concurrency: what is sent must be of the stored version."""
-        uid, version = given.dig("metadata", "uid"), given.dig("metadata", "resourceVersion")
+        uid, version = given.get_nested("metadata", "uid"), given.get_nested("metadata", "resourceVersion")
         if uid and uid != old["metadata"]["uid"]:
             raise _conflict(kind, key, f"Precondition failed: UID in precondition: {uid}")
         if not version and kind.group not in _BUILT_IN:
@@ -195,16 +195,18 @@ def _read(kind: Kind, key: Key, text: str) -> Object:
     """Reads what was sent, and checks that it is what the request says it is."""
     obj = decode_object(text, f"{kind} {key}")
     if kind_of(obj) != kind:
-        raise BadRequest(f"the object is a {obj.get('apiVersion')} {obj.get('kind')}, the request is about a {kind}")
+        raise BadRequestError(
+            f"the object is a {obj.get('apiVersion')} {obj.get('kind')}, the request is about a {kind}"
+        )
     metadata = obj.ensure("metadata")
     for name in [name for name, value in metadata.items() if value is None]:
         del metadata[name]
     namespace = metadata.get("namespace")
     if namespace and namespace != key.namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise BadRequestError("the namespace of the provided object does not match the namespace sent on the request")
     name = metadata.get("name") or ""
     if key.name and name != key.name:
-        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({key.name})")
+        raise BadRequestError(f"the name of the object ({name}) does not match the name on the URL ({key.name})")
     if key.namespace:
         metadata["namespace"] = key.namespace
     _drop_nulls(obj, kind.group in _BUILT_IN, "")
@@ -248,14 +250,14 @@ def _described(kind: Kind, key: Key) -> str:
     return f'{kind.kind}{"." if kind.group else ""}{kind.group} "{key.name}"'
 
 
-def _conflict(kind: Kind, key: Key, why: str) -> Conflict:
-    return Conflict(f"Operation cannot be fulfilled on {_described(kind, key)}: {why}")
+def _conflict(kind: Kind, key: Key, why: str) -> ConflictError:
+    return ConflictError(f"Operation cannot be fulfilled on {_described(kind, key)}: {why}")
 
 
-def invalid(kind: Kind, key: Key, field: str, why: str) -> Invalid:
+def invalid(kind: Kind, key: Key, field: str, why: str) -> InvalidError:
     """What the API server says of an object with a wrong field."""
     cause = Cause("FieldValueInvalid", why, field)
-    return Invalid(f"{_described(kind, key)} is invalid: {field}: {why}", causes=(cause,))
+    return InvalidError(f"{_described(kind, key)} is invalid: {field}: {why}", causes=(cause,))
 
 
 def unsupported(what: str) -> OtherApiError:
