@@ -1,7 +1,7 @@
-"""cloud-manager as an Operetta plugin: each CloudManager gets a front end, an identity service and a database, brought
-up one after the other; children that its spec no longer names are deleted.
+"""cloud-manager as an Operetta plugin: each CloudManager gets a front end, an identity service and a database.
 
-A step that is not ready yet ends the reconcile with a requeue; its own events, and the rate limiter, bring it back.
+They start one after the other. Children that the spec no longer names are deleted. A step that is not ready ends the
+reconcile with a requeue; the child's next event or the rate limiter reconciles the CloudManager again.
 """
 
 import base64
@@ -12,7 +12,7 @@ from operetta import Context, Kind, Object, Plugin, Requeue, kinds, requeue, set
 
 CloudManager = Kind("cloudmanagercontroller.huayun.com/v1", "CloudManager")
 READY = "ready"
-# Its value is the name of the CloudManager that controls the child.
+# The index of children by the name of their controlling CloudManager.
 OWNER = ".metadata.controller"
 
 log = logging.getLogger(__name__)
@@ -29,9 +29,9 @@ plugin.index(OWNER, kinds.StatefulSet, controller=CloudManager)
     workers=2,
 )
 def reconcile(ctx: Context, cloud: Object) -> Optional[Requeue]:
-    """Brings one CloudManager to what its spec says, as far as it goes now."""
+    """Brings one CloudManager towards its spec, up to the first step that is not ready."""
     if cloud.get_nested("metadata", "deletionTimestamp"):
-        return None  # its children go by garbage collection
+        return None  # its children are garbage collected
     delete_unnamed(ctx, cloud)
     if not is_ready(front(ctx, cloud)):
         return not_ready(cloud, "front")
@@ -47,7 +47,7 @@ def reconcile(ctx: Context, cloud: Object) -> Optional[Requeue]:
 
 
 def delete_unnamed(ctx: Context, cloud: Object) -> None:
-    """Deletes the Deployments and StatefulSets of this CloudManager that its spec no longer names."""
+    """Deletes this CloudManager's Deployments and StatefulSets that its spec no longer names."""
     wanted = {
         kinds.Deployment: {cloud.spec.front.deployment.name, cloud.spec.identity.deployment.name},
         kinds.StatefulSet: {cloud.spec.db.statefulSet.name},
@@ -62,13 +62,13 @@ def delete_unnamed(ctx: Context, cloud: Object) -> None:
 
 
 def front(ctx: Context, cloud: Object) -> Object:
-    """The front end's Deployment."""
+    """Creates or updates the front end's Deployment."""
     wanted = cloud.spec.front.deployment
     return deployment(ctx, cloud, wanted.name, "front", {"image": wanted.image})
 
 
 def identity(ctx: Context, cloud: Object) -> Object:
-    """The identity service's Deployment."""
+    """Creates or updates the identity service's Deployment."""
     wanted = cloud.spec.identity.deployment
     container = {"image": wanted.image, "command": ["/bin/sh", "-c", "sleep 60m"]}
     return deployment(ctx, cloud, wanted.name, "identity", container)
@@ -76,30 +76,25 @@ def identity(ctx: Context, cloud: Object) -> Object:
 
 def deployment(ctx: Context, cloud: Object, name: str, app: str, container: dict[str, Any]) -> Object:
     """Creates or updates a Deployment of one container."""
-
-    def mutate(child: Object) -> None:
+    operation = ctx.create_or_update(kinds.Deployment.new(name, cloud.metadata.namespace))
+    with operation as child:
         set_controller_reference(cloud, child)
         set_template(child, cloud, app, container)
-
-    child, result = ctx.create_or_update(kinds.Deployment.new(name, cloud.metadata.namespace), mutate)
-    log.debug("deployment %s: %s", name, result)
+    log.debug("deployment %s: %s", name, operation.result)
     return child
 
 
 def password(ctx: Context, cloud: Object) -> str:
     """Creates or updates the Secret with the database's root password, and returns its name."""
-
-    def mutate(secret: Object) -> None:
+    name = f"{cloud.spec.db.statefulSet.name}auth"
+    with ctx.create_or_update(kinds.Secret.new(name, cloud.metadata.namespace)) as secret:
         set_controller_reference(cloud, secret)
         secret.ensure("data").update(username=encoded("root"), password=encoded(cloud.spec.db.rootPass))
-
-    name = f"{cloud.spec.db.statefulSet.name}auth"
-    ctx.create_or_update(kinds.Secret.new(name, cloud.metadata.namespace), mutate)
     return name
 
 
 def encoded(text: str) -> str:
-    """A value of a Secret's data."""
+    """Encodes a value of a Secret's data."""
     return base64.b64encode(text.encode()).decode()
 
 
@@ -108,20 +103,17 @@ def database(ctx: Context, cloud: Object, secret: str) -> Object:
     wanted = cloud.spec.db.statefulSet
     reference = {"secretKeyRef": {"name": secret, "key": "password"}}
     container = {"image": wanted.image, "env": [{"name": "MARIADB_ROOT_PASSWORD", "valueFrom": reference}]}
-
-    def mutate(child: Object) -> None:
+    with ctx.create_or_update(kinds.StatefulSet.new(wanted.name, cloud.metadata.namespace)) as child:
         set_controller_reference(cloud, child)
         set_template(child, cloud, "db", container)
         if not child.spec.get("volumeClaimTemplates"):
-            # The API server takes them at the creation only.
+            # The API server rejects updates of them.
             child.spec.volumeClaimTemplates = [claim(wanted.storage)]
-
-    child, _ = ctx.create_or_update(kinds.StatefulSet.new(wanted.name, cloud.metadata.namespace), mutate)
     return child
 
 
 def claim(storage: Object) -> dict[str, Any]:
-    """The template of the database's volume claim."""
+    """Returns the template of the database's volume claim."""
     spec = {
         "storageClassName": storage["class"],
         "accessModes": storage.accessModes,
@@ -131,7 +123,7 @@ def claim(storage: Object) -> dict[str, Any]:
 
 
 def set_template(child: Object, cloud: Object, app: str, wanted: dict[str, Any]) -> None:
-    """Sets labels, selector and the container `APP-container`, and leaves every other field as it is."""
+    """Sets the labels, the selector and the container `APP-container`, and keeps every other field."""
     labels = {"app": app, "controller": cloud.metadata.name}
     child.ensure("metadata", "labels").update(labels)
     if not child.get_nested("spec", "selector"):
@@ -148,12 +140,12 @@ def set_template(child: Object, cloud: Object, app: str, wanted: dict[str, Any])
 
 
 def is_ready(child: Object) -> bool:
-    """Whether more than half of the replicas are ready."""
+    """Reports whether more than half of the replicas are ready."""
     replicas = child.get_nested("spec", "replicas", default=1)
     return child.get_nested("status", "readyReplicas", default=0) >= replicas // 2 + 1
 
 
 def not_ready(cloud: Object, step: str) -> Requeue:
-    """The answer while a step is not ready."""
+    """Returns the result while a step is not ready."""
     log.info("%s is not ready yet", step, extra={"cloudmanager": cloud.metadata.name})
     return requeue()

@@ -1,4 +1,4 @@
-"""What the CloudManager's author meant, against the SDK's test kit."""
+"""Tests of the cloud-manager with the SDK's test kit."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def brought_up() -> Cluster:
     return cluster
 
 
-def test_each_step_waits_for_the_one_before() -> None:
+def test_each_step_waits_for_previous_one() -> None:
     cluster = Cluster(cloud())
     steps = []
     for kind, name in [(kinds.Deployment, "front"), (kinds.Deployment, "identity"), (kinds.StatefulSet, "db")]:
@@ -58,12 +58,14 @@ def test_each_step_waits_for_the_one_before() -> None:
     ]
     assert cluster.reconcile(plugin, KEY) is None
     assert cluster.writes() == ["update_status CloudManager ns/one"]
-    assert [(event.reason, event.message) for event in cluster.events()] == [("Updated", "Update cm.status.phase: ready")]
+    assert [(event.reason, event.message) for event in cluster.events()] == [
+        ("Updated", "Update cm.status.phase: ready")
+    ]
     assert cluster.reconcile(plugin, KEY) is None
     assert (cluster.writes(), cluster.events()) == ([], [])
 
 
-def test_the_children_are_what_the_spec_asks_for() -> None:
+def test_children_match_spec() -> None:
     cluster = brought_up()
     owner = owner_reference(cluster.get(CloudManager, KEY))
     front = cluster.get(kinds.Deployment, "front", "ns")
@@ -91,7 +93,7 @@ def test_the_children_are_what_the_spec_asks_for() -> None:
     }
 
 
-def test_a_renamed_child_is_replaced_and_the_old_one_deleted() -> None:
+def test_renamed_child_is_replaced_and_old_one_deleted() -> None:
     cluster = brought_up()
     cluster.add(kinds.Deployment.new("other", "ns"))
     cluster.events()
@@ -101,10 +103,10 @@ def test_a_renamed_child_is_replaced_and_the_old_one_deleted() -> None:
     assert cluster.reconcile(plugin, KEY) == Requeue()
     assert cluster.writes() == ["delete Deployment ns/front", "create Deployment ns/renamed"]
     assert [(event.reason, event.message) for event in cluster.events()] == [("Deleted", 'Deleted deployment "front"')]
-    assert cluster.get(kinds.Deployment, "other", "ns"), "of somebody else"
+    assert cluster.get(kinds.Deployment, "other", "ns"), "it has another owner"
 
 
-def test_a_new_image_changes_that_and_nothing_that_others_set() -> None:
+def test_new_image_keeps_fields_of_others() -> None:
     cluster = brought_up()
     context = cluster.context
     front = context.get(kinds.Deployment, "front", "ns")
@@ -122,41 +124,41 @@ def test_a_new_image_changes_that_and_nothing_that_others_set() -> None:
     ]
 
 
-@pytest.mark.parametrize(("replicas", "ready", "goes_on"), [(3, 1, False), (3, 2, True), (4, 2, False), (4, 3, True)])
-def test_more_than_half_of_the_replicas_are_enough(replicas: int, ready: int, goes_on: bool) -> None:
+@pytest.mark.parametrize(("replicas", "ready", "proceeds"), [(3, 1, False), (3, 2, True), (4, 2, False), (4, 3, True)])
+def test_step_needs_more_than_half_of_replicas(replicas: int, ready: int, proceeds: bool) -> None:
     cluster = Cluster(cloud())
     cluster.reconcile(plugin, KEY)
     cluster.context.patch(kinds.Deployment, ("ns", "front"), {"spec": {"replicas": replicas}})
     make_ready(cluster, kinds.Deployment, "front", ready)
     cluster.reconcile(plugin, KEY)
-    assert (cluster.get(kinds.Deployment, "identity", "ns") is not None) is goes_on
+    assert (cluster.get(kinds.Deployment, "identity", "ns") is not None) is proceeds
 
 
-def test_a_deleted_child_comes_back() -> None:
+def test_deleted_child_is_created_again() -> None:
     cluster = brought_up()
     cluster.context.delete(kinds.StatefulSet, "db", "ns")
     assert cluster.reconcile(plugin, KEY) == Requeue()
     assert cluster.get(kinds.StatefulSet, "db", "ns")
 
 
-def test_a_cloud_that_is_gone_or_going_needs_nothing_more() -> None:
+def test_deleted_cloud_needs_nothing() -> None:
     cluster = Cluster()
     assert cluster.reconcile(plugin, KEY) is None
-    going = cloud()
-    going.metadata.update(deletionTimestamp="2030-01-01T00:00:00Z", finalizers=["foregroundDeletion"])
-    cluster.add(going)
+    deleted = cloud()
+    deleted.metadata.update(deletionTimestamp="2030-01-01T00:00:00Z", finalizers=["foregroundDeletion"])
+    cluster.add(deleted)
     assert cluster.reconcile(plugin, KEY) is None
     assert cluster.writes() == []
 
 
-def test_a_failing_api_server_is_a_reason_to_retry() -> None:
+def test_failing_api_server_is_retried() -> None:
     cluster = Cluster(cloud())
     cluster.fail_next("create", UnavailableError("etcd is down"))
     with pytest.raises(UnavailableError):
         cluster.reconcile(plugin, KEY)
 
 
-def test_the_index_is_on_the_controlling_owner() -> None:
+def test_index_is_on_controlling_owner() -> None:
     controller = {"apiVersion": "cloudmanagercontroller.huayun.com/v1", "kind": "CloudManager"}
     assert json.loads(plugin.manifest())["indexes"] == [
         {"name": ".metadata.controller", "apiVersion": "apps/v1", "kind": kind, "controller": controller}

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::installed;
 
 in_each_language!(
-    rust: "sample-controller", go: "sample-controller-go";
+    rust: "sample-controller", go: "sample-controller-go", python: "sample-controller-python";
     (
         a_foo_gets_its_deployment_and_its_status_follows_it,
         a_deployment_that_is_changed_or_deleted_by_hand_is_put_back,
