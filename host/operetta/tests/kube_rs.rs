@@ -12,7 +12,7 @@ const SECRET: Kind = Kind("v1", "Secret");
 async fn running() -> (&'static Host, TestNamespace<'static>) {
     static HOST: OnceCell<Host> = OnceCell::const_new();
     let control_plane = ControlPlane::with_controllers().await;
-    let start = async || Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await;
+    let start = async || Host::shared(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await;
     let host = HOST.get_or_init(start).await;
     control_plane.apply(include_str!("../../../plugins/fixtures/kube-rs/crd.yaml"));
     let namespace = control_plane.namespace("kube-rs").await;

@@ -1,18 +1,21 @@
 //! A real Kubernetes control plane for tests: `controlplane up` (deploy/controlplane) as a child process.
 //!
-//! One per test program, started by the first test that asks. It ends with the test program, however that ends: the
-//! supervisor looks whether its parent lives. What it leaves under `target/testkit/` is swept by the next start.
+//! The tests of a program share one, which the first test that asks starts. Under nextest, where each test is a process,
+//! it is a [shared process](crate::shared). It ends with the test program or the run, however that ends. The next start
+//! removes the folders that earlier ones left under `target/testkit/`.
 
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use kube::{
@@ -20,63 +23,124 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::{AuditLog, TestNamespace, eventually, target_dir};
+use crate::{
+    AuditLog, TestNamespace, eventually,
+    shared::{self, SharedProcess, TestRun},
+    target_dir,
+};
 
-/// A running control plane. Dropping it ends it and removes its folder.
+/// A running control plane. If it is the test's own, dropping it ends it and removes its folder.
 pub struct ControlPlane {
-    supervisor: Child,
+    supervisor: Supervisor,
     folder: PathBuf,
     kubeconfig: PathBuf,
-    /// Gives each namespace a name of its own.
-    namespaces: AtomicU32,
+    /// Makes the names of namespaces and files unique.
+    count: AtomicU32,
+}
+
+/// The process that runs the components.
+enum Supervisor {
+    /// A child of this process, which ends with it.
+    Own(Child),
+    /// Shared by the processes of a nextest run.
+    Shared { _process: SharedProcess },
 }
 
 impl ControlPlane {
-    /// The test program's API server and etcd. Nobody collects garbage, makes Pods or deletes namespaces.
+    /// The API server and etcd that the tests of a program share. No controller runs: nothing collects garbage, makes
+    /// Pods or deletes namespaces.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         started(&SHARED, &[]).await
     }
 
-    /// The test program's control plane with controllers, scheduler and kwok, which plays the node.
+    /// The control plane that the tests of a program share, with controllers, scheduler and kwok, which simulates the
+    /// node.
     pub async fn with_controllers() -> &'static Self {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         started(&SHARED, &["controllers", "scheduler", "kwok"]).await
     }
 
-    /// One of the test's own, for a test that breaks it. Blocks until it is ready.
+    /// Starts a control plane for one test, which may break it. Blocks until it is ready.
     ///
     /// # Errors
-    /// What is missing or what it said.
+    /// Returns the missing program, or the messages of the supervisor.
     pub fn start(with: &[&str]) -> Result<Self, String> {
-        sweep();
+        remove_old_folders();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let folder = root().join(name);
-        let text = |error: std::io::Error| format!("{}: {error}", folder.display());
+        let folder = shared::folder().join(name);
+        let text = |error: io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(&folder).map_err(text)?;
-        let messages = folder.join("supervisor.log");
-        let program = target_dir().join("controlplane/bin/controlplane");
-        let mut supervisor = Command::new(&program)
-            .args(["up", "--audit", "--with", &with.join(","), "--dir"])
-            .arg(&folder)
+        let messages = folder.join("stderr");
+        let mut command = up(&folder, with).map_err(text)?;
+        let mut supervisor = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&messages).map_err(text)?)
             .spawn()
-            .map_err(|error| format!("{}: {error}: run `make controlplane`", program.display()))?;
+            .map_err(text)?;
         fs::write(folder.join("supervisor.pid"), supervisor.id().to_string()).map_err(text)?;
         let mut line = String::new();
         if let Some(stdout) = supervisor.stdout.take() {
             BufReader::new(stdout).read_line(&mut line).map_err(text)?;
         }
-        let Some(kubeconfig) = line.trim().strip_prefix("ready KUBECONFIG=") else {
+        let Some(kubeconfig) = ready_kubeconfig(&line) else {
             let _already_over = supervisor.kill();
-            let said = fs::read_to_string(&messages).unwrap_or_default();
-            return Err(format!("the control plane does not start: {said}"));
+            return Err(failed_start(&folder));
         };
-        let kubeconfig = PathBuf::from(kubeconfig);
-        Ok(Self { supervisor, folder, kubeconfig, namespaces: AtomicU32::new(0) })
+        Ok(Self { supervisor: Supervisor::Own(supervisor), folder, kubeconfig, count: AtomicU32::new(0) })
+    }
+
+    /// Attaches to the control plane of a nextest run, and starts it if this test is the first. Blocks until it is ready.
+    fn attach(run: &TestRun, with: &[&str]) -> Result<Self, String> {
+        let name = ["controlplane", with.first().copied().unwrap_or("alone")].join("-");
+        let start = |folder: &Path| {
+            remove_old_folders();
+            up(folder, with)
+        };
+        let process = run.attach(&name, start).map_err(|error| error.to_string())?;
+        let folder = process.folder.clone();
+        let kubeconfig = loop {
+            // Read before the output: the supervisor may print its line and then fail.
+            let running = signal("-0", process.pid);
+            let stdout = fs::read_to_string(folder.join("stdout")).unwrap_or_default();
+            match stdout.lines().next().and_then(ready_kubeconfig) {
+                Some(kubeconfig) => break kubeconfig,
+                None if running => thread::sleep(Duration::from_millis(50)),
+                None => return Err(failed_start(&folder)),
+            }
+        };
+        Ok(Self { supervisor: Supervisor::Shared { _process: process }, folder, kubeconfig, count: AtomicU32::new(0) })
+    }
+
+    /// Runs `make` once for all tests that share this control plane, and returns its result to each of them.
+    ///
+    /// # Panics
+    /// Panics if the result cannot be written.
+    pub async fn once(&self, name: &str, make: impl AsyncFnOnce() -> String) -> String {
+        let path = self.folder.join(format!("once-{name}"));
+        let file = path.with_extension("lock");
+        let lock = move || {
+            let file = shared::lock_file(&file)?;
+            file.lock().map(|()| file)
+        };
+        let _locked = tokio::task::spawn_blocking(lock).await.expect("a lock").expect("a lock");
+        if let Ok(made) = fs::read_to_string(&path) {
+            return made;
+        }
+        let made = make().await;
+        fs::write(&path, &made).expect("written");
+        made
+    }
+
+    /// A suffix that no other namespace or file of this control plane has.
+    pub(crate) fn unique(&self) -> String {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        match self.supervisor {
+            Supervisor::Own(_) => count.to_string(),
+            Supervisor::Shared { .. } => format!("{}-{count}", std::process::id()),
+        }
     }
 
     /// The administrator's kubeconfig.
@@ -84,14 +148,12 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// A new kubeconfig of a ServiceAccount, which has to exist.
+    /// Writes a new kubeconfig of an existing ServiceAccount and returns its path.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if the ServiceAccount does not exist.
     pub fn kubeconfig_of(&self, namespace: &str, service_account: &str) -> PathBuf {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let at = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.join(format!("kubeconfig-{service_account}-{at}"));
+        let path = self.folder.join(format!("kubeconfig-{service_account}-{}", self.unique()));
         let token = self.kubectl(&["create", "token", service_account, "-n", namespace, "--duration=24h"]);
         fs::copy(&self.kubeconfig, &path).expect("a kubeconfig");
         let kubectl = |args: &[&str]| {
@@ -105,17 +167,17 @@ impl ControlPlane {
         path
     }
 
-    /// A folder for what belongs to this control plane, such as the logs of hosts.
+    /// The folder of this control plane's files, for example the logs of hosts.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A new client, of the administrator. It belongs to the runtime it is made in: each test makes its own.
+    /// A new client of the administrator. It belongs to the runtime that made it, so each test makes its own.
     pub async fn client(&self) -> Client {
         Client::try_from(self.config().await).expect("a client")
     }
 
-    /// What such a client is made of, for another runtime.
+    /// The configuration of such a client, for another runtime.
     pub async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -124,41 +186,41 @@ impl ControlPlane {
 
     /// A new namespace, whose name begins with `prefix`.
     pub async fn namespace(&self, prefix: &str) -> TestNamespace<'_> {
-        let name = format!("{prefix}-{}", self.namespaces.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{prefix}-{}", self.unique());
         TestNamespace::create(self, name).await
     }
 
-    /// A namespace that another test of the program has made.
+    /// A namespace that another test has created.
     pub async fn existing_namespace(&self, name: &str) -> TestNamespace<'_> {
         TestNamespace::open(self, name.to_owned()).await
     }
 
-    /// Where kubectl is.
+    /// The path of kubectl.
     ///
     /// # Panics
-    /// When it was not built.
+    /// Panics if kubectl was not built.
     pub fn kubectl_path(&self) -> PathBuf {
         kubectl_path()
     }
 
-    /// Runs kubectl; its standard output. Blocks.
+    /// Runs kubectl and returns its standard output. Blocks.
     ///
     /// # Panics
-    /// When it fails, with what it said.
+    /// Panics with kubectl's message if it fails.
     pub fn kubectl<A: AsRef<OsStr>>(&self, args: &[A]) -> String {
         text_of(args, &self.kubectl_output(args))
     }
 
-    /// Runs kubectl, whatever comes of it. Blocks.
+    /// Runs kubectl and returns its output, also if it fails. Blocks.
     pub fn kubectl_output<A: AsRef<OsStr>>(&self, args: &[A]) -> Output {
         self.kubectl_command(args).output().expect("kubectl runs")
     }
 
-    /// `kubectl apply --server-side` of a YAML or JSON text: a bundle is too large for the annotation that a plain one
-    /// leaves. Blocks.
+    /// Runs `kubectl apply --server-side` on a YAML or JSON text. A bundle is too large for the annotation of a
+    /// client-side apply. Blocks.
     ///
     /// # Panics
-    /// When it fails, with what it said.
+    /// Panics with kubectl's message if it fails.
     pub fn apply(&self, manifest: &str) -> String {
         let args = ["apply", "--server-side", "-f", "-"];
         let mut kubectl = self.kubectl_command(&args);
@@ -169,10 +231,10 @@ impl ControlPlane {
         text_of(&args, &running.wait_with_output().expect("kubectl ends"))
     }
 
-    /// The process of a component, e.g. `kube-apiserver`.
+    /// The pid of a component, for example `kube-apiserver`.
     ///
     /// # Panics
-    /// When there is none of that name.
+    /// Panics if no component of that name runs.
     pub fn pid(&self, component: &str) -> u32 {
         let text = fs::read_to_string(self.folder.join("pids.json")).expect("pids.json");
         let pids: serde_json::Value = serde_json::from_str(&text).expect("pids.json");
@@ -180,17 +242,17 @@ impl ControlPlane {
         u32::try_from(pid).expect("a pid")
     }
 
-    /// `kill -9` of the API server. The supervisor starts it again; see [`ControlPlane::wait_ready`].
+    /// Kills the API server with SIGKILL. The supervisor restarts it; see [`ControlPlane::wait_ready`].
     pub fn kill_apiserver(&self) {
         signal("-9", self.pid("kube-apiserver"));
     }
 
-    /// `kill -9` of etcd. The supervisor starts it again, on the same data; until then the API server is not ready.
+    /// Kills etcd with SIGKILL. The supervisor restarts it on the same data; until then the API server is not ready.
     pub fn kill_etcd(&self) {
         signal("-9", self.pid("etcd"));
     }
 
-    /// Waits until the API server answers that it is ready.
+    /// Waits until the API server reports that it is ready.
     pub async fn wait_ready(&self) {
         eventually("the API server is ready", async || {
             let output = self.kubectl_output(&["get", "--raw", "/readyz", "--request-timeout=5s"]);
@@ -200,7 +262,7 @@ impl ControlPlane {
         .await;
     }
 
-    /// What has gone over the wire so far.
+    /// Reads the audit log: every request so far.
     pub fn audit(&self) -> AuditLog {
         AuditLog::read(&self.folder.join("audit.log"))
     }
@@ -214,10 +276,11 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        // Asked, not killed: then the folder is quiet when this returns.
-        signal("-TERM", self.supervisor.id());
-        let _either_way = self.supervisor.wait();
-        let _swept_later = fs::remove_dir_all(&self.folder);
+        let Supervisor::Own(supervisor) = &mut self.supervisor else { return };
+        // SIGTERM, so that no component writes to the folder after this.
+        signal("-TERM", supervisor.id());
+        let _either_way = supervisor.wait();
+        let _removed_later = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -225,7 +288,11 @@ async fn started(
     cell: &'static OnceLock<Result<ControlPlane, String>>,
     with: &'static [&'static str],
 ) -> &'static ControlPlane {
-    let start = move || cell.get_or_init(|| ControlPlane::start(with));
+    let start_or_attach = move || match TestRun::current() {
+        Some(run) => ControlPlane::attach(run, with),
+        None => ControlPlane::start(with),
+    };
+    let start = move || cell.get_or_init(start_or_attach);
     let started = tokio::task::spawn_blocking(start).await.expect("a control plane");
     started.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
@@ -237,13 +304,30 @@ fn text_of<A: AsRef<OsStr>>(args: &[A], output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn root() -> PathBuf {
-    target_dir().join("testkit")
+/// The command that runs a control plane in a folder.
+fn up(folder: &Path, with: &[&str]) -> io::Result<Command> {
+    let program = target_dir().join("controlplane/bin/controlplane");
+    if !program.exists() {
+        let message = format!("{} does not exist: run `make controlplane`", program.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, message));
+    }
+    let mut command = Command::new(program);
+    command.args(["up", "--audit", "--with", &with.join(","), "--dir"]).arg(folder);
+    Ok(command)
 }
 
-/// Removes the folders of test programs that are over, and whose supervisor is.
-fn sweep() {
-    for folder in fs::read_dir(root()).into_iter().flatten().flatten() {
+fn ready_kubeconfig(line: &str) -> Option<PathBuf> {
+    line.trim().strip_prefix("ready KUBECONFIG=").map(PathBuf::from)
+}
+
+fn failed_start(folder: &Path) -> String {
+    let messages = fs::read_to_string(folder.join("stderr")).unwrap_or_default();
+    format!("the control plane failed to start: {messages}")
+}
+
+/// Removes the folders of test programs and runs that have ended, together with their supervisor.
+fn remove_old_folders() {
+    for folder in fs::read_dir(shared::folder()).into_iter().flatten().flatten() {
         let name = folder.file_name().to_string_lossy().into_owned();
         let test = name.split('-').next().and_then(|pid| pid.parse().ok());
         let supervisor = fs::read_to_string(folder.path().join("supervisor.pid"));
@@ -254,18 +338,18 @@ fn sweep() {
     }
 }
 
-/// Sends a signal; false when there is no such process.
-fn signal(signal: &str, pid: u32) -> bool {
+/// Sends a signal. Returns false if no such process exists.
+pub(crate) fn signal(signal: &str, pid: u32) -> bool {
     let mut kill = Command::new("kill");
     let sent = kill.arg(signal).arg(pid.to_string()).stderr(Stdio::null()).status();
     sent.is_ok_and(|status| status.success())
 }
 
-/// A line of a page, or of a message, for bash to run: it finds kubectl and `programs`, and the cluster of a kubeconfig, and
-/// fails when any command of it does.
+/// The command that runs a line of a page or of a message in bash, with kubectl and `programs` in its PATH and a
+/// kubeconfig's cluster. It fails if any command of the line fails.
 ///
 /// # Panics
-/// When kubectl was not built.
+/// Panics if kubectl was not built.
 pub fn shell(programs: &[&Path], kubeconfig: &Path, line: &str) -> Command {
     let kubectl = kubectl_path();
     let folders = programs.iter().copied().chain([kubectl.as_path()]).filter_map(Path::parent).map(Path::to_owned);

@@ -1,6 +1,7 @@
-//! The program under test, as people run it: a process, its flags, its log, its HTTP.
+//! The program under test as users run it: a process with its flags, its log and its HTTP endpoints.
 //!
-//! One host per control plane: two would both look after every Plugin. It ends with the test program.
+//! A control plane has one host: two would both run every Plugin. The host ends with the test program or, if the tests of
+//! a nextest run share it, with the run.
 
 use std::{
     fs::{self, File},
@@ -8,39 +9,48 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use serde::Deserialize;
 
-use crate::{ControlPlane, eventually, target_dir, usage, workspace};
+use crate::{
+    ControlPlane,
+    controlplane::signal,
+    eventually,
+    shared::{SharedProcess, TestRun},
+    target_dir, usage, workspace,
+};
 
-/// How a host is run.
+/// The options of a host.
 #[derive(Clone, Debug, Default)]
 pub struct HostOptions {
-    /// Its configuration, YAML; the defaults when empty.
+    /// The configuration in YAML. Empty means the defaults.
     pub config: String,
-    /// RUST_LOG; the program's own choice when empty.
+    /// RUST_LOG. Empty means the program's default.
     pub log: String,
-    /// Rules of `deploy/base/rbac.yaml`'s ClusterRole to leave out, by their place in it.
+    /// The indexes of rules to leave out of the ClusterRole in `deploy/base/rbac.yaml`.
     pub without_rules: Vec<usize>,
-    /// Whether its ClusterRole is the one of `deploy/narrow`.
+    /// Uses the ClusterRole of `deploy/narrow`.
     pub narrow: bool,
-    /// Whether it compiles each plugin anew, and not those only that no earlier run of the tests has compiled.
+    /// Uses an empty code cache. By default all test runs share one cache, in which compiled plugins are found by content.
     pub compiles_anew: bool,
 }
 
-/// A running `operetta run`. Dropping it kills it.
+/// A running `operetta run`. Dropping it kills the process, unless tests share it.
 pub struct Host {
-    process: Mutex<Child>,
+    process: Process,
     program: PathBuf,
     kubeconfig: PathBuf,
     admin_address: String,
     log: PathBuf,
+}
+
+/// The process of a host.
+enum Process {
+    Own(Mutex<Child>),
+    Shared(SharedProcess),
 }
 
 /// One line of a plugin's log, as `operetta logs -o json` prints it.
@@ -55,18 +65,48 @@ pub struct LogLine {
     pub key: String,
     /// The text.
     pub message: String,
-    /// Names and values.
+    /// Pairs of name and value.
     pub fields: Vec<(String, String)>,
 }
 
 impl Host {
-    /// Installs what is in `deploy/`, starts a host with the rights that are there, and waits until it looks after Plugins.
-    /// `program` is the built `operetta`: its integration tests know it as `env!("CARGO_BIN_EXE_operetta")`.
+    /// Installs the manifests of `deploy/`, starts a host with the rights they give, and waits until it is ready.
+    /// `program` is the built `operetta`, in its integration tests `env!("CARGO_BIN_EXE_operetta")`.
     ///
     /// # Panics
-    /// When it does not start, with its log.
+    /// Panics with the host's log if it does not start.
     pub async fn start(program: impl AsRef<Path>, control_plane: &ControlPlane, options: &HostOptions) -> Self {
-        let mut host = Self::spawn(program.as_ref(), control_plane, options);
+        Self::spawn(program.as_ref(), control_plane, options).when_ready().await
+    }
+
+    /// Starts the host that the tests of a program share, or attaches to it. Under `cargo test` a static of the program
+    /// holds it; under nextest it is a [shared process](crate::shared).
+    ///
+    /// # Panics
+    /// Panics with the host's log if it does not start.
+    pub async fn shared(program: impl AsRef<Path>, control_plane: &ControlPlane, options: &HostOptions) -> Self {
+        let Some(run) = TestRun::current() else { return Self::start(program, control_plane, options).await };
+        // The control plane's name is a part of its own: a host does not follow its tests to another control plane.
+        let plane = control_plane.folder().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let start = |folder: &Path| {
+            install(control_plane, options);
+            Ok(command(program.as_ref(), control_plane, options, folder))
+        };
+        let process = run.attach(&format!("host-of-{plane}"), start);
+        let process = process.unwrap_or_else(|error| panic!("{}: {error}", program.as_ref().display()));
+        let log = process.folder.join("stderr");
+        let host = Self {
+            process: Process::Shared(process),
+            program: program.as_ref().to_owned(),
+            kubeconfig: control_plane.kubeconfig().to_owned(),
+            admin_address: String::new(),
+            log,
+        };
+        host.when_ready().await
+    }
+
+    async fn when_ready(mut self) -> Self {
+        let host = &mut self;
         host.admin_address = eventually("the host starts", async || {
             host.assert_sound();
             let log = host.log();
@@ -82,39 +122,23 @@ impl Host {
             host.get("/readyz")
         })
         .await;
-        host
+        self
     }
 
-    /// As [`Host::start`], but does not wait.
+    /// Starts a host as [`Host::start`] does, but does not wait until it is ready.
     ///
     /// # Panics
-    /// When the program cannot be started.
+    /// Panics if the program cannot be started.
     pub fn spawn(program: &Path, control_plane: &ControlPlane, options: &HostOptions) -> Self {
         install(control_plane, options);
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let at = COUNT.fetch_add(1, Ordering::Relaxed);
-        let [log, config] = ["log", "yaml"].map(|ending| control_plane.folder().join(format!("host-{at}.{ending}")));
-        fs::write(&config, if options.config.is_empty() { "{}" } else { &options.config }).expect("a configuration");
-        let kept =
-            if options.compiles_anew { control_plane.folder().join("cache") } else { target_dir().join("test-cache") };
-        let mut command = Command::new(program);
-        command
-            .args(["run", "--exit-with-parent", "--admin-address", "127.0.0.1:0", "--config"])
-            .arg(config)
-            .arg("--kubeconfig")
-            .arg(control_plane.kubeconfig_of("operetta-system", "operetta"))
-            .env("RUST_BACKTRACE", "0")
-            .env("XDG_CACHE_HOME", kept)
-            .env_remove("RUST_LOG")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).expect("a log"));
-        if !options.log.is_empty() {
-            command.env("RUST_LOG", &options.log);
-        }
+        let folder = control_plane.folder().join(format!("host-{}", control_plane.unique()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let log = folder.join("stderr");
+        let mut command = command(program, control_plane, options, &folder);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).expect("a log"));
         let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         Self {
-            process: Mutex::new(process),
+            process: Process::Own(Mutex::new(process)),
             program: program.to_owned(),
             kubeconfig: control_plane.kubeconfig().to_owned(),
             admin_address: String::new(),
@@ -122,44 +146,53 @@ impl Host {
         }
     }
 
-    /// Where it serves /metrics and the rest.
+    /// The address of its admin endpoints, for example /metrics.
     pub fn admin_address(&self) -> &str {
         &self.admin_address
     }
 
-    /// Its resident memory, as the kernel counts it.
+    /// Its resident memory in bytes.
     ///
     /// # Panics
-    /// Off Linux.
+    /// Panics if this is not Linux.
     pub fn memory_bytes(&self) -> u64 {
         usage::memory_bytes(self.pid())
     }
 
-    /// The processor time it has used so far, in the kernel's ticks of 10 ms.
+    /// The processor time that it has used, in the kernel's ticks of 10 ms.
     ///
     /// # Panics
-    /// Off Linux.
+    /// Panics if this is not Linux.
     pub fn cpu_time(&self) -> Duration {
         usage::cpu_time(self.pid())
     }
 
     fn pid(&self) -> u32 {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner).id()
+        match &self.process {
+            Process::Own(process) => process.lock().unwrap_or_else(PoisonError::into_inner).id(),
+            Process::Shared(process) => process.pid,
+        }
     }
 
-    /// Everything it has logged.
+    /// Its complete log.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Checks that the process runs and that nothing in it has panicked.
+    /// Checks that the process runs and that no thread of it has panicked.
     ///
     /// # Panics
-    /// Otherwise, with the end of its log.
+    /// Panics otherwise, with the end of its log.
     pub fn assert_sound(&self) {
-        let ended = self.process.lock().unwrap_or_else(PoisonError::into_inner).try_wait().expect("a process");
+        let ended = match &self.process {
+            Process::Own(process) => {
+                let status = process.lock().unwrap_or_else(PoisonError::into_inner).try_wait().expect("a process");
+                status.map(|status| status.to_string())
+            }
+            Process::Shared(process) => (!signal("-0", process.pid)).then(|| "status unknown".to_owned()),
+        };
         let log = self.log();
-        // Its own panics come as plain text; what guests say of theirs, as JSON.
+        // The host's own panics are plain text; messages of guests' panics are JSON.
         let panicked = log.lines().any(|line| !line.starts_with('{') && line.contains("panicked at"));
         if ended.is_some() || panicked {
             let tail: Vec<&str> = log.lines().rev().take(30).collect();
@@ -167,7 +200,7 @@ impl Host {
         }
     }
 
-    /// What `operetta logs` prints of a plugin; empty while the host knows none of that name. Blocks.
+    /// The output of `operetta logs` for a plugin; empty while the host has no plugin of that name. Blocks.
     pub fn logs(&self, namespace: &str, plugin: &str) -> Vec<LogLine> {
         let output = self.run(&["logs", plugin, "-n", namespace, "-o", "json"]);
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -177,22 +210,22 @@ impl Host {
             .collect()
     }
 
-    /// Runs another command of the program, with this host's kubeconfig in the environment. Blocks.
+    /// Runs another command of the program with this host's kubeconfig in the environment. Blocks.
     pub fn run(&self, args: &[&str]) -> std::process::Output {
         let mut command = Command::new(&self.program);
         command.args(args).env("KUBECONFIG", &self.kubeconfig).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
         command.output().expect("the program runs")
     }
 
-    /// Its metrics, in Prometheus' text format. Blocks.
+    /// Its metrics in Prometheus' text format. Blocks.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// Panics if the host does not answer.
     pub fn metrics(&self) -> String {
         self.get("/metrics").expect("metrics")
     }
 
-    /// The sum of a metric's values over the lines that have all of these labels, each like `plugin="a"`.
+    /// The sum of a metric over the lines that have all of these labels, each written like `plugin="a"`.
     pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let text = self.metrics();
         let of_name = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
@@ -200,19 +233,19 @@ impl Host {
         chosen.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
     }
 
-    /// Asks it to end, as a cluster does (SIGTERM), and waits for that. Blocks.
+    /// Sends SIGTERM, as a cluster does, and waits until the process has ended. Blocks.
     ///
     /// # Panics
-    /// When it ends with an error.
+    /// Panics if the process ends with an error, or if tests share it.
     pub fn stop(&self) {
-        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = Command::new("kill").arg(process.id().to_string()).status();
-        assert!(asked.is_ok_and(|asked| asked.success()), "the host is over already");
+        let Process::Own(process) = &self.process else { panic!("other tests use this host") };
+        let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(signal("-TERM", process.id()), "the host has already ended");
         let ended = process.wait().expect("a process");
         assert!(ended.success(), "the host ended with {ended}: {}", self.log());
     }
 
-    /// GET at its admin address: the body, or why not.
+    /// Sends a GET to its admin address. Returns the body, or the error.
     fn get(&self, path: &str) -> Result<String, String> {
         let mut answer = String::new();
         let exchange = |answer: &mut String| {
@@ -230,7 +263,27 @@ impl Host {
     }
 }
 
-/// Installs the CRD, the host's rights as the options say, and the policy about namespaces.
+/// The command that runs a host with its files in `folder`.
+fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, folder: &Path) -> Command {
+    let config = folder.join("config.yaml");
+    fs::write(&config, if options.config.is_empty() { "{}" } else { &options.config }).expect("a configuration");
+    let cache = if options.compiles_anew { folder.join("cache") } else { target_dir().join("test-cache") };
+    let mut command = Command::new(program);
+    command
+        .args(["run", "--exit-with-parent", "--admin-address", "127.0.0.1:0", "--config"])
+        .arg(config)
+        .arg("--kubeconfig")
+        .arg(control_plane.kubeconfig_of("operetta-system", "operetta"))
+        .env("RUST_BACKTRACE", "0")
+        .env("XDG_CACHE_HOME", cache)
+        .env_remove("RUST_LOG");
+    if !options.log.is_empty() {
+        command.env("RUST_LOG", &options.log);
+    }
+    command
+}
+
+/// Installs the CRD, the host's rights according to the options, and the admission policy for namespaces.
 fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let deploy = workspace().join("deploy");
     let base = ["crd/plugins.yaml", "base/namespace.yaml", "base/namespace-opt-in.yaml", "base/rbac.yaml"];
@@ -238,18 +291,19 @@ fn install(control_plane: &ControlPlane, options: &HostOptions) {
         let path = deploy.join(file).display().to_string();
         control_plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &path]);
     }
-    // From the last on: the places of those before stay what they are.
-    let mut places = options.without_rules.clone();
-    places.sort_unstable_by(|one, other| other.cmp(one));
-    for place in places {
-        let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{place}")}]).to_string();
+    // The last one first: a removal changes the indexes of later rules.
+    let mut indexes = options.without_rules.clone();
+    indexes.sort_unstable_by(|one, other| other.cmp(one));
+    for index in indexes {
+        let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{index}")}]).to_string();
         control_plane.kubectl(&["patch", "clusterrole", "operetta", "--type=json", "-p", &patch]);
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let process = self.process.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Process::Own(process) = &mut self.process else { return };
+        let process = process.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _already_over = process.kill();
         let _reaped = process.wait();
     }

@@ -28,6 +28,7 @@ pub mod hostile;
 pub mod namespace;
 pub mod peers;
 pub mod pods;
+mod shared;
 pub mod usage;
 pub mod wait;
 pub mod wat_guest;

@@ -1,5 +1,5 @@
-//! An admission webhook that refuses what it is told to, with any Status: how tests make a real API server answer with
-//! errors that it seldom gives by itself.
+//! An admission webhook that refuses objects with any Status: tests use it to make a real API server return errors that it
+//! seldom returns by itself.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -11,22 +11,22 @@ use axum_server::tls_rustls::RustlsConfig;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use crate::ControlPlane;
+use crate::TestNamespace;
 
-/// Refuses ConfigMaps that have this label, by their name.
+/// The label of the ConfigMaps that the webhook reviews.
 const LABEL: (&str, &str) = ("conformance", "refuse");
 
-/// Installs the webhook and serves it as long as the test program runs, on a thread of its own: the runtime of a test ends
-/// with the test. A ConfigMap that is labelled
-/// `conformance: refuse` is refused with the Status that `refusals` has for its name.
+/// Installs the webhook for a namespace and serves it until the process ends, on its own thread: the runtime of a test ends
+/// with the test. The webhook refuses a ConfigMap labelled `conformance: refuse` with the Status that `refusals` has for
+/// its name.
 ///
 /// # Panics
-/// When it cannot be served or installed.
-pub fn refuse(control_plane: &ControlPlane, refusals: Vec<(String, Value)>) {
+/// Panics if the webhook cannot be served or installed.
+pub fn refuse(namespace: &TestNamespace<'_>, refusals: Vec<(String, Value)>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
     let certificate = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()]).expect("a certificate");
-    // Whoever was first has installed the same one.
+    // An earlier call may have installed the same provider.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     let (chain, key) = (certificate.cert.pem(), certificate.signing_key.serialize_pem());
     listener.set_nonblocking(true).expect("non-blocking");
@@ -51,21 +51,22 @@ pub fn refuse(control_plane: &ControlPlane, refusals: Vec<(String, Value)>) {
             server.serve(routes.into_make_service()).await.expect("served");
         });
     });
-    control_plane.apply(&configuration(address, &chain).to_string());
+    namespace.control_plane().apply(&configuration(namespace.name(), address, &chain).to_string());
 }
 
-fn configuration(address: SocketAddr, certificate: &str) -> Value {
+fn configuration(namespace: &str, address: SocketAddr, certificate: &str) -> Value {
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
     let bundle = k8s_openapi::ByteString(certificate.as_bytes().to_vec());
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "refuse.test.operetta.dev"},
+        "metadata": {"name": format!("{namespace}.test.operetta.dev")},
         "webhooks": [{
             "name": "refuse.test.operetta.dev",
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "failurePolicy": "Fail",
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             "objectSelector": {"matchLabels": {LABEL.0: LABEL.1}},
             "clientConfig": {"url": format!("https://{address}/"), "caBundle": bundle},
             "rules": [rule],

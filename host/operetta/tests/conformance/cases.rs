@@ -5,7 +5,7 @@ use std::time::Duration;
 use operetta_testkit::{LogLine, kinds};
 use serde_json::{Value, json};
 
-use crate::stage::{Ended, Outcome, Stage, WIDGET, refusals};
+use crate::stage::{Ended, Outcome, Stage, WIDGET};
 
 /// How long something must stay away before a test believes that it does not come.
 const QUIET: Duration = Duration::from_millis(1_500);
@@ -176,7 +176,7 @@ async fn errors(stage: &Stage, id: &str) -> Result<(), Ended> {
         other => return Err(Ended::Failed(format!("the test does not know {other}"))),
     };
     if target.starts_with("refused-") {
-        refusals().await;
+        stage.refuse().await;
     }
     stage.saw(id, json!({"target": target}), expected).await
 }

@@ -7,8 +7,8 @@ mod table;
 
 use std::collections::BTreeMap;
 
+use operetta_testkit::ControlPlane;
 use stage::{Outcome, Stage};
-use tokio::sync::OnceCell;
 
 /// The SDKs, by the names of their plugins: `conformance-NAME`.
 const SDKS: &[&str] = &["rust", "go", "typescript", "python", "c"];
@@ -26,11 +26,9 @@ fn behaviours() -> Vec<Behaviour> {
     serde_json::from_str(&std::fs::read_to_string(path).expect("the list")).expect("behaviours")
 }
 
-/// What an SDK's plugin did, by behaviour; found out once.
-async fn outcomes(sdk: &'static str) -> &'static BTreeMap<String, Outcome> {
-    static FOUND: [OnceCell<BTreeMap<String, Outcome>>; 5] = [const { OnceCell::const_new() }; 5];
-    let at = SDKS.iter().position(|name| *name == sdk).expect("an SDK of the list");
-    let find_out = async || {
+/// The outcome of each behaviour with an SDK's plugin. The tests of this program share one run of it.
+async fn outcomes(sdk: &'static str) -> BTreeMap<String, Outcome> {
+    let run = async || {
         let stage = Stage::new(sdk).await;
         let mut found = BTreeMap::new();
         for behaviour in behaviours() {
@@ -38,9 +36,10 @@ async fn outcomes(sdk: &'static str) -> &'static BTreeMap<String, Outcome> {
             println!("{sdk} {}: {outcome:?}", behaviour.id);
             found.insert(behaviour.id, outcome);
         }
-        found
+        serde_json::to_string(&found).expect("JSON")
     };
-    FOUND[at].get_or_init(find_out).await
+    let found = ControlPlane::shared().await.once(&format!("outcomes-{sdk}"), run).await;
+    serde_json::from_str(&found).expect("outcomes")
 }
 
 async fn conforms(sdk: &'static str) {

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 pub const WIDGET: Kind = Kind("conformance.operetta.dev/v1", "Widget");
 
 /// What a plugin made of a behaviour.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum Outcome {
     /// It was shown.
     Shown,
@@ -36,6 +36,8 @@ pub struct Stage {
     pub sdk: &'static str,
     pub host: &'static Host,
     pub namespace: TestNamespace<'static>,
+    /// Set once the API server refuses the objects of [`refusals`] in the namespace.
+    refuses: OnceCell<()>,
 }
 
 /// The host of this test program, and what all SDKs' namespaces share.
@@ -44,7 +46,7 @@ async fn host() -> &'static Host {
     let start = async || {
         let control_plane = ControlPlane::shared().await;
         control_plane.apply(&widgets().to_string());
-        Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await
+        Host::shared(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await
     };
     HOST.get_or_init(start).await
 }
@@ -54,7 +56,7 @@ impl Stage {
         let host = host().await;
         let control_plane = ControlPlane::shared().await;
         let namespace = control_plane.namespace(&format!("conformance-{sdk}")).await;
-        let stage = Self { sdk, host, namespace };
+        let stage = Self { sdk, host, namespace, refuses: OnceCell::new() };
         stage.prepare().await;
         let component = plugin(&format!("conformance-{sdk}"));
         let drop_in = DropIn::compressed("conformance", &component).service_account("conformance");
@@ -97,6 +99,11 @@ impl Stage {
             let data = json!({"word": format!("word-{letter}"), "colour": colour, "other": "x"});
             self.namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata, "data": data})).await;
         }
+    }
+
+    /// Makes the API server refuse the objects of the behaviours `error-*` that it would not refuse by itself.
+    pub async fn refuse(&self) {
+        self.refuses.get_or_init(async || webhook::refuse(&self.namespace, refusals())).await;
     }
 
     /// Creates a ConfigMap to work on.
@@ -173,28 +180,23 @@ impl Stage {
     }
 }
 
-/// Makes the API server refuse the objects of the behaviours `error-*` that it would not refuse by itself.
-pub async fn refusals() {
-    static SERVED: OnceCell<()> = OnceCell::const_new();
-    let serve = async || {
-        let of = |(id, code, reason): (&str, u16, &str)| {
-            let mut status =
-                json!({"status": "Failure", "code": code, "reason": reason, "message": "refused by a test"});
-            if code == 429 {
-                status["details"] = json!({"retryAfterSeconds": 7});
-            }
-            (format!("refused-{id}"), status)
-        };
-        let all = [
-            ("expired", 410, "Expired"),
-            ("too-many-requests", 429, "TooManyRequests"),
-            ("unavailable", 503, "ServiceUnavailable"),
-            ("timed-out", 504, "Timeout"),
-            ("other", 405, "MethodNotAllowed"),
-        ];
-        webhook::refuse(ControlPlane::shared().await, all.map(of).into());
+/// The Statuses of the behaviours `error-*` that the API server would not return by itself.
+fn refusals() -> Vec<(String, Value)> {
+    let of = |(id, code, reason): (&str, u16, &str)| {
+        let mut status = json!({"status": "Failure", "code": code, "reason": reason, "message": "refused by a test"});
+        if code == 429 {
+            status["details"] = json!({"retryAfterSeconds": 7});
+        }
+        (format!("refused-{id}"), status)
     };
-    SERVED.get_or_init(serve).await;
+    let all = [
+        ("expired", 410, "Expired"),
+        ("too-many-requests", 429, "TooManyRequests"),
+        ("unavailable", 503, "ServiceUnavailable"),
+        ("timed-out", 504, "Timeout"),
+        ("other", 405, "MethodNotAllowed"),
+    ];
+    all.map(of).into()
 }
 
 fn widgets() -> Value {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crate::{Behaviour, SDKS, stage::Outcome};
 
 /// Holds the table in the repository against what was found; writes it with UPDATE_GENERATED set.
-pub fn check(behaviours: &[Behaviour], found: &BTreeMap<&str, &BTreeMap<String, Outcome>>) {
+pub fn check(behaviours: &[Behaviour], found: &BTreeMap<&str, BTreeMap<String, Outcome>>) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/conformance.md");
     let table = table(behaviours, found);
     if std::env::var_os("UPDATE_GENERATED").is_some() {
@@ -18,7 +18,7 @@ pub fn check(behaviours: &[Behaviour], found: &BTreeMap<&str, &BTreeMap<String, 
     );
 }
 
-fn table(behaviours: &[Behaviour], found: &BTreeMap<&str, &BTreeMap<String, Outcome>>) -> String {
+fn table(behaviours: &[Behaviour], found: &BTreeMap<&str, BTreeMap<String, Outcome>>) -> String {
     let mut text = "# What each SDK can do\n\n\
         Written by the test `conformance` from what the SDKs' plugins did on a real API server; what each behaviour is\n\
         says [plugins/conformance](../plugins/conformance/README.md).\n"

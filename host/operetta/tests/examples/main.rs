@@ -35,7 +35,7 @@ async fn host() -> &'static Host {
     static HOST: OnceCell<Host> = OnceCell::const_new();
     let start = async || {
         let control_plane = ControlPlane::with_controllers().await;
-        Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await
+        Host::shared(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await
     };
     HOST.get_or_init(start).await
 }

@@ -51,7 +51,7 @@ async fn host() -> &'static Host {
         let config = format!("maxWasmBytes: {MAX_WASM_BYTES}\npluginDirectory: {directory}\nhotLoopRounds: 3");
         // What compiling does to others is a part of what is tested here.
         let options = HostOptions { config, compiles_anew: true, ..HostOptions::default() };
-        Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await
+        Host::shared(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await
     };
     HOST.get_or_init(start).await
 }
@@ -93,7 +93,6 @@ impl Stage {
 
     /// Checks that the host runs, and that a healthy plugin in it still does its work.
     async fn others_go_on(&self) {
-        static HEALTHY: OnceCell<String> = OnceCell::const_new();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let control_plane = self.namespace.control_plane();
         let start = async || {
@@ -102,7 +101,7 @@ impl Stage {
             namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
             namespace.name().to_owned()
         };
-        let healthy = control_plane.existing_namespace(HEALTHY.get_or_init(start).await).await;
+        let healthy = control_plane.existing_namespace(&control_plane.once("healthy", start).await).await;
         let name = format!("after-{}-{}", self.namespace.name(), COUNT.fetch_add(1, Ordering::Relaxed));
         healthy.create_touchable(&name).await;
         healthy.until_touched(&name, "v1").await;

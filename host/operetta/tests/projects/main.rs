@@ -16,7 +16,7 @@ const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
 /// The host of this test program.
 async fn host() -> &'static Host {
     static HOST: OnceCell<Host> = OnceCell::const_new();
-    let start = async || Host::start(OPERETTA, ControlPlane::shared().await, &HostOptions::default()).await;
+    let start = async || Host::shared(OPERETTA, ControlPlane::shared().await, &HostOptions::default()).await;
     HOST.get_or_init(start).await
 }
 

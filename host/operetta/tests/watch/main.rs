@@ -29,7 +29,8 @@ impl Watching {
     fn start(mut command: Command, folder: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let at = COUNT.fetch_add(1, Ordering::Relaxed);
-        let [stdout, stderr] = ["out", "err"].map(|ending| folder.join(format!("watch-{at}.{ending}")));
+        let [stdout, stderr] =
+            ["out", "err"].map(|ending| folder.join(format!("watch-{}-{at}.{ending}", std::process::id())));
         let file = |path: &Path| File::create(path).expect("a file");
         let process = command.stdin(Stdio::null()).stdout(file(&stdout)).stderr(file(&stderr)).spawn();
         Self { process: process.expect("it starts"), stdout, stderr }
