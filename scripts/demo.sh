@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, end to end: a real control plane, the host, the sample-controller dropped in as a ConfigMap, and a Foo
-# whose Deployment becomes available. Runs until Ctrl-C; with ONCE=1 it ends after showing it. Leaves no process behind.
+# The demo: a real control plane, the host, the sample-controller dropped in as a ConfigMap, and a Foo whose Deployment
+# becomes available. It runs until Ctrl-C, or with ONCE=1 until it has shown this. It leaves no process behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0
@@ -24,12 +24,12 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Repeats a command until it succeeds: until_true SECONDS WHAT COMMAND...
+# until_true SECONDS NAME COMMAND...: repeats a command until it succeeds.
 until_true() {
-    local limit=$(($(date +%s) + $1)) what=$2
+    local limit=$(($(date +%s) + $1)) name=$2
     shift 2
     until "$@" >/dev/null 2>&1; do
-        [ "$(date +%s)" -lt "$limit" ] || fail "$what did not happen in time; see $dir/host.log and $dir/cluster/logs"
+        [ "$(date +%s)" -lt "$limit" ] || fail "timed out waiting for $name; see $dir/host.log and $dir/cluster/logs"
         sleep 0.2
     done
 }
@@ -45,7 +45,7 @@ step "Starting a control plane: API server, controllers, scheduler, kwok"
 rm -rf "$dir" && mkdir -p "$dir"
 "$bin/controlplane" up --dir "$dir/cluster" --with controllers,scheduler,kwok --audit >"$dir/ready" 2>"$dir/cluster.log" &
 plane=$!
-until_true 90 "the control plane's start" grep -q '^ready' "$dir/ready"
+until_true 90 "the control plane" grep -q '^ready' "$dir/ready"
 export KUBECONFIG=$dir/cluster/kubeconfig PATH=$bin:$PATH
 kubectl apply -f deploy/crd -f deploy/base
 kubectl label namespace default operetta.dev/plugins=enabled
@@ -54,15 +54,15 @@ step "Starting the host"
 "$operetta" run 2>"$dir/host.log" &
 host=$!
 
-step "Dropping in the sample-controller: its CRD, its rights, and a ConfigMap with the component"
+step "Installing the sample-controller: its CRD, its permissions, and a ConfigMap with the component"
 kubectl apply -f examples/sample-controller/crd.yaml -f examples/sample-controller/rbac.yaml
 "$operetta" bundle target/plugins/sample-controller.wasm --name sample-controller --service-account sample-controller |
     kubectl apply --server-side -f -
 until_true 60 "Plugin sample-controller" kubectl get plugin sample-controller
 kubectl wait --for=condition=Ready plugin/sample-controller --timeout=60s
 
-# The API server turns away the first watch of a kind that is seconds old (429, again after a second): wait for it, so
-# that the time below is not that.
+# The API server rejects the first watch of a new kind (429 with a retry after a second). Wait for the watch, so that the
+# time measured below does not include this.
 watched() { grep -F '"stage":"ResponseStarted"' "$dir/cluster/audit.log" | grep -F '"verb":"watch"' |
     grep -F '"resource":"foos"' | grep -F '"username":"admin"' | grep -qF '"code":200'; }
 until_true 30 "the watch of Foos" watched
@@ -76,7 +76,7 @@ until_true 60 "availableReplicas=$wanted" available
 step "kubectl get plugins,foos,deployments,events"
 kubectl get plugins,foos,deployments,events
 
-# When the API server had created each, from its own audit log.
+# created RESOURCE: the time at which the API server created the first object, from its audit log.
 created() {
     grep -F '"stage":"ResponseComplete"' "$dir/cluster/audit.log" | grep -F "\"resource\":\"$1\"" |
         grep -E '"verb":"(create|patch)"' | grep -F '"code":201' | head -n 1 |
@@ -89,19 +89,19 @@ if [ -n "$foo" ] && [ -n "$deployment" ] && nanos=$(date -d "$foo" +%s%N 2>/dev/
     echo "Foo created -> Deployment created: $((($(date -d "$deployment" +%s%N) - nanos) / 1000)) µs"
 fi
 echo "The host's memory: $(awk '/VmRSS/ {printf "%d MB", $2 / 1024}' "/proc/$host/status" 2>/dev/null || echo unknown)"
-echo "Shown after $(($(date +%s) - started)) s."
+echo "Done after $(($(date +%s) - started)) s."
 
 if [ "${ONCE:-}" = 1 ]; then exit 0; fi
 cat <<EOF
 
-Try more in another terminal:
+To try more, in another terminal:
 
   export KUBECONFIG=$KUBECONFIG PATH=$bin:$(dirname "$operetta"):\$PATH
-  kubectl scale deployment example-foo --replicas=5    # the plugin puts it back
-  kubectl delete deployment example-foo                # and again
+  kubectl scale deployment example-foo --replicas=5    # the plugin reverts it
+  kubectl delete deployment example-foo                # the plugin creates it again
   kubectl describe foo example-foo
   operetta logs sample-controller -f
 
-Ctrl-C ends everything.
+Ctrl-C stops everything.
 EOF
 wait "$host" || fail "the host ended: $(tail -n 3 "$dir/host.log")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz-rustc.sh RUSTC ARGUMENT...: compiles for fuzz.sh, as cargo's RUSTC_WRAPPER. Wasmtime and its compiler are built without
-# coverage: what leads a fuzzer through them is their own projects' work, and it makes the build three times as long.
+# fuzz-rustc.sh RUSTC ARGUMENT...: the RUSTC_WRAPPER of fuzz.sh. It compiles Wasmtime and its compiler without coverage:
+# fuzzing them is their own project's task, and coverage makes the build three times as long.
 set -euo pipefail
 
 rustc=$1

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Builds every plugin in this repository as a component: the examples and the SDKs' conformance plugins to
-# target/plugins/NAME.wasm, and the guests of the tests. What is not Rust goes through `operetta build`, as an author's
-# project does, and only when its files have changed. With the argument `rust` only what is Rust, which needs nothing but
-# rustup.
+# guests.sh [rust]: builds every plugin in this repository as a component: the examples and the SDKs' conformance plugins to
+# target/plugins/NAME.wasm, and the guests of the tests. `operetta build` builds the projects in other languages than Rust,
+# if their files have changed. With `rust` it builds only the Rust plugins, which need no other toolchain.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target=${CARGO_TARGET_DIR:-target}
 
 rust="sample-controller pod-tracker hostile conformance-rust"
 fixtures="fixture-bench fixture-mapper fixture-misbehave fixture-touch-v1 fixture-touch-v2"
-# On their own: the features that they ask of the SDK would else be every guest's.
+# Built one by one: otherwise every guest would have the SDK features that these need.
 featured="fixture-kube-rs"
 # NAME FOLDER SDK
 projects="
@@ -25,7 +24,7 @@ conformance-python         plugins/sdk-python/conformance       plugins/sdk-pyth
 conformance-c              plugins/sdk-c/conformance            plugins/sdk-c
 mapper-typescript          plugins/fixtures/mapper-typescript   plugins/sdk-js
 "
-# Only `make bench-languages` needs these.
+# For `make bench-languages`.
 if [ -n "${BENCH:-}" ]; then
     projects+="
 bench-go                   plugins/fixtures/bench-go            plugins/sdk-go
@@ -35,15 +34,32 @@ bench-c                    plugins/fixtures/bench-c             plugins/sdk-c
 "
 fi
 
-scripts/targets.sh
-packages=()
-for name in $rust $fixtures; do packages+=(-p "$name"); done
-cargo build --locked --quiet --profile guest --target wasm32-wasip2 "${packages[@]}"
-for name in $featured; do cargo build --locked --quiet --profile guest --target wasm32-wasip2 -p "$name"; done
+# sources PATH...: a hash of the files in these folders.
+sources() {
+    git ls-files --cached --others --exclude-standard -z -- "$@" | sort -zu | xargs -0 sha256sum 2>/dev/null | sha256sum
+}
+# outputs: every file that the Rust build leaves.
+outputs() {
+    local name
+    for name in $rust; do echo "target/plugins/$name.wasm"; done
+    for name in $rust $fixtures $featured; do echo "$target/wasm32-wasip2/guest/${name//-/_}.wasm"; done
+}
+
 mkdir -p target/plugins
-for name in $rust; do
-    cp "$target/wasm32-wasip2/guest/${name//-/_}.wasm" "target/plugins/$name.wasm"
-done
+stamp=target/plugins/.rust.sources
+now=$(sources Cargo.toml Cargo.lock rust-toolchain.toml .cargo wit host/api plugins/sdk-rust plugins/fixtures 'examples/*/rust/*' scripts/guests.sh)
+# Cargo would build them again in each new clone.
+if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ] || ! outputs | xargs ls >/dev/null 2>&1; then
+    scripts/targets.sh
+    packages=()
+    for name in $rust $fixtures; do packages+=(-p "$name"); done
+    cargo build --locked --quiet --profile guest --target wasm32-wasip2 "${packages[@]}"
+    for name in $featured; do cargo build --locked --quiet --profile guest --target wasm32-wasip2 -p "$name"; done
+    for name in $rust; do
+        cp "$target/wasm32-wasip2/guest/${name//-/_}.wasm" "target/plugins/$name.wasm"
+    done
+    echo "$now" >"$stamp"
+fi
 if [ "${1:-}" = rust ]; then
     echo "guests: $(echo "$rust" | wc -w) plugins in Rust, $(echo "$fixtures $featured" | wc -w) fixtures"
     exit
@@ -51,16 +67,12 @@ fi
 
 scripts/tools.sh
 cargo build --locked --quiet --workspace --bin operetta
-# The sources of a project, of its SDK, of the contract, and of what turns them into a component.
-sources() {
-    git ls-files --cached --others --exclude-standard -z -- "$@" wit host/operetta/src/commands/build host/wasm/src/code/snapshot.rs scripts/requirements.txt |
-        sort -zu | xargs -0 sha256sum 2>/dev/null | sha256sum
-}
 built=0
 while read -r name folder sdk; do
     [ -n "$name" ] || continue
     stamp="target/plugins/.$name.sources"
-    now=$(sources "$folder" "$sdk")
+    # The project, its SDK, the contract and the build.
+    now=$(sources "$folder" "$sdk" wit host/operetta/src/commands/build host/wasm/src/code/snapshot.rs scripts/requirements.txt)
     if [ -f "target/plugins/$name.wasm" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then continue; fi
     echo "guests: $name"
     OPERETTA_TOOLS=$PWD/target/tools "$target/debug/operetta" build "$folder" -o "target/plugins/$name.wasm"

@@ -1,37 +1,107 @@
 #!/usr/bin/env bash
-# Formatting and lints of everything: Rust natively and as guests, Go, shell. Warnings are errors here.
+# lint.sh [PART...]: format, lints and other static checks; warnings are errors. Parts: rust (format and clippy), guests
+# (clippy for wasm32), docs (cargo doc), dependencies (cargo-deny, MSRV), go, python, typescript, c, text (shell scripts,
+# spelling, links). Without a part it runs all of them. Run scripts/tools.sh first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PATH=$PWD/target/tools/bin:$PATH GOTOOLCHAIN=local
 
-scripts/targets.sh
-echo "lint: cargo fmt"
-cargo fmt --all --check
-echo "lint: cargo clippy"
-cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
-echo "lint: cargo clippy, as guests"
-cargo clippy --locked --quiet --target wasm32-wasip2 \
-    -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-mapper -p fixture-misbehave -p fixture-touch-v1 -p fixture-touch-v2 \
-    -- -D warnings
-echo "lint: gofmt and go vet"
-unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)
-[ -z "$unformatted" ] || { echo "lint: not formatted: $unformatted" >&2; exit 1; }
-(cd deploy/controlplane && GOTOOLCHAIN=local go vet ./supervisor/... ./cmd/...)
-for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance examples/*/go benches/peers/go; do
-    (cd "$module" && GOTOOLCHAIN=local go vet ./...)
+say() { echo "lint: $*"; }
+fail() { say "$@" >&2; exit 1; }
+
+rust() {
+    say "cargo fmt"
+    cargo fmt --all --check
+    say "cargo clippy"
+    cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+}
+
+guests() {
+    say "cargo clippy for wasm32-wasip2"
+    scripts/targets.sh
+    cargo clippy --locked --quiet --target wasm32-wasip2 \
+        -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-mapper -p fixture-misbehave -p fixture-touch-v1 -p fixture-touch-v2 \
+        -- -D warnings
+}
+
+docs() {
+    say "cargo doc"
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet --workspace --no-deps
+}
+
+# The supported Rust version is the toolchain's, so every build checks it; a crate must not declare another one. Once there is a
+# release, cargo-semver-checks compares the published crates with it here.
+dependencies() {
+    say "the supported Rust version"
+    local channel
+    channel=$(sed -n 's/^channel = "\([0-9]*\.[0-9]*\)\..*/\1/p' rust-toolchain.toml)
+    cargo metadata --locked --no-deps --format-version 1 | python3 -c '
+import json, sys
+wrong = [p["name"] for p in json.load(sys.stdin)["packages"] if p["rust_version"] != sys.argv[1]]
+sys.exit(f"lint: not rust-version {sys.argv[1]}, the toolchain'"'"'s: {wrong}" if wrong else 0)' "$channel"
+    say "cargo deny: bans, licenses, sources"
+    cargo-deny --offline check --hide-inclusion-graph bans licenses sources 2>&1 | grep -v '^$' || fail "cargo deny failed"
+    advisories
+}
+
+# The advisory database is a Git repository, not a package. Where it cannot be fetched the check is skipped, unless
+# ADVISORIES=required, as in the workflows.
+advisories() {
+    say "cargo deny: advisories"
+    local log=target/advisories.log
+    if cargo-deny check --hide-inclusion-graph advisories >"$log" 2>&1; then return; fi
+    if grep -q "failed to fetch advisory database" "$log" && [ "${ADVISORIES:-}" != required ]; then
+        say "SKIPPED advisories: the advisory database cannot be fetched from this machine ($log)"
+        return
+    fi
+    cat "$log" >&2
+    fail "cargo deny: advisories failed"
+}
+
+go() {
+    say "gofmt and go vet"
+    local unformatted module
+    unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)
+    [ -z "$unformatted" ] || fail "not formatted: $unformatted"
+    (cd deploy/controlplane && command go vet ./supervisor/... ./parentdeath/... ./stages/... ./cmd/...)
+    for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance examples/*/go benches/peers/go; do
+        (cd "$module" && command go vet ./...)
+    done
+}
+
+python() {
+    say "ruff and mypy"
+    (cd plugins/sdk-python && ruff check --quiet . && ruff format --quiet --check . && mypy)
+}
+
+typescript() {
+    say "tsc"
+    (cd plugins/sdk-js && node_modules/.bin/tsc)
+}
+
+c() {
+    say "the C SDK's generated files"
+    plugins/sdk-c/generate.sh --check
+}
+
+text() {
+    say "each SDK's copy of the contract"
+    local copy
+    for copy in plugins/sdk-*/controller.wit plugins/sdk-*/wit/controller.wit plugins/sdk-python/operetta/wit/controller.wit; do
+        cmp wit/controller.wit "$copy"
+    done
+    say "shellcheck"
+    shellcheck scripts/*.sh plugins/sdk-c/*.sh .ci/run
+    say "typos"
+    typos --quiet || { typos --format brief; fail "typos failed; exceptions are in _typos.toml"; }
+    say "links in the documentation"
+    git ls-files -z "*.md" ":!host/operetta/templates" | xargs -0 lychee --offline --include-fragments --quiet --no-progress
+}
+
+[ $# -gt 0 ] || set -- rust guests docs dependencies go python typescript c text
+for part; do
+    case $part in
+    rust | guests | docs | dependencies | go | python | typescript | c | text) "$part" ;;
+    *) fail "no part is named $part" ;;
+    esac
 done
-echo "lint: the contract is the same in each SDK"
-for copy in plugins/sdk-*/controller.wit plugins/sdk-*/wit/controller.wit plugins/sdk-python/operetta/wit/controller.wit; do
-    cmp wit/controller.wit "$copy"
-done
-echo "lint: ruff and mypy"
-(cd plugins/sdk-python && ../../target/tools/bin/ruff check --quiet . && ../../target/tools/bin/ruff format --quiet --check . && ../../target/tools/bin/mypy)
-echo "lint: tsc"
-(cd plugins/sdk-js && node_modules/.bin/tsc)
-echo "lint: the C SDK's generated files"
-plugins/sdk-c/generate.sh --check
-echo "lint: shell syntax"
-for script in scripts/*.sh plugins/sdk-c/*.sh .ci/run; do bash -n "$script"; done
-if command -v cargo-deny >/dev/null; then
-    echo "lint: cargo deny"
-    cargo deny --offline check bans licenses sources
-fi

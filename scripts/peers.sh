@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Builds the benches' peers (benches/peers) into target/peers: peer-go with client-go and controller-runtime, peer-kube-rs
-# and peer-kube-rs-store with kube-rs. What cannot be built is said and left out: the benches then run without it.
+# Builds the benchmarks' peers (benches/peers) into target/peers: peer-go with client-go and controller-runtime, peer-kube-rs
+# and peer-kube-rs-store with kube-rs. It reports a peer that cannot be built; the benchmarks then run without that peer.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
 mkdir -p "$out"
 
-# missing PROGRAM WHY: an old build must not stand for this one.
+# missing PROGRAM REASON: removes an old build, which must not pass for this one.
 missing() {
     rm -f "$out/$1"
-    echo "peers: $1 is not there: $2" >&2
+    echo "peers: no $1: $2" >&2
 }
 
 if ! command -v go >/dev/null; then
@@ -18,7 +18,7 @@ elif ! (cd benches/peers/go && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go bui
     missing peer-go "the build failed"
 fi
 
-# The whole workspace, as every native build: cargo then compiles each dependency once, with the same features.
+# The whole workspace, as in every native build: cargo then compiles each dependency once, with the same features.
 built=${CARGO_TARGET_DIR:-target}/release
 if cargo build --release --locked --quiet --workspace --bin peer-kube-rs --bin peer-kube-rs-store; then
     for name in peer-kube-rs peer-kube-rs-store; do

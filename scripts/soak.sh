@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Informers behind a connection with faults, on a real API server: SEEDS seeds (60), from FIRST (1) on, and one line at the
-# end that says how it went. `FIRST=17 SEEDS=1` replays seed 17.
+# Runs informers behind a faulty connection on a real API server, with SEEDS seeds (60) starting at FIRST (1), and prints one
+# line of results at the end. `FIRST=17 SEEDS=1` replays seed 17.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0 SEEDS FIRST
@@ -11,5 +11,5 @@ log=target/soak.log
 failed=0
 test=whatever_the_connection_does_informers_end_with_what_the_api_server_has
 cargo test --locked --workspace --test faults -- --exact --nocapture "$test" 2>&1 | tee "$log" || failed=1
-grep '^soak: ' "$log" || echo "soak: it did not come to its end; target/soak.log says why"
+grep '^soak: ' "$log" || echo "soak: aborted; the log is target/soak.log"
 exit "$failed"

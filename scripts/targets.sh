@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The targets that rust-toolchain.toml names, for a rustup that does not install them by itself (RUSTUP_AUTO_INSTALL=0). A
-# second run does nothing.
+# Installs the targets of rust-toolchain.toml if rustup does not do so by itself (RUSTUP_AUTO_INSTALL=0). A second run does
+# nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

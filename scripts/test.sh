@@ -1,49 +1,103 @@
 #!/usr/bin/env bash
-# Everything that CI runs. Installs what it needs into ignored folders, and ends with one line that counts all tests.
+# test.sh [LANGUAGE...]: the tests of these languages: rust, go, typescript, python, c. Without any it runs everything that
+# CI runs: static checks, the plugins' builds and all tests. It installs its tools into ignored folders.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export RUST_BACKTRACE=0
+export RUST_BACKTRACE=0 GOTOOLCHAIN=local PATH="$PWD/target/tools/bin:$PATH"
 
-for tool in cargo rustup go node npm python3 cc; do
-    command -v "$tool" >/dev/null || { echo "test: $tool is not installed; README.md lists what is needed" >&2; exit 1; }
-done
-mkdir -p target
-log=target/test.log
-: >"$log"
-
-scripts/controlplane.sh
-scripts/tools.sh
-scripts/lint.sh
-scripts/guests.sh
-
-failed=0
-# inside FOLDER COMMAND...: one language's own tests.
+started=$SECONDS
+failures=()
+# step COMMAND...: runs a command, and prints the time that it took.
+step() {
+    local begun=$SECONDS
+    echo "test: $*"
+    "$@" || failures+=("$*")
+    echo "test: $* took $((SECONDS - begun)) s"
+}
+# inside FOLDER COMMAND...: runs the tests of one project.
 inside() {
     echo "test: $1: ${*:2}"
-    (cd "$1" && "${@:2}") || failed=1
+    (cd "$1" && "${@:2}") || { echo "test: $1: FAILED"; return 1; }
 }
-export GOTOOLCHAIN=local PATH="$PWD/target/tools/bin:$PATH"
-inside deploy/controlplane go test ./supervisor/...
-for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance examples/*/go; do
-    inside "$module" go test ./...
-done
-inside plugins/sdk-js npm test --silent
-for project in plugins/sdk-js/conformance examples/*/typescript; do
-    [ ! -d "$project/test" ] || inside "$project" node "$PWD/plugins/sdk-js/bin/operetta-js.mjs" test
-done
-inside plugins/sdk-python pytest -q
-for project in examples/*/python; do inside "$project" env PYTHONPATH="$PWD/plugins/sdk-python" pytest -q; done
-inside plugins/sdk-c ./test.sh
-echo "test: cargo test"
-cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$log" || failed=1
 
-# The test programs named here start a real API server.
-count() { awk -v only="$1" '
-    /Running / { real = ($0 ~ /Running tests\/(access|api|conformance|examples|faults|host|kills|kube_rs|outage|projects|quotas|rights|watch)/) }
-    /^test result:/ && (only == "all" || real) { passed += $4; bad += $6 }
-    END { printf "%d passed, %d failed", passed, bad }' "$log"; }
-echo
-echo "on the real control plane: $(count real)"
-count all
-echo
-[ "$failed" = 0 ]
+test_go() {
+    local module result=0
+    inside deploy/controlplane go test ./supervisor/... || result=1
+    for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance examples/*/go; do
+        inside "$module" go test ./... || result=1
+    done
+    return $result
+}
+test_typescript() {
+    local project result=0
+    inside plugins/sdk-js npm test --silent || result=1
+    for project in plugins/sdk-js/conformance examples/*/typescript; do
+        [ ! -d "$project/test" ] || inside "$project" node "$PWD/plugins/sdk-js/bin/operetta-js.mjs" test || result=1
+    done
+    return $result
+}
+test_python() {
+    local project result=0
+    inside plugins/sdk-python pytest -q || result=1
+    for project in examples/*/python; do
+        inside "$project" env PYTHONPATH="$PWD/plugins/sdk-python" pytest -q || result=1
+    done
+    return $result
+}
+test_c() { inside plugins/sdk-c ./test.sh; }
+test_languages() {
+    local language result=0
+    for language in go typescript python c; do "test_$language" || result=1; done
+    return $result
+}
+
+# Cargo's tests: those in the documentation, which nextest does not run, and all others with nextest. Its summary comes last.
+rust_builds() { cargo nextest run --locked --cargo-quiet --workspace --no-run; }
+doc_tests() { cargo test --locked --quiet --workspace --doc; }
+test_rust() {
+    local real
+    real=$(cargo nextest list --locked --cargo-quiet --workspace -E 'group(control-plane)' --message-format oneline 2>/dev/null | grep -c .) || true
+    echo "test: $real of the following tests run on a real control plane"
+    cargo nextest run --locked --cargo-quiet --workspace
+}
+
+everything() {
+    local program languages=target/test-languages.log languages_pid
+    for program in cargo rustup go node npm python3 cc; do
+        command -v "$program" >/dev/null || { echo "test: $program is not installed; CONTRIBUTING.md lists the requirements" >&2; exit 1; }
+    done
+    step scripts/controlplane.sh
+    step scripts/tools.sh
+    # The other languages' tests use the processor that the compiler of Rust leaves idle.
+    test_languages >"$languages" 2>&1 &
+    languages_pid=$!
+    step scripts/lint.sh
+    step scripts/guests.sh
+    step rust_builds
+    step doc_tests
+    wait "$languages_pid" || failures+=("tests of the other languages")
+    cat "$languages"
+    echo "test: all but the following tests took $((SECONDS - started)) s"
+    [ ${#failures[@]} -eq 0 ] || printf 'test: FAILED: %s\n' "${failures[@]}"
+    test_rust || failures+=("test_rust")
+}
+
+mkdir -p target
+if [ $# -eq 0 ]; then
+    everything
+else
+    scripts/tools.sh
+    for language; do
+        case $language in
+        rust)
+            step scripts/controlplane.sh
+            step scripts/guests.sh
+            step doc_tests
+            test_rust || failures+=("test_rust")
+            ;;
+        go | typescript | python | c) step "test_$language" ;;
+        *) echo "test: no tests for $language" >&2; exit 2 ;;
+        esac
+    done
+fi
+[ ${#failures[@]} -eq 0 ]

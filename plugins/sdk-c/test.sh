@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 ./generate.sh --check
 out=$(mktemp -d)
 trap 'rm -r "$out"' EXIT
+# shellcheck disable=SC2054  # the commas belong to the option
 flags=(-std=c11 -D_DEFAULT_SOURCE -g -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all)
 "${CC:-cc}" "${flags[@]}" operetta.c tests/*.c -o "$out/sdk" -lm
 "$out/sdk"

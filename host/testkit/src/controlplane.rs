@@ -66,6 +66,7 @@ impl ControlPlane {
     /// # Errors
     /// Returns the missing program, or the messages of the supervisor.
     pub fn start(with: &[&str]) -> Result<Self, String> {
+        shared::check_group()?;
         remove_old_folders();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -94,6 +95,7 @@ impl ControlPlane {
 
     /// Attaches to the control plane of a nextest run, and starts it if this test is the first. Blocks until it is ready.
     fn attach(run: &TestRun, with: &[&str]) -> Result<Self, String> {
+        shared::check_group()?;
         let name = ["controlplane", with.first().copied().unwrap_or("alone")].join("-");
         let start = |folder: &Path| {
             remove_old_folders();

@@ -21,6 +21,9 @@ use crate::target_dir;
 /// The limit of a keeper's start, generous for a busy machine.
 const KEEPER_START: Duration = Duration::from_secs(60);
 
+/// The nextest group of tests on a real control plane.
+const GROUP: &str = "control-plane";
+
 /// A test program's part of a nextest run.
 pub(crate) struct TestRun {
     /// Holds the shared processes' files.
@@ -78,6 +81,21 @@ impl TestRun {
         }
         let (pid, folder) = wait_for(&marker)?;
         Ok(SharedProcess { folder, pid, _in_use: in_use })
+    }
+}
+
+/// Checks that nextest runs this test in the group of the tests on a real control plane. The group limits how many run at
+/// once, and its size is their number.
+///
+/// # Errors
+/// Returns an error that names the file to change.
+pub(crate) fn check_group() -> Result<(), String> {
+    match env::var("NEXTEST_TEST_GROUP") {
+        Ok(group) if group != GROUP => {
+            let test = env::var("NEXTEST_TEST_NAME").unwrap_or_default();
+            Err(format!("{test} uses a control plane: add its program to the group {GROUP} in .config/nextest.toml"))
+        }
+        _ => Ok(()),
     }
 }
 
