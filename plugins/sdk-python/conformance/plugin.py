@@ -1,4 +1,4 @@
-"""The conformance plugin of the Python SDK: plugins/conformance/README.md says what each behaviour is to do."""
+"""The conformance plugin of the Python SDK. plugins/conformance/README.md describes each behaviour."""
 
 import logging
 from typing import Callable, Optional
@@ -30,7 +30,7 @@ behaviours: dict[str, Callable[[Context, Object], str]] = {}
 
 
 def behaviour(*ids: str) -> Callable[[Callable[[Context, Object], str]], Callable[[Context, Object], str]]:
-    """Registers what a case does; it returns what it saw."""
+    """Registers the function of a case. It returns its observation."""
 
     def register(function: Callable[[Context, Object], str]) -> Callable[[Context, Object], str]:
         behaviours.update(dict.fromkeys(ids, function))
@@ -48,7 +48,7 @@ def behaviour(*ids: str) -> Callable[[Callable[[Context, Object], str]], Callabl
     rate_limiter=RateLimiter(base_delay_ms=5, max_delay_ms=1000, qps=1000, burst=1000),
 )
 def reconcile(ctx: Context, case: Object) -> Optional[Requeue]:
-    """One case: carries out its behaviour and writes what it saw."""
+    """Runs the behaviour of one case and writes the observation."""
     name = case.metadata.name
     if name == "finalizer":
         return ctx.finalizer(case, FINALIZER, lambda _: None, clean_up(ctx))
@@ -56,11 +56,11 @@ def reconcile(ctx: Context, case: Object) -> Optional[Requeue]:
         return None
     if name.startswith("result-"):
         return results(ctx, case)
-    carry_out = behaviours.get(name)
-    if carry_out is None:
-        return finish(ctx, case, f"unsupported: the Python plugin knows no {name!r}", "")
+    run = behaviours.get(name)
+    if run is None:
+        return finish(ctx, case, f"unsupported: the Python plugin has no {name!r}", "")
     try:
-        saw = carry_out(ctx, case)
+        saw = run(ctx, case)
     except Exception as error:
         logging.exception("the case failed")
         return finish(ctx, case, f"failed: {type(error).__name__}: {error}", "")
@@ -68,12 +68,12 @@ def reconcile(ctx: Context, case: Object) -> Optional[Requeue]:
 
 
 def finish(ctx: Context, case: Object, result: str, saw: str) -> None:
-    """Writes the result into the case."""
+    """Writes the result and the observation into the case."""
     ctx.patch(ConfigMap, case, {"data": {"result": result, "saw": saw}})
 
 
 def clean_up(ctx: Context) -> Callable[[Object], None]:
-    """What the finalizer stands for."""
+    """Returns the cleanup of the finalizer."""
 
     def cleanup(case: Object) -> None:
         ctx.create_or_update(ConfigMap.new("finalizer-cleaned", case.metadata.namespace), lambda _: None)
@@ -82,7 +82,7 @@ def clean_up(ctx: Context) -> Callable[[Object], None]:
 
 
 def results(ctx: Context, case: Object) -> Optional[Requeue]:
-    """The cases that show what becomes of an answer."""
+    """Runs the cases about the results of a reconcile."""
     target = ctx.get(ConfigMap, case.data.target, case.metadata.namespace, live=True)
     runs = f"{target.get_nested('data', 'runs', default='')}{ctx.request.retries} "
     ctx.patch(ConfigMap, target, {"data": {"runs": runs}})
@@ -105,21 +105,21 @@ def results(ctx: Context, case: Object) -> Optional[Requeue]:
                 sing()
             return None
         case other:
-            raise TerminalError(f"the Python plugin knows no {other!r}")
+            raise TerminalError(f"the Python plugin has no {other!r}")
 
 
 def sing() -> None:
-    """The function whose name the stack is to show."""
+    """Fails. The case expects this function's name in the traceback."""
     raise RuntimeError("boom at the opera")
 
 
 def target_of(ctx: Context, case: Object, kind: Kind = ConfigMap, *, live: bool = False) -> Object:
-    """The object that the case is about."""
+    """Reads the object that the case names."""
     return ctx.get(kind, case.data.target, case.metadata.namespace, live=live)
 
 
 def config_map(case: Object, name: str, word: Optional[str] = None, label: Optional[str] = None) -> Object:
-    """A ConfigMap that the case makes."""
+    """Returns a new ConfigMap of the case."""
     made = ConfigMap.new(name, case.metadata.namespace, labels={"conformance": label} if label else None)
     if word is not None:
         made.data = {"word": word}
@@ -127,26 +127,26 @@ def config_map(case: Object, name: str, word: Optional[str] = None, label: Optio
 
 
 def names(items: list[Object]) -> str:
-    """The names of a list."""
+    """Returns the names of the objects of a list."""
     return ",".join(item.metadata.name for item in items)
 
 
 def words(call: Callable[[], object]) -> str:
-    """The words of the error that a call raises."""
+    """Returns the description of the error that a call raises."""
     return error_words(error_of(call))
 
 
 def error_of(call: Callable[[], object]) -> ApiError:
-    """The error that a call raises."""
+    """Returns the error that a call raises."""
     try:
         call()
     except ApiError as error:
         return error
-    raise AssertionError("it worked, but should have failed")
+    raise AssertionError("the call succeeded, expected an error")
 
 
 def error_words(error: ApiError) -> str:
-    """VARIANT CODE REASON."""
+    """Returns `VARIANT CODE REASON`."""
     return f"{error.variant} {error.code} {error.reason}"
 
 
@@ -273,7 +273,7 @@ def patch_apply(ctx: Context, case: Object) -> str:
         ctx.apply(applied)
     except ConflictError as error:
         return f"{error_words(error)}; {ctx.apply(applied, force=True).data.word}"
-    raise AssertionError("the field of another manager was taken without force")
+    raise AssertionError("apply without force took a field of another manager")
 
 
 @behaviour("patch-scale")
@@ -342,7 +342,7 @@ def error_refused(ctx: Context, case: Object) -> str:
 
 
 def path(case: Object, name: str = "") -> str:
-    """The raw path of a ConfigMap in the case's namespace, or of all of them."""
+    """Returns the raw path of a ConfigMap in the case's namespace, or of the collection."""
     collection = f"/api/v1/namespaces/{case.metadata.namespace}/configmaps"
     return f"{collection}/{name}" if name else collection
 
@@ -391,10 +391,10 @@ def config(ctx: Context, case: Object) -> str:
 @behaviour("create-or-update")
 def create_or_update(ctx: Context, case: Object) -> str:
     def bring_to(word: str) -> str:
-        def mutate(made: Object) -> None:
+        operation = ctx.create_or_update(config_map(case, "cou-made"))
+        with operation as made:
             made.ensure("data").word = word
-
-        return ctx.create_or_update(config_map(case, "cou-made"), mutate)[1]
+        return operation.result
 
     return " ".join([bring_to("1"), bring_to("1"), bring_to("2")])
 
@@ -434,7 +434,7 @@ def null_or_missing(ctx: Context, case: Object) -> str:
 
 
 def touched(ctx: Context, case: Object) -> Object:
-    """The case's Widget after a round trip."""
+    """Returns the case's Widget after a round trip."""
     widget = target_of(ctx, case, Widget)
     widget.spec.touched = True
     return ctx.update(widget)

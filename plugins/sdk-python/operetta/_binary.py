@@ -1,4 +1,4 @@
-"""Reading and writing WebAssembly's binary format: numbers, names, vectors, sections."""
+"""Reads and writes WebAssembly's binary format: numbers, names, vectors, sections."""
 
 from __future__ import annotations
 
@@ -9,35 +9,40 @@ T = TypeVar("T")
 
 
 class Section(NamedTuple):
-    """One section: its id and its content."""
+    """A section of a module or component."""
 
     id: int
     body: bytes
 
 
 class Reader:
-    """A place in a binary, which reading moves on."""
+    """A cursor over a binary."""
 
     __slots__ = ("data", "at")
 
     def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data, self.at = data, at
+        self.data = data
+        self.at = at
 
     def byte(self) -> int:
-        """The next byte."""
+        """Reads a byte."""
         self.at += 1
         return self.data[self.at - 1]
 
     def take(self, size: int) -> bytes:
-        """The next bytes. Raises `ValueError` if there are fewer."""
+        """Reads `size` bytes.
+
+        Raises:
+            ValueError: The binary is truncated.
+        """
         taken = self.data[self.at : self.at + size]
         if len(taken) < size:
-            raise ValueError(f"the binary is cut off: {size} bytes wanted at {self.at} of {len(self.data)}")
+            raise ValueError(f"the binary is truncated: expected {size} bytes at {self.at} of {len(self.data)}")
         self.at += size
         return taken
 
     def u32(self) -> int:
-        """An unsigned LEB128 number."""
+        """Reads an unsigned LEB128 number."""
         value = shift = 0
         while True:
             byte = self.data[self.at]
@@ -48,7 +53,7 @@ class Reader:
             shift += 7
 
     def s64(self) -> int:
-        """A signed LEB128 number."""
+        """Reads a signed LEB128 number."""
         value = shift = 0
         while True:
             byte = self.byte()
@@ -58,20 +63,20 @@ class Reader:
                 return value - (1 << shift) if byte & 0x40 else value
 
     def name(self) -> str:
-        """A name."""
+        """Reads a name."""
         return self.take(self.u32()).decode()
 
     def vector(self, item: Callable[[], T]) -> list[T]:
-        """A vector of what `item` reads."""
+        """Reads a vector whose items `item` reads."""
         return [item() for _ in range(self.u32())]
 
     def since(self, begin: int) -> bytes:
-        """What was read since a place."""
+        """Returns the bytes read since a position."""
         return self.data[begin : self.at]
 
 
 def u32(value: int) -> bytes:
-    """A number as unsigned LEB128."""
+    """Encodes a number as unsigned LEB128."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -81,7 +86,7 @@ def u32(value: int) -> bytes:
 
 
 def s64(value: int) -> bytes:
-    """A number as signed LEB128."""
+    """Encodes a number as signed LEB128."""
     out = bytearray()
     while not -0x40 <= value < 0x40:
         out.append(value & 0x7F | 0x80)
@@ -91,26 +96,31 @@ def s64(value: int) -> bytes:
 
 
 def name(text: str) -> bytes:
-    """A name."""
+    """Encodes a name."""
     return u32(len(text.encode())) + text.encode()
 
 
 def vector(items: Iterable[bytes]) -> bytes:
-    """A vector."""
+    """Encodes a vector."""
     items = list(items)
     return u32(len(items)) + b"".join(items)
 
 
 def section(id: int, body: bytes) -> bytes:
-    """A section with its frame."""
+    """Encodes a section."""
     return bytes([id]) + u32(len(body)) + body
 
 
 def sections(binary: bytes) -> list[Section]:
-    """The sections of a module or component. Raises `ValueError` if it is neither, or cut off."""
+    """Returns the sections of a module or component.
+
+    Raises:
+        ValueError: The binary is neither, or truncated.
+    """
     if binary[:8] not in (MODULE, COMPONENT):
         raise ValueError("this is neither a WebAssembly module nor a component")
-    reader, found = Reader(binary, 8), []
+    reader = Reader(binary, 8)
+    found = []
     while reader.at < len(binary):
         id = reader.byte()
         found.append(Section(id, reader.take(reader.u32())))

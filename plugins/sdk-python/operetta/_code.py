@@ -1,7 +1,7 @@
-"""Rewrites the indexes in a function's code: of functions, types, globals and data segments.
+"""Rewrites the indexes of functions, types, globals and data segments in a function's code.
 
-Most instructions hold none; one regular expression steps over runs of those, so that seven megabytes of code take
-seconds. What a component of this interpreter does not use (vectors, atomics, exceptions) is refused.
+Most instructions have no such index. One regular expression skips runs of them, so seven megabytes take seconds.
+Instructions that the interpreter's components do not use (vectors, atomics, exceptions) are refused.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple, Sequence
 from ._binary import Reader, s64, u32
 
 _LEB = rb"[\x80-\xff]*[\x00-\x7f]"
-# Instructions without an index that moves: plain ones; those with one number; loads and stores; blocks without a type
-# index; floating point constants; memory.size and memory.grow; trunc_sat, memory.copy and memory.fill.
+# The instructions without an index to rewrite: those without immediates; those with one number; loads and stores;
+# blocks without a type index; floating point constants; memory.size and memory.grow; trunc_sat, memory.copy and
+# memory.fill.
 _PLAIN = re.compile(
     rb"(?:[\x00\x01\x05\x0b\x0f\x1a\x1b\x45-\xc4\xd1]"
     rb"|[\x0c\x0d\x20-\x22\x41\x42]" + _LEB + rb"|[\x28-\x3e]" + _LEB + _LEB + rb"|[\x02-\x04][\x40\x6f\x70\x7b-\x7f]"
@@ -23,7 +24,7 @@ _PLAIN = re.compile(
 
 
 class Indexes(NamedTuple):
-    """For each old index of a module its new one, as it is written."""
+    """The new index for each old index of a module; bytes are encoded indexes."""
 
     functions: Sequence[bytes]
     types: Sequence[int]
@@ -33,17 +34,25 @@ class Indexes(NamedTuple):
 
 
 def rewrite(body: bytes, indexes: Indexes) -> bytes:
-    """A function's body, locals and code, with new indexes. Raises `ValueError` at an instruction that it does not
-    know."""
+    """Returns a function's body, locals and code, with new indexes.
+
+    Raises:
+        ValueError: An instruction is not supported.
+    """
     reader = Reader(body)
     for _ in range(reader.u32()):
         reader.u32()
         reader.byte()
-    at, out = reader.at, [body[: reader.at]]
-    functions, globals_, plain, size = indexes.functions, indexes.globals, _PLAIN.match, len(body)
+    at = reader.at
+    out = [body[:at]]
+    # Local names: this loop runs for millions of instructions.
+    functions = indexes.functions
+    globals_ = indexes.globals
+    plain = _PLAIN.match
+    size = len(body)
     while True:
         run = plain(body, at)
-        assert run is not None  # it may be empty
+        assert run is not None  # the match may be empty
         end = run.end()
         if end > at:
             out.append(body[at:end])
@@ -61,7 +70,7 @@ def rewrite(body: bytes, indexes: Indexes) -> bytes:
 
 
 def _rare(code: int, reader: Reader, begin: int, indexes: Indexes) -> bytes:
-    """An instruction that is not frequent."""
+    """Rewrites an infrequent instruction."""
     head = reader.data[begin : begin + 1]
     if code in (0x11, 0x13):  # call_indirect, return_call_indirect
         kind = u32(indexes.types[reader.u32()])
@@ -88,13 +97,13 @@ def _rare(code: int, reader: Reader, begin: int, indexes: Indexes) -> bytes:
             return head + u32(9) + u32(indexes.first_data + reader.u32())
         if operation in (15, 16, 17):  # table.grow, table.size, table.fill
             return head + u32(operation) + _only(reader, "table")
-        raise ValueError(f"instruction 0xfc {operation} at byte {begin} of a function")
-    raise ValueError(f"instruction {code:#x} at byte {begin} of a function")
+        raise ValueError(f"unsupported instruction 0xfc {operation} at byte {begin} of a function")
+    raise ValueError(f"unsupported instruction {code:#x} at byte {begin} of a function")
 
 
 def _only(reader: Reader, what: str) -> bytes:
-    """The index of the only table or memory."""
+    """Reads the index of the only table or memory."""
     index = reader.u32()
     if index != 0:
-        raise ValueError(f"a second {what}")
+        raise ValueError(f"unsupported second {what}")
     return b"\0"

@@ -1,4 +1,4 @@
-"""A component, taken apart as far as merging its core modules needs: what is core is read, the rest is kept."""
+"""Parses a component for the merger: its core parts are decoded, its other sections are kept as bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CORE_SORTS = {0, 1, 2, 3}  # functions, tables, memories, globals
 
 
 class Instance(NamedTuple):
-    """A core instance: of a module with named instances as arguments, or a bag of single items."""
+    """A core instance: of a module with named instances as arguments, or of single exports."""
 
     module: Optional[int]
     arguments: dict[str, int]
@@ -19,7 +19,7 @@ class Instance(NamedTuple):
 
 
 class CoreItem(NamedTuple):
-    """What a core index means: an instance's export, or (`instance` None) a canonical function."""
+    """The meaning of a core index: an instance's export, or a canonical function if `instance` is None."""
 
     instance: Optional[int]
     name: str = ""
@@ -27,26 +27,30 @@ class CoreItem(NamedTuple):
 
 
 class Canonical(NamedTuple):
-    """A canonical definition, cut at each core index in it: `parts[0]`, core[0], `parts[1]`, core[1], …"""
+    """A canonical definition, split at each core index: `parts[0]`, `core[0]`, `parts[1]`, `core[1]`, …"""
 
     parts: list[bytes]
     core: list[tuple[int, int]]
-    """(sort, core index)."""
+    """Pairs of sort and core index."""
     makes_core: bool
-    """Whether it makes a core function, or a component's."""
+    """True if it defines a core function, False if it defines a component function."""
     after_core: bool
-    """Whether it stands behind the last core instance."""
+    """True if it comes after the last core instance."""
 
 
 class Rest(NamedTuple):
-    """A piece of the component to be written: a section as it was, or a canonical definition's place."""
+    """A piece of the component to write: an unchanged section, or the position of a canonical definition."""
 
     binary: bytes
     canonical: Optional[int] = None
 
 
 class Component:
-    """The parts of a component. Raises `ValueError` for what merging does not know."""
+    """The parts of a component.
+
+    Raises:
+        ValueError: The merger does not support a part.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.modules: list[bytes] = []
@@ -67,7 +71,7 @@ class Component:
                 self.instances += reader.vector(lambda reader=reader: _instance(reader))  # type: ignore[misc]
                 self.last_core = len(self.rest)
             elif id == 3:
-                raise ValueError("the component has core types")
+                raise ValueError("unsupported core types in the component")
             elif id == 6:
                 for _ in range(reader.u32()):
                     self._alias(reader)
@@ -87,12 +91,14 @@ class Component:
             self.core[core_sort].append(CoreItem(index, reader.name()))
             return
         if sort == 0:
-            raise ValueError("an alias of something core that is no export")
+            raise ValueError("unsupported alias of a core item that is not an export")
+        # The rest of an outer alias is an index, that of an export alias a name.
         reader.u32() if target == 2 else reader.name()
         self.rest.append(Rest(binary.section(6, u32(1) + reader.since(begin))))
 
     def _canonical(self, reader: Reader, after_core: bool) -> None:
-        parts, core = [], []
+        parts: list[bytes] = []
+        core: list[tuple[int, int]] = []
         begin = reader.at
         kind = reader.byte()
 
@@ -108,7 +114,7 @@ class Component:
                 if option in (3, 4, 5):  # memory, realloc, post-return
                     cut(2 if option == 3 else 0)
                 elif option > 2:  # not a string encoding
-                    raise ValueError(f"a canonical option {option}")
+                    raise ValueError(f"unsupported canonical option {option}")
 
         if kind == 0:  # lift
             reader.byte()
@@ -122,7 +128,7 @@ class Component:
         elif kind in (2, 3, 4):  # resource.new, .drop, .rep
             reader.u32()
         else:
-            raise ValueError(f"a canonical function {kind}")
+            raise ValueError(f"unsupported canonical function {kind}")
         parts.append(reader.since(begin))
         at = len(self.canonicals)
         self.canonicals.append(Canonical(parts, core, kind != 0, after_core))

@@ -1,12 +1,12 @@
 """Merges the core modules of a component into one.
 
-componentize-py links the interpreter as a dozen modules that import some 1,500 functions from each other. A host makes
-these links anew for each instance, which takes longer than all the rest of it. In one module they are indexes, and its
-function table is laid out once, when the component is compiled. Nothing else changes: the same code on the same memory.
+componentize-py links the interpreter as a dozen modules that import some 1,500 functions from each other. A host links
+them again for each instance, which takes longer than the rest of the instantiation. In one module these imports are
+indexes, and the function table is laid out once, when the component is compiled. The code and the memory stay the same.
 
-The component must look as wit-component's linker makes it: modules instantiated once each, none with a start function,
-one memory and one table for all but the two modules (the shim and its fixup) by which host functions that need the
-memory are reached. Anything else is refused with `ValueError`.
+The component must be the output of wit-component's linker: each module is instantiated once, none has a start function,
+and all share one memory and one table, except the two modules (the shim and its fixup) through which host functions
+that need the memory are called. Anything else is refused with `ValueError`.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from ._code import Indexes, rewrite
 from ._component import Component, Instance
 from ._module import FUNCTION, GLOBAL, MEMORY, TABLE, Module
 
-# How the merged module calls what it imports.
+# The module name of the merged module's imports.
 IMPORTS = "i"
 
 
 class Definition(NamedTuple):
-    """Where something that a core index means comes from: a module's own index space, or a canonical function."""
+    """The definition of a core item: an item of a module, or a canonical function."""
 
     module: int
-    """The module; -1: `at` is that of a canonical function."""
+    """The module; -1 if `at` is the index of a canonical function."""
     sort: int
     at: int
-    """The index among all of this sort in the module."""
+    """The index of the item in the module's index space of this sort."""
 
 
 class Merged(NamedTuple):
-    """The merged module, and how its parts are called."""
+    """The merged module, with its imports and exports."""
 
     binary: bytes
     imports: list[Definition]
-    """What it imports, as `IMPORTS` `0`, `1`, …"""
+    """The imports, named `IMPORTS` `0`, `1`, …"""
     exports: dict[Definition, str]
-    """The names of what others use of it."""
+    """The names of the exports."""
 
 
 class Linking:
-    """Who defines what each module imports."""
+    """Resolves the imports of modules to definitions."""
 
     def __init__(self, component: Component) -> None:
         self.component = component
@@ -58,25 +58,25 @@ class Linking:
                 self.instances[instance.module] = instance
 
     def core(self, sort: int, index: int) -> Definition:
-        """The definition behind a core index of the component."""
+        """Returns the definition of a core index of the component."""
         item = self.component.core[sort][index]
         if item.instance is None:
             return Definition(-1, FUNCTION, item.canonical)
         return self.export(item.instance, item.name, sort)
 
     def export(self, instance: int, name: str, sort: int) -> Definition:
-        """The definition behind an instance's export."""
-        of = self.component.instances[instance]
-        if of.module is None:
-            found, index = of.exports[name]
+        """Returns the definition of an instance's export."""
+        exporter = self.component.instances[instance]
+        if exporter.module is None:
+            found, index = exporter.exports[name]
             return self.core(found, index)
-        found, index = self.modules[of.module].exports[name]
+        found, index = self.modules[exporter.module].exports[name]
         if found != sort:
-            raise ValueError(f"{name!r} is exported as something else than it is imported")
-        return self.local(of.module, sort, index)
+            raise ValueError(f"the export {name!r} has another sort than its import")
+        return self.local(exporter.module, sort, index)
 
     def local(self, module: int, sort: int, index: int) -> Definition:
-        """The definition behind an index of a module: its own, or what it imports."""
+        """Returns the definition of an index of a module: its own item, or an import."""
         imports = self.modules[module].imported(sort)
         if index >= len(imports):
             return Definition(module, sort, index)
@@ -84,7 +84,7 @@ class Linking:
         return self.export(self.instances[module].arguments[given.module], given.name, sort)
 
     def all_local(self, module: int, sort: int, count: int) -> list[Definition]:
-        """The definitions behind the first `count` indexes of a module."""
+        """Returns the definitions of the first `count` indexes of a module."""
         imports = self.modules[module].imported(sort)
         arguments = self.instances[module].arguments
         resolved = [self.export(arguments[given.module], given.name, sort) for given in imports]
@@ -92,7 +92,7 @@ class Linking:
 
 
 def merge_modules(linking: Linking, chosen: list[int], used: list[Definition]) -> Merged:
-    """One module with all that the chosen ones have, which exports what is `used`."""
+    """Merges the chosen modules into one that exports the `used` definitions."""
     return _Merger(linking, chosen).merge(used)
 
 
@@ -159,7 +159,7 @@ class _Merger:
         return binary.name(name) + bytes([definition.sort]) + u32(index)
 
     def _only(self, sort: int) -> bytes:
-        """The one table or memory of all these modules."""
+        """Returns the only table or memory of the chosen modules."""
         every = [self.linking.modules[at] for at in self.chosen]
         own = [kind for module in every for kind in (module.tables if sort == TABLE else module.memories)]
         if len(own) != 1:
@@ -167,14 +167,14 @@ class _Merger:
         return own[0]
 
     def _constant(self, at: int, expression: bytes) -> bytes:
-        """A constant expression of one instruction: the sums of those that a module places itself by are worked out."""
+        """Returns a constant expression of one instruction: evaluates the sums of base addresses in i32 expressions."""
         if expression[0] in (0x42, 0x43, 0x44):  # another type than i32
             return expression
         value = self._value(at, expression)
         return b"\x41" + binary.s64(value - (1 << 32) if value >> 31 else value)
 
     def _value(self, at: int, expression: bytes) -> int:
-        """The value of an i32 expression; globals in it must never change."""
+        """Evaluates an i32 expression. Globals in it must be immutable."""
         reader, stack = binary.Reader(expression), []
         while reader.at < len(expression):
             code = reader.byte()
@@ -185,7 +185,7 @@ class _Merger:
                 module = self.linking.modules[found.module]
                 defined = module.globals[found.at - len(module.imported(GLOBAL))]
                 if defined.type != b"\x7f\0":
-                    raise ValueError("a constant expression reads a global that may change, or is no i32")
+                    raise ValueError("a constant expression reads a global that is mutable or not an i32")
                 stack.append(self._value(found.module, defined.value))
             else:
                 right, left = stack.pop(), stack.pop()
@@ -225,7 +225,11 @@ class _Merger:
 
 
 def merge(component: bytes) -> bytes:
-    """The component with its core modules merged. Raises `ValueError` if it is not as the linker makes it."""
+    """Merges the core modules of a component.
+
+    Raises:
+        ValueError: The component is not the output of wit-component's linker.
+    """
     read = Component(component)
     linking = Linking(read)
     apart = _shim_and_fixup(linking)
@@ -235,21 +239,25 @@ def merge(component: bytes) -> bytes:
 
 
 def _shim_and_fixup(linking: Linking) -> tuple[int, int]:
-    """The two modules around the indirect calls: the one that exports the table `$imports`, the one that fills it."""
+    """Finds the shim, which exports the table `$imports`, and its fixup, which fills the table."""
     shim = [at for at, module in enumerate(linking.modules) if "$imports" in module.exports]
     fixup = [
         at for at, module in enumerate(linking.modules) if any(given.name == "$imports" for given in module.imports)
     ]
     if len(shim) != 1 or len(fixup) != 1 or linking.modules[shim[0]].imports:
-        raise ValueError("the component has not one shim and one fixup")
+        raise ValueError("expected one shim and one fixup in the component")
     return shim[0], fixup[0]
 
 
 class _Writer:
-    """Writes the component: first what it had before its last core instance, then the instances, then the rest."""
+    """Writes the component: the sections before its last core instance, then the instances, then the other sections."""
 
     def __init__(self, component: Component, linking: Linking, chosen: list[int], shim: int, fixup: int) -> None:
-        self.component, self.linking, self.chosen, self.shim, self.fixup = component, linking, chosen, shim, fixup
+        self.component = component
+        self.linking = linking
+        self.chosen = chosen
+        self.shim = shim
+        self.fixup = fixup
         self.out = [binary.COMPONENT]
         self.core_functions: dict[Definition, int] = {}
         self.instances = 0
@@ -275,7 +283,7 @@ class _Writer:
         return b"".join(self.out)
 
     def _used(self) -> list[Definition]:
-        """What of the merged module canonical functions, the fixup and the shim use."""
+        """Returns the definitions of the merged module that canonical functions, the fixup and the shim use."""
         used = [
             self.linking.core(sort, index) for canonical in self.component.canonicals for sort, index in canonical.core
         ]
@@ -288,7 +296,7 @@ class _Writer:
         return [definition for definition in used if definition.module in self.chosen]
 
     def _modules(self) -> None:
-        """The modules, their instances, and the host's functions that need the memory."""
+        """Writes the modules, their instances, and the host functions that need the memory."""
         for module in (self.component.modules[self.shim], self.component.modules[self.fixup], self.merged.binary):
             self.out.append(binary.section(1, module))
         shim = self._instance(b"\0" + u32(0) + binary.vector([]))
@@ -323,7 +331,7 @@ class _Writer:
         return self.instances - 1
 
     def _bag(self, items: list[tuple[str, int, int]]) -> int:
-        """An instance made of single items."""
+        """Writes an instance of single items and returns its index."""
         forms = (binary.name(name) + bytes([sort]) + u32(index) for name, sort, index in items)
         return self._instance(b"\1" + binary.vector(forms))
 
@@ -337,7 +345,7 @@ class _Writer:
         canonical = self.component.canonicals[at]
         parts = [canonical.parts[0]]
         for (sort, index), part in zip(canonical.core, canonical.parts[1:], strict=True):
-            # There is one memory.
+            # The only memory has index 0.
             parts += [u32(self.core_functions[self.linking.core(sort, index)] if sort == FUNCTION else 0), part]
         self.out.append(binary.section(8, binary.vector([b"".join(parts)])))
         if canonical.makes_core:

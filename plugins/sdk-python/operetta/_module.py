@@ -1,4 +1,4 @@
-"""A core module, taken apart as far as merging needs."""
+"""Parses a core module for the merger."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ FUNCTION, TABLE, MEMORY, GLOBAL = range(4)
 
 
 class Import(NamedTuple):
-    """An import: from which module name, which name, what."""
+    """An import."""
 
     module: str
     name: str
     sort: int
     description: bytes
-    """For a function its type's index, as it is written."""
+    """The encoded description; of a function the index of its type."""
 
 
 class Global(NamedTuple):
-    """A defined global; `value` is its initialiser, without the `end`."""
+    """A defined global; `value` is its initialiser without the `end`."""
 
     type: bytes
     value: bytes
 
 
 class Elements(NamedTuple):
-    """An element segment of functions: active at an offset expression, passive, or declarative (`flags` 0, 1, 3)."""
+    """An element segment of functions: active with an offset expression, passive, or declarative (`flags` 0, 1, 3)."""
 
     flags: int
     offset: bytes
@@ -42,7 +42,11 @@ class Data(NamedTuple):
 
 
 class Module:
-    """The parts of one module. Raises `ValueError` for what merging does not know."""
+    """The parts of a module.
+
+    Raises:
+        ValueError: The merger does not support a part.
+    """
 
     def __init__(self, binary: bytes) -> None:
         self.binary = binary
@@ -59,7 +63,7 @@ class Module:
         for id, body in sections(binary):
             reader = Reader(body)
             match id:
-                case 0 | 12:  # custom; the count of data segments
+                case 0 | 12:  # custom sections; the number of data segments
                     pass
                 case 1:
                     self.types = reader.vector(lambda reader=reader: _type(reader))  # type: ignore[misc]
@@ -84,17 +88,17 @@ class Module:
                 case 11:
                     self.data = reader.vector(lambda reader=reader: _data(reader))  # type: ignore[misc]
                 case _:
-                    raise ValueError(f"a module with a section {id}")
+                    raise ValueError(f"unsupported section {id} of a module")
 
     def imported(self, sort: int) -> list[Import]:
-        """The imports of one sort, in the order of their indexes."""
+        """Returns the imports of one sort in index order."""
         return [given for given in self.imports if given.sort == sort]
 
 
 def _type(reader: Reader) -> bytes:
     begin = reader.at
     if reader.byte() != 0x60:
-        raise ValueError("a type that is not a function's")
+        raise ValueError("unsupported type that is not a function type")
     reader.vector(reader.byte)
     reader.vector(reader.byte)
     return reader.since(begin)
@@ -112,14 +116,14 @@ def _import(reader: Reader) -> Import:
     elif sort == GLOBAL:
         reader.take(2)
     else:
-        raise ValueError(f"an import of sort {sort}")
+        raise ValueError(f"unsupported import of sort {sort}")
     return Import(module, name, sort, reader.since(begin))
 
 
 def _limits(reader: Reader) -> bytes:
     begin, flags = reader.at, reader.byte()
     if flags > 1:
-        raise ValueError(f"a memory or table with the flags {flags}")
+        raise ValueError(f"unsupported flags {flags} of a memory or table")
     for _ in range(flags + 1):
         reader.u32()
     return reader.since(begin)
@@ -128,13 +132,13 @@ def _limits(reader: Reader) -> bytes:
 def _table(reader: Reader) -> bytes:
     begin = reader.at
     if reader.byte() != 0x70:
-        raise ValueError("a table of something else than functions")
+        raise ValueError("unsupported table that is not of functions")
     _limits(reader)
     return reader.since(begin)
 
 
 def _expression(reader: Reader) -> bytes:
-    """A constant expression, without its `end`."""
+    """Reads a constant expression and returns it without its `end`."""
     begin = reader.at
     while True:
         code = reader.byte()
@@ -147,7 +151,7 @@ def _expression(reader: Reader) -> bytes:
         elif code in (0x43, 0x44):
             reader.take(4 if code == 0x43 else 8)
         elif code not in (0x6A, 0x6B, 0x6C):  # i32.add, i32.sub, i32.mul
-            raise ValueError(f"a constant expression with the instruction {code:#x}")
+            raise ValueError(f"unsupported instruction {code:#x} in a constant expression")
 
 
 def _global(reader: Reader) -> Global:
@@ -157,18 +161,18 @@ def _global(reader: Reader) -> Global:
 def _elements(reader: Reader) -> Elements:
     flags = reader.u32()
     if flags > 3:
-        raise ValueError(f"an element segment with the flags {flags}")
+        raise ValueError(f"unsupported flags {flags} of an element segment")
     if flags == 2 and reader.u32() != 0:
-        raise ValueError("a second table")
+        raise ValueError("unsupported second table")
     offset = _expression(reader) if flags in (0, 2) else b""
     if flags != 0 and reader.byte() != 0:
-        raise ValueError("an element segment of something else than functions")
+        raise ValueError("unsupported element segment that is not of functions")
     return Elements(0 if flags == 2 else flags, offset, reader.vector(reader.u32))
 
 
 def _data(reader: Reader) -> Data:
     flags = reader.u32()
     if flags > 1:
-        raise ValueError("a second memory")
+        raise ValueError("unsupported second memory")
     offset = _expression(reader) if flags == 0 else None
     return Data(offset, reader.take(reader.u32()))

@@ -1,11 +1,11 @@
-"""Builds a project's component: `python -m operetta.build [DIR] [-o FILE] [--debug]`. `operetta build` calls this.
+"""Builds a project's component: `python -m operetta.build [DIR] [-o FILE] [--debug]`. `operetta build` runs it.
 
-The project is a folder with a pyproject.toml and a module `plugin` (`[tool.operetta] module = "…"` says another) that
-has a variable `plugin = Plugin()`. The module is imported here, once, and the interpreter's memory after that becomes
-the component's: import at the top of modules, as there are no files later.
+A project is a folder with a pyproject.toml and a module `plugin` (`[tool.operetta] module = "…"` names another) with a
+variable `plugin = Plugin()`. The build imports the module once and snapshots the interpreter's memory into the
+component. Import at the top of modules: a running component has no files.
 
-It needs componentize-py beside this interpreter or in PATH. What is wrong comes out as one sentence, or as the
-traceback of the import, with exit code 1.
+The build needs componentize-py beside this interpreter or in PATH. An error is one line, or the traceback of the
+import, with exit code 1.
 """
 
 from __future__ import annotations
@@ -36,17 +36,24 @@ export(module, {root!r})
 
 
 def main(arguments: Optional[list[str]] = None) -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m operetta.build", description="Builds a plugin's component.")
-    parser.add_argument("directory", nargs="?", default=".", type=Path, metavar="DIR", help="default: here")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: DIR/build/NAME.wasm")
-    parser.add_argument("--debug", action="store_true", help="keep names; do not merge modules")
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        default=".",
+        type=Path,
+        metavar="DIR",
+        help="the project; default: the current directory",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the component; default: DIR/build/NAME.wasm")
+    parser.add_argument("--debug", action="store_true", help="keep names and separate modules")
     options = parser.parse_args(arguments)
     build(options.directory.resolve(), options.output, options.debug)
 
 
 def build(project: Path, output: Optional[Path], debug: bool) -> Path:
-    """Builds the project's component and returns where it is. Ends the process with a message if it cannot."""
+    """Builds the project's component and returns its path. Exits the process with a message if the build fails."""
     settings = _settings(project)
     module = settings.get("tool", {}).get("operetta", {}).get("module", "plugin")
     _check_module(project, module)
@@ -63,7 +70,7 @@ def build(project: Path, output: Optional[Path], debug: bool) -> Path:
         paths = [str(stage), *_dependencies(settings)]
         command = [*tool, "-q", "-d", str(_SDK / "wit"), "-w", "plugin", "componentize"]
         command += [argument for path in paths for argument in ("-p", path)]
-        # Its own search for packages would find those of this environment, tools among them.
+        # An empty environment: its own search would add all packages of this one, tools among them.
         environment = {**os.environ, "VIRTUAL_ENV": folder, "RUST_BACKTRACE": "0"}
         command += ["operetta_main", "-o", str(made)]
         run = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -75,7 +82,7 @@ def build(project: Path, output: Optional[Path], debug: bool) -> Path:
         try:
             component = _merge.merge(component)
         except ValueError as error:
-            print(f"operetta.build: its modules stay apart, so it starts slower: {error}", file=sys.stderr)
+            print(f"operetta.build: warning: cannot merge modules, so instances start slower: {error}", file=sys.stderr)
     partial = output.with_suffix(".partial")
     partial.write_bytes(component)
     partial.replace(output)
@@ -88,9 +95,9 @@ def _settings(project: Path) -> dict[str, Any]:
     try:
         settings = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        _fail(f"{file}: {error.strerror}; a project has a pyproject.toml and a plugin.py")
+        _fail(f"{file}: {error.strerror}; a project needs a pyproject.toml and a plugin.py")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        _fail(f"{file} is not TOML: {error}")
+        _fail(f"{file}: invalid TOML: {error}")
     name = settings.get("project", {}).get("name")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_.]*", name):
         _fail(f'{file}: [project] needs a name, e.g. name = "my-plugin"')
@@ -99,22 +106,24 @@ def _settings(project: Path) -> dict[str, Any]:
 
 def _check_module(project: Path, module: Any) -> None:
     if not isinstance(module, str) or not all(part.isidentifier() for part in module.split(".")):
-        _fail(f"{project / 'pyproject.toml'}: [tool.operetta] module is a module's name, not {module!r}")
+        _fail(f"{project / 'pyproject.toml'}: [tool.operetta] module must be a module's name, not {module!r}")
     path = project.joinpath(*module.split("."))
     if not path.with_suffix(".py").exists() and not (path / "__init__.py").exists():
-        _fail(f"{path.with_suffix('.py')} does not exist; [tool.operetta] module in pyproject.toml names another")
+        _fail(
+            f"{path.with_suffix('.py')} does not exist; [tool.operetta] module in pyproject.toml names another module"
+        )
 
 
 def _componentize_py() -> list[str]:
     beside = Path(sys.executable).with_name("componentize-py")
     found = str(beside) if beside.exists() else shutil.which("componentize-py")
     if not found:
-        _fail("componentize-py is not installed; install it with: pip install componentize-py")
+        _fail("componentize-py is not installed; run: pip install componentize-py")
     return [found]
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies what a plugin may import or read at its import: no tests, environments, other projects, or builds."""
+    """Copies the files of a project, without tests, environments, nested projects and builds."""
 
     def ignored(folder: str, names: list[str]) -> set[str]:
         here = Path(folder)
@@ -132,7 +141,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _dependencies(settings: dict[str, Any]) -> list[str]:
-    """Where this interpreter's packages are, if the project needs any but the SDK."""
+    """Returns the folders of this interpreter's packages if the project has dependencies besides the SDK."""
     needed = settings["project"].get("dependencies", [])
     others = [need for need in needed if not re.match(r"operetta[-_.]sdk\b", need, re.IGNORECASE)]
     if not others:
@@ -141,8 +150,10 @@ def _dependencies(settings: dict[str, Any]) -> list[str]:
 
 
 def _explained(text: str, module: str) -> str:
-    """What an author has to know of componentize-py's output: the error of the import, with the frames of the author's
-    files, if it was one."""
+    """Reduces componentize-py's output to the error of the import, with the frames of the author's files.
+
+    Returns the whole output if it has no such error.
+    """
     text = text.replace('File "/0/', 'File "')
     begin = text.rfind("Traceback (most recent call last):")
     if begin < 0 or 'File "operetta_main.py"' not in text:

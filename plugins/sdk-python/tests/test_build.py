@@ -1,4 +1,4 @@
-"""What an author reads when a build fails. (That a build works is shown by the conformance plugin.)"""
+"""Tests of the messages of a failed build. (test_docs.py and the conformance plugin test working builds.)"""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from operetta import build
 
 SDK = Path(__file__).parents[1]
-# What componentize-py 0.25 prints.
+# The output of componentize-py 0.25.
 IMPORT_FAILED = """\
 Traceback (most recent call last):
   File "/home/me/.venv/bin/componentize-py", line 8, in <module>
@@ -49,7 +49,7 @@ def run(project: Path, **environment: str) -> str:
     return ended.stderr
 
 
-def test_an_import_that_fails_shows_the_author_s_line() -> None:
+def test_failed_import_shows_author_line() -> None:
     assert build._explained(IMPORT_FAILED, "plugin").splitlines() == [
         "importing plugin failed:",
         '  File "plugin.py", line 2, in <module>',
@@ -58,41 +58,41 @@ def test_an_import_that_fails_shows_the_author_s_line() -> None:
     ]
 
 
-def test_a_module_without_a_plugin_is_said_in_a_sentence() -> None:
-    said = build._explained(NO_PLUGIN, "plugin")
-    assert said == "plugin.py has no variable `plugin` of type operetta.Plugin"
+def test_module_without_plugin_is_one_line() -> None:
+    text = build._explained(NO_PLUGIN, "plugin")
+    assert text == "plugin.py has no variable `plugin` of type operetta.Plugin"
 
 
-def test_what_is_no_traceback_is_shown_as_it_is() -> None:
+def test_other_output_is_shown_unchanged() -> None:
     assert "disk full" in build._explained("error: disk full", "plugin")
 
 
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
-        (None, "a project has a pyproject.toml and a plugin.py"),
-        ("[project", "is not TOML"),
+        (None, "a project needs a pyproject.toml and a plugin.py"),
+        ("[project", "invalid TOML"),
         ("[project]", 'needs a name, e.g. name = "my-plugin"'),
         ('[project]\nname = "../x"', "needs a name"),
         ('[project]\nname = "x"', "plugin.py does not exist"),
-        ('[project]\nname = "x"\n[tool.operetta]\nmodule = "a b"', "is a module's name, not 'a b'"),
+        ('[project]\nname = "x"\n[tool.operetta]\nmodule = "a b"', "must be a module's name, not 'a b'"),
     ],
 )
-def test_a_project_that_is_none_is_said_in_a_sentence(tmp_path: Path, toml: str | None, message: str) -> None:
+def test_invalid_project_is_one_line(tmp_path: Path, toml: str | None, message: str) -> None:
     if toml is not None:
         (tmp_path / "pyproject.toml").write_text(toml)
-    said = run(tmp_path)
-    assert message in said and str(tmp_path) in said
+    text = run(tmp_path)
+    assert message in text and str(tmp_path) in text
 
 
-def test_a_missing_tool_is_said_with_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tool_shows_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SystemExit, match="install it with: pip install componentize-py"):
+    with pytest.raises(SystemExit, match="run: pip install componentize-py"):
         build._componentize_py()
 
 
-def test_only_what_a_plugin_may_import_is_copied(tmp_path: Path) -> None:
+def test_copies_only_importable_files(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name in [
         "plugin.py",
@@ -115,6 +115,6 @@ def test_only_what_a_plugin_may_import_is_copied(tmp_path: Path) -> None:
     ]
 
 
-def test_dependencies_besides_the_sdk_bring_the_site_packages() -> None:
+def test_other_dependencies_add_site_packages() -> None:
     assert build._dependencies({"project": {"dependencies": ["operetta-sdk>=0.1"]}}) == []
     assert build._dependencies({"project": {"dependencies": ["operetta_sdk", "semver"]}}) != []

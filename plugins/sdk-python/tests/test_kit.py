@@ -1,4 +1,4 @@
-"""The test kit does what the API server does, or says that it cannot."""
+"""The test kit behaves like the API server, or refuses the request."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def foo(name: str = "a", **fields: object) -> Object:
     return Foo.new(name, "ns", **{"spec": {"size": 0}, **fields})
 
 
-def test_creating_stamps_an_object_and_drops_its_status() -> None:
+def test_create_sets_system_fields_and_drops_status() -> None:
     ctx = Cluster().context
     made = ctx.create(foo(status="mine"))
     assert made.metadata.generation == 1 and "status" not in made
@@ -39,7 +39,7 @@ def test_creating_stamps_an_object_and_drops_its_status() -> None:
         ctx.create(made)
 
 
-def test_a_stale_update_is_a_conflict_and_one_that_changes_nothing_is_not_a_version() -> None:
+def test_stale_update_conflicts_and_noop_update_keeps_version() -> None:
     ctx = Cluster(foo()).context
     first = ctx.get(Foo, KEY)
     stale = first.copy()
@@ -55,7 +55,7 @@ def test_a_stale_update_is_a_conflict_and_one_that_changes_nothing_is_not_a_vers
     assert caught.value.causes[0].field == "metadata.resourceVersion"
 
 
-def test_the_status_is_written_through_its_subresource_only() -> None:
+def test_status_is_written_through_subresource_only() -> None:
     ctx = Cluster(foo()).context
     obj = ctx.get(Foo, KEY)
     obj.status = "ready"
@@ -70,14 +70,14 @@ def test_the_status_is_written_through_its_subresource_only() -> None:
         ctx.update_status(ctx.get(kinds.ConfigMap, KEY))
 
 
-def test_a_kind_without_status_subresource_keeps_its_status_as_any_field() -> None:
+def test_status_without_subresource_is_ordinary_field() -> None:
     ctx = Cluster().without_status_subresource(Foo).context
     obj = ctx.create(foo(status="a"))
     obj.status = "b"
     assert ctx.update(obj).status == "b"
 
 
-def test_an_object_with_finalizers_lives_on_until_they_are_gone() -> None:
+def test_object_with_finalizers_exists_until_they_are_removed() -> None:
     ctx = Cluster().context
     obj = foo()
     obj.metadata.finalizers = ["e.dev/f"]
@@ -92,7 +92,7 @@ def test_an_object_with_finalizers_lives_on_until_they_are_gone() -> None:
     assert ctx.get_or_none(Foo, KEY) is None
 
 
-def test_a_successor_of_the_same_name_is_not_deleted() -> None:
+def test_delete_keeps_new_object_of_same_name() -> None:
     ctx = Cluster().context
     first = ctx.create(foo())
     ctx.delete(Foo, KEY)
@@ -101,7 +101,7 @@ def test_a_successor_of_the_same_name_is_not_deleted() -> None:
         ctx.delete(first)
 
 
-def test_patches_change_what_they_name() -> None:
+def test_patches_change_named_fields() -> None:
     ctx = Cluster(kinds.ConfigMap.new("a", "ns")).context
     ctx.patch(kinds.ConfigMap, KEY, {"data": {"a": "1", "b": "2"}})
     changed = ctx.patch(kinds.ConfigMap, KEY, [{"op": "remove", "path": "/data/a"}])
@@ -125,7 +125,7 @@ def test_patches_change_what_they_name() -> None:
     assert changed.metadata.finalizers == ["e.dev/a", "e.dev/b", "e.dev/c"]
 
 
-def test_what_the_kit_cannot_do_it_refuses_by_name() -> None:
+def test_unsupported_requests_are_refused() -> None:
     ctx = Cluster(foo(), kinds.ConfigMap.new("a", "ns")).context
     nameless = Object(apiVersion="v1", kind="ConfigMap", metadata={"generateName": "a-", "namespace": "ns"})
     for call in (
@@ -141,7 +141,7 @@ def test_what_the_kit_cannot_do_it_refuses_by_name() -> None:
             call()
 
 
-def test_lists_choose_by_namespace_label_owner_and_index_and_come_in_pages() -> None:
+def test_lists_select_by_every_option_and_paginate() -> None:
     owner = foo("owner")
     owner.metadata.uid = "u"
     cluster = Cluster()
@@ -179,7 +179,7 @@ def test_lists_choose_by_namespace_label_owner_and_index_and_come_in_pages() -> 
             names(**wrong)
 
 
-def test_events_and_log_lines_are_kept() -> None:
+def test_events_and_log_lines_are_recorded() -> None:
     import logging
 
     plugin = Plugin()
@@ -196,19 +196,19 @@ def test_events_and_log_lines_are_kept() -> None:
     assert (cluster.logs(), cluster.events()) == ([], [])
 
 
-def test_a_secret_s_plain_text_becomes_data() -> None:
+def test_secret_string_data_becomes_data() -> None:
     secret = Cluster().context.create(kinds.Secret.new("a", "ns", stringData={"password": "root"}))
     assert secret.data.password == "cm9vdA==" and "stringData" not in secret
 
 
-def test_a_dry_run_stores_nothing() -> None:
+def test_dry_run_stores_nothing() -> None:
     cluster = Cluster()
     cluster.context.create(foo(), dry_run=True)
     assert cluster.get(Foo, KEY) is None
     assert cluster.writes() == []
 
 
-def test_a_planned_fault_hits_the_next_call_of_its_verb_once() -> None:
+def test_fail_next_fails_next_call_of_verb_once() -> None:
     cluster = Cluster(foo())
     cluster.fail_next("get", UnavailableError("down"))
     with pytest.raises(UnavailableError):
@@ -216,26 +216,26 @@ def test_a_planned_fault_hits_the_next_call_of_its_verb_once() -> None:
     assert cluster.context.get(Foo, KEY)
 
 
-def test_a_raw_answer_can_be_planned() -> None:
+def test_raw_response_can_be_set() -> None:
     cluster = Cluster()
-    cluster.answer_raw("GET", "/version", 200, {"gitVersion": "v1.36.2"})
+    cluster.set_raw_response("GET", "/version", 200, {"gitVersion": "v1.36.2"})
     answer = cluster.context.raw("get", "/version", query={"a b": "c&d"})
     assert (answer.status, answer.json().gitVersion) == (200, "v1.36.2")
 
 
 @pytest.mark.parametrize(
-    ("selector", "chosen"),
+    ("selector", "matching"),
     [
         ("", True), ("app", True), ("!app", False), ("none", False), ("!none", True), ("app=db", True),
         ("app == db, tier=a", True), ("app!=db", False), ("none!=x", True), ("tier in (a, b)", True),
         ("tier in (b,c),app=db", False), ("tier notin (b)", True), ("none notin (b)", True), ("e.dev/x=", True),
     ],
 )  # fmt: skip
-def test_a_selector_chooses_as_the_api_server_does(selector: str, chosen: bool) -> None:
-    assert matches(selector, {"app": "db", "tier": "a", "e.dev/x": ""}) is chosen
+def test_selector_matches_like_api_server(selector: str, matching: bool) -> None:
+    assert matches(selector, {"app": "db", "tier": "a", "e.dev/x": ""}) is matching
 
 
 @pytest.mark.parametrize("selector", ["tier in (a", "tier into (a)", "=x", "a,,b", "size > 3", "a)"])
-def test_a_selector_that_does_not_parse_is_a_bad_request(selector: str) -> None:
+def test_malformed_selector_is_bad_request(selector: str) -> None:
     with pytest.raises(BadRequestError):
         matches(selector, {})

@@ -1,4 +1,4 @@
-"""Merging the modules of a component changes how they are linked, and nothing of what they do."""
+"""Merging the modules of a component keeps its behaviour."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ from operetta._component import Component
 
 WAT = (Path(__file__).parent / "linked.wat").read_text()
 ENV = "(core instance $env (instantiate $env))"
-# Of this environment: requirements-dev.txt has it.
+# Installed by requirements-dev.txt.
 WASM_TOOLS = str(Path(sys.executable).with_name("wasm-tools"))
 
 
@@ -23,23 +23,24 @@ def assembled(wat: str) -> bytes:
 
 
 def ran(binary: bytes) -> tuple[int, list[str]]:
-    """What `run` returns, and what it told the host."""
+    """Returns the result of `run`, and the texts that it passed to the host."""
     engine = wasmtime.Engine()
     store = wasmtime.Store(engine)
-    linker, told = wasm.Linker(engine), []
+    linker = wasm.Linker(engine)
+    texts: list[str] = []
     with linker.root() as root:
-        root.add_func("tell", lambda _, text: told.append(text))
+        root.add_func("tell", lambda _, text: texts.append(text))
     instance = linker.instantiate(store, wasm.Component(engine, binary))
     run = instance.get_func(store, "run")
     assert run is not None
-    return run(store), told
+    return run(store), texts
 
 
-def test_a_merged_component_does_what_it_did() -> None:
+def test_merged_component_behaves_the_same() -> None:
     linked = assembled(WAT)
     merged = _merge.merge(linked)
     assert ran(linked) == ran(merged) == (49 + 120, ["hello", "later"])
-    assert len(Component(merged).modules) == 3, "the shim, its fixup, and all the others"
+    assert len(Component(merged).modules) == 3, "the shim, its fixup, and the merged module"
     assert ran(_merge.merge(_strip.strip(linked))) == ran(merged)
 
 
@@ -47,30 +48,30 @@ def test_a_merged_component_does_what_it_did() -> None:
     ("what", "replacement", "message"),
     [
         ("(func $add (type $binary) (i32.add (local.get 0) (local.get 1)))",
-         "(func $add (type $binary) (drop (v128.const i32x4 0 0 0 0)) (i32.const 1))", "instruction 0xfd"),
+         "(func $add (type $binary) (drop (v128.const i32x4 0 0 0 0)) (i32.const 1))", "unsupported instruction 0xfd"),
         ("(global $own (mut i32) (i32.const 7))", "(global $own (mut i32) (i32.const 7)) (func $s) (start $s)",
-         "a module with a section 8"),
+         "unsupported section 8 of a module"),
         ("(global (export \"table_base\") i32", "(memory $second 1) (global (export \"table_base\") i32",
          "2 memories instead of one"),
         (ENV, f"{ENV} (core instance (instantiate $env))", "instantiated twice"),
     ],
 )  # fmt: skip
-def test_what_it_does_not_know_is_refused(what: str, replacement: str, message: str) -> None:
+def test_unsupported_component_is_refused(what: str, replacement: str, message: str) -> None:
     assert what in WAT
     with pytest.raises(ValueError, match=re.escape(message)):
         _merge.merge(assembled(WAT.replace(what, replacement)))
 
 
-def test_a_module_is_no_component_and_half_of_one_is_neither() -> None:
+def test_module_and_truncated_component_are_refused() -> None:
     with pytest.raises(ValueError, match="this is a module"):
         _merge.merge(assembled("(module)"))
     with pytest.raises(ValueError, match="neither a WebAssembly module nor a component"):
         _strip.strip(b"\x7fELF")
-    with pytest.raises(ValueError, match="cut off"):
+    with pytest.raises(ValueError, match="truncated"):
         _strip.strip(assembled(WAT)[:-5])
 
 
-def test_stripping_takes_names_only() -> None:
+def test_strip_removes_names_only() -> None:
     linked = assembled(WAT)
     stripped = _strip.strip(linked)
     assert len(stripped) < len(linked)
@@ -79,13 +80,13 @@ def test_stripping_takes_names_only() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 63, 64, 127, 128, 300, 2**31 - 1, 2**32 - 1])
-def test_numbers_are_written_as_they_are_read(number: int) -> None:
+def test_numbers_round_trip(number: int) -> None:
     assert _binary.Reader(_binary.u32(number)).u32() == number
     for signed in (number, -number, -number - 1):
         assert _binary.Reader(_binary.s64(signed)).s64() == signed
 
 
-def test_code_is_rewritten_where_there_are_indexes_only() -> None:
+def test_rewrites_indexes_only() -> None:
     indexes = _code.Indexes([_binary.u32(at + 200) for at in range(3)], [5, 6], [b"\x09"], 4)
     # No locals; i32.const 0x10 (which is not a call), call 2, global.set 0, a block of type 1, br_table, end.
     body = bytes.fromhex("00 41 10 10 02 24 00 02 01 0e 01 10 23 0b 0b")

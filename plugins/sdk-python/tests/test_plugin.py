@@ -1,4 +1,4 @@
-"""What an author declares, returns and raises, and what the host is told."""
+"""Declarations, results and exceptions of plugins, and their forms for the host."""
 
 import json
 import logging
@@ -51,7 +51,7 @@ def one(function: object, **options: object) -> Plugin:
     return plugin
 
 
-def test_the_manifest_says_everything() -> None:
+def test_manifest_has_every_option() -> None:
     plugin = Plugin()
     plugin.controller(
         kind="Foo", api_version="e.dev/v1",
@@ -124,12 +124,12 @@ def test_the_manifest_says_everything() -> None:
         ({"rate_limiter": RateLimiter(qps=0)}, "qps must be a whole number from 1"),
     ],
 )
-def test_what_the_host_would_refuse_is_refused_here(options: dict[str, object], message: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ManifestError, match=message):
         one(lambda ctx, obj: None, **options)
 
 
-def test_a_plugin_that_says_too_little_or_too_much_is_refused() -> None:
+def test_incomplete_or_duplicate_declaration_is_refused() -> None:
     plugin = Plugin()
     with pytest.raises(ManifestError, match="has no controller"):
         plugin.manifest()
@@ -147,9 +147,9 @@ def test_a_plugin_that_says_too_little_or_too_much_is_refused() -> None:
         plugin.index("a", Foo, ".spec.y")
 
 
-def test_a_deleted_key_is_still_delivered_as_the_author_chose() -> None:
+def test_deleted_key_is_delivered_as_declared() -> None:
     def fails(ctx: Context, obj: Object) -> None:
-        raise AssertionError("it was there")
+        raise AssertionError("the object exists")
 
     cluster = Cluster()
     assert cluster.reconcile(one(fails), KEY) is None
@@ -162,11 +162,11 @@ def test_a_deleted_key_is_still_delivered_as_the_author_chose() -> None:
 @pytest.mark.parametrize(
     ("delay", "milliseconds"), [(0, 0), (1e-9, 1), (5, 5000), (timedelta(milliseconds=300), 300), (1e30, 2**32 - 1)]
 )
-def test_a_delay_is_rounded_up_to_a_millisecond_and_capped(delay: float, milliseconds: int) -> None:
+def test_delay_is_rounded_up_and_capped(delay: float, milliseconds: int) -> None:
     assert requeue(delay) == Requeue(milliseconds)
 
 
-def test_a_wrong_answer_is_said_and_not_retried() -> None:
+def test_invalid_result_is_reported_and_not_retried() -> None:
     with pytest.raises(ValueError, match="must not be negative"):
         requeue(-1)
     with pytest.raises(TerminalError, match="returned bool: return None when done, or requeue"):
@@ -192,7 +192,7 @@ def foo_key() -> object:
     return Key(*KEY)
 
 
-def test_an_exception_says_what_and_where_in_the_failure_and_the_stack_in_the_log() -> None:
+def test_failure_has_location_and_log_has_traceback() -> None:
     cluster = Cluster(foo())
 
     def reconcile(ctx: Context, obj: Object) -> None:
@@ -209,7 +209,7 @@ def test_an_exception_says_what_and_where_in_the_failure_and_the_stack_in_the_lo
     (line,) = cluster.logs()
     assert line.level == "error"
     assert "Traceback" in line.message and "in sing" in line.message and "boom at the opera" in line.message
-    assert "_outcome.py" not in line.message, "the SDK's frames are left out"
+    assert "_outcome.py" not in line.message, "the SDK's frames are omitted"
 
     outcome(reconcile, cluster)
     (line,) = cluster.logs()
@@ -217,7 +217,7 @@ def test_an_exception_says_what_and_where_in_the_failure_and_the_stack_in_the_lo
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), RecursionError("deep"), MemoryError()])
-def test_no_exception_gets_out(error: BaseException) -> None:
+def test_every_exception_is_caught(error: BaseException) -> None:
     def reconcile(ctx: Context, obj: Object) -> None:
         raise error
 
@@ -225,7 +225,7 @@ def test_no_exception_gets_out(error: BaseException) -> None:
     assert failure.message.startswith(type(error).__name__) and not failure.terminal
 
 
-def test_an_exception_whose_text_cannot_be_made_is_a_failure_all_the_same() -> None:
+def test_exception_without_message_is_a_failure() -> None:
     class Broken(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -237,14 +237,14 @@ def test_an_exception_whose_text_cannot_be_made_is_a_failure_all_the_same() -> N
     assert failure.message.startswith("Broken at ")
 
 
-def test_a_terminal_error_is_not_retried() -> None:
+def test_terminal_error_is_not_retried() -> None:
     def reconcile(ctx: Context, obj: Object) -> None:
         raise TerminalError("no use to retry")
 
     assert outcome(reconcile, Cluster(foo()))[1] == ("no use to retry", True)
 
 
-def test_every_variant_of_the_contract_has_its_exception() -> None:
+def test_every_error_variant_has_its_exception() -> None:
     wit = (Path(_logging.__file__).parent / "wit" / "controller.wit").read_text()
     body = wit.split("variant error {")[1].split("}")[0]
     variants = {line.strip().split("(")[0] for line in body.splitlines() if line.strip().endswith("(status),")}
@@ -255,15 +255,15 @@ def test_every_variant_of_the_contract_has_its_exception() -> None:
     assert (error.code, error.reason, error.causes[0].field) == (422, "Invalid", "spec.size")
 
 
-def test_the_contract_is_the_repository_s() -> None:
+def test_contract_is_that_of_the_repository() -> None:
     ours = Path(_logging.__file__).parent / "wit" / "controller.wit"
     theirs = Path(__file__).parents[3] / "wit" / "controller.wit"
     if not theirs.exists():
-        pytest.skip("this copy of the SDK stands alone")
+        pytest.skip("this copy of the SDK has no repository")
     assert ours.read_text() == theirs.read_text()
 
 
-def test_create_or_update_writes_only_what_is_to_change() -> None:
+def test_create_or_update_writes_only_changes() -> None:
     cluster = Cluster()
     ctx = cluster.context
 
@@ -318,7 +318,7 @@ def test_controller_selectors_apply_to_its_kind_only() -> None:
         Plugin().controller(Source(Foo, labels="a=b"), labels="c=d")
 
 
-def test_the_finalizer_helper_applies_then_cleans_up_and_lets_go() -> None:
+def test_finalizer_applies_then_cleans_up_then_is_removed() -> None:
     applied = []
 
     def reconcile(ctx: Context, obj: Object) -> object:
@@ -341,7 +341,7 @@ def test_the_finalizer_helper_applies_then_cleans_up_and_lets_go() -> None:
     assert cluster.get(Foo, KEY) is None
 
 
-def test_a_child_gets_one_controlling_owner_however_often_it_is_set() -> None:
+def test_controller_reference_is_set_once() -> None:
     owner = Cluster().add(foo())
     child = kinds.Secret.new("child", "ns")
     for _ in range(2):
@@ -357,14 +357,14 @@ def test_a_child_gets_one_controlling_owner_however_often_it_is_set() -> None:
     assert not is_controlled_by(child, successor) and not is_controlled_by(child, foo())
 
 
-def test_an_owner_without_uid_or_in_another_namespace_is_refused() -> None:
+def test_owner_without_uid_or_in_other_namespace_is_refused() -> None:
     with pytest.raises(ValueError, match="Foo ns/a has no uid"):
         set_controller_reference(foo(), kinds.Secret.new("child", "ns"))
     with pytest.raises(ValueError, match="another namespace"):
         set_controller_reference(Cluster().add(foo()), kinds.Secret.new("child", "other"))
 
 
-def test_a_call_that_cannot_work_says_why_before_it_is_made() -> None:
+def test_invalid_call_is_refused_before_it_is_sent() -> None:
     ctx = Cluster().context
     for call, error, message in [
         (lambda: ctx.create(Object(kind="Foo")), ValueError, "needs apiVersion and kind"),
@@ -382,13 +382,13 @@ def test_a_call_that_cannot_work_says_why_before_it_is_made() -> None:
             call()
 
 
-def test_finalizers_in_hand() -> None:
+def test_finalizer_is_added_in_memory_once() -> None:
     obj = foo()
     assert add_finalizer(obj, "a") and not add_finalizer(obj, "a")
     assert obj.metadata.finalizers == ["a"]
 
 
-def test_levels_that_the_host_drops_are_asked_for_once() -> None:
+def test_disabled_log_level_is_queried_once() -> None:
     asked, written = [], []
 
     def enabled(level: str) -> bool:
@@ -410,14 +410,14 @@ def test_levels_that_the_host_drops_are_asked_for_once() -> None:
     assert written == [("info", "yes 1", [("colour", "red")])] * 3
 
 
-def test_a_log_line_that_does_not_format_is_written_all_the_same() -> None:
+def test_malformed_log_line_is_written() -> None:
     written = []
     handler = _logging.HostHandler(lambda _: True, lambda *line: written.append(line))
     handler.emit(logging.makeLogRecord({"msg": "%d", "args": ("x",), "levelno": 20}))
     assert "'%d' % ('x',): TypeError" in written[0][1]
 
 
-def test_a_conflict_can_be_made_by_a_test() -> None:
+def test_fail_next_causes_conflict() -> None:
     cluster = Cluster(foo())
     cluster.fail_next("update", ConflictError("stale"))
     with pytest.raises(ConflictError):

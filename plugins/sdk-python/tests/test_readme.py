@@ -1,10 +1,10 @@
-"""The README's code runs."""
+"""Tests of the README's code."""
 
 import re
 from pathlib import Path
 
 
-def test_the_readme_s_first_plugin_and_its_test_run() -> None:
+def test_readme_plugin_and_its_test_run() -> None:
     text = (Path(__file__).parents[1] / "README.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     names: dict[str, object] = {"__name__": "plugin"}
@@ -13,7 +13,7 @@ def test_the_readme_s_first_plugin_and_its_test_run() -> None:
     assert "cluster" in names
 
 
-def test_the_readme_s_message_is_the_one_that_comes() -> None:
+def test_readme_error_message_is_current() -> None:
     from operetta import Object
 
     obj = Object(kind="Foo", metadata={"name": "web", "namespace": "default"}, spec={"image": 1, "name": 2})

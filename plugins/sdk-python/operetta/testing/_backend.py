@@ -1,4 +1,4 @@
-"""The contract's imports, served by a test cluster."""
+"""The backend of a test cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALWAYS = (".apiVersion", ".kind", *(f".metadata.{name}" for name in ("name", "n
 
 
 class Write(NamedTuple):
-    """A write that the API server accepted; one that changed nothing is here, too."""
+    """A write that the API server accepted, even if it changed nothing."""
 
     verb: str
     kind: Kind
@@ -30,7 +30,7 @@ class Write(NamedTuple):
 
 
 class TestBackend:
-    """`_backend.Backend` over a `Store`."""
+    """The backend over a `Store`."""
 
     __test__ = False
 
@@ -41,7 +41,7 @@ class TestBackend:
         self.faults: list[tuple[str, ApiError]] = []
         self.writes: list[Write] = []
         self.events: list[Event] = []
-        self.raw_answers: dict[tuple[str, str], tuple[int, str]] = {}
+        self.raw_responses: dict[tuple[str, str], tuple[int, str]] = {}
 
     def get(self, kind: Kind, key: Key, live: bool) -> str:
         self._fault("get")
@@ -50,17 +50,17 @@ class TestBackend:
     def list(self, kind: Kind, query: ListQuery) -> Page:
         self._fault("list")
         if query.live and (query.by_index or query.by_owner):
-            raise BadRequestError("owners and indexes need a cached read")
+            raise BadRequestError("a list by owner or index must be cached")
         index = self._index(kind, query.by_index[0]) if query.by_index else None
-        chosen = [obj for key, obj in self.store.of_kind(kind) if _chosen(key, obj, query, index)]
+        selected = [obj for key, obj in self.store.of_kind(kind) if _selects(query, index, key, obj)]
         begin = 0
         if query.continue_token:
             if not query.continue_token.isdecimal():
                 raise BadRequestError(f"{query.continue_token!r} is not a continue token")
             begin = int(query.continue_token)
-        end = min(begin + query.limit, len(chosen)) if query.limit else len(chosen)
-        items = [_text(_projected(obj, query.projection)) for obj in chosen[begin:end]]
-        return items, self.store.version, str(end) if end < len(chosen) else None
+        end = min(begin + query.limit, len(selected)) if query.limit else len(selected)
+        items = [_text(_projected(obj, query.projection)) for obj in selected[begin:end]]
+        return items, self.store.version, str(end) if end < len(selected) else None
 
     def create(self, kind: Kind, namespace: Optional[str], text: str, options: WriteOptions) -> str:
         _check(options)
@@ -80,8 +80,8 @@ class TestBackend:
             raise unsupported(f"the subresource {query.subresource}")
 
         def change(store: Store) -> Object:
-            carry_out = _patch.merge if query.type == "merge" else _patch.json_patch
-            changed = carry_out(store.get(kind, key).copy(), decode(query.body))
+            apply = _patch.merge if query.type == "merge" else _patch.json_patch
+            changed = apply(store.get(kind, key).copy(), decode(query.body))
             return store.update(kind, key, encode(changed, f"{kind} {key}"), query.subresource == "status")
 
         return _text(self._write("patch", options.dry_run, kind, change))
@@ -93,10 +93,11 @@ class TestBackend:
         self._write("delete", query.dry_run, kind, lambda store: store.delete(kind, key, uid, version), key)
 
     def raw(self, request: RawRequest) -> tuple[int, str, Optional[int], str]:
-        answer = self.raw_answers.get((request.method, request.path))
-        if answer is None:
-            raise unsupported(f"{request.method} {request.path} (Cluster.answer_raw plans an answer)")
-        return answer[0], "application/json", None, answer[1]
+        response = self.raw_responses.get((request.method, request.path))
+        if response is None:
+            raise unsupported(f"{request.method} {request.path} (Cluster.set_raw_response sets a response)")
+        status, body = response
+        return status, "application/json", None, body
 
     def event(self, event: Event) -> None:
         self.events.append(event)
@@ -105,14 +106,14 @@ class TestBackend:
         return self.config_text
 
     def _fault(self, verb: str) -> None:
-        """Raises the fault that the test has planned for this call."""
-        for at, (of, error) in enumerate(self.faults):
-            if of == verb:
+        """Raises the error that the test has set for this call."""
+        for at, (failing, error) in enumerate(self.faults):
+            if failing == verb:
                 del self.faults[at]
                 raise error
 
     def _write(self, verb: str, dry_run: bool, kind: Kind, write: Callable[[Store], T], key: Optional[Key] = None) -> T:
-        """Runs a write: on the store, or on a copy of it for a dry run."""
+        """Runs a write on the store, or on a copy of it if it is a dry run."""
         self._fault(verb)
         if dry_run:
             return write(self.store.clone())
@@ -127,10 +128,11 @@ class TestBackend:
         for index in self.indexes:
             if (index.name, index.kind) == (name, kind):
                 return index
-        raise BadRequestError(f"the index {name!r} of {kind} is not declared; Plugin.index does that")
+        raise BadRequestError(f"the index {name!r} of {kind} is not declared; call Plugin.index")
 
 
-def _chosen(key: Key, obj: Object, query: ListQuery, index: Optional[Index]) -> bool:
+def _selects(query: ListQuery, index: Optional[Index], key: Key, obj: Object) -> bool:
+    """Reports whether a list returns an object."""
     if query.namespace and query.namespace != key.namespace:
         return False
     if query.labels and not _selector.matches(query.labels, obj.get_nested("metadata", "labels", default={})):
@@ -152,7 +154,7 @@ def _chosen(key: Key, obj: Object, query: ListQuery, index: Optional[Index]) -> 
 
 
 def _projected(obj: Object, projection: tuple[str, ...]) -> Object:
-    """The object with what is always there and what a projection keeps."""
+    """Returns the object with the fields of a projection and those that every projection keeps."""
     if not projection:
         return obj
     kept = Object()

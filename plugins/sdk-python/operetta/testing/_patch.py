@@ -9,7 +9,7 @@ from ..errors import BadRequestError, InvalidError
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """The target with a merge patch applied; the target itself may change."""
+    """Applies a merge patch and returns the result. The target may be changed in place."""
     if not isinstance(patch, dict):
         return patch
     if not isinstance(target, dict):
@@ -23,29 +23,31 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """The target with a JSON patch applied; the target itself may change.
+    """Applies a JSON patch and returns the result. The target may be changed in place.
 
-    Raises `InvalidError` if an operation cannot be carried out, `BadRequestError` if it is none.
+    Raises:
+        InvalidError: An operation cannot be applied.
+        BadRequestError: The patch is malformed.
     """
     if not isinstance(operations, list):
         raise BadRequestError("a JSON patch is an array of operations")
     holder = Object(root=target)
     for at, operation in enumerate(operations):
         try:
-            _carry_out(holder, operation)
+            _apply(holder, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise InvalidError(f"the JSON patch's operation {at} cannot be carried out: {operation}: {error}") from None
+            raise InvalidError(f"cannot apply operation {at} of the JSON patch: {operation}: {error}") from None
     return holder["root"]
 
 
-def _carry_out(holder: Object, operation: Any) -> None:
+def _apply(holder: Object, operation: Any) -> None:
     if not isinstance(operation, dict) or "op" not in operation or "path" not in operation:
         raise BadRequestError(f"{operation!r} is not a JSON patch operation: it needs op and path")
     kind = operation["op"]
-    parent, last = _place(holder, operation["path"])
+    parent, last = _resolve(holder, operation["path"])
     if kind == "test":
         if _read(parent, last) != operation["value"]:
-            raise ValueError("the value is another")
+            raise ValueError("the value differs")
     elif kind == "add":
         _add(parent, last, operation["value"])
     elif kind == "replace":
@@ -55,11 +57,11 @@ def _carry_out(holder: Object, operation: Any) -> None:
         _read(parent, last)
         del parent[_index(parent, last)]
     elif kind in ("copy", "move"):
-        source, name = _place(holder, operation["from"])
+        source, name = _resolve(holder, operation["from"])
         value = _copied(_read(source, name))
         if kind == "move":
             del source[_index(source, name)]
-        parent, last = _place(holder, operation["path"])
+        parent, last = _resolve(holder, operation["path"])
         _add(parent, last, value)
     else:
         raise BadRequestError(f"{kind!r} is not an operation of JSON patch")
@@ -69,8 +71,8 @@ def _copied(value: Any) -> Any:
     return Object(value=value).copy()["value"]
 
 
-def _place(holder: Object, path: str) -> tuple[Any, str]:
-    """The container that a JSON pointer leads into, and the name or position there."""
+def _resolve(holder: Object, path: str) -> tuple[Any, str]:
+    """Resolves a JSON pointer to a container and the name or position in it."""
     if path and not path.startswith("/"):
         raise ValueError(f"{path!r} is not a JSON pointer")
     steps = ["root", *(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])]
@@ -86,7 +88,7 @@ def _index(parent: Any, step: str) -> Any:
 
 def _read(parent: Any, step: str) -> Any:
     if not isinstance(parent, (dict, list)):
-        raise TypeError(f"{step!r} is looked for in {type(parent).__name__}")
+        raise TypeError(f"{type(parent).__name__} has no {step!r}")
     return parent[_index(parent, step)]
 
 

@@ -22,12 +22,16 @@ _FORMS = [
 class _Requirement(NamedTuple):
     key: str
     values: Optional[list[str]]
-    """None: any value will do."""
+    """The values; None matches any value."""
     negated: bool
 
 
 def matches(selector: str, labels: Mapping[str, str]) -> bool:
-    """Whether a selector chooses an object with these labels. Raises `BadRequestError` if it does not parse."""
+    """Reports whether a label selector matches these labels.
+
+    Raises:
+        BadRequestError: The selector does not parse.
+    """
     for key, values, negated in _parse(selector):
         value = labels.get(key)
         if (value is not None and (values is None or value in values)) == negated:
@@ -36,21 +40,25 @@ def matches(selector: str, labels: Mapping[str, str]) -> bool:
 
 
 def field_matches(selector: str, fields: Mapping[str, str]) -> bool:
-    """Whether a field selector chooses an object with these fields. Raises `BadRequestError` for another field."""
+    """Reports whether a field selector matches these fields.
+
+    Raises:
+        BadRequestError: The selector does not parse, or names another field.
+    """
     for part in filter(None, map(str.strip, selector.split(","))):
         found = re.fullmatch(r"([^=!\s]+)\s*(!=|==?)\s*(\S*)", part)
         if not found:
             raise BadRequestError(f"{part!r} is not a field requirement")
         name, operator, value = found.groups()
         if name not in fields:
-            raise BadRequestError(f"{name!r} is not a field that cached reads know; declare an index, or read live")
+            raise BadRequestError(f"{name!r} is not a field of cached reads; declare an index, or read live")
         if (fields[name] == value) == (operator == "!="):
             return False
     return True
 
 
 def _parse(selector: str) -> list[_Requirement]:
-    # The commas within parentheses separate values.
+    # Commas within parentheses separate values.
     parts = re.split(r",(?![^()]*\))", selector) if selector.strip() else []
     return [_requirement(part.strip()) for part in parts]
 
@@ -65,4 +73,4 @@ def _requirement(part: str) -> _Requirement:
         values = [value.strip() for value in found[2].split(",")]
         if all(re.fullmatch(_VALUE, value) for value in values):
             return _Requirement(found[1], values, negated)
-    raise BadRequestError(f"{part!r} is not a label requirement that the test kit knows")
+    raise BadRequestError(f"{part!r} is not a label requirement")

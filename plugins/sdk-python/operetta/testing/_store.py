@@ -1,4 +1,4 @@
-"""The objects of a test cluster, and what the API server does to them on a write."""
+"""The objects of a test cluster, with the API server's semantics of writes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..errors import (
     UnavailableError,
 )
 
-# Built-in kinds without a status subresource and without a generation.
+# Built-in kinds with neither a status subresource nor a generation.
 _PLAIN = frozenset(
     (
         *("ConfigMap", "Secret", "ServiceAccount", "Endpoints", "EndpointSlice", "Event", "LimitRange", "PodTemplate"),
         *("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "StorageClass", "Lease"),
     )
 )
-# The API groups of Kubernetes itself, as far as they take updates without a resourceVersion.
+# Kubernetes' own API groups that accept updates without a resourceVersion.
 _BUILT_IN = frozenset(
     ["", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io"]
 )
@@ -37,16 +37,16 @@ _STALE = "the object has been modified; please apply your changes to the latest 
 
 
 class Store:
-    """Every object is stored with name, uid, resourceVersion and creationTimestamp."""
+    """The stored objects. Each has a name, uid, resourceVersion and creationTimestamp."""
 
     def __init__(self) -> None:
         self._objects: dict[tuple[Kind, Key], Object] = {}
-        # The last resourceVersion; also the clock, in seconds, and the last uid.
+        # The last resourceVersion. It is also the clock, in seconds, and the last uid.
         self._version = 0
         self.without_status: set[Kind] = set()
 
     def clone(self) -> "Store":
-        """A store for a dry run."""
+        """Returns a copy for a dry run."""
         other = Store()
         other._objects, other._version = dict(self._objects), self._version
         other.without_status = self.without_status
@@ -58,29 +58,44 @@ class Store:
         return str(self._version)
 
     def get(self, kind: Kind, key: Key) -> Object:
-        """The stored object, not to be changed. Raises `NotFoundError`."""
+        """Returns the stored object, which the caller must not change.
+
+        Raises:
+            NotFoundError: The object does not exist.
+        """
         try:
             return self._objects[(kind, key)]
         except KeyError:
             raise NotFoundError(f"{_described(kind, key)} not found") from None
 
     def of_kind(self, kind: Kind) -> Iterator[tuple[Key, Object]]:
-        """The objects of a kind, in the order of namespace, then name."""
-        found = [(key, obj) for (of, key), obj in self._objects.items() if of == kind]
+        """Returns the objects of a kind, sorted by namespace, then name."""
+        found = [(key, obj) for (stored, key), obj in self._objects.items() if stored == kind]
         return iter(sorted(found, key=lambda item: (item[0].namespace or "", item[0].name)))
 
     def seed(self, kind: Kind, key: Key, text: str) -> None:
-        """Adds an object as it stands."""
+        """Adds an object unchanged.
+
+        Raises:
+            AlreadyExistsError: An object of this kind and key exists.
+            BadRequestError: The object has no name.
+        """
         obj = _read(kind, key, text)
         if not key.name:
-            raise BadRequestError("it has no name")
+            raise BadRequestError("the object has no name")
         if (kind, key) in self._objects:
             raise AlreadyExistsError(f"{_described(kind, key)} already exists")
         self._stamp(kind, obj, keep=True)
         self._objects[(kind, key)] = obj
 
     def create(self, kind: Kind, namespace: Optional[str], text: str) -> Object:
-        """Stores a new object."""
+        """Creates an object.
+
+        Raises:
+            AlreadyExistsError: An object of this kind and key exists.
+            BadRequestError: The object does not match the request.
+            UnavailableError: The object has a resourceVersion.
+        """
         obj = _read(kind, Key(namespace, ""), text)
         metadata = obj.ensure("metadata")
         if not metadata.get("name"):
@@ -100,7 +115,13 @@ class Store:
         return obj
 
     def update(self, kind: Kind, key: Key, text: str, status: bool) -> Object:
-        """Replaces an object, or its status."""
+        """Replaces an object or its status.
+
+        Raises:
+            NotFoundError: The object or the status subresource does not exist.
+            ConflictError: The uid or resourceVersion is stale.
+            InvalidError: The update is invalid.
+        """
         old = self.get(kind, key)
         given = _read(kind, key, text)
         if status and not self._has_status(kind):
@@ -125,7 +146,12 @@ class Store:
         return self._put(kind, key, new)
 
     def delete(self, kind: Kind, key: Key, uid: Optional[str], version: Optional[str]) -> None:
-        """Removes an object, or marks it as being deleted while it has finalizers."""
+        """Removes an object, or sets its deletionTimestamp if it has finalizers.
+
+        Raises:
+            NotFoundError: The object does not exist.
+            ConflictError: A precondition does not hold.
+        """
         obj = self.get(kind, key)
         for name, wanted in (("uid", uid), ("resourceVersion", version)):
             actual = obj["metadata"].get(name)
@@ -143,7 +169,7 @@ class Store:
             self._put(kind, key, obj)
 
     def _put(self, kind: Kind, key: Key, obj: Object) -> Object:
-        """Stores a new version; an object that is being deleted goes with its last finalizer."""
+        """Stores a new version. An object that is being deleted is removed with its last finalizer."""
         self._version += 1
         obj["metadata"]["resourceVersion"] = self.version
         if "deletionTimestamp" in obj["metadata"] and not _finalizers(obj):
@@ -153,7 +179,7 @@ class Store:
         return obj
 
     def _stamp(self, kind: Kind, obj: Object, keep: bool) -> None:
-        """Sets what the API server sets on a new object; `keep` leaves what is there."""
+        """Sets the fields that the API server sets on a new object; `keep` keeps existing values."""
         self._version += 1
         system: dict[str, Any] = {
             "uid": f"00000000-0000-4000-8000-{self._version:012}",
@@ -168,7 +194,7 @@ class Store:
                 metadata[name] = value
 
     def _now(self) -> str:
-        """A clock that goes on with each write, and is the same in each run."""
+        """Returns the time of a clock that advances with each write and is the same in each run."""
         seconds = self._version % 86_400
         return f"2030-01-01T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
 
@@ -176,12 +202,12 @@ class Store:
         return not _is_plain(kind) and kind not in self.without_status
 
     def _desired(self, kind: Kind, obj: Object) -> dict[str, Any]:
-        """The part of an object whose changes count as a new generation."""
-        left_out = ("metadata", "status") if self._has_status(kind) else ("metadata",)
-        return {name: value for name, value in obj.items() if name not in left_out}
+        """Returns the part of an object whose changes increment the generation."""
+        excluded = ("metadata", "status") if self._has_status(kind) else ("metadata",)
+        return {name: value for name, value in obj.items() if name not in excluded}
 
     def _check_current(self, kind: Kind, key: Key, old: Object, given: Object) -> None:
-        """Optimistic concurrency: what is sent must be of the stored version."""
+        """Checks the uid and resourceVersion of an update against the stored object (optimistic concurrency)."""
         uid, version = given.get_nested("metadata", "uid"), given.get_nested("metadata", "resourceVersion")
         if uid and uid != old["metadata"]["uid"]:
             raise _conflict(kind, key, f"Precondition failed: UID in precondition: {uid}")
@@ -192,7 +218,7 @@ class Store:
 
 
 def _read(kind: Kind, key: Key, text: str) -> Object:
-    """Reads what was sent, and checks that it is what the request says it is."""
+    """Decodes a sent object and checks that it matches the request."""
     obj = decode_object(text, f"{kind} {key}")
     if kind_of(obj) != kind:
         raise BadRequestError(
@@ -217,7 +243,7 @@ def _read(kind: Kind, key: Key, text: str) -> Object:
 
 
 def _drop_nulls(value: Any, built_in: bool, path: str) -> None:
-    """Built-in kinds read a null as an absent field; what becomes of it in a custom resource is for its schema."""
+    """Removes nulls from built-in kinds, which treat them as absent. In a custom resource it depends on the schema."""
     if isinstance(value, dict):
         for name in [name for name, inner in value.items() if inner is None]:
             if not built_in:
@@ -246,7 +272,7 @@ def _is_plain(kind: Kind) -> bool:
 
 
 def _described(kind: Kind, key: Key) -> str:
-    """`foos.example.com "name"` as messages have it; the kit knows the kind only."""
+    """Returns `KIND.GROUP "NAME"` for messages. The API server has the plural there, which the kit does not know."""
     return f'{kind.kind}{"." if kind.group else ""}{kind.group} "{key.name}"'
 
 
@@ -255,11 +281,11 @@ def _conflict(kind: Kind, key: Key, why: str) -> ConflictError:
 
 
 def invalid(kind: Kind, key: Key, field: str, why: str) -> InvalidError:
-    """What the API server says of an object with a wrong field."""
+    """Returns the API server's error for an object with an invalid field."""
     cause = Cause("FieldValueInvalid", why, field)
     return InvalidError(f"{_described(kind, key)} is invalid: {field}: {why}", causes=(cause,))
 
 
 def unsupported(what: str) -> OtherApiError:
-    """What the kit cannot do as the API server does it, it does not do."""
+    """Returns the error for a request that the kit does not implement."""
     return OtherApiError(Status(501, "", f"{what}: not supported by the test kit; test it on an API server"))
