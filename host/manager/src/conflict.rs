@@ -1,67 +1,65 @@
-//! Who is told of controllers that fight: Warning Events `FightingControllers` on the object and on each Plugin in the fight,
-//! metrics, and the host's log.
+//! Reports of field conflicts, where two controllers fight over a field: Warning Events `FightingControllers` on the object
+//! and on each Plugin involved, metrics, and the host's log.
 //!
-//! An Event is read by those who may read Events in its namespace. Those of the object's may know who writes the object: its
-//! managedFields tell. Those of a Plugin's may know what that Plugin writes. Neither is told more of a plugin of another
-//! namespace than its name, and nobody the values: the object may be a Secret.
+//! An Event is read by everybody who may read Events in its namespace. Readers of the object's namespace may know who
+//! writes the object: its managedFields show it. Readers of a Plugin's namespace may know what that Plugin writes. Neither
+//! sees more of a plugin of another namespace than its name, and nobody sees values: the object may be a Secret.
 
 use std::sync::Arc;
 
 use operetta_core::{
     conflict::{Author, Fight, FightSink, Rival, Stage},
     object::{ObjectKey, kind::GroupVersionKind},
-    ports::{EventSink, EventType},
+    ports::EventSink,
 };
 use operetta_kube::informer::registry::InformerRegistry;
 
-use crate::{
-    metrics::Metrics,
-    plugin::{crd, report::note},
-};
+use crate::{events::Regarding, metrics::Metrics, plugin::crd};
 
-/// The reason of the Events.
+/// The Events' reason.
 const REASON: &str = "FightingControllers";
-/// Characters of a path or a manager in an Event.
+/// The longest path or field manager in an Event, in characters.
 const MAX_TEXT: usize = 256;
 
-/// Tells of fights.
-pub struct FightReporter {
-    /// The host's own Events.
+/// Reports field conflicts.
+pub struct ConflictReporter {
+    /// The sink of the host's own Events.
     pub events: Arc<dyn EventSink>,
-    /// Where they are counted.
+    /// The metrics that count them.
     pub metrics: Arc<Metrics>,
-    /// One has the Plugins.
+    /// The informers, one of which holds the Plugins.
     pub informers: Arc<InformerRegistry>,
 }
 
-impl FightSink for FightReporter {
+impl FightSink for ConflictReporter {
     fn fight(&self, fight: &Fight) {
-        self.metrics.fight(fight);
+        self.metrics.conflict(fight);
         if fight.stage == Stage::Lasts {
             return;
         }
-        tracing::warn!(target: "fights", kind = %fight.kind, object = %fight.key, "{}", told(fight, None));
-        let tell = |kind: GroupVersionKind, key: &ObjectKey, uid: Option<String>| {
-            // Events about what has no namespace are in `default`.
+        tracing::warn!(target: "conflicts", kind = %fight.kind, object = %fight.key, "{}", describe(fight, None));
+        let report = |kind: GroupVersionKind, key: &ObjectKey, uid: Option<String>| {
+            // Events about cluster-scoped objects are in `default`.
             let reader = key.namespace.as_deref().unwrap_or("default");
-            self.events.emit(note(kind, key, uid, EventType::Warning, REASON, told(fight, Some(reader))));
+            let text = describe(fight, Some(reader));
+            self.events.emit(Regarding { kind, key: key.clone(), uid }.warning(REASON, text));
         };
-        tell(fight.kind.clone(), &fight.key, Some(fight.uid.clone()));
+        report(fight.kind.clone(), &fight.key, Some(fight.uid.clone()));
         let plugins = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
         let other = match &fight.rival {
             Rival::Author(other) => Some(&other.plugin).filter(|other| **other != fight.author.plugin),
             Rival::Outside { .. } => None,
         };
         for plugin in std::iter::once(&fight.author.plugin).chain(other) {
-            let known = self.informers.of_kind(&plugins).into_iter().find_map(|informer| informer.cache.get(plugin));
-            tell(plugins.clone(), plugin, known.map(|plugin| plugin.uid().to_owned()));
+            let cached = self.informers.of_kind(&plugins).into_iter().find_map(|informer| informer.cache.get(plugin));
+            report(plugins.clone(), plugin, cached.map(|plugin| plugin.uid().to_owned()));
         }
     }
 }
 
-/// What is told in a namespace; all there is to tell for None. The same as long as the fight lasts, so that its Events become
-/// one with a count.
-fn told(fight: &Fight, reader: Option<&str>) -> String {
+/// Describes a conflict for the readers of a namespace, or in full for None. The text stays the same while the conflict
+/// lasts, so that its Events are aggregated into one with a count.
+fn describe(fight: &Fight, reader: Option<&str>) -> String {
     let own = |author: &Author| reader.is_none_or(|reader| author.plugin.namespace.as_deref() == Some(reader));
     let name = |author: &Author| {
         let controller = if own(author) { format!(" (controller {:?})", author.controller) } else { String::new() };
@@ -72,21 +70,23 @@ fn told(fight: &Fight, reader: Option<&str>) -> String {
         Rival::Author(other) if other.plugin == author.plugin && !own(author) => {
             format!("two controllers of Plugin {}", author.plugin)
         }
-        // In the same order, whoever of them wrote last.
+        // The same order, whichever of them wrote last.
         Rival::Author(other) => format!("{} and {}", name(author.min(other)), name(author.max(other))),
         Rival::Outside { manager: Some(manager) } => {
-            format!("{} and whoever writes as field manager {:?}", name(author), shown(manager))
+            format!("{} and a writer with field manager {:?}", name(author), shortened(manager))
         }
         Rival::Outside { manager: None } => format!("{} and a writer outside this host", name(author)),
     };
-    let (path, kind, key) = (shown(&fight.path), &fight.kind, &fight.key);
+    let path = shortened(&fight.path);
+    let Fight { kind, key, .. } = fight;
     format!(
-        "{who} fight over {path} of {kind} {key}: each sets it back to a value of its own when the other has \
-         changed it; leave the field to one of them"
+        "{who} fight over {path} of {kind} {key}: each sets it back to its own value after the other changed it; leave \
+         the field to one of them"
     )
 }
 
-fn shown(text: &str) -> String {
+/// Cuts a text to [`MAX_TEXT`].
+fn shortened(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
@@ -111,23 +111,23 @@ mod tests {
     }
 
     #[test]
-    fn both_writers_the_object_and_the_field_are_named() {
-        let text = told(&fight(Rival::Author(author("a", "two"))), Some("a"));
+    fn description_names_writers_object_and_field() {
+        let text = describe(&fight(Rival::Author(author("a", "two"))), Some("a"));
         let both = "Plugin a/p (controller \"one\") and Plugin a/p (controller \"two\") fight over .data.x of Secret.v1 a/target";
         assert!(text.starts_with(both), "{text}");
-        let text = told(&fight(Rival::Author(author("a", "two"))), Some("b"));
+        let text = describe(&fight(Rival::Author(author("a", "two"))), Some("b"));
         assert!(text.starts_with("two controllers of Plugin a/p fight over"), "{text}");
-        let text = told(&fight(Rival::Outside { manager: Some("helm".into()) }), Some("a"));
-        assert!(text.contains("and whoever writes as field manager \"helm\" fight over"), "{text}");
-        let text = told(&fight(Rival::Outside { manager: None }), Some("a"));
+        let text = describe(&fight(Rival::Outside { manager: Some("helm".into()) }), Some("a"));
+        assert!(text.contains("and a writer with field manager \"helm\" fight over"), "{text}");
+        let text = describe(&fight(Rival::Outside { manager: None }), Some("a"));
         assert!(text.contains("and a writer outside this host fight over"), "{text}");
     }
 
     #[test]
-    fn whoever_reads_one_namespace_learns_of_a_plugin_of_another_its_name_only() {
+    fn event_shows_other_namespaces_the_plugin_name_only() {
         let other = fight(Rival::Author(author("b", "secret-controller")));
         for (reader, one, two) in [("a", true, false), ("b", false, true), ("default", false, false)] {
-            let text = told(&other, Some(reader));
+            let text = describe(&other, Some(reader));
             assert!(text.contains("Plugin a/p") && text.contains("Plugin b/p"), "{text}");
             let controllers = (text.contains("\"one\""), text.contains("\"secret-controller\""));
             assert_eq!(controllers, (one, two), "{text}");
@@ -135,12 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_the_same_whoever_of_the_two_wrote_last_and_is_never_endless() {
+    fn description_does_not_depend_on_the_last_writer_and_is_bounded() {
         let (one, two) = (author("a", "one"), author("b", "two"));
         let first = fight(Rival::Author(two.clone()));
         let second = Fight { author: two, rival: Rival::Author(one), ..first.clone() };
-        assert_eq!(told(&first, Some("a")), told(&second, Some("a")));
+        assert_eq!(describe(&first, Some("a")), describe(&second, Some("a")));
         let long = Fight { path: "é".repeat(100_000), ..first };
-        assert!(told(&long, Some("a")).len() < 1024);
+        assert!(describe(&long, Some("a")).len() < 1024);
     }
 }

@@ -1,20 +1,39 @@
-//! The controller manager: the controllers that run Plugins, and everything that all plugins of a host share.
+//! The controller manager: the controllers that run Plugins, and what all plugins of a host share.
 //!
-//! It joins the API server side (`operetta-kube`), the sandbox (`operetta-wasm`) and the scheduler, and adds what a host
-//! needs to be run: tenancy, logs, metrics and the admin endpoints.
+//! The crate joins the API server side (`operetta-kube`), the sandbox (`operetta-wasm`) and the scheduler
+//! (`operetta-scheduler`), and adds what a host needs in operation. A [`manager::Manager`] starts two controllers of its
+//! own: one makes Plugins for drop-in ConfigMaps, the other reconciles Plugins, in [`plugin`]: it checks consent
+//! ([`authz`]), loads the code, reads the configuration, sets the controllers up and writes the status. The
+//! [`context::Context`] is what everything shares; it knows no controller.
+//!
+//! ```no_run
+//! # async fn example(client: kube::Client) -> anyhow::Result<()> {
+//! use operetta_manager::{admin, config::HostConfig, manager::Manager};
+//!
+//! let manager = Manager::new(client, HostConfig::default())?;
+//! let (listener, address) = admin::bind(&manager).await?;
+//! let serving = tokio::spawn(admin::serve(manager.clone(), listener));
+//! manager.start(address).await?;
+//! # serving.await??;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod admin;
 pub mod authz;
+pub mod cluster;
 pub mod config;
 pub mod conflict;
+pub mod context;
+pub mod events;
 pub mod logs;
 pub mod manager;
 pub mod metrics;
 pub mod plugin;
+pub mod problem;
 pub mod tenancy;
-mod triggers;
 
 /// Returns the number of plugins that run at the same moment: one on each processor.
-pub fn fair_slots() -> usize {
+pub fn worker_slots() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     // Timers, sockets and other threads' wake-ups are looked at after each turn of a plugin: see operetta_scheduler.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime
-        .worker_threads(operetta_manager::fair_slots())
+        .worker_threads(operetta_manager::worker_slots())
         .event_interval(1)
         .global_queue_interval(1)
         .enable_all()

@@ -1,11 +1,10 @@
-//! What the host watches, as it says at /informers and `operetta informers` reads: each informer, how it does, and who uses
-//! it.
+//! The informers of a host, as it serves them at /informers for `operetta informers`: each informer, its state and its users.
 //!
-//! An informer hears of the API server's progress with each event and, when nothing happens, with a bookmark about once a
-//! minute. So the view has both versions, the informer's and the API server's, and the time since it heard anything; whether
-//! an informer that has not reached the API server's version misses something, only that time tells.
+//! An informer learns of the API server's progress with each event and, when nothing happens, with a bookmark about once a
+//! minute. So the list has both resourceVersions, the informer's and the API server's, and the time since the informer heard
+//! anything; only that time tells whether an informer behind the API server's version misses something.
 //!
-//! Looking costs the API server one list of one object for each collection, at most every [`KEPT`].
+//! A list costs the API server one list of one object for each collection, at most every [`KEPT`].
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,28 +18,31 @@ use operetta_kube::{authz::probe, client::wire::Wire, informer::Informer};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use crate::{manager::Host, plugin::slot::Slot};
+use crate::{
+    cluster::Cluster,
+    plugin::{slot::Slot, slots::Slots},
+};
 
-/// How long the API server's versions are shown again.
+/// How long the API server's versions are kept.
 const KEPT: Duration = Duration::from_secs(2);
-/// Questions to the API server at the same time.
+/// The requests to the API server at the same time.
 const AT_ONCE: usize = 4;
-/// How long one answer may take.
+/// The timeout of one request.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// How long all of them may.
-const ALL: Duration = Duration::from_secs(10);
-/// How long a plugin that is being looked at is waited for.
+/// The timeout of all requests together.
+const TOTAL_DEADLINE: Duration = Duration::from_secs(10);
+/// How long to wait for a plugin that is being reconciled.
 const BUSY: Duration = Duration::from_millis(500);
-/// The user that is no plugin.
+/// The name of the host among the users of an informer.
 const HOST: &str = "host";
 
 /// All informers of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Informers {
-    /// By kind, namespace and selectors.
+    /// The informers, sorted by kind, namespace and selectors.
     pub informers: Vec<InformerView>,
-    /// Plugins that are being set up right now: what they use is not in `users`.
+    /// The plugins that are being set up at this moment, which `users` lacks.
     pub being_set_up: Vec<String>,
 }
 
@@ -48,41 +50,41 @@ pub struct Informers {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InformerView {
-    /// As kubectl names it in full, e.g. `Deployment.apps/v1`.
+    /// The kind, such as `Deployment.apps/v1`.
     pub kind: String,
-    /// None watches all.
+    /// The namespace; None for all.
     pub namespace: Option<String>,
-    /// Empty selects all.
+    /// The label selector; empty selects all.
     pub label_selector: String,
-    /// Empty selects all.
+    /// The field selector; empty selects all.
     pub field_selector: String,
-    /// Whether it holds apiVersion, kind and metadata alone.
+    /// Whether it holds apiVersion, kind and metadata only.
     pub metadata_only: bool,
-    /// Whether it has had a full list.
+    /// Whether its first list is complete.
     pub synced: bool,
-    /// Objects it holds.
+    /// The number of objects that it holds.
     pub objects: u64,
-    /// Memory that these take.
+    /// The memory of these objects, in bytes.
     pub bytes: u64,
-    /// Watch requests begun.
+    /// The number of watch requests begun.
     pub watches: u64,
-    /// Lists after the first one.
+    /// The number of lists after the first one.
     pub relists: u64,
-    /// Events that the watch has brought.
+    /// The number of events received.
     pub events: u64,
-    /// Since the last event or bookmark; None before the first.
+    /// Seconds since the last event or bookmark; None before the first.
     pub heard_seconds: Option<u64>,
-    /// The highest resourceVersion that it has heard of.
+    /// The highest resourceVersion received.
     pub revision: u64,
-    /// The API server's at this moment; None when it did not say.
+    /// The API server's present resourceVersion; None when it did not answer.
     pub server_revision: Option<u64>,
-    /// Whether `revision` has reached `serverRevision`; None when that is not known.
+    /// Whether `revision` has reached `serverRevision`; None when that is unknown.
     pub current: Option<bool>,
-    /// Plugins, as NAMESPACE/NAME, and `host` where the host itself uses it.
+    /// The users: plugins as NAMESPACE/NAME, and `host` for the host itself.
     pub users: Vec<String>,
-    /// What the API server last said against it, while that is recent.
+    /// The API server's last error, while it is recent.
     pub error: Option<String>,
-    /// Why there is no `serverRevision`.
+    /// The reason why there is no `serverRevision`.
     pub server_error: Option<String>,
 }
 
@@ -90,31 +92,31 @@ pub struct InformerView {
 type Collection = (String, String);
 type Answers = HashMap<Collection, Result<u64, String>>;
 
-/// What the API server said of its collections' versions.
+/// The API server's resourceVersions of its collections, kept for a moment.
 #[derive(Default)]
 pub struct ServerRevisions(
-    /// Held while it is asked: who comes meanwhile gets the same answers.
+    /// Locked during the requests, so that concurrent callers share the answers.
     Mutex<Option<(Instant, Answers)>>,
 );
 
-/// What each informer is used for.
+/// The plugins that use an informer.
 #[derive(Default)]
 struct Users {
     plugins: Vec<String>,
-    /// Subscriptions of these plugins.
+    /// The number of their subscriptions.
     subscriptions: usize,
 }
 
-/// Looks at all informers, and asks the API server how far it is.
-pub async fn of(host: &Host) -> Informers {
-    let (users, being_set_up) = users(&host.slots()).await;
-    let running = host.registry.running();
-    let answers = host.server_revisions.ask(host, &running).await;
+/// Lists all informers, with the API server's present resourceVersions.
+pub async fn list(cluster: &Cluster, slots: &Slots, revisions: &ServerRevisions) -> Informers {
+    let (users, being_set_up) = users(&slots.all()).await;
+    let running = cluster.registry.running();
+    let answers = revisions.request(cluster, &running).await;
     let mut informers: Vec<_> = running
         .iter()
         .map(|informer| {
             let answer = answers.get(&collection(informer));
-            let unknown = || Err("it was not asked in time".to_owned());
+            let unknown = || Err("the API server was not asked in time".to_owned());
             view(informer, users.get(&address(informer)), answer.cloned().unwrap_or_else(unknown))
         })
         .collect();
@@ -127,8 +129,10 @@ fn order(view: &InformerView) -> impl Ord + '_ {
 }
 
 fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>) -> InformerView {
-    let (stats, state) = (informer.stats(), informer.state().borrow().clone());
-    let (store, scope) = (&informer.cache.store, &informer.scope);
+    let stats = informer.stats();
+    let state = informer.state().borrow().clone();
+    let store = &informer.cache.store;
+    let scope = &informer.scope;
     let revision = store.revision();
     let plugins = users.map_or(&[][..], |users| &users.plugins);
     let hosts = plugins.is_empty() || stats.users > users.map_or(0, |users| users.subscriptions);
@@ -159,9 +163,10 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
     }
 }
 
-/// Who uses what, and the plugins that cannot be asked now.
+/// Returns the users of each informer, and the plugins that are being set up.
 async fn users(slots: &[(ObjectKey, Arc<Slot>)]) -> (HashMap<usize, Users>, Vec<String>) {
-    let (mut users, mut busy) = (HashMap::<usize, Users>::new(), Vec::new());
+    let mut users = HashMap::<usize, Users>::new();
+    let mut busy = Vec::new();
     let mut slots: Vec<_> = slots.iter().collect();
     slots.sort_by(|(one, _), (other, _)| one.cmp(other));
     let end = tokio::time::Instant::now() + BUSY;
@@ -194,26 +199,26 @@ fn collection(informer: &Informer) -> Collection {
 }
 
 impl ServerRevisions {
-    async fn ask(&self, host: &Host, informers: &[Arc<Informer>]) -> Answers {
+    async fn request(&self, cluster: &Cluster, informers: &[Arc<Informer>]) -> Answers {
         let mut kept = self.0.lock().await;
         if let Some((_, answers)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT) {
             return answers.clone();
         }
         let collections = informers.iter().map(|informer| (collection(informer), informer.clone()));
         let collections: HashMap<Collection, Arc<Informer>> = collections.collect();
-        let asked = collections.into_iter().map(|(collection, informer)| {
-            let wire = host.api.wire().clone();
-            async move { (collection, ask(&wire, &informer).await) }
+        let requests = collections.into_iter().map(|(collection, informer)| {
+            let wire = cluster.api.wire().clone();
+            async move { (collection, request(&wire, &informer).await) }
         });
-        let late = Box::pin(tokio::time::sleep(ALL));
-        let answers: Answers = stream::iter(asked).buffer_unordered(AT_ONCE).take_until(late).collect().await;
+        let late = Box::pin(tokio::time::sleep(TOTAL_DEADLINE));
+        let answers: Answers = stream::iter(requests).buffer_unordered(AT_ONCE).take_until(late).collect().await;
         *kept = Some((Instant::now(), answers.clone()));
         answers
     }
 }
 
-async fn ask(wire: &Wire, informer: &Informer) -> Result<u64, String> {
+async fn request(wire: &Wire, informer: &Informer) -> Result<u64, String> {
     let revision = probe::revision(wire, &informer.resource, &informer.scope, DEADLINE).await;
     let revision = revision.map_err(|error| error.to_string())?;
-    revision.parse().map_err(|_| format!("its resourceVersion {revision:?} is no number"))
+    revision.parse().map_err(|_| format!("its resourceVersion {revision:?} is not a number"))
 }

@@ -1,8 +1,8 @@
-//! Whether a Plugin may run here at all: its namespace takes part, and a ServiceAccount has consented to be acted as.
+//! Consent: whether a Plugin may run at all. Its namespace must be opted in, and a ServiceAccount must consent.
 //!
 //! Creating a ConfigMap is a weaker right than creating a Pod, so it must not be enough to act as a ServiceAccount: a
 //! cluster administrator opts the namespace in, and whoever may change the ServiceAccount names the plugins that act as
-//! it. A pure function, and the one place that decides it.
+//! it. These pure functions are the one place that decides.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use operetta_core::{
     object::{Object, ObjectKey},
 };
 
-use crate::plugin::status::Problem;
+use crate::problem::Problem;
 
-/// Label of a namespace whose plugins run: `enabled`.
+/// The label of a namespace that is opted in: `enabled`.
 pub const NAMESPACE_LABEL: &str = "operetta.dev/plugins";
-/// Annotation of a ServiceAccount: the names of the Plugins that may act as it, separated by commas, or `*`.
+/// The annotation of a ServiceAccount with the names of the Plugins that may act as it, separated by commas, or `*`.
 pub const ALLOW_PLUGINS: &str = "operetta.dev/allow-plugins";
 
-/// Whether plugins run in a namespace; None when it does not exist.
+/// Checks that a namespace is opted in; None stands for a namespace that does not exist.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
-pub fn namespace_takes_part(name: &str, namespace: Option<&Object>) -> Result<(), Problem> {
+pub fn check_namespace(name: &str, namespace: Option<&Object>) -> Result<(), Problem> {
     if namespace.is_some_and(|namespace| namespace.label(NAMESPACE_LABEL) == Some("enabled")) {
         return Ok(());
     }
     let message = format!(
-        "namespace {name:?} does not take part: an administrator of the cluster lets plugins run in it by kubectl label \
-         namespace {name} {NAMESPACE_LABEL}=enabled"
+        "namespace {name:?} is not opted in: a cluster administrator lets plugins run in it with kubectl label namespace \
+         {name} {NAMESPACE_LABEL}=enabled"
     );
     Err(Problem::new("NamespaceNotEnabled", message))
 }
 
-/// The ServiceAccount that a Plugin names.
+/// Returns the ServiceAccount that a Plugin names.
 ///
 /// # Errors
-/// When it names none, or the one that every Pod without one has.
+/// When the Plugin names none, or `default`, which every Pod without a ServiceAccount has.
 pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAccount, Problem> {
     let namespace = plugin.namespace.clone().unwrap_or_default();
     match name {
@@ -46,20 +46,20 @@ pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAc
             let message = format!(
                 "spec.serviceAccountName is {}: a plugin acts as a ServiceAccount of its own (kubectl create \
                  serviceaccount {plugin} -n {namespace} && kubectl annotate serviceaccount {plugin} -n {namespace} \
-                 {ALLOW_PLUGINS}={plugin}), which a dropped-in ConfigMap names by the annotation \
+                 {ALLOW_PLUGINS}={plugin}), which a drop-in ConfigMap names by the annotation \
                  operetta.dev/service-account",
-                name.map_or_else(|| "not set".to_owned(), |name| format!("{name:?}, which is everyone's"))
+                name.map_or_else(|| "not set".to_owned(), |name| format!("{name:?}, which all Pods share by default"))
             );
             Err(Problem::new("ServiceAccountRequired", message))
         }
     }
 }
 
-/// Whether a ServiceAccount consents to be acted as by a Plugin; None when it does not exist.
+/// Checks that a ServiceAccount consents to a Plugin acting as it; None stands for one that does not exist.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
-pub fn consents(account: &ServiceAccount, found: Option<&Object>, plugin: &str) -> Result<(), Problem> {
+pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &str) -> Result<(), Problem> {
     let ServiceAccount { namespace, name } = account;
     let annotate = format!("kubectl annotate serviceaccount {name} -n {namespace} {ALLOW_PLUGINS}");
     let Some(found) = found.filter(|found| !found.deleting()) else {
@@ -76,7 +76,7 @@ pub fn consents(account: &ServiceAccount, found: Option<&Object>, plugin: &str) 
     }
     let all = names.into_iter().chain([plugin]).collect::<Vec<_>>().join(",");
     let message = format!(
-        "ServiceAccount {name:?} does not consent to be acted as by Plugin {plugin:?}: {annotate}={all} --overwrite"
+        "ServiceAccount {name:?} does not consent to Plugin {plugin:?} acting as it: {annotate}={all} --overwrite"
     );
     Err(Problem::new("ConsentMissing", message))
 }
@@ -98,19 +98,19 @@ mod tests {
     }
 
     #[test]
-    fn only_a_namespace_with_the_label_takes_part() {
+    fn check_namespace_requires_the_label() {
         let enabled = object(r#""labels":{"operetta.dev/plugins":"enabled"}"#);
-        assert_eq!(namespace_takes_part("n", Some(&enabled)), Ok(()));
+        assert_eq!(check_namespace("n", Some(&enabled)), Ok(()));
         for other in [r#""labels":{"operetta.dev/plugins":"true"}"#, r#""labels":{}"#] {
-            let problem = namespace_takes_part("n", Some(&object(other))).expect_err(other);
+            let problem = check_namespace("n", Some(&object(other))).expect_err(other);
             assert_eq!(problem.reason, "NamespaceNotEnabled");
             assert!(problem.message.contains("kubectl label namespace n operetta.dev/plugins=enabled"));
         }
-        assert!(namespace_takes_part("n", None).is_err());
+        assert!(check_namespace("n", None).is_err());
     }
 
     #[test]
-    fn the_default_service_account_is_nobody_s_own() {
+    fn named_account_rejects_default() {
         let plugin = ObjectKey::namespaced("n", "p");
         for name in [None, Some("default"), Some("")] {
             let problem = named_account(&plugin, name).expect_err("refused");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_consents_by_name_or_to_all() {
+    fn check_account_accepts_the_name_or_a_wildcard() {
         let account = ServiceAccount { namespace: "n".into(), name: "x".into() };
         for (allowed, reason) in [
             ("p", None),
@@ -132,16 +132,16 @@ mod tests {
             ("", Some("ConsentMissing")),
         ] {
             let found = object(&format!(r#""annotations":{{"operetta.dev/allow-plugins":"{allowed}"}}"#));
-            let problem = consents(&account, Some(&found), "p").err();
+            let problem = check_account(&account, Some(&found), "p").err();
             assert_eq!(problem.as_ref().map(|problem| problem.reason.as_str()), reason, "{allowed}");
         }
         let found = object(r#""annotations":{"operetta.dev/allow-plugins":"a"}"#);
-        let problem = consents(&account, Some(&found), "p").expect_err("not named");
+        let problem = check_account(&account, Some(&found), "p").expect_err("not named");
         assert!(problem.message.contains("operetta.dev/allow-plugins=a,p --overwrite"), "{}", problem.message);
         assert_eq!(
-            consents(&account, Some(&object(r#""labels":{}"#)), "p").expect_err("none").reason,
+            check_account(&account, Some(&object(r#""labels":{}"#)), "p").expect_err("none").reason,
             "ConsentMissing"
         );
-        assert_eq!(consents(&account, None, "p").expect_err("none").reason, "ServiceAccountNotFound");
+        assert_eq!(check_account(&account, None, "p").expect_err("none").reason, "ServiceAccountNotFound");
     }
 }

@@ -1,6 +1,4 @@
-//! What rights a plugin needs, as the host that runs it says at /rbac/NAMESPACE/PLUGIN and `operetta rbac` reads.
-
-use std::sync::Arc;
+//! The permissions that a plugin needs, as the host serves them at /rbac/NAMESPACE/PLUGIN for `operetta rbac`.
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{object::ObjectKey, status::ApiError};
@@ -10,55 +8,57 @@ use operetta_kube::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::manager::Host;
+use crate::{context::Context, plugin::slots::Slots};
 
-/// The rights that one plugin needs.
+/// The permissions that one plugin needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Rights {
-    /// The namespace of the ServiceAccount as which it acts.
+pub struct Permissions {
+    /// The namespace of the ServiceAccount as which the plugin acts.
     pub namespace: String,
-    /// The name of that ServiceAccount.
+    /// The name of the ServiceAccount.
     pub service_account: String,
-    /// Since when its calls are recorded; RFC 3339.
+    /// The start of the recording of its calls; RFC 3339.
     pub since: String,
-    /// Whether any call was recorded: what it watches is needed in any case.
+    /// Whether any call was recorded. Its watches need permissions in any case.
     pub called: bool,
-    /// Calls that are not in `needs`, because there were too many different ones.
+    /// The number of calls that are not in `needs`, because there were too many different ones.
     pub missed: u64,
-    /// Kinds that are not served: what it would do about them is not in `needs`.
+    /// The kinds that the API server does not serve: `needs` lacks the permissions for them.
     pub missing_kinds: Vec<String>,
-    /// Each right, and whether the ServiceAccount has it.
+    /// Each permission, and whether the ServiceAccount has it.
     pub needs: Vec<Needed>,
 }
 
-/// Why there are none.
+/// The reason why the permissions of a plugin cannot be listed.
 #[derive(Debug)]
-pub enum NoRights {
+pub enum PermissionsError {
     /// The host has no such plugin.
     Unknown,
-    /// It is suspended or refused, so what it did before is forgotten.
+    /// The plugin is suspended or refused, so its recording is gone.
     NotRunning,
-    /// The API server cannot be asked; worth another try.
+    /// The API server does not answer; worth another try.
     Unavailable(ApiError),
 }
 
-/// The rights that a plugin of this host needs, for its calls so far and for what it watches.
-pub async fn of(host: &Host, plugin: &ObjectKey) -> Result<Rights, NoRights> {
-    let slots = host.slots();
-    let (_, slot) = slots.iter().find(|(key, _)| key == plugin).ok_or(NoRights::Unknown)?;
+/// Lists the permissions that a plugin needs for its calls so far and for its watches.
+///
+/// # Errors
+/// See [`PermissionsError`].
+pub async fn list(context: &Context, slots: &Slots, plugin: &ObjectKey) -> Result<Permissions, PermissionsError> {
+    let slot = slots.get(plugin).ok_or(PermissionsError::Unknown)?;
     let (api, watched, missing_kinds) = {
         let state = slot.state.lock().await;
-        let running = state.running.as_ref().and_then(|running| running.rights());
-        let (api, watched): (Arc<_>, Vec<_>) = running.ok_or(NoRights::NotRunning)?;
-        (api, watched, state.missing.iter().map(ToString::to_string).collect())
+        let running = state.running.as_ref().and_then(|running| running.required_permissions());
+        let (api, watched) = running.ok_or(PermissionsError::NotRunning)?;
+        (api, watched, state.missing.kinds.iter().map(ToString::to_string).collect())
     };
-    let reviews = Wire::new(host.client.clone(), &Identity::Host).map(SubjectAccessReviews::new);
-    let reviews = reviews.map_err(NoRights::Unavailable)?;
-    let found = api.needs(&reviews, watched).await.map_err(NoRights::Unavailable)?;
-    let (Some(needs), Some(grants)) = (found, api.grants()) else { return Err(NoRights::NotRunning) };
+    let reviews = Wire::new(context.cluster.client.clone(), &Identity::Host).map(SubjectAccessReviews::new);
+    let reviews = reviews.map_err(PermissionsError::Unavailable)?;
+    let found = api.needs(&reviews, watched).await.map_err(PermissionsError::Unavailable)?;
+    let (Some(needs), Some(grants)) = (found, api.grants()) else { return Err(PermissionsError::NotRunning) };
     let since = Timestamp::try_from(needs.since).and_then(|since| Timestamp::from_second(since.as_second()));
-    Ok(Rights {
+    Ok(Permissions {
         namespace: grants.subject().namespace.clone(),
         service_account: grants.subject().name.clone(),
         since: since.map(|since| since.to_string()).unwrap_or_default(),

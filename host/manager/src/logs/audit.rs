@@ -1,19 +1,19 @@
-//! Where the audit of writes goes: one structured line of the host's log each (target `audit`), and a file of JSON lines
-//! where the configuration names one.
+//! The audit log: one structured line of the host's log for each write of a plugin (target `audit`), and a line of JSON in
+//! a file where the configuration names one.
 
 use std::{
     fs::{File, OpenOptions},
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, Result};
 use operetta_core::gate::audit::{AuditRecord, AuditSink};
+use parking_lot::Mutex;
 use serde::Serialize;
 
-/// The host's audit.
+/// The audit of plugins' writes.
 pub struct AuditLog {
     file: Option<Mutex<File>>,
 }
@@ -26,14 +26,14 @@ struct Line<'a> {
 }
 
 impl AuditLog {
-    /// Goes on writing to `file`, which only this user may read, if one is named.
+    /// Opens the audit. Appends to `file`, if one is named, which only this user may read.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the file cannot be opened; the message names it.
     pub fn open(file: Option<&Path>) -> Result<Self> {
         let open = |path: &Path| {
             let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-            file.with_context(|| format!("auditFile: cannot write {}", path.display()))
+            file.with_context(|| format!("auditFile: failed to open {}", path.display()))
         };
         Ok(Self { file: file.map(open).transpose()?.map(Mutex::new) })
     }
@@ -51,11 +51,11 @@ impl AuditSink for AuditLog {
         let Some(file) = &self.file else { return };
         let line = Line { time: k8s_openapi::jiff::Timestamp::now().to_string(), record };
         let written = serde_json::to_string(&line).map_err(std::io::Error::other).and_then(|line| {
-            // One write: lines of several plugins do not mix.
-            file.lock().unwrap_or_else(PoisonError::into_inner).write_all(format!("{line}\n").as_bytes())
+            // One write, so that lines of several plugins do not mix.
+            file.lock().write_all(format!("{line}\n").as_bytes())
         });
         if let Err(error) = written {
-            tracing::error!(%error, "auditFile: a record is in this log only");
+            tracing::error!(%error, "failed to write to auditFile: the record is in this log only");
         }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_record_is_a_line_of_json_and_lines_of_an_earlier_run_stay() {
+    fn appends_each_record_as_a_line_of_json() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("audit.jsonl");
         for verb in ["create", "update"] {
@@ -80,6 +80,6 @@ mod tests {
             [Some("create"), Some("update")]
         );
         let error = AuditLog::open(Some(Path::new("/proc/none"))).err().expect("refused");
-        assert!(format!("{error:#}").contains("auditFile: cannot write /proc/none"), "{error:#}");
+        assert!(format!("{error:#}").contains("auditFile: failed to open /proc/none"), "{error:#}");
     }
 }

@@ -1,45 +1,46 @@
-//! How much of what a plugin logs is kept: what is too much is counted.
+//! The quota of a plugin's log: lines beyond it are dropped and counted.
 
 use std::time::Instant;
 
-/// What a line counts beside its text: what the host adds to it, in bytes.
+/// The bytes that the host adds to a line's text.
 const LINE: u64 = 128;
 
-/// Bytes in a second, over time.
+/// The rate, in bytes a second.
 const RATE: u64 = 256 * 1024;
 
-/// Bytes at once, after a rest.
+/// The burst after a pause, in bytes.
 const BURST: u64 = 2 * 1024 * 1024;
 
-/// Why lines are missing.
+/// The reason why lines are missing.
 pub const TOO_MUCH: &str = "a plugin may log 256 KiB a second, and 2 MiB at once";
 
-/// What a plugin may log now.
+/// The bytes that a plugin may log now: a token bucket.
 #[derive(Debug)]
 pub struct LogQuota {
-    /// Bytes, at most [`BURST`].
+    /// The tokens in bytes, at most [`BURST`].
     left: u64,
-    /// The time up to which they have grown.
+    /// The time up to which tokens were added.
     at: Instant,
-    /// Lines that were too many since the last one that was not.
+    /// The lines dropped since the last one that was kept.
     dropped: u64,
 }
 
 impl LogQuota {
-    /// All of the burst.
+    /// Creates a full bucket.
     pub fn new(now: Instant) -> Self {
         Self { left: BURST, at: now, dropped: 0 }
     }
 
-    /// Asks for a line of so many bytes. Returns how many were dropped before it, or None: it is dropped, too.
+    /// Takes the tokens of a line. Returns the number of lines dropped before it, or None when this one is dropped, too.
     ///
-    /// After the first one that is dropped none is kept until half of the burst is there again: a flood is silent for some
-    /// seconds and then shows a piece in one, and not every tenth line.
+    /// After a dropped line none is kept until half of the burst has grown again: a flood shows contiguous pieces with
+    /// pauses of some seconds, rather than every tenth line.
     pub fn admit(&mut self, bytes: u64, now: Instant) -> Option<u64> {
         let grown = now.saturating_duration_since(self.at).as_nanos() * u128::from(RATE) / 1_000_000_000;
         let grown = u64::try_from(grown).unwrap_or(BURST);
         if grown > 0 {
-            (self.left, self.at) = (self.left.saturating_add(grown).min(BURST), now);
+            self.left = self.left.saturating_add(grown).min(BURST);
+            self.at = now;
         }
         let cost = bytes.saturating_add(LINE);
         let needed = if self.dropped > 0 { BURST / 2 } else { cost };
@@ -52,7 +53,7 @@ impl LogQuota {
     }
 }
 
-/// The bytes of a text as a log in JSON has it: each control character is written as six.
+/// Returns the bytes of a text in a JSON log, where each control character takes six.
 pub fn escaped(text: &str) -> u64 {
     text.bytes().map(|byte| if byte < b' ' { 6 } else { 1 }).sum()
 }
@@ -63,13 +64,13 @@ mod tests {
 
     use super::*;
 
-    /// How many of so many lines of a kilobyte are kept.
+    /// Logs lines of a kilobyte. Returns how many are kept.
     fn kept(quota: &mut LogQuota, lines: u32, now: Instant) -> usize {
         (0..lines).filter(|_| quota.admit(1024 - LINE, now).is_some()).count()
     }
 
     #[test]
-    fn a_burst_is_kept_and_then_so_much_a_second_as_the_rate_says() {
+    fn keeps_the_burst_and_then_the_rate() {
         let start = Instant::now();
         let mut quota = LogQuota::new(start);
         assert_eq!(kept(&mut quota, 10_000, start), 2048);
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_logs_less_than_that_loses_nothing() {
+    fn keeps_all_lines_below_the_rate() {
         let start = Instant::now();
         let mut quota = LogQuota::new(start);
         let second = |at: u64| start + Duration::from_secs(at);
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_after_a_flood_tells_how_many_are_missing() {
+    fn first_line_after_a_flood_counts_the_dropped() {
         let start = Instant::now();
         let mut quota = LogQuota::new(start);
         kept(&mut quota, 2048 + 7, start);
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_stands_still_or_runs_away_does_no_harm() {
+    fn tolerates_time_that_jumps() {
         let start = Instant::now();
         let mut quota = LogQuota::new(start + Duration::from_secs(9));
         assert_eq!(kept(&mut quota, 3000, start), 2048);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_count_as_they_are_written() {
+    fn control_characters_count_six_bytes() {
         assert_eq!(escaped("a\0\n"), 13);
     }
 }

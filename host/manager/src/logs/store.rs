@@ -1,8 +1,8 @@
-//! What plugins log: the last lines of each in memory, for `operetta logs`, and every line in the host's own log.
+//! The logs of plugins: the last lines of each in memory, for `operetta logs`, and every line in the host's own log.
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Instant,
 };
 
@@ -11,25 +11,26 @@ use operetta_core::{
     object::ObjectKey,
     ports::{LogLevel, LogRecord, LogSink},
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
 use crate::logs::quota::{LogQuota, TOO_MUCH, escaped};
 
-/// Lines kept per plugin.
+/// The lines kept for each plugin.
 const KEPT: usize = 1_000;
-/// Bytes of a plugin's kept lines.
+/// The bytes of a plugin's kept lines.
 const KEPT_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of one message that are kept, and of its fields together.
+/// The longest message that is kept, and the longest sum of its fields, in bytes.
 const MESSAGE: usize = 16 * 1024;
 
 /// One line, as `operetta logs -o json` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
-    /// RFC 3339.
+    /// The time; RFC 3339.
     pub time: String,
-    /// error, warn, info, debug or trace.
+    /// The level: error, warn, info, debug or trace.
     pub level: String,
     /// The controller, during a reconcile.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -37,12 +38,12 @@ pub struct LogLine {
     /// The key, during a reconcile.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// The reconcile.
+    /// The id of the reconcile.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reconcile_id: String,
-    /// The text.
+    /// The message.
     pub message: String,
-    /// Names and values, in order.
+    /// The fields, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(String, String)>,
 }
@@ -53,7 +54,7 @@ pub struct LogStore {
     plugins: Mutex<HashMap<ObjectKey, Arc<PluginLog>>>,
 }
 
-/// The log of one plugin. It outlives the plugin's code: why a plugin does not load is in it.
+/// The log of one plugin. It outlives the plugin's code, and says why code does not load.
 pub struct PluginLog {
     plugin: String,
     level: LogLevel,
@@ -80,7 +81,7 @@ impl Kept {
 }
 
 impl LogLine {
-    /// What it takes in memory.
+    /// Returns its size in memory, in bytes.
     fn bytes(&self) -> usize {
         let texts = [&self.time, &self.level, &self.controller, &self.key, &self.reconcile_id, &self.message];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
@@ -88,49 +89,45 @@ impl LogLine {
     }
 }
 
-/// What a field takes in memory.
+/// Returns a field's size in memory, in bytes.
 fn field_bytes((name, value): &(String, String)) -> usize {
     size_of::<(String, String)>() + name.len() + value.len()
 }
 
 impl LogStore {
-    /// The log of a plugin, begun if it has none. `level` counts for a new one.
-    pub fn of(&self, plugin: &ObjectKey, level: LogLevel) -> Arc<PluginLog> {
-        let mut plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
-        let begin = || {
+    /// Returns the log of a plugin; a new one with this level when there is none.
+    pub fn get_or_create(&self, plugin: &ObjectKey, level: LogLevel) -> Arc<PluginLog> {
+        let mut plugins = self.plugins.lock();
+        let create = || {
             let (tail, _) = broadcast::channel(256);
             let kept = Kept { lines: VecDeque::new(), bytes: 0, quota: LogQuota::new(Instant::now()) };
             Arc::new(PluginLog { plugin: plugin.to_string(), level, kept: Mutex::new(kept), tail })
         };
-        plugins.entry(plugin.clone()).or_insert_with(begin).clone()
+        plugins.entry(plugin.clone()).or_insert_with(create).clone()
     }
 
-    /// The log of a plugin, if it has one.
+    /// Returns the log of a plugin.
     pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<PluginLog>> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).get(plugin).cloned()
+        self.plugins.lock().get(plugin).cloned()
     }
 
     /// Drops the log of a plugin that is gone.
     pub fn remove(&self, plugin: &ObjectKey) {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin);
+        self.plugins.lock().remove(plugin);
     }
 }
 
 impl PluginLog {
-    /// The kept lines, at most the last `tail`, and those that come from then on: none is missed, none comes twice.
+    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or doubled.
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
-        let kept = self.kept();
+        let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);
         (kept.lines.iter().skip(skipped).cloned().collect(), self.tail.subscribe())
     }
 
-    /// Writes what the host has to say of the plugin, however much that logs itself.
-    pub fn tell(&self, level: LogLevel, message: String) {
+    /// Writes a line of the host about the plugin, outside the plugin's quota.
+    pub fn write_host_line(&self, level: LogLevel, message: String) {
         self.append(LogRecord { level, message, fields: vec![], reconcile: None });
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,12 +139,15 @@ impl LogSink for PluginLog {
     fn write(&self, record: LogRecord) {
         let texts = record.fields.iter().flat_map(|(name, value)| [name, value]).chain([&record.message]);
         let bytes = texts.map(|text| escaped(text)).sum();
-        let admitted = self.kept().quota.admit(bytes, Instant::now());
+        let admitted = self.kept.lock().quota.admit(bytes, Instant::now());
         match admitted {
             None => return,
             Some(0) => {}
             Some(dropped) => {
-                self.tell(LogLevel::Warn, format!("{dropped} lines before this one are missing: {TOO_MUCH}"));
+                self.write_host_line(
+                    LogLevel::Warn,
+                    format!("{dropped} lines before this one are missing: {TOO_MUCH}"),
+                );
             }
         }
         self.append(record);
@@ -193,14 +193,14 @@ impl PluginLog {
         };
         trace(&self.plugin, level, &line);
         let line = Arc::new(line);
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.push(line.clone());
-        // No one follows: that is no error.
+        // An error means that nobody follows.
         let _followers = self.tail.send(line);
     }
 }
 
-/// The level's name in lines.
+/// Returns the level's name in lines.
 pub fn name(level: LogLevel) -> &'static str {
     match level {
         LogLevel::Error => "error",
@@ -237,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_kept_and_followers_miss_none() {
-        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+    fn keeps_the_last_lines_and_followers_miss_none() {
+        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         for at in 0..KEPT + 5 {
             log.write(record(&at.to_string()));
         }
@@ -250,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_kept_as_far_as_there_is_room_for_a_message_also_those_without_a_letter() {
-        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+    fn bounds_the_fields_of_a_line() {
+        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         let of = |field: (&str, &str), count: usize| {
             let fields = vec![(field.0.to_owned(), field.1.to_owned()); count];
             log.write(LogRecord { fields, ..record("line") });
@@ -266,20 +266,20 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_dropped_and_counted_and_what_the_host_says_is_not() {
-        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+    fn drops_a_flood_but_not_host_lines() {
+        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         let big = "x".repeat(MESSAGE);
         (0..10_000).for_each(|_| log.write(record(&big)));
-        log.tell(LogLevel::Warn, "loaded".to_owned());
-        let kept = log.kept();
+        log.write_host_line(LogLevel::Warn, "loaded".to_owned());
+        let kept = log.kept.lock();
         assert_eq!(kept.lines.back().map(|line| line.message.as_str()), Some("loaded"));
         assert!(kept.bytes <= KEPT_BYTES && kept.bytes > KEPT_BYTES / 2, "{}", kept.bytes);
         assert_eq!(kept.bytes, kept.lines.iter().map(|line| line.bytes()).sum::<usize>());
     }
 
     #[test]
-    fn a_huge_line_is_cut_between_letters() {
-        let log = LogStore::default().of(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+    fn cuts_a_huge_line_between_characters() {
+        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         log.write(record(&"é".repeat(MESSAGE)));
         assert!(log.follow(1).0[0].message.len() <= MESSAGE + '…'.len_utf8());
     }

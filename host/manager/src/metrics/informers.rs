@@ -1,28 +1,27 @@
-//! What Prometheus reads about informers, by kind: those of a kind together, because their selectors are as many as the
-//! plugins like.
+//! Samples of informers, by kind. Informers of a kind are summed up, because plugins choose as many selectors as they like.
 //!
-//! Counters never fall, though informers end: what an informer did is added up at each look. What it did between the last
-//! look and its end is lost.
+//! Counters never fall, although informers end: their counts are added up at each scrape. Counts between the last scrape
+//! and the end of an informer are lost.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use operetta_kube::informer::Informer;
+use parking_lot::Mutex;
 
-use crate::metrics::{counter, gauge};
+use crate::metrics::samples::{Labels, Samples};
 
-/// What informers have done so far.
+/// The counts of informers so far, also of those that have ended.
 #[derive(Default)]
 pub struct InformerMetrics(Mutex<Counted>);
 
 #[derive(Default)]
 struct Counted {
-    /// By address, what was added up of an informer. As long as it is here, no other one has that address.
+    /// The counts that were added up, by address. While an entry is here, no other informer has that address.
     known: HashMap<usize, (Weak<Informer>, Counts)>,
-    /// By kind.
+    /// The sums by kind.
     totals: BTreeMap<String, Counts>,
 }
 
@@ -32,7 +31,7 @@ struct Counts {
     relists: u64,
 }
 
-/// What the informers of a kind have now.
+/// The present size of the informers of a kind.
 #[derive(Clone, Copy, Default)]
 struct Held {
     informers: u64,
@@ -41,11 +40,8 @@ struct Held {
 }
 
 impl InformerMetrics {
-    /// Writes the lines of these informers, in the text format.
-    ///
-    /// # Errors
-    /// Of the formatter.
-    pub fn write(&self, text: &mut String, informers: &[Arc<Informer>]) -> fmt::Result {
+    /// Takes samples of these informers.
+    pub fn sample(&self, informers: &[Arc<Informer>], samples: &mut Samples) {
         let mut held = BTreeMap::<String, Held>::new();
         for informer in informers {
             let of = held.entry(informer.resource.kind.to_string()).or_default();
@@ -55,22 +51,21 @@ impl InformerMetrics {
         }
         let gauges =
             |value: fn(&Held) -> u64| held.iter().map(|(kind, of)| (labels(kind), value(of))).collect::<Vec<_>>();
-        gauge(text, "operetta_informers", "Informers that run", &gauges(|of| of.informers))?;
-        gauge(text, "operetta_informer_objects", "Objects cached", &gauges(|of| of.objects))?;
-        gauge(text, "operetta_informer_bytes", "Bytes of cached objects", &gauges(|of| of.bytes))?;
+        samples.gauge("operetta_informers", "Informers that run", gauges(|of| of.informers));
+        samples.gauge("operetta_informer_objects", "Objects cached", gauges(|of| of.objects));
+        samples.gauge("operetta_informer_bytes", "Bytes of cached objects", gauges(|of| of.bytes));
 
         let totals = self.count(informers);
-        let counters = |value: fn(&Counts) -> u64| {
-            totals.iter().map(|(kind, of)| (labels(kind), value(of) as f64)).collect::<Vec<_>>()
-        };
+        let counters =
+            |value: fn(&Counts) -> u64| totals.iter().map(|(kind, of)| (labels(kind), value(of))).collect::<Vec<_>>();
         let help = "Watch requests begun by informers";
-        counter(text, "operetta_informer_watches_total", help, &counters(|of| of.watches))?;
+        samples.counter("operetta_informer_watches", help, counters(|of| of.watches));
         let help = "Lists of informers after their first one";
-        counter(text, "operetta_informer_relists_total", help, &counters(|of| of.relists))
+        samples.counter("operetta_informer_relists", help, counters(|of| of.relists));
     }
 
     fn count(&self, informers: &[Arc<Informer>]) -> BTreeMap<String, Counts> {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.0.lock();
         let Counted { known, totals } = &mut *counted;
         for informer in informers {
             let (_, before) = known
@@ -87,6 +82,6 @@ impl InformerMetrics {
     }
 }
 
-fn labels(kind: &str) -> String {
-    format!("kind=\"{kind}\"")
+fn labels(kind: &str) -> Labels {
+    vec![("kind", kind.to_owned())]
 }

@@ -1,9 +1,13 @@
-//! What Prometheus reads, under controller-runtime's names where it has one.
+//! The host's metrics, under controller-runtime's names where it has one, in the OpenMetrics text format.
+//!
+//! [`Metrics`] counts as things happen; a [`samples::Samples`] is taken at each scrape.
 
 pub mod informers;
+pub mod plugins;
+pub mod samples;
 
 use std::{
-    fmt::{Display, Write},
+    fmt,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -14,12 +18,17 @@ use operetta_core::{
 };
 use operetta_wasm::{Origin, Provenance};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::{
+        EncodeLabelSet,
+        text::{encode_eof, encode_registry},
+    },
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
 
-/// Seconds; controller-runtime's buckets, thinned.
+use crate::metrics::samples::Samples;
+
+/// The buckets of reconcile times, in seconds: some of controller-runtime's.
 const BUCKETS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
 /// The host's metrics.
@@ -30,25 +39,31 @@ pub struct Metrics {
     terminal_errors: Family<ControllerLabels, Counter>,
     slowed: Family<ControllerLabels, Counter>,
     time: Family<ControllerLabels, Histogram, fn() -> Histogram>,
-    loads: Family<LoadLabels, Counter>,
-    compiles: Family<CompileLabels, Counter>,
-    compile_seconds: Family<CompileLabels, Counter<f64, AtomicU64>>,
-    fights: Family<FightLabels, Counter>,
-    fight_writes: Family<FightLabels, Counter>,
+    code: CodeMetrics,
+    conflicts: Family<ConflictLabels, Counter>,
+    conflict_writes: Family<ConflictLabels, Counter>,
 }
 
-/// How a reconcile ended.
+/// The metrics of loading code.
+#[derive(Default)]
+struct CodeMetrics {
+    loads: Family<LoadLabels, Counter>,
+    origins: Family<CompileLabels, Counter>,
+    seconds: Family<CompileLabels, Counter<f64, AtomicU64>>,
+}
+
+/// The outcome of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// The reconcile is done.
     Success,
-    /// Again, rate limited.
+    /// The key is added again, rate limited.
     Requeue,
-    /// Again after a delay.
+    /// The key is added again after a delay.
     RequeueAfter,
-    /// Failed, and tried again.
+    /// The reconcile failed and is retried.
     Error,
-    /// Failed, and not tried again.
+    /// The reconcile failed and is not retried.
     TerminalError,
 }
 
@@ -57,6 +72,16 @@ struct ControllerLabels {
     controller: String,
     plugin: String,
     namespace: String,
+}
+
+impl ControllerLabels {
+    fn new(plugin: &ObjectKey, controller: &str) -> Self {
+        Self {
+            controller: controller.to_owned(),
+            plugin: plugin.name.clone(),
+            namespace: plugin.namespace.clone().unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,22 +99,22 @@ struct LoadLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CompileLabels {
-    /// `cache`, `host` or `worker`.
+    /// The origin of the code: `cache`, `host` or `worker`.
     origin: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FightLabels {
+struct ConflictLabels {
     plugin: String,
     namespace: String,
-    /// Of the object.
+    /// The object's kind.
     kind: String,
-    /// `plugin` or `outside`.
+    /// The other writer: `plugin` or `outside`.
     against: &'static str,
 }
 
 impl Metrics {
-    /// All at zero.
+    /// Creates all metrics at zero.
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::default();
         let reconciles = Family::default();
@@ -98,44 +123,30 @@ impl Metrics {
         let slowed = Family::default();
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let time = Family::new_with_constructor(histogram);
-        let loads = Family::default();
-        let compiles = Family::default();
-        let compile_seconds = Family::default();
+        let code = CodeMetrics::default();
         registry.register("controller_runtime_reconcile", "Reconciles by result", reconciles.clone());
         registry.register("controller_runtime_reconcile_errors", "Reconciles that failed", errors.clone());
         let help = "Reconciles that failed and are not retried";
         registry.register("controller_runtime_terminal_reconcile_errors", help, terminal_errors.clone());
-        let help = "Waits of keys that were reconciled again and again for nothing but their plugin";
+        let help = "Waits of keys in a hot loop";
         registry.register("operetta_hot_loop_slowed", help, slowed.clone());
-        registry.register("controller_runtime_reconcile_time_seconds", "Time of a reconcile", time.clone());
-        registry.register("operetta_plugin_loads", "Components loaded, by result", loads.clone());
-        let help = "Components whose code was obtained, by where from: cache, host or worker";
-        registry.register("operetta_plugin_code", help, compiles.clone());
-        let help = "Time that obtaining components' code took";
-        registry.register("operetta_plugin_code_seconds", help, compile_seconds.clone());
-        let fights = Family::default();
-        let fight_writes = Family::default();
-        registry.register("operetta_fights", "Fights over a field that began, of each plugin in them", fights.clone());
-        let help = "Writes of a plugin that set a field back in a fight";
-        registry.register("operetta_fight_writes", help, fight_writes.clone());
-        Arc::new(Self {
-            registry,
-            reconciles,
-            errors,
-            terminal_errors,
-            slowed,
-            time,
-            loads,
-            compiles,
-            compile_seconds,
-            fights,
-            fight_writes,
-        })
+        registry.register("controller_runtime_reconcile_time_seconds", "Seconds that a reconcile took", time.clone());
+        registry.register("operetta_plugin_loads", "Components loaded, by result", code.loads.clone());
+        let help = "Components whose code was obtained, by origin: cache, host or worker";
+        registry.register("operetta_plugin_code", help, code.origins.clone());
+        let help = "Seconds that obtaining components' code took";
+        registry.register("operetta_plugin_code_seconds", help, code.seconds.clone());
+        let conflicts = Family::default();
+        let conflict_writes = Family::default();
+        registry.register("operetta_fights", "Field conflicts that began, for each plugin in them", conflicts.clone());
+        let help = "Writes of a plugin that set a field back in a conflict";
+        registry.register("operetta_fight_writes", help, conflict_writes.clone());
+        Arc::new(Self { registry, reconciles, errors, terminal_errors, slowed, time, code, conflicts, conflict_writes })
     }
 
-    /// Counts a fight for each plugin in it, and the write for the one that wrote.
-    pub fn fight(&self, fight: &Fight) {
-        let labels = |plugin: &ObjectKey, against| FightLabels {
+    /// Counts a field conflict for each plugin in it, and the write for the plugin that wrote.
+    pub fn conflict(&self, fight: &Fight) {
+        let labels = |plugin: &ObjectKey, against| ConflictLabels {
             plugin: plugin.name.clone(),
             namespace: plugin.namespace.clone().unwrap_or_default(),
             kind: fight.kind.to_string(),
@@ -146,19 +157,18 @@ impl Metrics {
             Rival::Outside { .. } => ("outside", None),
         };
         let own = labels(&fight.author.plugin, against);
-        self.fight_writes.get_or_create(&own).inc();
+        self.conflict_writes.get_or_create(&own).inc();
         if fight.stage == Stage::Begins {
-            self.fights.get_or_create(&own).inc();
+            self.conflicts.get_or_create(&own).inc();
             if let Some(other) = other {
-                self.fights.get_or_create(&labels(other, against)).inc();
+                self.conflicts.get_or_create(&labels(other, against)).inc();
             }
         }
     }
 
     /// Counts a reconcile.
     pub fn reconciled(&self, plugin: &ObjectKey, controller: &str, outcome: Outcome, took: Duration) {
-        let (namespace, plugin) = (plugin.namespace.clone().unwrap_or_default(), plugin.name.clone());
-        let labels = ControllerLabels { controller: controller.to_owned(), plugin, namespace };
+        let labels = ControllerLabels::new(plugin, controller);
         self.time.get_or_create(&labels).observe(took.as_secs_f64());
         let result = match outcome {
             Outcome::Success => "success",
@@ -179,48 +189,38 @@ impl Metrics {
 
     /// Counts a wait of a key that loops.
     pub fn slowed(&self, plugin: &ObjectKey, controller: &str) {
-        let (namespace, plugin) = (plugin.namespace.clone().unwrap_or_default(), plugin.name.clone());
-        self.slowed.get_or_create(&ControllerLabels { controller: controller.to_owned(), plugin, namespace }).inc();
+        self.slowed.get_or_create(&ControllerLabels::new(plugin, controller)).inc();
     }
 
-    /// Counts a load; `result` is `loaded` or the reason it was refused for.
+    /// Counts a load; `result` is `loaded` or the reason of the refusal.
     pub fn loaded(&self, result: &str) {
-        self.loads.get_or_create(&LoadLabels { result: result.to_owned() }).inc();
+        self.code.loads.get_or_create(&LoadLabels { result: result.to_owned() }).inc();
     }
 
-    /// Counts how the code of a loaded component was come by.
+    /// Counts the origin of a loaded component's code, and the time it took.
     pub fn obtained(&self, provenance: &Provenance) {
         let origin = match provenance.origin {
             Origin::Cache => "cache",
             Origin::Here => "host",
             Origin::Worker => "worker",
         };
-        self.compiles.get_or_create(&CompileLabels { origin }).inc();
-        self.compile_seconds.get_or_create(&CompileLabels { origin }).inc_by(provenance.took.as_secs_f64());
+        self.code.origins.get_or_create(&CompileLabels { origin }).inc();
+        self.code.seconds.get_or_create(&CompileLabels { origin }).inc_by(provenance.took.as_secs_f64());
     }
 
-    /// The text that Prometheus reads; `more` are lines of gauges taken at this moment.
-    pub fn text(&self, more: impl FnOnce(&mut String) -> std::fmt::Result) -> Result<String, std::fmt::Error> {
+    /// Encodes the metrics, with the samples of this moment, as OpenMetrics text.
+    ///
+    /// # Errors
+    /// The formatter's errors.
+    pub fn encode(&self, samples: Samples) -> Result<String, fmt::Error> {
+        let mut scrape = Registry::default();
+        scrape.register_collector(Box::new(samples));
         let mut text = String::new();
-        more(&mut text)?;
-        encode(&mut text, &self.registry)?;
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &scrape)?;
+        encode_eof(&mut text)?;
         Ok(text)
     }
-}
-
-/// One gauge's lines, in the text format.
-pub fn gauge(text: &mut String, name: &str, help: &str, values: &[(String, impl Display)]) -> std::fmt::Result {
-    lines(text, name, help, "gauge", values)
-}
-
-/// One counter's lines, in the text format; `name` ends in `_total`.
-pub fn counter(text: &mut String, name: &str, help: &str, values: &[(String, f64)]) -> std::fmt::Result {
-    lines(text, name, help, "counter", values)
-}
-
-fn lines(text: &mut String, name: &str, help: &str, kind: &str, values: &[(String, impl Display)]) -> std::fmt::Result {
-    writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}")?;
-    values.iter().try_for_each(|(labels, value)| writeln!(text, "{name}{{{labels}}} {value}"))
 }
 
 #[cfg(test)]
@@ -228,11 +228,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_error_counts_under_controller_runtime_s_names() {
+    fn terminal_error_counts_under_controller_runtime_names() {
         let metrics = Metrics::new();
         let plugin = ObjectKey::namespaced("n", "p");
         metrics.reconciled(&plugin, "c", Outcome::TerminalError, Duration::from_millis(3));
-        let text = metrics.text(|text| gauge(text, "g", "h", &[("a=\"b\"".into(), 1_u64)])).expect("text");
+        let mut samples = Samples::default();
+        samples.gauge("g", "h", [(vec![("a", "b".to_owned())], 1_u64)]);
+        let text = metrics.encode(samples).expect("text");
         for line in [
             "controller_runtime_terminal_reconcile_errors_total{controller=\"c\",plugin=\"p\",namespace=\"n\"} 1",
             "controller_runtime_reconcile_total{controller=\"c\",plugin=\"p\",namespace=\"n\",result=\"error\"} 1",

@@ -1,8 +1,8 @@
-//! The configuration of a Plugin: its spec's, on top of what the ConfigMaps and Secrets hold that it names.
+//! The configuration of a Plugin: its spec's, merged over the ConfigMaps and Secrets that it names.
 //!
-//! Those are read from the API server as the plugin's ServiceAccount: the host has no right of its own to read a Secret,
-//! and lends none. It watches their metadata only, to know when to read again. What stands in a Secret comes into no
-//! message, whatever is wrong with it.
+//! These are read from the API server as the plugin's ServiceAccount: the host has no permission of its own to read a
+//! Secret, and lends none. The host watches their metadata only, to know when to read again. No message contains the
+//! content of a Secret, whatever is wrong with it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,28 +19,38 @@ use operetta_kube::informer::Subscription;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
-use crate::manager::Host;
-use crate::plugin::{
-    crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
-    status::Problem,
+use crate::{
+    context::Context,
+    plugin::{
+        crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
+        triggers::watch_object,
+    },
+    problem::Problem,
 };
 
-/// Bytes of a configuration as JSON.
+/// The largest configuration as JSON, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// Why the ServiceAccount may not read a part.
+/// The reason when the ServiceAccount may not read a part.
 pub const FORBIDDEN: &str = "ConfigForbidden";
 
-/// What is known of the ConfigMaps and Secrets that a Plugin names.
+/// The ConfigMaps and Secrets that a Plugin names.
 #[derive(Default)]
 pub struct Configuration {
     parts: Vec<Part>,
-    /// Tells the host when rights change; ends with this.
-    rights: JoinSet<()>,
-    /// What was read last, and of which versions. None when it has to be read anew.
-    read: Option<(String, Map<String, Value>)>,
+    /// The task that enqueues the Plugin when permissions change; ends with this.
+    permission_watch: JoinSet<()>,
+    /// The contents that were read last. None when they have to be read anew.
+    read: Option<ReadParts>,
 }
 
-/// One of them, watched.
+/// The contents of the parts.
+struct ReadParts {
+    /// The versions of the parts.
+    versions: String,
+    config: Map<String, Value>,
+}
+
+/// A ConfigMap or Secret, watched.
 struct Part {
     kind: ConfigKind,
     reference: ConfigRef,
@@ -49,13 +59,13 @@ struct Part {
 }
 
 impl Configuration {
-    /// The configuration as JSON text, or why there is none.
+    /// Reads the configuration as JSON text. Returns the problem when it cannot be read.
     ///
     /// # Errors
-    /// What the API server said when it did not answer; worth another try.
-    pub async fn current(
+    /// The API server's error when it does not answer; worth another try.
+    pub async fn read(
         &mut self,
-        host: &Arc<Host>,
+        context: &Arc<Context>,
         plugin: &ObjectKey,
         spec: &PluginSpec,
         grants: &SubjectGrants,
@@ -65,7 +75,7 @@ impl Configuration {
             *self = Self::default();
             return Ok(text(own));
         }
-        self.watch(host, plugin, &spec.config_from).await?;
+        self.watch(context, plugin, &spec.config_from).await?;
         for part in &self.parts {
             match grants.check(&part.access()).await {
                 Ok(()) => {}
@@ -73,16 +83,31 @@ impl Configuration {
                 Err(error) => return Err(error),
             }
         }
-        let version = self.parts.iter().map(Part::version).collect::<Option<String>>();
-        if let (Some(version), Some((of, read))) = (&version, &self.read)
-            && version == of
+        let versions = self.parts.iter().map(Part::version).collect::<Option<String>>();
+        if let (Some(versions), Some(read)) = (&versions, &self.read)
+            && *versions == read.versions
         {
-            return Ok(text(merge(read.clone(), own)));
+            return Ok(text(merge(read.config.clone(), own)));
         }
         self.read = None;
+        let config = match self.read_parts(context, plugin, grants).await? {
+            Ok(config) => config,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let merged = text(merge(config.clone(), own));
+        self.read = versions.map(|versions| ReadParts { versions, config });
+        Ok(merged)
+    }
+
+    async fn read_parts(
+        &self,
+        context: &Context,
+        plugin: &ObjectKey,
+        grants: &SubjectGrants,
+    ) -> Result<Result<Map<String, Value>, Problem>, ApiError> {
         let mut whole = Map::new();
         for part in &self.parts {
-            let data = match part.data(host, grants).await {
+            let data = match part.data(context, grants).await {
                 Ok(data) => data,
                 Err(error) if error.kind == ErrorKind::NotFound && part.reference.optional => continue,
                 Err(error) if error.kind == ErrorKind::NotFound => {
@@ -97,13 +122,16 @@ impl Configuration {
                 return Ok(Err(Problem::new("InvalidConfig", format!("{part} of spec.configFrom: {what}"))));
             }
         }
-        let all = text(merge(whole.clone(), own));
-        self.read = version.map(|version| (version, whole));
-        Ok(all)
+        Ok(Ok(whole))
     }
 
-    /// Watches what the spec names, and nothing else any more.
-    async fn watch(&mut self, host: &Arc<Host>, plugin: &ObjectKey, sources: &[ConfigSource]) -> Result<(), ApiError> {
+    /// Watches the parts that the spec names, and drops the watches of others.
+    async fn watch(
+        &mut self,
+        context: &Arc<Context>,
+        plugin: &ObjectKey,
+        sources: &[ConfigSource],
+    ) -> Result<(), ApiError> {
         let mut before = std::mem::take(&mut self.parts);
         for source in sources {
             let Some((kind, reference)) = source.chosen() else { continue };
@@ -112,24 +140,25 @@ impl Configuration {
                 self.parts.push(before.swap_remove(at));
                 continue;
             }
-            let resource = host.discovery.resolve(&kind.gvk()).await?;
+            let resource = context.cluster.discovery.resolve(&kind.gvk()).await?;
             let key = ObjectKey { namespace: plugin.namespace.clone(), name: reference.name.clone() };
-            let metadata = host.watch_for(plugin, &resource, &key);
+            let metadata = watch_object(context, plugin, &resource, &key);
             self.parts.push(Part { kind, reference: reference.clone(), key, metadata });
             self.read = None;
         }
         if !before.is_empty() {
             self.read = None;
         }
-        if self.rights.is_empty() {
-            let (host, key) = (host.clone(), plugin.clone());
-            self.rights.spawn(async move {
-                let mut changes = host.grants.changes();
+        if self.permission_watch.is_empty() {
+            let queue = context.queue.clone();
+            let key = plugin.clone();
+            let mut changes = context.cluster.grants.changes();
+            self.permission_watch.spawn(async move {
                 while changes.changed().await.is_ok() {
-                    host.look_at(&key);
-                    // The authorizer may have learnt of it later than we did.
+                    queue.enqueue(&key);
+                    // The authorizer may learn of the change later than the host.
                     tokio::time::sleep(Grants::SETTLE).await;
-                    host.look_at(&key);
+                    queue.enqueue(&key);
                 }
             });
         }
@@ -149,7 +178,8 @@ impl Part {
     }
 
     fn forbidden(&self, grants: &SubjectGrants) -> Problem {
-        let (account, ObjectKey { namespace, name }) = (grants.subject(), &self.key);
+        let account = grants.subject();
+        let ObjectKey { namespace, name } = &self.key;
         let remedy = remedy_for(account, "get", ("", self.kind.resource()), namespace.as_deref(), Some(name));
         let message = format!(
             "ServiceAccount {}/{} may not get {self}, which spec.configFrom names: {remedy}",
@@ -158,7 +188,7 @@ impl Part {
         Problem::new(FORBIDDEN, message)
     }
 
-    /// The version of what is there, or that nothing is; None when the watch does not tell.
+    /// Returns the version of the part, or `none` when it does not exist; None when the watch does not know.
     fn version(&self) -> Option<String> {
         let informer = self.metadata.informer();
         let state = informer.state().borrow().clone();
@@ -169,10 +199,10 @@ impl Part {
         Some(found.map_or_else(|| "none ".to_owned(), |found| format!("{}/{} ", found.uid(), found.resource_version())))
     }
 
-    /// Its texts by key, as the ServiceAccount may read them.
-    async fn data(&self, host: &Host, grants: &SubjectGrants) -> Result<BTreeMap<String, String>, ApiError> {
-        let object = host.read_as(grants, &self.kind.gvk(), &self.key).await?;
-        let unreadable = |_| ApiError::new(ErrorKind::Other, format!("{self} is not as the API server says"));
+    /// Reads its texts by key, as the ServiceAccount.
+    async fn data(&self, context: &Context, grants: &SubjectGrants) -> Result<BTreeMap<String, String>, ApiError> {
+        let object = context.cluster.get_as(grants, &self.kind.gvk(), &self.key).await?;
+        let unreadable = |_| ApiError::new(ErrorKind::Other, format!("failed to decode {self}"));
         Ok(match self.kind {
             ConfigKind::ConfigMap => {
                 serde_json::from_str::<ConfigMap>(object.json()).map_err(unreadable)?.data.unwrap_or_default()
@@ -186,14 +216,14 @@ impl Part {
     }
 }
 
-/// As `Secret "x"`.
+/// Writes the part as `Secret "x"`.
 impl std::fmt::Display for Part {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {:?}", self.kind.as_str(), self.key.name)
     }
 }
 
-/// Adds what a reference chooses of `data` to the configuration.
+/// Adds the key that a reference selects of `data` to the configuration.
 fn add(whole: &mut Map<String, Value>, reference: &ConfigRef, data: &BTreeMap<String, String>) -> Result<(), String> {
     let found = match &reference.key {
         Some(key) => data.get(key).map(|text| (key.as_str(), text)),
@@ -219,10 +249,10 @@ fn add(whole: &mut Map<String, Value>, reference: &ConfigRef, data: &BTreeMap<St
     Ok(())
 }
 
-/// The key that holds a configuration: `config.json` or `config.yaml`.
+/// Returns the key that holds a configuration: `config.json` or `config.yaml`.
 ///
 /// # Errors
-/// When there are both.
+/// When both exist.
 pub fn config_key(data: &BTreeMap<String, String>) -> Result<Option<(&'static str, &String)>, String> {
     match (data.get("config.json"), data.get("config.yaml")) {
         (Some(_), Some(_)) => Err("it has both config.json and config.yaml: keep one".to_owned()),
@@ -232,10 +262,10 @@ pub fn config_key(data: &BTreeMap<String, String>) -> Result<Option<(&'static st
     }
 }
 
-/// The object that a key's text is: JSON where the key ends so, else YAML, of which JSON is a part.
+/// Parses a key's text as an object: JSON where the key ends in `.json`, else YAML, of which JSON is a part.
 ///
 /// # Errors
-/// Where it is none. The text itself is not in the message: it may be secret.
+/// When it is not an object. The message does not contain the text, which may be secret.
 pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String> {
     let (read, wanted) = if key.ends_with(".json") {
         let at = |error: serde_json::Error| (error.line(), error.column());
@@ -252,7 +282,7 @@ pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String
     }
 }
 
-/// Both, objects within them too; else `over` goes before `under`.
+/// Merges two objects recursively; where a field is not an object in both, `over` takes precedence.
 fn merge(mut under: Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
     for (field, value) in over {
         let merged = match (under.remove(&field), value) {
@@ -264,6 +294,7 @@ fn merge(mut under: Map<String, Value>, over: Map<String, Value>) -> Map<String,
     under
 }
 
+/// Serializes a configuration.
 fn text(config: Map<String, Value>) -> Result<Arc<str>, Problem> {
     let text = Value::Object(config).to_string();
     if text.len() > MAX_BYTES {
@@ -289,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn later_parts_go_before_earlier_ones_field_by_field() {
+    fn later_parts_override_earlier_ones_by_field() {
         let plain = ConfigRef::default();
         let token =
             ConfigRef { key: Some("t".into()), target_path: Some("cloud.token".into()), ..ConfigRef::default() };
@@ -302,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_what_is_secret_is_not() {
+    fn errors_name_the_key_and_not_the_secret() {
         let key = |key: &str| ConfigRef { key: Some(key.into()), ..ConfigRef::default() };
         let optional = ConfigRef { optional: true, ..key("x") };
         assert_eq!(added(&[(optional, &[])]), Ok(json!({})));
@@ -322,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_has_a_size() {
+    fn rejects_configuration_beyond_size_limit() {
         let large = Map::from_iter([("a".to_owned(), Value::String("x".repeat(MAX_BYTES)))]);
         assert_eq!(text(large).expect_err("too large").reason, "ConfigTooLarge");
         assert_eq!(text(Map::new()).as_deref(), Ok("{}"));

@@ -1,9 +1,10 @@
-//! A ConfigMap that is dropped in: labelled `operetta.dev/plugin: "true"`, it gets a Plugin of its own name, which it
-//! owns, if its namespace takes part. Its annotations and its keys `config.json` or `config.yaml` become that Plugin's spec.
+//! The controller of drop-in ConfigMaps: a ConfigMap labelled `operetta.dev/plugin: "true"` gets a Plugin of its own name,
+//! which it owns, if its namespace is opted in. Its annotations and its keys `config.json` or `config.yaml` become the
+//! Plugin's spec.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -12,137 +13,126 @@ use operetta_core::{
     controller::request::{Action, Failure, ReconcileRequest},
     gate::operation::{DeleteOptions, Operation, OperationAction, PatchBody, Reply, WriteOptions},
     object::{Object, ObjectKey, kind::GroupVersionKind},
-    ports::{EventSink, EventType, ObjectApi, Reconciler},
+    ports::{EventSink, ObjectApi, Reconciler},
     status::{ApiError, ErrorKind},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::manager::Host;
 use crate::{
     authz::consent,
+    context::Context,
+    events::Regarding,
     plugin::{
         configuration::{config_key, config_object},
         crd::{API_VERSION, KIND},
-        report::note,
-        source::artifact::PLUGIN_LABEL,
+        host_informers::HostInformers,
+        source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
     },
 };
 
-/// Annotation: the ServiceAccount as which the plugin acts.
+/// The annotation with the ServiceAccount as which the plugin acts.
 pub const SERVICE_ACCOUNT: &str = "operetta.dev/service-account";
-/// Annotation: `true` suspends the plugin.
+/// The annotation that suspends the plugin: `true`.
 pub const SUSPEND: &str = "operetta.dev/suspend";
-/// Annotation: `true` keeps instances between reconciles.
+/// The annotation that keeps instances between reconciles: `true`.
 pub const WARM: &str = "operetta.dev/warm";
-/// The field manager of the Plugins made here.
+/// The field manager of the Plugins that this controller creates.
 const MANAGER: &str = "operetta-drop-in";
 
-/// Core's [`Reconciler`] for labelled ConfigMaps.
+/// The reconciler of labelled ConfigMaps.
 pub struct DropInController {
-    host: Arc<Host>,
-    /// What was made last of each: its Plugin's own events need no other look at a mebibyte.
-    made: Mutex<HashMap<ObjectKey, Made>>,
+    context: Arc<Context>,
+    informers: Arc<HostInformers>,
+    hand_over: Arc<ConfigMapHandOver>,
+    /// The last Plugin applied for each ConfigMap: the events of that Plugin need no other read of a mebibyte.
+    applied: Mutex<HashMap<ObjectKey, Applied>>,
 }
 
-/// A Plugin that was made.
+/// The versions of a ConfigMap and of the Plugin applied for it.
 #[derive(PartialEq, Eq)]
-struct Made {
-    /// Uid and resourceVersion of the ConfigMap.
-    config_map: (String, String),
-    /// Uid and generation of the Plugin, when it was made: whoever changes its spec changes the generation, too.
-    plugin: (String, i64),
+struct Applied {
+    config_map_uid: String,
+    config_map_version: String,
+    plugin_uid: String,
+    /// The Plugin's generation, which changes with its spec.
+    plugin_generation: i64,
 }
 
-impl Made {
+impl Applied {
     fn new(config_map: &Object, plugin: &Object) -> Self {
         Self {
-            config_map: (config_map.uid().to_owned(), config_map.resource_version().to_owned()),
-            plugin: (plugin.uid().to_owned(), plugin.generation()),
+            config_map_uid: config_map.uid().to_owned(),
+            config_map_version: config_map.resource_version().to_owned(),
+            plugin_uid: plugin.uid().to_owned(),
+            plugin_generation: plugin.generation(),
         }
     }
 }
 
 impl DropInController {
-    /// Makes Plugins for this host.
-    pub fn new(host: Arc<Host>) -> Arc<Self> {
-        Arc::new(Self { host, made: Mutex::default() })
+    /// Creates the reconciler.
+    pub fn new(context: Arc<Context>, informers: Arc<HostInformers>, hand_over: Arc<ConfigMapHandOver>) -> Arc<Self> {
+        Arc::new(Self { context, informers, hand_over, applied: Mutex::default() })
     }
 
-    fn made(&self) -> MutexGuard<'_, HashMap<ObjectKey, Made>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
+    fn is_applied(&self, key: &ObjectKey, config_map: &Object) -> bool {
+        let plugin = self.informers.plugins.cache.get(key).filter(|plugin| !plugin.deleting());
+        plugin.is_some_and(|plugin| self.applied.lock().get(key) == Some(&Applied::new(config_map, &plugin)))
     }
 
-    /// Whether the Plugin is what the ConfigMap of this metadata asks for, as far as anybody could have changed it.
-    fn is_made(&self, key: &ObjectKey, config_map: &Object) -> bool {
-        let plugin = self.host.plugins().cache.get(key).filter(|plugin| !plugin.deleting());
-        plugin.is_some_and(|plugin| self.made().get(key) == Some(&Made::new(config_map, &plugin)))
-    }
-
-    /// The ConfigMap is gone, or is no plugin any more: so is the Plugin that it owned. Garbage collection would do
-    /// this as well, later.
+    /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
-        self.made().remove(key);
-        let Some(plugin) = self.host.plugins().cache.get(key).filter(|plugin| made_here(plugin)) else { return Ok(()) };
+        self.applied.lock().remove(key);
+        let Some(plugin) = self.informers.plugins.cache.get(key).filter(|plugin| is_drop_in(plugin)) else {
+            return Ok(());
+        };
         let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
         let action = OperationAction::Delete { key: key.clone(), options };
-        match self.host.api.call(Operation { kind: plugin_kind(), action }).await {
-            // Gone already, or another one by now.
+        match self.context.cluster.api.call(Operation { kind: plugin_kind(), action }).await {
+            // Gone already, or replaced.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    async fn make(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
-        let retry = |error: ApiError| Failure::Retry(error.to_string());
+    /// Applies the Plugin of a labelled ConfigMap, whose metadata this is.
+    async fn apply(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        let found = self.host.namespace(namespace).await.map_err(retry)?;
-        let taking_part = consent::namespace_takes_part(namespace, found.as_deref());
-        if let Err(problem) = taking_part {
+        let found = self.informers.namespace(namespace).await.map_err(retry)?;
+        if let Err(problem) = consent::check_namespace(namespace, found.as_deref()) {
             self.warn(key, metadata.uid().to_owned(), &problem.reason, problem.message);
-            // The label of the namespace is what this waits for.
+            // The namespace's label triggers the next reconcile.
             return Ok(());
         }
-        if self.is_made(key, metadata) {
+        if self.is_applied(key, metadata) {
             return Ok(());
         }
-        let config_map = match self.host.config_map(key).await {
+        let config_map = match self.context.cluster.config_map(key).await {
             Ok(config_map) => config_map,
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(retry(error)),
         };
         let uid = config_map.metadata.uid.clone().unwrap_or_default();
-        if let Some(plugin) = self.host.plugins().cache.get(key)
-            && plugin.controller().is_none_or(|owner| owner.uid != uid)
-        {
-            // An owner that is gone takes its Plugin with it; then this is tried again.
-            if made_here(&plugin) {
-                return Err(Failure::Retry(format!("Plugin {key} belongs to an earlier ConfigMap of its name")));
-            }
-            let text = format!("Plugin {:?} exists and was not made for this ConfigMap: rename one of them", key.name);
-            self.warn(key, uid, "PluginExists", text.clone());
-            return Err(Failure::Terminal(text));
-        }
+        self.check_owner(key, &uid)?;
         let spec = spec(&config_map).map_err(|text| {
             self.warn(key, uid.clone(), "InvalidPluginConfig", text.clone());
             Failure::Terminal(text)
         })?;
-        let plugin = json!({
-            "apiVersion": API_VERSION, "kind": KIND,
-            "metadata": {
-                "namespace": key.namespace, "name": key.name,
-                "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": key.name, "uid": uid, "controller": true}],
-            },
-            "spec": spec,
-        });
-        let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
-        let body = PatchBody::Apply(plugin.to_string());
-        let action = OperationAction::Patch { key: key.clone(), subresource: None, body, force: true, options };
-        // The Plugin's event asks for it, and may be faster than the answer.
-        self.host.hand_on(config_map);
-        match self.host.api.call(Operation { kind: plugin_kind(), action }).await {
+        let action = OperationAction::Patch {
+            key: key.clone(),
+            subresource: None,
+            body: PatchBody::Apply(plugin(key, &uid, spec).to_string()),
+            force: true,
+            options: WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() },
+        };
+        // The event of the Plugin asks for the ConfigMap, and may be faster than this answer.
+        self.hand_over.put(config_map);
+        match self.context.cluster.api.call(Operation { kind: plugin_kind(), action }).await {
             Ok(Reply::Object(plugin) | Reply::Unchanged(plugin)) => {
-                // What was read may be newer than the metadata: then its event comes, and it is made once more.
-                self.made().insert(key.clone(), Made::new(metadata, &plugin));
+                // The ConfigMap may be newer than the metadata: then its event follows, and it is applied again.
+                self.applied.lock().insert(key.clone(), Applied::new(metadata, &plugin));
                 Ok(())
             }
             Ok(Reply::Page(_) | Reply::Done) => Ok(()),
@@ -154,23 +144,54 @@ impl DropInController {
         }
     }
 
-    fn warn(&self, key: &ObjectKey, uid: String, reason: &str, text: String) {
-        let regarding = GroupVersionKind::new("v1", "ConfigMap");
-        self.host.recorder.emit(note(regarding, key, Some(uid), EventType::Warning, reason, text));
+    /// Checks that the ConfigMap's name is not the name of a Plugin that it does not own.
+    fn check_owner(&self, key: &ObjectKey, uid: &str) -> Result<(), Failure> {
+        let Some(plugin) = self.informers.plugins.cache.get(key) else { return Ok(()) };
+        if plugin.controller().is_some_and(|owner| owner.uid == uid) {
+            return Ok(());
+        }
+        // Garbage collection deletes the Plugin of a former owner; then this is tried again.
+        if is_drop_in(&plugin) {
+            return Err(Failure::Retry(format!("Plugin {key} belongs to an earlier ConfigMap of its name")));
+        }
+        let text = format!("Plugin {:?} exists and was not made for this ConfigMap: rename one of them", key.name);
+        self.warn(key, uid.to_owned(), "PluginExists", text.clone());
+        Err(Failure::Terminal(text))
     }
+
+    fn warn(&self, key: &ObjectKey, uid: String, reason: &str, text: String) {
+        let regarding = Regarding { kind: GroupVersionKind::new("v1", "ConfigMap"), key: key.clone(), uid: Some(uid) };
+        self.context.cluster.recorder.emit(regarding.warning(reason, text));
+    }
+}
+
+fn retry(error: ApiError) -> Failure {
+    Failure::Retry(error.to_string())
 }
 
 fn plugin_kind() -> GroupVersionKind {
     GroupVersionKind::new(API_VERSION, KIND)
 }
 
-/// Whether a Plugin is owned by the ConfigMap of its name.
-fn made_here(plugin: &Object) -> bool {
+/// Builds the Plugin of a ConfigMap.
+fn plugin(key: &ObjectKey, uid: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": API_VERSION, "kind": KIND,
+        "metadata": {
+            "namespace": key.namespace, "name": key.name,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": key.name, "uid": uid, "controller": true}],
+        },
+        "spec": spec,
+    })
+}
+
+/// Reports whether a Plugin is owned by the ConfigMap of its name.
+fn is_drop_in(plugin: &Object) -> bool {
     let owner = plugin.controller();
     owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
 
-/// The Plugin's spec that a ConfigMap asks for.
+/// Builds the Plugin's spec from a ConfigMap.
 fn spec(config_map: &ConfigMap) -> Result<Value, String> {
     let none = BTreeMap::new();
     let annotations = config_map.metadata.annotations.as_ref().unwrap_or(&none);
@@ -202,11 +223,11 @@ fn spec(config_map: &ConfigMap) -> Result<Value, String> {
 impl Reconciler for DropInController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let key = &request.key;
-        match self.host.labelled_config_maps().cache.get(key) {
+        match self.informers.config_maps.cache.get(key) {
             Some(found) if !found.deleting() && found.label(PLUGIN_LABEL) == Some("true") => {
-                self.make(key, &found).await?;
+                self.apply(key, &found).await?;
             }
-            _ => self.remove(key).await.map_err(|error| Failure::Retry(error.to_string()))?,
+            _ => self.remove(key).await.map_err(retry)?,
         }
         Ok(Action::Done)
     }
@@ -221,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_and_config_keys_become_the_spec() {
+    fn builds_spec_from_annotations_and_config_keys() {
         let made = spec(&config_map(
             r#"{"metadata":{"name":"a","annotations":{"operetta.dev/service-account":"sa","operetta.dev/suspend":"true","operetta.dev/warm":"true"}},"data":{"config.yaml":"x: [1]"}}"#,
         ));
@@ -230,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_become_a_spec_is_named() {
+    fn spec_errors_name_the_key() {
         for (text, part) in [
             (r#"{"metadata":{"annotations":{"operetta.dev/suspend":"yes"}}}"#, "operetta.dev/suspend is \"yes\""),
             (r#"{"metadata":{"annotations":{"operetta.dev/warm":"1"}}}"#, "operetta.dev/warm is \"1\""),

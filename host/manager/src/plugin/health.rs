@@ -1,11 +1,11 @@
-//! How a plugin's reconciles go: which keys fail, and since when that is worth a person's attention.
+//! The health of a plugin's controllers: which keys fail, and which failures deserve a person's attention.
 //!
-//! A fault or a terminal failure counts at once, a failure that is retried from the third time in a row: a conflict
-//! that the next try resolves is everyday life.
+//! A fault or a terminal failure counts at once, a failure that is retried from the third time in a row: a conflict that
+//! the next try resolves is normal.
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,137 +20,154 @@ use operetta_core::{
     ports::{LogLevel, LogRecord, LogSink},
 };
 
-use crate::plugin::{
-    hot_loop::{LoopReporter, told},
-    status::Problem,
-};
+use parking_lot::Mutex;
+
+use crate::plugin::hot_loop::{LoopReporter, LoopingObject, describe};
 use crate::{
     logs::store::PluginLog,
     metrics::{Metrics, Outcome},
+    problem::Problem,
 };
 
-/// Failures in a row from which a retried failure counts.
-const WORTH_TELLING: u32 = 3;
-/// Failing keys remembered per controller; more are counted as nothing.
+/// Failures in a row from which a retried failure is reported.
+const REPORTED_FROM: u32 = 3;
+/// Failing keys remembered for each controller; more are not counted.
 const REMEMBERED: usize = 10_000;
 
 /// The health of one plugin's controllers.
 pub struct Health {
     plugin: ObjectKey,
     controllers: Mutex<Controllers>,
-    log: Arc<PluginLog>,
-    metrics: Arc<Metrics>,
-    loops: LoopReporter,
-    /// Called when something that the status shows has changed.
-    changed: Box<dyn Fn() + Send + Sync>,
+    sinks: HealthSinks,
+}
+
+/// The places where the health of a plugin is reported.
+pub struct HealthSinks {
+    /// The plugin's log.
+    pub log: Arc<PluginLog>,
+    /// The host's metrics.
+    pub metrics: Arc<Metrics>,
+    /// The reporter of hot loops.
+    pub loops: LoopReporter,
+    /// Called, on a worker, when something that the status shows has changed.
+    pub changed: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
 struct Controllers {
-    by_name: HashMap<String, Counted>,
-    /// Counts failures, of all controllers.
+    by_name: HashMap<String, Counts>,
+    /// The number of failures of all controllers.
     failures: u64,
 }
 
-/// One controller.
+/// The counts of one controller.
 #[derive(Default)]
-struct Counted {
+struct Counts {
     failing: HashMap<Subject, Failing>,
-    /// Keys that were held and not reconciled since; more than are remembered are looked at when the status is.
+    /// The keys in hot loops that were held back and not reconciled since, at most [`REMEMBERED`].
     held: HashSet<ObjectKey>,
-    /// What it reconciles.
+    /// The kind that it reconciles.
     kind: Option<GroupVersionKind>,
     reconciles: u64,
     errors: u64,
 }
 
-/// What fails: a reconcile of a key, or the mapping of a watched object, with its kind.
-type Subject = (Option<GroupVersionKind>, ObjectKey);
+/// A failing reconcile of a key, or a failing mapping of a watched object.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Subject {
+    /// The kind of the watched object; None for a reconcile.
+    mapped_kind: Option<GroupVersionKind>,
+    key: ObjectKey,
+}
+
+/// A failure of a reconcile or a mapping.
+struct Failed {
+    problem: Problem,
+    reported: bool,
+    /// Failures in a row, with this one.
+    retries: u32,
+}
 
 struct Failing {
     problem: Problem,
-    worth_telling: bool,
-    /// Orders the failures: the largest is the last.
+    reported: bool,
+    /// The order of failures: the largest is the last.
     order: u64,
 }
 
-/// One controller's part of the status.
+/// The health of one controller, as the status shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerHealth {
-    /// Reconciles so far.
+    /// The number of reconciles so far.
     pub reconciles: u64,
-    /// How many of them failed.
+    /// The number of reconciles that failed.
     pub errors: u64,
-    /// Keys whose last reconcile failed, and watched objects whose last mapping did.
+    /// The number of keys whose last reconcile failed, and of watched objects whose last mapping failed.
     pub failing: usize,
-    /// The last of them that is worth telling, or just the last.
+    /// The last failure that is reported, or else the last one.
     pub last_error: Option<Problem>,
-    /// Whether a person should look.
+    /// Whether the failure deserves a person's attention.
     pub degraded: bool,
 }
 
 impl Health {
-    /// Healthy. `changed` is called, on a worker, when the status should be looked at again.
-    pub fn new(
-        plugin: ObjectKey,
-        log: Arc<PluginLog>,
-        metrics: Arc<Metrics>,
-        loops: LoopReporter,
-        changed: Box<dyn Fn() + Send + Sync>,
-    ) -> Arc<Self> {
-        Arc::new(Self { plugin, controllers: Mutex::default(), log, metrics, loops, changed })
+    /// Creates the health of a plugin that has not reconciled anything yet.
+    pub fn new(plugin: ObjectKey, sinks: HealthSinks) -> Arc<Self> {
+        Arc::new(Self { plugin, controllers: Mutex::default(), sinks })
     }
 
-    /// From now on a controller reconciles objects of this kind.
+    /// Records the kind that a controller reconciles.
     pub fn reconciles(&self, controller: &str, kind: GroupVersionKind) {
-        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut controllers = self.controllers.lock();
         controllers.by_name.entry(controller.to_owned()).or_default().kind = Some(kind);
     }
 
-    /// How a controller does.
+    /// Returns the health of a controller.
     pub fn of(&self, controller: &str) -> ControllerHealth {
-        let controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        let controllers = self.controllers.lock();
         let Some(counted) = controllers.by_name.get(controller) else { return ControllerHealth::default() };
-        let last = counted.failing.values().max_by_key(|failing| (failing.worth_telling, failing.order));
+        let last = counted.failing.values().max_by_key(|failing| (failing.reported, failing.order));
         ControllerHealth {
             reconciles: counted.reconciles,
             errors: counted.errors,
             failing: counted.failing.len(),
             last_error: last.map(|failing| failing.problem.clone()),
-            degraded: last.is_some_and(|failing| failing.worth_telling),
+            degraded: last.is_some_and(|failing| failing.reported),
         }
     }
 
-    /// Forgets what fails: other code runs, or none. What was counted stays.
+    /// Forgets the failures, because other code runs, or none. Keeps the counts.
     pub fn reset(&self) {
-        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut controllers = self.controllers.lock();
         for counted in controllers.by_name.values_mut() {
             counted.failing.clear();
             counted.held.clear();
         }
     }
 
-    fn note(&self, request: &ReconcileRequest, failure: Option<(&Failure, u32)>) -> bool {
-        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Records the outcome of a reconcile. `retries` counts failures in a row. Reports whether the status changes.
+    fn record(&self, request: &ReconcileRequest, failure: Option<&Failure>, retries: u32) -> bool {
+        let mut controllers = self.controllers.lock();
         let counted = controllers.by_name.entry(request.controller.clone()).or_default();
         counted.reconciles += 1;
         counted.errors += u64::from(failure.is_some());
-        let let_go = counted.held.remove(&request.key);
-        let problem = failure.map(|(failure, retries)| {
-            let (reason, worth_telling) = match failure {
-                Failure::Retry(_) => ("ReconcileFailing", retries >= WORTH_TELLING),
+        let released = counted.held.remove(&request.key);
+        let failed = failure.map(|failure| {
+            let (reason, reported) = match failure {
+                Failure::Retry(_) => ("ReconcileFailing", retries >= REPORTED_FROM),
                 Failure::Terminal(_) => ("TerminalError", true),
                 Failure::Fault(fault) => (fault.reason(), true),
             };
             let problem = Problem::new(reason, format!("reconcile of {} failed: {failure}", request.key));
-            (problem, worth_telling, retries)
+            Failed { problem, reported, retries }
         });
-        controllers.keep(&request.controller, (None, request.key.clone()), problem) || let_go
+        let subject = Subject { mapped_kind: None, key: request.key.clone() };
+        controllers.record(&request.controller, subject, failed) || released
     }
 
-    /// Keeps that a key is held; of which kind it is.
-    fn hold(&self, controller: &str, key: &ObjectKey) -> Option<GroupVersionKind> {
-        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Records that a key is held back. Returns its kind.
+    fn record_held(&self, controller: &str, key: &ObjectKey) -> Option<GroupVersionKind> {
+        let mut controllers = self.controllers.lock();
         let counted = controllers.by_name.entry(controller.to_owned()).or_default();
         if counted.held.len() < REMEMBERED {
             counted.held.insert(key.clone());
@@ -158,24 +175,26 @@ impl Health {
         counted.kind.clone()
     }
 
-    fn note_mapping(
+    /// Records the outcome of a mapping, as [`Self::record`] does of a reconcile.
+    fn record_mapping(
         &self,
         kind: &GroupVersionKind,
         request: &ReconcileRequest,
-        failure: Option<(&Failure, u32)>,
+        failure: Option<&Failure>,
+        retries: u32,
     ) -> bool {
-        let problem = failure.map(|(failure, retries)| {
-            let (reason, worth_telling) = match failure {
-                Failure::Retry(_) => ("MapFailing", retries >= WORTH_TELLING),
+        let failed = failure.map(|failure| {
+            let (reason, reported) = match failure {
+                Failure::Retry(_) => ("MapFailing", retries >= REPORTED_FROM),
                 Failure::Terminal(_) => ("InvalidKeys", true),
                 Failure::Fault(Fault::Trap(_)) => ("MapTrapped", true),
                 Failure::Fault(fault) => (fault.reason(), true),
             };
             let message = format!("mapping {} {} failed: {failure}", kind.kind, request.key);
-            (Problem::new(reason, message), worth_telling, retries)
+            Failed { problem: Problem::new(reason, message), reported, retries }
         });
-        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
-        controllers.keep(&request.controller, (Some(kind.clone()), request.key.clone()), problem)
+        let subject = Subject { mapped_kind: Some(kind.clone()), key: request.key.clone() };
+        self.controllers.lock().record(&request.controller, subject, failed)
     }
 
     fn log_failure(&self, what: &str, request: &ReconcileRequest, failure: &Failure, took: Duration) {
@@ -189,7 +208,7 @@ impl Health {
             ("took".to_owned(), format!("{took:.1?}")),
         ];
         let reconcile = Some(request.clone());
-        self.log.write(LogRecord {
+        self.sinks.log.write(LogRecord {
             level: LogLevel::Error,
             message: format!("{what} failed, {next}"),
             fields,
@@ -199,22 +218,21 @@ impl Health {
 }
 
 impl Controllers {
-    /// Keeps what is wrong with something, or that nothing is. Whether the status should be looked at again.
-    fn keep(&mut self, controller: &str, subject: Subject, problem: Option<(Problem, bool, u32)>) -> bool {
+    /// Records a failure, or a success for None. Reports whether the status changes.
+    fn record(&mut self, controller: &str, subject: Subject, failed: Option<Failed>) -> bool {
         let keys = &mut self.by_name.entry(controller.to_owned()).or_default().failing;
-        let Some((problem, worth_telling, retries)) = problem else { return keys.remove(&subject).is_some() };
+        let Some(Failed { problem, reported, retries }) = failed else { return keys.remove(&subject).is_some() };
         self.failures += 1;
         if keys.len() >= REMEMBERED && !keys.contains_key(&subject) {
             return false;
         }
         let reason = problem.reason.clone();
-        let before = keys.insert(subject, Failing { problem, worth_telling, order: self.failures });
-        before.is_none_or(|before| before.problem.reason != reason || before.worth_telling != worth_telling)
-            || retries == 0
+        let before = keys.insert(subject, Failing { problem, reported, order: self.failures });
+        before.is_none_or(|before| before.problem.reason != reason || before.reported != reported) || retries == 0
     }
 }
 
-/// Is told of the mappings of one watched kind. They count as no reconciles.
+/// The observer of the mappings of one watched kind. They do not count as reconciles.
 pub(super) struct MapHealth {
     health: Arc<Health>,
     kind: GroupVersionKind,
@@ -235,8 +253,8 @@ impl Observer for MapHealth {
         if let Some(failure) = failure {
             self.health.log_failure(&format!("mapping of a {}", self.kind.kind), request, failure, took);
         }
-        if self.health.note_mapping(&self.kind, request, failure.map(|failure| (failure, retries))) {
-            (self.health.changed)();
+        if self.health.record_mapping(&self.kind, request, failure, retries) {
+            (self.health.sinks.changed)();
         }
     }
 }
@@ -250,28 +268,29 @@ impl Observer for Health {
             Err(Failure::Terminal(_)) => Outcome::TerminalError,
             Err(Failure::Retry(_) | Failure::Fault(_)) => Outcome::Error,
         };
-        self.metrics.reconciled(&self.plugin, &request.controller, outcome, took);
+        self.sinks.metrics.reconciled(&self.plugin, &request.controller, outcome, took);
         if let Err(failure) = result {
             self.log_failure("reconcile", request, failure, took);
         }
-        if self.note(request, result.as_ref().err().map(|failure| (failure, retries))) {
-            (self.changed)();
+        if self.record(request, result.as_ref().err(), retries) {
+            (self.sinks.changed)();
         }
     }
 
     fn looping(&self, controller: &str, key: &ObjectKey, how: &Looping) {
-        let kind = self.hold(controller, key);
-        (self.changed)();
+        let kind = self.record_held(controller, key);
+        (self.sinks.changed)();
         if let Stage::Slowed { round } = how.stage {
-            self.metrics.slowed(&self.plugin, controller);
+            self.sinks.metrics.slowed(&self.plugin, controller);
             if round > 1 {
                 return;
             }
         }
-        let message = format!("controller {controller:?} reconciles {key} in a loop: {}", told(how));
-        self.log.tell(LogLevel::Warn, message);
+        let message = format!("controller {controller:?} reconciles {key} in a loop: {}", describe(how));
+        self.sinks.log.write_host_line(LogLevel::Warn, message);
         if let Some(kind) = kind {
-            self.loops.tell(&self.plugin, controller, (&kind, key), how);
+            let object = LoopingObject { kind: &kind, key };
+            self.sinks.loops.report(&self.plugin, controller, object, how);
         }
     }
 }
@@ -284,38 +303,38 @@ mod tests {
     use crate::logs::store::LogStore;
 
     #[test]
-    fn a_retried_failure_counts_from_the_third_time_a_fault_at_once_a_success_ends_both_and_loops_are_told() {
+    fn failures_and_hot_loops_are_reported_until_they_end() {
         let plugin = ObjectKey::namespaced("n", "p");
-        let log = LogStore::default().of(&plugin, LogLevel::Info);
+        let log = LogStore::default().get_or_create(&plugin, LogLevel::Info);
         let changes = Arc::new(AtomicU32::new(0));
         let counted = changes.clone();
         let changed = Box::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         let events = Arc::new(Events::default());
-        let loops = LoopReporter { events: events.clone(), known: Box::new(|_, _| Some("u".to_owned())) };
+        let loops = LoopReporter { events: events.clone(), cached_uid: Box::new(|_, _| Some("u".to_owned())) };
         let metrics = Metrics::new();
-        let health = Health::new(plugin, log.clone(), metrics.clone(), loops, changed);
+        let health = Health::new(plugin, HealthSinks { log: log.clone(), metrics: metrics.clone(), loops, changed });
         let request = |name: &str, retries| ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::namespaced("n", name),
             retries,
             reconcile_id: "r".into(),
         };
-        let tell = |name: &str, result: Result<Action, Failure>, retries| {
+        let reconcile = |name: &str, result: Result<Action, Failure>, retries| {
             health.reconciled(&request(name, retries), &result, Duration::ZERO, retries);
             health.of("c")
         };
         let retry = || Err(Failure::Retry("conflict".into()));
-        assert!(!tell("a", retry(), 1).degraded);
-        assert!(!tell("a", retry(), 2).degraded);
-        let now = tell("a", retry(), 3);
+        assert!(!reconcile("a", retry(), 1).degraded);
+        assert!(!reconcile("a", retry(), 2).degraded);
+        let now = reconcile("a", retry(), 3);
         assert!(now.degraded && now.last_error.is_some_and(|error| error.message.contains("n/a failed: conflict")));
         let well = ControllerHealth { reconciles: 4, errors: 3, ..ControllerHealth::default() };
-        assert_eq!(tell("a", Ok(Action::Done), 0), well);
-        let now = tell("b", Err(Failure::Fault(Fault::Trap("unreachable".into()))), 1);
+        assert_eq!(reconcile("a", Ok(Action::Done), 0), well);
+        let now = reconcile("b", Err(Failure::Fault(Fault::Trap("unreachable".into()))), 1);
         assert!(now.degraded && now.last_error.is_some_and(|error| error.reason == "ReconcileTrapped"));
-        assert_eq!(tell("c", retry(), 1).failing, 2);
+        assert_eq!(reconcile("c", retry(), 1).failing, 2);
         assert!(changes.load(Ordering::Relaxed) >= 4);
 
         health.reconciles("c", GroupVersionKind::new("v1", "Pod"));
@@ -324,16 +343,16 @@ mod tests {
         for stage in [Stage::Slowed { round: 1 }, Stage::Slowed { round: 2 }, Stage::Quarantined] {
             health.looping("c", &key, &how(stage));
         }
-        let told = events.0.lock().expect("lock").iter().map(|note| note.reason.clone()).collect::<Vec<_>>();
-        assert_eq!(told, ["HotLoop", "Quarantined"], "once each, however many waits there are");
+        let reported = events.0.lock().iter().map(|note| note.reason.clone()).collect::<Vec<_>>();
+        assert_eq!(reported, ["HotLoop", "Quarantined"], "once each, however many waits there are");
         let lines = log.follow(10).0.into_iter().filter(|line| line.message.contains("n/loops in a loop")).count();
         assert_eq!(lines, 2);
-        let text = metrics.text(|_| Ok(())).expect("text");
+        let text = metrics.encode(crate::metrics::samples::Samples::default()).expect("text");
         let line = "operetta_hot_loop_slowed_total{controller=\"c\",plugin=\"p\",namespace=\"n\"} 2";
         assert!(text.contains(line), "{line} not in\n{text}");
         let before = changes.load(Ordering::Relaxed);
-        tell("loops", Ok(Action::Done), 0);
-        tell("loops", Ok(Action::Done), 0);
+        reconcile("loops", Ok(Action::Done), 0);
+        reconcile("loops", Ok(Action::Done), 0);
         assert_eq!(changes.load(Ordering::Relaxed), before + 1, "the status is looked at when it is let go");
     }
 
@@ -342,16 +361,16 @@ mod tests {
 
     impl operetta_core::ports::EventSink for Events {
         fn emit(&self, note: operetta_core::ports::EventNote) {
-            self.0.lock().expect("lock").push(note);
+            self.0.lock().push(note);
         }
     }
 
     #[test]
-    fn a_mapping_that_fails_is_told_beside_reconciles_of_the_same_key_and_counts_as_none() {
+    fn failing_mapping_is_reported_beside_reconciles_of_its_key() {
         let plugin = ObjectKey::namespaced("n", "p");
-        let log = LogStore::default().of(&plugin, LogLevel::Info);
-        let loops = LoopReporter { events: Arc::new(Events::default()), known: Box::new(|_, _| None) };
-        let health = Health::new(plugin, log, Metrics::new(), loops, Box::new(|| {}));
+        let log = LogStore::default().get_or_create(&plugin, LogLevel::Info);
+        let loops = LoopReporter { events: Arc::new(Events::default()), cached_uid: Box::new(|_, _| None) };
+        let health = Health::new(plugin, HealthSinks { log, metrics: Metrics::new(), loops, changed: Box::new(|| {}) });
         let mapping = MapHealth::new(health.clone(), GroupVersionKind::new("v1", "ConfigMap"));
         let request = ReconcileRequest {
             controller: "c".into(),

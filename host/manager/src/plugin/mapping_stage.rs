@@ -1,7 +1,7 @@
-//! Between an informer and a controller whose plugin maps that kind itself: a controller of its own, whose keys are the
-//! watched objects', with the rate limiter, the account and the status of the plugin's reconciles.
+//! The stage between an informer and a controller whose plugin maps that kind itself: a controller of its own, whose keys
+//! are those of the watched objects, with the rate limiter, the account and the status of the plugin's reconciles.
 //!
-//! It outlives a change of the code as the controller's queue does: what was not mapped yet, the new code maps.
+//! It outlives a change of the code as the controller's queue does: the new code maps what was not mapped yet.
 
 use std::sync::{
     Arc,
@@ -25,42 +25,49 @@ use operetta_scheduler::{Account, FairReconciler};
 
 use crate::logs::store::PluginLog;
 use crate::plugin::{
+    enqueue::{priority, rate_limiter},
     health::{Health, MapHealth},
-    running::{priority, rate_limiter},
 };
 
-/// How a plugin maps events.
+/// A plugin's own mapping of events to keys.
 #[derive(Clone)]
 pub(super) struct Mapping {
     /// The plugin's code.
     pub(super) mapper: Arc<dyn Mapper>,
-    /// Who is charged.
+    /// The account that is charged.
     pub(super) account: Arc<Account>,
 }
 
-/// Maps the events of one watch of a controller.
+/// The input of setting up a stage.
+pub(super) struct StageSetup<'a> {
+    /// The watched kind.
+    pub(super) kind: &'a GroupVersionKind,
+    /// The controller that gets the keys.
+    pub(super) target: &'a Arc<Controller>,
+    /// The rules for the keys that the plugin may name.
+    pub(super) rules: KeyRules,
+    pub(super) mapping: &'a Mapping,
+    pub(super) limiter: &'a RateLimiter,
+    pub(super) health: &'a Arc<Health>,
+}
+
+/// Maps the events of one source of a controller.
 pub(super) struct MapStage {
     /// The watched kind.
-    pub(super) kind: GroupVersionKind,
+    kind: GroupVersionKind,
     mappings: Arc<Mappings>,
-    /// Named as the one it feeds.
+    /// The controller of mappings, with the name of the controller that it feeds.
     controller: Arc<Controller>,
 }
 
 impl MapStage {
-    /// A stage that feeds `target`, or the one of `before` that fed it from the same kind, on new code.
-    pub(super) fn take_over(
-        before: &mut Vec<Self>,
-        kind: &GroupVersionKind,
-        target: &Arc<Controller>,
-        rules: KeyRules,
-        mapping: &Mapping,
-        (limiter, health): (&RateLimiter, &Arc<Health>),
-    ) -> Self {
+    /// Returns a stage on new code: the one in `before` of the same kind, or else a new one.
+    pub(super) fn replace(before: &mut Vec<Self>, setup: StageSetup<'_>) -> Self {
+        let StageSetup { kind, target, rules, mapping, limiter, health } = setup;
         let old = before.iter().position(|stage| stage.kind == *kind).map(|at| before.remove(at));
         let mappings = old.as_ref().map_or_else(|| Mappings::new(kind.clone()), |old| old.mappings.clone());
-        let wake = {
-            // Not the controller, which may be stopped and dropped first.
+        let enqueue = {
+            // Not the controller itself, which may be stopped and dropped first.
             let target = Arc::downgrade(target);
             Arc::new(move |key, priority| {
                 if let Some(target) = target.upgrade() {
@@ -68,7 +75,7 @@ impl MapStage {
                 }
             })
         };
-        let reconciler = Arc::new(MapReconciler::new(mappings.clone(), mapping.mapper.clone(), rules, wake));
+        let reconciler = Arc::new(MapReconciler::new(mappings.clone(), mapping.mapper.clone(), rules, enqueue));
         let reconciler: Arc<dyn Reconciler> = Arc::new(FairReconciler::new(reconciler, mapping.account.clone()));
         let controller = match old {
             Some(old) => {
@@ -86,18 +93,21 @@ impl MapStage {
         Self { kind: kind.clone(), mappings, controller }
     }
 
-    /// Takes the informer's events. What had to be given up is told once in the plugin's log.
+    /// Returns a handler of the informer's events. Logs once when events had to be dropped.
     pub(super) fn handler(&self, handler: EventHandler, log: &Arc<PluginLog>) -> Handler {
-        let (mappings, controller, log) = (self.mappings.clone(), self.controller.clone(), log.clone());
-        let (kind, told) = (self.kind.clone(), AtomicBool::new(false));
+        let mappings = self.mappings.clone();
+        let controller = self.controller.clone();
+        let log = log.clone();
+        let kind = self.kind.clone();
+        let reported = AtomicBool::new(false);
         Arc::new(move |event: &Event| {
             if !handler.passes(event) {
                 return;
             }
             let priority = priority(event);
-            if !mappings.note(event, priority) && !told.swap(true, Ordering::Relaxed) {
+            if !mappings.note(event, priority) && !reported.swap(true, Ordering::Relaxed) {
                 let message = format!(
-                    "more than {} MiB of deleted or changed {kind} wait to be mapped: keys that only they name are not woken",
+                    "more than {} MiB of deleted or changed {kind} wait to be mapped: keys that only they name are not enqueued",
                     MAX_HELD >> 20
                 );
                 log.write(LogRecord { level: LogLevel::Error, message, fields: vec![], reconcile: None });
@@ -106,12 +116,12 @@ impl MapStage {
         })
     }
 
-    /// Watched objects whose events wait.
-    pub(super) fn waiting(&self) -> usize {
+    /// Returns the number of watched objects whose events wait.
+    pub(super) fn queued(&self) -> usize {
         self.controller.queue().len()
     }
 
-    /// Ends it, when what it maps is mapped.
+    /// Stops the stage once the mappings in flight have ended.
     pub(super) async fn stop(self) {
         self.controller.stop().await;
     }

@@ -1,15 +1,28 @@
-//! The host as a controller of its own: it reconciles Plugins, and makes them for ConfigMaps that are dropped in.
+//! Plugins: the controller that reconciles them, from consent to status, and the controller that makes them for drop-in
+//! ConfigMaps.
+//!
+//! A reconcile goes through [`reconcile`]: the [`source`] is fetched and loaded, the [`configuration`] read, the
+//! controllers set up ([`running`], by way of `wiring` and [`assembly`]), and [`facts`] become a [`status`], which
+//! [`report`] writes.
 
+pub mod assembly;
 pub mod configuration;
 pub mod crd;
 pub mod drop_in;
+mod enqueue;
+pub mod facts;
 pub mod health;
+pub mod host_informers;
 pub mod hot_loop;
 mod mapping_stage;
+pub mod queue;
 pub mod reconcile;
 pub mod report;
 pub mod running;
+pub mod setup;
 pub mod slot;
+pub mod slots;
 pub mod source;
 pub mod status;
+pub mod triggers;
 mod wiring;

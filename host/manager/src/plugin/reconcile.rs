@@ -1,8 +1,8 @@
-//! The host reconciles Plugins: consent, source, code, configuration, controllers, status, in that order, each step only
+//! The controller of Plugins: consent, source, code, configuration, controllers, status, in that order, each step only
 //! where something changed.
 //!
-//! A Plugin whose source is gone, or that is gone itself, stops. A kind that is not served is waited for. Whatever
-//! happens, the status says it in one sentence.
+//! A Plugin that is gone, or whose source is gone, stops. A kind that is not served is waited for. In every case the
+//! status says what is wrong in one sentence.
 
 use std::sync::Arc;
 
@@ -19,115 +19,138 @@ use tokio::task::JoinSet;
 
 use crate::{
     authz::consent,
+    context::Context,
     plugin::{
         configuration,
         crd::Plugin,
-        running::{Running, Setup, SetupError},
-        slot::{HeldBack, Slot, State},
-        status::Problem,
+        facts::facts,
+        host_informers::HostInformers,
+        report::Reporter,
+        running::Running,
+        setup::{Setup, SetupError},
+        slot::{Applied, HeldBack, PluginRef, Slot, State},
+        slots::Slots,
+        source::Loader,
     },
+    problem::Problem,
+    tenancy::cache_quota,
 };
-use crate::{manager::Host, tenancy::cache_quota};
 
-/// Core's [`Reconciler`] for Plugins.
+/// The reconciler of Plugins.
 pub struct PluginController {
-    pub(super) host: Arc<Host>,
+    context: Arc<Context>,
+    informers: Arc<HostInformers>,
+    slots: Arc<Slots>,
+    reporter: Arc<Reporter>,
+    loader: Loader,
 }
 
 impl PluginController {
-    /// Reconciles this host's Plugins.
-    pub fn new(host: Arc<Host>) -> Arc<Self> {
-        Arc::new(Self { host })
+    /// Creates the reconciler.
+    pub fn new(
+        context: Arc<Context>,
+        informers: Arc<HostInformers>,
+        slots: Arc<Slots>,
+        reporter: Arc<Reporter>,
+        loader: Loader,
+    ) -> Arc<Self> {
+        Arc::new(Self { context, informers, slots, reporter, loader })
     }
 
-    async fn reconcile_plugin(&self, key: &ObjectKey, plugin: &Plugin) -> Result<(), ApiError> {
-        let slot = self.host.slot(key);
+    async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
+        let slot = self.slots.get_or_create(key);
+        let plugin = PluginRef { key, object, slot: &slot };
         let mut state = slot.state.lock().await;
-        match self.permit(key, plugin).await? {
+        match self.check_consent(plugin).await? {
             Ok(account) => {
-                state.refusal = None;
-                self.load(key, plugin, &slot, &mut state).await?;
-                if plugin.spec.suspend || state.component.is_none() {
+                state.problems.refusal = None;
+                self.loader.load(plugin, &mut state).await?;
+                if object.spec.suspend || state.component.is_none() {
                     self.stop(&slot, &mut state);
-                } else if !self.held_back(key, plugin, &slot, &mut state) {
-                    let grants = self.host.grants.of(account);
-                    if let Some(config) = self.configure(key, plugin, &grants, &slot, &mut state).await? {
-                        self.set_up(key, plugin, grants, config, &slot, &mut state).await?;
+                } else if !self.hold_back(plugin, &mut state) {
+                    let grants = self.context.cluster.grants.of(account);
+                    if let Some(config) = self.configure(plugin, &grants, &mut state).await? {
+                        self.set_up(plugin, grants, config, &mut state).await?;
                     }
                 }
             }
-            Err(problem) => {
-                if let Some(running) = &state.running {
-                    running.close(&problem.message);
-                }
-                self.stop(&slot, &mut state);
-                state.configuration = configuration::Configuration::default();
-                if state.refusal.as_ref() != Some(&problem) {
-                    self.warn(key, &slot, &problem, "");
-                }
-                state.refusal = Some(problem);
-            }
+            Err(problem) => self.refuse(plugin, problem, &mut state),
         }
-        let facts = self.facts(plugin, &slot, &state);
-        self.tell_denied(key, &facts, &mut state);
+        let facts = facts(object, &slot, &state, self.context.admin_address());
+        self.reporter.report_denials(key, &facts, &mut state);
         drop(state);
-        self.write_status(key, &slot, &facts).await
+        self.reporter.write_status(key, &slot, &facts).await
     }
 
-    /// As whom the Plugin may act.
-    async fn permit(&self, key: &ObjectKey, plugin: &Plugin) -> Result<Result<ServiceAccount, Problem>, ApiError> {
-        let namespace = key.namespace.as_deref().unwrap_or_default();
-        if let Err(problem) = consent::namespace_takes_part(namespace, self.host.namespace(namespace).await?.as_deref())
-        {
+    /// Returns the ServiceAccount as which the Plugin may act, or why it may not run.
+    async fn check_consent(&self, plugin: PluginRef<'_>) -> Result<Result<ServiceAccount, Problem>, ApiError> {
+        let name = plugin.key.namespace.as_deref().unwrap_or_default();
+        let namespace = self.informers.namespace(name).await?;
+        if let Err(problem) = consent::check_namespace(name, namespace.as_deref()) {
             return Ok(Err(problem));
         }
-        let account = match consent::named_account(key, plugin.spec.service_account_name.as_deref()) {
+        let account = match consent::named_account(plugin.key, plugin.object.spec.service_account_name.as_deref()) {
             Ok(account) => account,
             Err(problem) => return Ok(Err(problem)),
         };
-        let found = self.host.service_account(&account).await?;
-        Ok(consent::consents(&account, found.as_deref(), &key.name).map(|()| account))
+        let found = self.informers.service_account(&account).await?;
+        Ok(consent::check_account(&account, found.as_deref(), &plugin.key.name).map(|()| account))
+    }
+
+    /// Stops a plugin that may not run here: its gate closes at once.
+    fn refuse(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
+        if let Some(running) = &state.running {
+            running.close(&problem.message);
+        }
+        self.stop(plugin.slot, state);
+        state.configuration = configuration::Configuration::default();
+        if state.problems.refusal.as_ref() != Some(&problem) {
+            self.reporter.warn(plugin.key, plugin.slot, &problem);
+        }
+        state.problems.refusal = Some(problem);
     }
 
     fn stop(&self, slot: &Slot, state: &mut State) {
         if let Some(running) = state.running.take() {
-            running.stop(self.host.shutdown_time());
+            running.stop(self.context.shutdown_time());
         }
-        (state.applied, state.setup_problem) = (None, None);
-        state.missing.clear();
-        state.waiter = JoinSet::new();
+        state.applied = None;
+        state.problems.setup = None;
+        state.missing.kinds.clear();
+        state.missing.waiters = JoinSet::new();
         slot.health.reset();
     }
 
-    /// Whether its controllers have to stop: then they do.
-    fn held_back(&self, key: &ObjectKey, plugin: &Plugin, slot: &Slot, state: &mut State) -> bool {
+    /// Stops the controllers that are held back. Reports whether they are.
+    fn hold_back(&self, plugin: PluginRef<'_>, state: &mut State) -> bool {
         let digest = state.component.as_ref().map(|component| component.digest().to_owned()).unwrap_or_default();
-        let version = (plugin.metadata.generation.unwrap_or_default(), digest);
-        let over = |held: &mut HeldBack| held.of != version || held.since.elapsed() >= cache_quota::RETRY;
-        let _over = state.held_back.take_if(over);
-        let Some(why) = state.held_back.as_ref().map(|held| held.why.clone()) else { return false };
-        if state.setup_problem.as_ref() != Some(&why) {
-            self.warn(key, slot, &why, "");
+        let generation = plugin.object.metadata.generation.unwrap_or_default();
+        let is_over = |held: &mut HeldBack| {
+            held.generation != generation || held.digest != digest || held.since.elapsed() >= cache_quota::RETRY
+        };
+        let _over = state.held_back.take_if(is_over);
+        let Some(problem) = state.held_back.as_ref().map(|held| held.problem.clone()) else { return false };
+        if state.problems.setup.as_ref() != Some(&problem) {
+            self.reporter.warn(plugin.key, plugin.slot, &problem);
         }
-        self.stop(slot, state);
-        state.setup_problem = Some(why);
-        self.host.look_at_after(key, cache_quota::RETRY);
+        self.stop(plugin.slot, state);
+        state.problems.setup = Some(problem);
+        self.context.queue.enqueue_after(plugin.key, cache_quota::RETRY);
         true
     }
 
-    /// What the plugin reads as its configuration. None when that cannot be had: then what runs goes on with the one
-    /// before, unless it may not read it any more.
+    /// Reads the plugin's configuration. Returns None when it cannot be read: the controllers then keep the one before,
+    /// unless the plugin may not read it any more.
     async fn configure(
         &self,
-        key: &ObjectKey,
-        plugin: &Plugin,
+        plugin: PluginRef<'_>,
         grants: &SubjectGrants,
-        slot: &Slot,
         state: &mut State,
     ) -> Result<Option<Arc<str>>, ApiError> {
-        let problem = match state.configuration.current(&self.host, key, &plugin.spec, grants).await? {
+        let spec = &plugin.object.spec;
+        let problem = match state.configuration.read(&self.context, plugin.key, spec, grants).await? {
             Ok(config) => {
-                state.config_problem = None;
+                state.problems.config = None;
                 return Ok(Some(config));
             }
             Err(problem) => problem,
@@ -136,87 +159,96 @@ impl PluginController {
             if let Some(running) = &state.running {
                 running.close(&problem.message);
             }
-            self.stop(slot, state);
+            self.stop(plugin.slot, state);
         }
-        if state.config_problem.as_ref() != Some(&problem) {
-            self.warn(key, slot, &problem, "");
+        if state.problems.config.as_ref() != Some(&problem) {
+            self.reporter.warn(plugin.key, plugin.slot, &problem);
         }
-        state.config_problem = Some(problem);
+        state.problems.config = Some(problem);
         Ok(None)
     }
 
-    /// Makes `state.running` what the code's manifest, the spec and the configuration say.
+    /// Makes the controllers match the code's manifest, the spec and the configuration.
     async fn set_up(
         &self,
-        key: &ObjectKey,
-        plugin: &Plugin,
+        plugin: PluginRef<'_>,
         grants: SubjectGrants,
         config: Arc<str>,
-        slot: &Slot,
         state: &mut State,
     ) -> Result<(), ApiError> {
+        let PluginRef { key, object, slot } = plugin;
         let Some(component) = state.component.clone() else { return Ok(()) };
-        let generation = plugin.metadata.generation.unwrap_or_default();
-        let wanted = (generation, component.digest().to_owned(), config.clone());
+        let wanted = Applied {
+            generation: object.metadata.generation.unwrap_or_default(),
+            digest: component.digest().to_owned(),
+            config: config.clone(),
+        };
         let changed = state.applied.as_ref() != Some(&wanted);
         let setup = Setup {
-            host: &self.host,
+            context: &self.context,
             key,
-            spec: &plugin.spec,
+            spec: &object.spec,
             config,
             component: &component,
             log: &slot.log,
             health: &slot.health,
             grants,
         };
-        if !changed && state.missing.is_empty() {
-            let elsewhere = match &state.running {
-                Some(running) => running.is_elsewhere(&setup).await,
+        if !changed && state.missing.kinds.is_empty() {
+            let must_move = match &state.running {
+                Some(running) => running.must_watch_elsewhere(&setup).await,
                 None => false,
             };
-            if !elsewhere {
+            if !must_move {
                 return Ok(());
             }
-            self.say(slot, LogLevel::Info, "the host's rights have changed: it watches elsewhere".to_owned());
-            // An authorizer that has just begun does not know them all.
-            self.host.look_at_after(key, Grants::SETTLE + watch_scope::KEEP);
+            slot.log.write_host_line(LogLevel::Info, "the host's own permissions changed: watching again".to_owned());
+            // An authorizer that has just started may not know all permissions yet.
+            self.context.queue.enqueue_after(key, Grants::SETTLE + watch_scope::KEEP);
         }
         if changed {
             slot.health.reset();
         }
-        let running = state.running.get_or_insert_with(|| Running::new(&self.host));
+        let rounds = self.context.config.hot_loop_rounds;
+        let running = state.running.get_or_insert_with(|| Running::new(rounds));
         if changed {
-            // Every key is told of once more below.
+            // The new subscriptions below enqueue every key once more.
             running.loops().reset();
         }
         match running.update(&setup).await {
             Ok(missing) => {
-                (state.applied, state.setup_problem) = (Some(wanted), None);
-                self.wait_for(key, missing, state);
+                state.applied = Some(wanted);
+                state.problems.setup = None;
+                self.wait_for_kinds(key, missing, state);
             }
             Err(SetupError::Refused(problem)) => {
                 self.stop(slot, state);
-                self.warn(key, slot, &problem, "");
-                (state.applied, state.setup_problem) = (Some(wanted), Some(problem));
+                self.reporter.warn(key, slot, &problem);
+                state.applied = Some(wanted);
+                state.problems.setup = Some(problem);
             }
             Err(SetupError::Unavailable(error)) => return Err(error),
         }
         Ok(())
     }
 
-    fn wait_for(&self, key: &ObjectKey, missing: Vec<GroupVersionKind>, state: &mut State) {
-        // Those that have found their kind are no reason not to wait: it may be gone again.
-        while state.waiter.try_join_next().is_some() {}
-        if state.missing == missing && state.waiter.len() == missing.len() {
+    /// Enqueues the Plugin again once the API server serves a missing kind.
+    fn wait_for_kinds(&self, key: &ObjectKey, kinds: Vec<GroupVersionKind>, state: &mut State) {
+        let missing = &mut state.missing;
+        // A task that found its kind may be followed by another one: the kind may be gone again.
+        while missing.waiters.try_join_next().is_some() {}
+        if missing.kinds == kinds && missing.waiters.len() == kinds.len() {
             return;
         }
-        state.waiter = JoinSet::new();
-        state.missing.clone_from(&missing);
-        for kind in missing {
-            let (host, key) = (self.host.clone(), key.clone());
-            state.waiter.spawn(async move {
-                host.discovery.wait_for(&kind).await;
-                host.look_at(&key);
+        missing.waiters = JoinSet::new();
+        missing.kinds.clone_from(&kinds);
+        for kind in kinds {
+            let discovery = self.context.cluster.discovery.clone();
+            let queue = self.context.queue.clone();
+            let key = key.clone();
+            missing.waiters.spawn(async move {
+                discovery.wait_for(&kind).await;
+                queue.enqueue(&key);
             });
         }
     }
@@ -225,17 +257,17 @@ impl PluginController {
 #[async_trait]
 impl Reconciler for PluginController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        let retry = |error: ApiError| Failure::Retry(error.to_string());
-        let plugin = match self.host.plugins().cache.get(&request.key) {
+        let object = match self.informers.plugins.cache.get(&request.key) {
             Some(object) if !object.deleting() => object,
             _ => {
-                self.host.forget(&request.key).await;
+                self.slots.remove(&request.key).await;
                 return Ok(Action::Done);
             }
         };
-        let plugin: Plugin = serde_json::from_str(plugin.json())
-            .map_err(|error| Failure::Terminal(format!("Plugin {} is not as its CRD says: {error}", request.key)))?;
-        self.reconcile_plugin(&request.key, &plugin).await.map_err(retry)?;
+        let plugin: Plugin = serde_json::from_str(object.json())
+            .map_err(|error| Failure::Terminal(format!("failed to decode Plugin {}: {error}", request.key)))?;
+        let reconciled = self.reconcile_plugin(&request.key, &plugin).await;
+        reconciled.map_err(|error| Failure::Retry(error.to_string()))?;
         Ok(Action::Done)
     }
 }

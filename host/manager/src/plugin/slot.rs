@@ -1,95 +1,156 @@
-//! All that the host keeps of one Plugin.
+//! The state that the host keeps of one Plugin.
 
 use std::{
-    sync::{Arc, Mutex as StdMutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
-use operetta_core::object::kind::GroupVersionKind;
+use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
 use operetta_kube::informer::Subscription;
 use operetta_wasm::Plugin as Component;
+use parking_lot::Mutex as SyncMutex;
 use tokio::{sync::Mutex, task::JoinSet};
 
-use crate::logs::store::PluginLog;
-use crate::plugin::{configuration::Configuration, health::Health, running::Running, status::Problem};
+use crate::{
+    logs::store::PluginLog,
+    plugin::{configuration::Configuration, crd::Plugin, health::Health, running::Running},
+    problem::Problem,
+};
 
-/// What is kept of a Plugin from when it was first looked at until it is gone.
+/// The state of one Plugin, from its first reconcile until it is gone.
 pub struct Slot {
-    /// Where it logs.
+    /// The plugin's log.
     pub log: Arc<PluginLog>,
-    /// How its reconciles go.
+    /// The health of its controllers.
     pub health: Arc<Health>,
-    /// Never contended: a key is not reconciled twice at once. It is a lock because others look at `running`.
+    /// The state of its code. The plugin controller holds the lock for a whole reconcile; others look at `running`.
     pub state: Mutex<State>,
-    /// Bytes that the host caches for it.
+    /// The bytes that the host caches for it.
     pub cached_bytes: AtomicU64,
     /// When its status was written last.
-    written: StdMutex<Option<Instant>>,
-}
-
-/// Why a plugin's controllers have to stop for a while.
-pub(super) struct HeldBack {
-    pub(super) why: Problem,
-    pub(super) since: Instant,
-    /// The generation and digest that have to: others are tried at once.
-    pub(super) of: (i64, String),
+    status_written: SyncMutex<Option<Instant>>,
 }
 
 impl Slot {
-    /// A Plugin that was not looked at yet.
+    /// Creates the state of a Plugin that has not been reconciled yet.
     pub fn new(log: Arc<PluginLog>, health: Arc<Health>) -> Arc<Self> {
-        let (state, cached_bytes, written) = (Mutex::default(), AtomicU64::new(0), StdMutex::default());
-        Arc::new(Self { log, health, state, cached_bytes, written })
+        Arc::new(Self {
+            log,
+            health,
+            state: Mutex::default(),
+            cached_bytes: AtomicU64::new(0),
+            status_written: SyncMutex::default(),
+        })
     }
 
-    /// Whether its status was last written so long ago, or never.
-    pub fn is_status_older(&self, than: Duration) -> bool {
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.is_none_or(|at| at.elapsed() >= than)
+    /// Reports whether the status was written longer ago than `age`, or never.
+    pub fn is_status_older(&self, age: Duration) -> bool {
+        self.status_written.lock().is_none_or(|at| at.elapsed() >= age)
     }
 
-    /// Its status is being written.
-    pub fn status_written(&self) {
-        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// Records that the status is being written now.
+    pub fn record_status_write(&self) {
+        *self.status_written.lock() = Some(Instant::now());
     }
 }
 
-/// Where a Plugin stands.
+/// A Plugin that is being reconciled: its key, its object, and the state that the host keeps of it.
+#[derive(Clone, Copy)]
+pub struct PluginRef<'a> {
+    /// The Plugin's key.
+    pub key: &'a ObjectKey,
+    /// The Plugin as it was read.
+    pub object: &'a Plugin,
+    /// The state of the Plugin.
+    pub slot: &'a Slot,
+}
+
+/// The state of a Plugin's code and controllers.
 #[derive(Default)]
 pub struct State {
-    /// The version of the source that was looked at last.
-    pub(super) source: Option<String>,
-    /// Tells when a source ConfigMap without the label changes: its name, the informer's subscription.
-    pub(super) source_watch: Option<(String, Subscription)>,
-    /// Since when parts of the source are awaited; None while none are.
-    pub(super) incomplete: Option<Instant>,
+    /// The source of the code.
+    pub(super) source: SourceState,
+    /// The code that is loaded.
     pub(super) component: Option<Arc<Component>>,
-    /// What the ConfigMaps and Secrets of `spec.configFrom` hold.
+    /// The contents of the ConfigMaps and Secrets in `spec.configFrom`.
     pub(super) configuration: Configuration,
-    /// Why it may not run here.
-    pub(super) refusal: Option<Problem>,
-    pub(super) load_problem: Option<Problem>,
-    pub(super) config_problem: Option<Problem>,
-    pub(super) setup_problem: Option<Problem>,
-    /// The generation, digest and configuration that `running` was set up for.
-    pub(super) applied: Option<(i64, String, Arc<str>)>,
+    /// The problems that the status shows.
+    pub(super) problems: Problems,
+    /// The version that `running` was set up for.
+    pub(super) applied: Option<Applied>,
+    /// The reason why the controllers are stopped for a while.
     pub(super) held_back: Option<HeldBack>,
     /// The controllers, while not suspended.
     pub running: Option<Running>,
-    /// Kinds that are not served: what reconciles or watches them does not run.
-    pub missing: Vec<GroupVersionKind>,
-    /// Rights that it lacks and an Event has told of.
-    pub(super) told_denied: Vec<String>,
-    /// Waits for `missing`; ends with this.
-    pub(super) waiter: JoinSet<()>,
+    /// The kinds that the API server does not serve.
+    pub missing: MissingKinds,
+    /// The missing permissions that an Event has reported.
+    pub(super) reported_denials: Vec<String>,
+}
+
+/// The source of a Plugin's code.
+#[derive(Default)]
+pub(super) struct SourceState {
+    /// The version that was read last.
+    pub(super) version: Option<String>,
+    /// The watch of a source ConfigMap without the label.
+    pub(super) watch: Option<SourceWatch>,
+    /// Since when parts of the source are awaited; None while none are.
+    pub(super) incomplete_since: Option<Instant>,
+}
+
+/// A watch of one source ConfigMap.
+pub(super) struct SourceWatch {
+    pub(super) config_map: String,
+    pub(super) subscription: Subscription,
+}
+
+/// The problems of a Plugin, one for each step of its reconcile.
+#[derive(Clone, Debug, Default)]
+pub struct Problems {
+    /// Missing consent: the Plugin may not run here at all.
+    pub refusal: Option<Problem>,
+    /// The newest source was not loaded.
+    pub load: Option<Problem>,
+    /// The configuration cannot be read.
+    pub config: Option<Problem>,
+    /// The controllers cannot be set up.
+    pub setup: Option<Problem>,
+}
+
+/// The generation, code and configuration that controllers were set up for.
+#[derive(PartialEq, Eq)]
+pub(super) struct Applied {
+    pub(super) generation: i64,
+    pub(super) digest: String,
+    pub(super) config: Arc<str>,
+}
+
+/// The reason why a plugin's controllers are stopped for a while.
+pub(super) struct HeldBack {
+    pub(super) problem: Problem,
+    pub(super) since: Instant,
+    /// The generation that has to stop; another one is tried at once.
+    pub(super) generation: i64,
+    /// The digest that has to stop; another one is tried at once.
+    pub(super) digest: String,
+}
+
+/// The kinds that a plugin's controllers need and the API server does not serve.
+#[derive(Default)]
+pub struct MissingKinds {
+    /// The kinds, sorted.
+    pub kinds: Vec<GroupVersionKind>,
+    /// The tasks that wait for them; they end with this.
+    pub(super) waiters: JoinSet<()>,
 }
 
 impl State {
-    /// What runs has to stop for a while, from the next look at the Plugin on.
-    pub fn hold_back(&mut self, why: Problem) {
-        if let Some((generation, digest, _)) = &self.applied {
-            let of = (*generation, digest.clone());
-            self.held_back = Some(HeldBack { why, since: Instant::now(), of });
+    /// Stops the controllers for a while, from the next reconcile of the Plugin on.
+    pub fn hold_back(&mut self, problem: Problem) {
+        if let Some(Applied { generation, digest, .. }) = &self.applied {
+            self.held_back =
+                Some(HeldBack { problem, since: Instant::now(), generation: *generation, digest: digest.clone() });
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What a component's controllers come down to on this API server: the manifest with what an administrator has set
-//! otherwise, and for each of its sources an informer and what to do with that informer's events; one for each namespace
-//! that the host may watch, where it may not watch the kind in all of them.
+//! The wiring of a component's controllers on this API server: the manifest with an administrator's overrides, and for
+//! each source an informer and a handler of its events.
+//!
+//! Where the host may not watch a kind in all namespaces, a source has one informer for each namespace that it may watch.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use operetta_core::{
     handler::{EventHandler, Target, mapping::KeyRules},
@@ -17,54 +18,74 @@ use operetta_kube::{
     informer::{Informer, Scope},
 };
 
-use crate::plugin::{
-    crd::ControllerOverride,
-    running::{Setup, SetupError},
-    status::Problem,
+use crate::{
+    plugin::{
+        crd::ControllerOverride,
+        setup::{Setup, SetupError},
+    },
+    problem::Problem,
 };
 
-/// What one source of a controller comes down to.
+/// The wiring of all controllers of a plugin.
+pub(super) struct WiredPlugin {
+    /// The controllers whose kinds are all served.
+    pub(super) controllers: Vec<WiredController>,
+    /// The namespaces in which each source is watched.
+    pub(super) placements: Vec<Placement>,
+    /// The kinds that the API server does not serve, sorted.
+    pub(super) missing: Vec<GroupVersionKind>,
+}
+
+/// The wiring of one controller.
+pub(super) struct WiredController {
+    /// The manifest's declaration, with the overrides.
+    pub(super) declared: manifest::Controller,
+    pub(super) wiring: Vec<Wiring>,
+}
+
+/// The wiring of one source in all namespaces, or in one of several.
 pub(super) struct Wiring {
-    /// As the manifest names it.
+    /// The kind as the manifest names it.
     pub(super) kind: GroupVersionKind,
     pub(super) informer: Arc<Informer>,
     pub(super) handler: EventHandler,
-    /// Whether it is a part of what the source is about.
+    /// Whether it is one namespace's part of a source that covers all namespaces.
     pub(super) part: bool,
 }
 
-/// Where the host watches for a source.
-pub(super) struct Placed {
+/// The namespaces in which the host watches a source.
+pub(super) struct Placement {
     resource: Arc<ApiResource>,
     /// The name that the source selects by.
     name: Option<String>,
-    /// The namespace that the source is of, where it is of one.
+    /// The namespace of the source, where it is limited to one.
     only: Option<String>,
-    /// The namespaces; None is all.
-    places: Option<Vec<String>>,
+    /// The namespaces; None is all of them.
+    namespaces: Option<Vec<String>>,
 }
 
-impl Placed {
-    /// Where the host would watch now.
-    async fn now(&self, setup: &Setup<'_>) -> Result<Option<Vec<String>>, ApiError> {
+impl Placement {
+    /// Returns the namespaces in which the host would watch now.
+    async fn current(&self, setup: &Setup<'_>) -> Result<Option<Vec<String>>, ApiError> {
         let home = setup.key.namespace.as_deref();
-        let reach = &setup.host.registry.reach;
-        reach.places(&self.resource, self.name.as_deref(), self.only.as_deref(), home).await
+        let scope = &setup.context.cluster.registry.reach;
+        scope.places(&self.resource, self.name.as_deref(), self.only.as_deref(), home).await
     }
 
-    /// Whether the host watches some namespaces for it, and not all.
+    /// Reports whether the host watches some namespaces only.
     pub(super) fn is_narrow(&self) -> bool {
-        self.places.is_some()
+        self.namespaces.is_some()
     }
 
-    /// Whether rights have changed so that it is to be watched elsewhere. Where nobody can say, it is not.
-    pub(super) async fn is_elsewhere(&self, setup: &Setup<'_>) -> bool {
-        self.now(setup).await.is_ok_and(|places| places != self.places)
+    /// Reports whether permissions have changed so that other namespaces must be watched. False when the API server does
+    /// not answer.
+    pub(super) async fn has_changed(&self, setup: &Setup<'_>) -> bool {
+        self.current(setup).await.is_ok_and(|namespaces| namespaces != self.namespaces)
     }
 }
 
-/// What the manifest declares, with what an administrator has set otherwise.
-pub(super) fn overridden(
+/// Applies an administrator's overrides to the manifest's controllers.
+fn overridden(
     declared: &[manifest::Controller],
     overrides: &[ControllerOverride],
 ) -> Result<Vec<manifest::Controller>, Problem> {
@@ -87,14 +108,35 @@ pub(super) fn overridden(
     Ok(controllers)
 }
 
-/// What each source of a controller comes down to, and where it is watched; kinds that are not served go to `missing`.
-pub(super) async fn wire_up(
+/// Wires up all controllers of a plugin.
+///
+/// # Errors
+/// [`SetupError::Refused`] when the manifest or the overrides are invalid, [`SetupError::Unavailable`] when the API server
+/// does not answer.
+pub(super) async fn wire_all(setup: &Setup<'_>) -> Result<WiredPlugin, SetupError> {
+    let declared = &setup.component.manifest().controllers;
+    let declared = overridden(declared, &setup.spec.controllers).map_err(SetupError::Refused)?;
+    let mut wired = WiredPlugin { controllers: Vec::new(), placements: Vec::new(), missing: Vec::new() };
+    for declared in declared {
+        let missing_before = wired.missing.len();
+        let wiring = wire_up(setup, &declared, &mut wired).await?;
+        if wired.missing.len() == missing_before {
+            wired.controllers.push(WiredController { declared, wiring });
+        }
+    }
+    wired.missing.sort();
+    wired.missing.dedup();
+    Ok(wired)
+}
+
+/// Wires up the sources of one controller. Adds their placements, and the kinds that are not served, to `wired`.
+async fn wire_up(
     setup: &Setup<'_>,
     declared: &manifest::Controller,
-    missing: &mut Vec<GroupVersionKind>,
-) -> Result<(Vec<Wiring>, Vec<Placed>), SetupError> {
+    wired: &mut WiredPlugin,
+) -> Result<Vec<Wiring>, SetupError> {
     let for_kind = declared.for_.group_version_kind();
-    let for_resource = resolve(setup, &for_kind, missing).await?;
+    let for_resource = resolve(setup, &for_kind, &mut wired.missing).await?;
     let rules = KeyRules {
         kind: for_kind.clone(),
         cluster_scoped: for_resource.as_ref().is_some_and(|resource| !resource.namespaced),
@@ -109,52 +151,69 @@ pub(super) async fn wire_up(
     };
     let owned = |source| (source, mapped(Mapping::Owner { all_owners: false }));
     let watched = declared.watches.iter().map(|watch| (&watch.source, mapped(watch.map.clone())));
-    let sources =
-        std::iter::once((&declared.for_, Target::Itself)).chain(declared.owns.iter().map(owned)).chain(watched);
-    let (mut wiring, mut placed) = (Vec::new(), Vec::new());
+    let sources = iter::once((&declared.for_, Target::Itself)).chain(declared.owns.iter().map(owned)).chain(watched);
+    let mut wiring = Vec::new();
     for (source, target) in sources.collect::<Vec<_>>() {
-        let Some(resource) = resolve(setup, &source.group_version_kind(), missing).await? else { continue };
+        let Some(resource) = resolve(setup, &source.group_version_kind(), &mut wired.missing).await? else { continue };
         let scope = scope(source, &declared.name)?;
-        let only = own_namespace(setup, source, Some(&*resource));
-        let mut place = Placed {
-            resource: resource.clone(),
-            name: required_permissions::named(&scope.fields),
-            only: only.clone(),
-            places: None,
-        };
-        // Where it cannot be asked, the informer says what is wrong.
-        place.places = place.now(setup).await.unwrap_or(None);
-        let part = place.is_narrow() && only.is_none();
-        let namespaces = match &place.places {
-            Some(places) => places.iter().cloned().map(Some).collect(),
-            None => vec![None],
-        };
-        for namespace in namespaces {
-            let handler = EventHandler {
-                predicates: source.predicates.clone(),
-                namespace: only.clone().or_else(|| namespace.clone()),
-                target: target.clone(),
-            };
-            let informer = setup.host.registry.informer(&resource, Scope { namespace, ..scope.clone() });
-            wiring.push(Wiring { kind: source.group_version_kind(), informer, handler, part });
-        }
-        placed.push(place);
+        let placement = place(setup, source, &resource, &scope).await;
+        wiring.extend(wire_source(setup, source, target, &scope, &placement));
+        wired.placements.push(placement);
     }
-    Ok((wiring, placed))
+    Ok(wiring)
 }
 
-/// The namespace that a source is of, where it is of one.
+/// Determines the namespaces in which the host watches a source.
+async fn place(setup: &Setup<'_>, source: &Source, resource: &Arc<ApiResource>, scope: &Scope) -> Placement {
+    let mut placement = Placement {
+        resource: resource.clone(),
+        name: required_permissions::named(&scope.fields),
+        only: own_namespace(setup, source, Some(resource)),
+        namespaces: None,
+    };
+    // When the API server does not answer, the informer reports why.
+    placement.namespaces = placement.current(setup).await.unwrap_or(None);
+    placement
+}
+
+fn wire_source(
+    setup: &Setup<'_>,
+    source: &Source,
+    target: Target,
+    scope: &Scope,
+    placement: &Placement,
+) -> Vec<Wiring> {
+    let part = placement.is_narrow() && placement.only.is_none();
+    let namespaces = match &placement.namespaces {
+        Some(namespaces) => namespaces.iter().cloned().map(Some).collect(),
+        None => vec![None],
+    };
+    let wire = |namespace: Option<String>| {
+        let handler = EventHandler {
+            predicates: source.predicates.clone(),
+            namespace: placement.only.clone().or_else(|| namespace.clone()),
+            target: target.clone(),
+        };
+        let registry = &setup.context.cluster.registry;
+        let informer = registry.informer(&placement.resource, Scope { namespace, ..scope.clone() });
+        Wiring { kind: source.group_version_kind(), informer, handler, part }
+    };
+    namespaces.into_iter().map(wire).collect()
+}
+
+/// Returns the namespace of a source that is limited to the Plugin's own.
 fn own_namespace(setup: &Setup<'_>, source: &Source, resource: Option<&ApiResource>) -> Option<String> {
     let own = source.namespaces == Namespaces::Own && resource.is_some_and(|resource| resource.namespaced);
     setup.key.namespace.clone().filter(|_| own)
 }
 
+/// Resolves a kind. Adds it to `missing` when the API server does not serve it.
 async fn resolve(
     setup: &Setup<'_>,
     kind: &GroupVersionKind,
     missing: &mut Vec<GroupVersionKind>,
 ) -> Result<Option<Arc<ApiResource>>, SetupError> {
-    match setup.host.discovery.resolve(kind).await {
+    match setup.context.cluster.discovery.resolve(kind).await {
         Ok(resource) if !resource.watchable => {
             let message = format!("{kind} cannot be watched: the API server does not offer list and watch for it");
             Err(SetupError::Refused(Problem::new("KindNotWatchable", message)))
@@ -171,13 +230,14 @@ async fn resolve(
     }
 }
 
+/// Builds the scope of a source's informer.
 fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
     let labels = source.label_selector.clone().unwrap_or_default();
     LabelSelector::parse(&labels).map_err(|error| {
         let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
         SetupError::Refused(Problem::new("InvalidSelector", message))
     })?;
-    // Sorted, so that two who leave out the same share one watch.
+    // Sorted, so that two sources that prune the same fields share one watch.
     let mut pruned = source.prune.clone();
     pruned.sort();
     pruned.dedup();
@@ -193,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_administrator_s_word_on_a_controller_goes_before_the_manifest_s() {
+    fn overrides_take_precedence_over_the_manifest() {
         let pods = json!({"apiVersion": "v1", "kind": "Pod", "predicates": ["GenerationChanged"]});
         let controllers =
             json!([{"name": "a", "for": pods, "workers": 2, "resyncSeconds": 60}, {"name": "b", "for": pods}]);

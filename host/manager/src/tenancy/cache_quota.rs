@@ -1,13 +1,13 @@
-//! Whose memory the cache is: what each plugin makes the host keep, looked at every few seconds and held to its quota.
+//! The quota of cached bytes: what each plugin makes the host cache, checked every few seconds.
 //!
-//! An informer that several plugins use counts in equal parts for each of them. Who is over its quota, or has the largest
-//! part in a namespace that is over its own, first loses the informers that only its reads have started: the API server
-//! answers these from then on. If what its controllers watch is too much by itself, they stop, as a native operator would
-//! by its memory limit, and are tried again after [`RETRY`].
+//! An informer that several plugins use counts in equal parts for each of them. A plugin that is over its quota, or has the
+//! largest share in a namespace that is over its own, first loses the informers that only its reads have started: the API
+//! server answers those reads from then on. If what its controllers watch is too much by itself, they stop, as a native
+//! operator would by its memory limit, and are tried again after [`RETRY`].
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -15,42 +15,44 @@ use operetta_core::object::ObjectKey;
 use operetta_kube::informer::Informer;
 
 use crate::{
-    manager::Host,
-    plugin::{slot::Slot, status::Problem},
+    context::Context,
+    plugin::{slot::Slot, slots::Slots},
+    problem::Problem,
     tenancy::quotas::Quotas,
 };
 
-/// How often it is looked at.
-const EVERY: Duration = Duration::from_secs(3);
-/// When a plugin that was stopped is tried again.
+/// The interval between checks.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// The time after which a stopped plugin is tried again.
 pub const RETRY: Duration = Duration::from_secs(600);
 
-/// What one plugin uses: the cache's bytes by informer, those that its controllers watch and those that its reads started.
+/// The bytes that one plugin uses of the cache, by informer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Uses {
+    /// The informers that its controllers watch.
     watched: BTreeMap<usize, u64>,
+    /// The informers that its reads started.
     on_demand: BTreeMap<usize, u64>,
 }
 
-/// What is to be done about a plugin.
+/// The measure against a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Measure {
-    /// Nothing.
+    /// No measure.
     Keep,
-    /// Its reads lose their informers.
+    /// The informers that its reads started are dropped.
     ReadLive,
-    /// Its controllers stop, for this reason.
+    /// Its controllers stop for this reason.
     Stop(String),
 }
 
-/// Keeps looking, as long as there is a host.
-pub async fn watch(host: Weak<Host>) {
-    // What a plugin that is being set up, and cannot be asked, used before.
+/// Checks the quotas until it is cancelled.
+pub async fn enforce(context: Arc<Context>, all: Arc<Slots>) {
+    // The former use of plugins that are being set up and cannot be asked.
     let mut before: HashMap<ObjectKey, Uses> = HashMap::new();
     loop {
-        tokio::time::sleep(EVERY).await;
-        let Some(host) = host.upgrade() else { return };
-        let slots = host.slots();
+        tokio::time::sleep(INTERVAL).await;
+        let slots = all.all();
         let uses: Vec<(ObjectKey, Uses)> = slots
             .iter()
             .map(|(key, slot)| {
@@ -59,16 +61,16 @@ pub async fn watch(host: Weak<Host>) {
             })
             .collect();
         let shares = shares(&uses);
-        let measures = measures(&uses, &shares, &host.config.quotas);
+        let measures = measures(&uses, &shares, context.tenants.quotas());
         for (((key, slot), bytes), measure) in slots.iter().zip(shares).zip(measures) {
             slot.cached_bytes.store(bytes, Ordering::Relaxed);
-            carry_out(&host, key, slot, measure);
+            carry_out(&context, key, slot, measure);
         }
         before = uses.into_iter().collect();
     }
 }
 
-/// None while the plugin is being set up.
+/// Returns the use of a plugin; None while it is being set up.
 fn uses(slot: &Slot) -> Option<Uses> {
     let state = slot.state.try_lock().ok()?;
     let by_informer = |informers: Vec<Arc<Informer>>| {
@@ -79,8 +81,8 @@ fn uses(slot: &Slot) -> Option<Uses> {
     Some(Uses { watched: by_informer(watched), on_demand: by_informer(on_demand) })
 }
 
-fn carry_out(host: &Host, key: &ObjectKey, slot: &Slot, measure: Measure) {
-    // Of a plugin that is being set up, the next look will tell.
+fn carry_out(context: &Context, key: &ObjectKey, slot: &Slot, measure: Measure) {
+    // A plugin that is being set up is checked the next time.
     let Ok(mut state) = slot.state.try_lock() else { return };
     match measure {
         Measure::Keep => return,
@@ -91,17 +93,17 @@ fn carry_out(host: &Host, key: &ObjectKey, slot: &Slot, measure: Measure) {
         }
         Measure::Stop(why) => state.hold_back(Problem::new("CacheQuotaExceeded", why)),
     }
-    host.look_at(key);
+    context.queue.enqueue(key);
 }
 
-/// Each plugin's bytes, in the order of `uses`.
+/// Returns each plugin's share in bytes, in the order of `uses`.
 fn shares(uses: &[(ObjectKey, Uses)]) -> Vec<u64> {
     let users = users(uses);
     let share = |of: &Uses| all(of).into_iter().map(|(informer, bytes)| bytes / users[&informer]).sum();
     uses.iter().map(|(_, of)| share(of)).collect()
 }
 
-/// How many plugins use an informer.
+/// Counts the plugins that use each informer.
 fn users(uses: &[(ObjectKey, Uses)]) -> HashMap<usize, u64> {
     let mut users = HashMap::new();
     for (_, of) in uses {
@@ -160,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn who_share_an_informer_share_its_bytes() {
+    fn plugins_share_the_bytes_of_their_informer() {
         let uses =
             [plugin("a", &[(1, 90), (2, 7)], &[]), plugin("b", &[(1, 90)], &[(1, 90)]), plugin("c", &[], &[(1, 90)])];
         assert_eq!(shares(&uses), [37, 30, 30]);
     }
 
     #[test]
-    fn who_is_over_its_quota_reads_live_first_and_stops_then() {
+    fn plugin_over_its_quota_reads_live_before_it_stops() {
         let quotas = Quotas { plugin: Quota { cache_bytes: Some(50), ..Quota::default() }, ..Quotas::default() };
         let uses = [plugin("a", &[(1, 50)], &[]), plugin("b", &[(2, 51)], &[(3, 1)]), plugin("c", &[(4, 51)], &[])];
         let measures = measures(&uses, &shares(&uses), &quotas);
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_namespace_over_its_quota_the_largest_is_stopped_alone() {
+    fn only_the_largest_plugin_of_a_namespace_stops() {
         let quotas = Quotas { namespace: Quota { cache_bytes: Some(50), ..Quota::default() }, ..Quotas::default() };
         let uses = [plugin("a", &[(1, 20)], &[]), plugin("b", &[(2, 40)], &[])];
         let measures = measures(&uses, &shares(&uses), &quotas);

@@ -1,4 +1,5 @@
-//! Tenancy: the quotas of plugins and of their namespaces.
+//! Tenancy: the quotas of plugins and namespaces, and the shares that the scheduler gives them.
 
 pub mod cache_quota;
 pub mod quotas;
+pub mod tenants;

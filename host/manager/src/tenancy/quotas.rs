@@ -1,6 +1,7 @@
-//! What plugins and tenants may use of the host together: the section `quotas` of its configuration.
+//! The quotas of plugins and tenants: the section `quotas` of the host's configuration.
 //!
-//! A quota throttles: whoever is over it waits, is counted (`operetta_plugin_throttled_seconds_total`), and loses nothing.
+//! A quota throttles: a plugin over its quota waits, is counted (`operetta_plugin_throttled_seconds_total`), and loses
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +13,37 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Quotas {
-    /// Of each plugin.
+    /// The quota of each plugin.
     pub plugin: Quota,
-    /// Of each namespace, all of its plugins together.
+    /// The quota of each namespace, for all of its plugins together.
     pub namespace: Quota,
-    /// Of single namespaces; what one leaves out is as in `namespace`.
+    /// The quotas of single namespaces; a field that one leaves out is taken from `namespace`.
     pub namespaces: BTreeMap<String, Quota>,
 }
 
-/// What one plugin, or one namespace, may use. What is left out has no limit.
+/// The quota of one plugin, or of one namespace. A field that is left out has no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Quota {
-    /// Its part of the processors compared with its siblings, when they are short: 1 to 10000; 100 if left out.
+    /// The weight among siblings when processors are short: 1 to 10000; 100 if left out.
     pub weight: Option<u32>,
-    /// Processors: seconds of them in each second, 0.001 at least.
+    /// The processor seconds in each second, 0.001 at least.
     pub cpu: Option<f64>,
-    /// Reconciles in flight at once.
+    /// The reconciles in flight at once.
     pub concurrency: Option<u32>,
-    /// Requests to the API server in each second.
+    /// The requests to the API server in each second.
     pub api_qps: Option<u32>,
-    /// Requests to the API server at once, before `apiQps` holds; as many as in a second if left out.
+    /// The burst of requests beyond `apiQps`; as many as in a second if left out.
     pub api_burst: Option<u32>,
-    /// Bytes that the host caches for it; an informer that several plugins use counts in equal parts.
+    /// The bytes that the host caches; an informer that several plugins use counts in equal parts.
     pub cache_bytes: Option<u64>,
 }
 
 impl Quotas {
-    /// The quota of a namespace.
+    /// Returns the quota of a namespace.
     pub fn of_namespace(&self, namespace: &str) -> Quota {
-        let (own, all) = (self.namespaces.get(namespace).copied().unwrap_or_default(), self.namespace);
+        let own = self.namespaces.get(namespace).copied().unwrap_or_default();
+        let all = self.namespace;
         Quota {
             weight: own.weight.or(all.weight),
             cpu: own.cpu.or(all.cpu),
@@ -54,13 +56,13 @@ impl Quotas {
 }
 
 impl Quota {
-    /// What the scheduler holds it to.
+    /// Returns the share that the scheduler enforces.
     pub fn share(&self) -> Share {
         let weight = self.weight.unwrap_or(Share::DEFAULT_WEIGHT);
         Share { weight, cpu_limit: self.cpu, concurrency: self.concurrency }
     }
 
-    /// What the gate holds it to; None without a limit.
+    /// Returns a rate limiter that the gate enforces; None without a limit.
     pub fn call_rate(&self) -> Option<CallRate> {
         self.api_qps.map(|qps| CallRate::new(qps, self.api_burst.unwrap_or(qps)))
     }
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_s_own_quota_goes_before_the_one_of_all() {
+    fn namespace_quota_overrides_the_default() {
         let text = "{namespace: {weight: 50, cpu: 0.5}, namespaces: {a: {weight: 200}}, plugin: {apiQps: 20}}";
         let quotas: Quotas = serde_yaml_ng::from_str(text).expect("yaml");
         assert_eq!(quotas.of_namespace("a").share(), Share { weight: 200, cpu_limit: Some(0.5), concurrency: None });
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_quota_is_named() {
+    fn error_names_an_unknown_quota() {
         let error = serde_yaml_ng::from_str::<Quotas>("plugin: {cpus: 1}").expect_err("unknown").to_string();
         assert!(error.contains("cpus"), "{error}");
     }

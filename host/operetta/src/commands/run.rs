@@ -1,4 +1,4 @@
-//! `operetta run`: the host, until SIGINT or SIGTERM.
+//! `operetta run`: runs the host until SIGINT or SIGTERM.
 
 use std::{os::unix::process::parent_id, time::Duration};
 
@@ -7,9 +7,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{args::RunArgs, logging};
-use operetta_manager::{admin, config::HostConfig, manager::Host};
+use operetta_manager::{admin, config::HostConfig, manager::Manager};
 
-/// Runs until a signal comes, then lets the reconciles in flight end.
+/// Runs until a signal arrives, then waits for the reconciles in flight.
 pub async fn run(args: RunArgs) -> Result<()> {
     let parent = parent_id();
     logging::start();
@@ -21,15 +21,20 @@ pub async fn run(args: RunArgs) -> Result<()> {
     let client =
         operetta_kube::client::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
             .await?;
-    let host = Host::new(client, config)?;
-    let (listener, address) = admin::bind(&host).await?;
-    tracing::info!(admin = address, pooled = host.engine.is_pooled(), "operetta {} starts", env!("CARGO_PKG_VERSION"));
+    let manager = Manager::new(client, config)?;
+    let (listener, address) = admin::bind(&manager).await?;
+    tracing::info!(
+        admin = address,
+        pooled = manager.context.engine.is_pooled(),
+        "starting operetta {}",
+        env!("CARGO_PKG_VERSION")
+    );
     let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let serving = tokio::spawn(admin::serve(host.clone(), listener));
+    let serving = tokio::spawn(admin::serve(manager.clone(), listener));
     let work = async {
-        host.start(address).await?;
-        tracing::info!("looking after Plugins");
+        manager.start(address).await?;
+        tracing::info!("started plugin controller");
         serving.await.context("the admin server stopped")?
     };
     tokio::select! {
@@ -39,21 +44,21 @@ pub async fn run(args: RunArgs) -> Result<()> {
         () = end_of(parent), if args.exit_with_parent => {}
     }
     tracing::info!("stopping");
-    host.stop().await;
+    manager.stop().await;
     Ok(())
 }
 
-/// Takes as many open files as the process may have: each plugin holds its compiled code open, each watch a connection. Many
-/// shells and service managers give 1,024 and allow more, for programs that still use `select`.
+/// Raises the limit on open files to the hard limit: each plugin holds its compiled code open, each watch a connection.
+/// Many shells and service managers set a soft limit of 1,024 for programs that use `select`.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, soft = limit.current, "the limit on open files stays as it is");
+        tracing::warn!(%error, soft = limit.current, "failed to raise the limit on open files");
     }
 }
 
-/// Waits until the parent process is another one. Nothing portable tells of that, so it asks.
+/// Waits until the parent process has ended. There is no portable notification, so this polls.
 async fn end_of(parent: u32) {
     while parent_id() == parent {
         tokio::time::sleep(Duration::from_millis(500)).await;

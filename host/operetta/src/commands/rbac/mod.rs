@@ -23,7 +23,7 @@ use super::{
     print,
 };
 use crate::args::ObservedArgs;
-use operetta_manager::{authz::permissions::Rights, plugin::crd::Plugin};
+use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
 
 /// Prints the roles, or the difference alone.
 ///
@@ -72,7 +72,7 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
 }
 
 /// What the host says.
-async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Rights> {
+async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Permissions> {
     let name = &args.of.plugin;
     if found.spec.suspend {
         bail!("Plugin {name:?} is suspended, and what it did before is forgotten: set spec.suspend to false");
@@ -86,7 +86,7 @@ async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Rig
     if !status.is_success() {
         bail!("the host at {address} says: {}", String::from_utf8_lossy(&body));
     }
-    let rights: Rights = serde_json::from_slice(&body)
+    let rights: Permissions = serde_json::from_slice(&body)
         .with_context(|| format!("the host at {address} is of another version, or something else answers there"))?;
     if !rights.called {
         bail!(
@@ -98,7 +98,7 @@ async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Rig
     Ok(rights)
 }
 
-fn warnings(rights: &Rights) -> Vec<String> {
+fn warnings(rights: &Permissions) -> Vec<String> {
     let mut warnings = Vec::new();
     if rights.missed > 0 {
         warnings.push(format!("this is incomplete: {} calls are not in it, they were too various", rights.missed));
@@ -111,7 +111,7 @@ fn warnings(rights: &Rights) -> Vec<String> {
 }
 
 /// Without them, discovery is what everybody has.
-fn everybodys(rights: &Rights, held: Result<Vec<Held>>) -> Vec<Held> {
+fn everybodys(rights: &Permissions, held: Result<Vec<Held>>) -> Vec<Held> {
     held.unwrap_or_else(|_| {
         let paths = rights.needs.iter().filter(|needed| needed.allowed && !needed.need.path.is_empty());
         let rules = paths.map(|needed| k8s_openapi::api::rbac::v1::PolicyRule {
@@ -124,7 +124,7 @@ fn everybodys(rights: &Rights, held: Result<Vec<Held>>) -> Vec<Held> {
     })
 }
 
-fn head(plugin: &str, rights: &Rights) -> Vec<String> {
+fn head(plugin: &str, rights: &Permissions) -> Vec<String> {
     let mut lines = vec![
         format!("What Plugin {plugin} needs: for what it watches, and for its calls since {}.", rights.since),
         "What it has not done since then is not in it.".to_owned(),

@@ -1,0 +1,105 @@
+//! The host's connection to its cluster (controller-runtime's `cluster.Cluster`): client, discovery, shared informers,
+//! access reviews and Events.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use operetta_core::{
+    authz::access_review::{Grants, SubjectGrants},
+    gate::operation::{Operation, OperationAction, Read, Reply},
+    object::{Object, ObjectKey, kind::GroupVersionKind},
+    ports::ObjectApi,
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    authz::access_review::SubjectAccessReviews,
+    client::{
+        object_api::PluginApi,
+        wire::{Identity, Wire},
+    },
+    discovery::Discovery,
+    events::recorder::EventRecorder,
+    informer::{Timing, registry::InformerRegistry},
+    store::Packing,
+};
+
+/// The connection of a host to its cluster.
+pub struct Cluster {
+    /// The client. Plugins' requests go out over it, under their own identities.
+    pub client: Client,
+    /// The mapping from kinds to resources.
+    pub discovery: Arc<Discovery>,
+    /// The shared informers.
+    pub registry: Arc<InformerRegistry>,
+    /// The host's own reads and writes.
+    pub api: Arc<PluginApi>,
+    /// The cached answers of access reviews: what each plugin's ServiceAccount may see.
+    pub grants: Arc<Grants>,
+    /// The recorder of the host's own Events.
+    pub recorder: Arc<EventRecorder>,
+}
+
+impl Cluster {
+    /// Prepares the connection. Nothing is watched yet.
+    ///
+    /// # Errors
+    /// When the client cannot act as the host.
+    pub fn new(client: Client, compression: Packing) -> Result<Self> {
+        let wire = Wire::new(client.clone(), &Identity::Host)?;
+        let discovery = Discovery::new(wire.clone());
+        let registry = InformerRegistry::with(wire.clone(), Timing::default(), compression);
+        let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
+        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
+        let recorder = EventRecorder::start(wire, "operetta".to_owned());
+        Ok(Self { client, discovery, registry, api, grants, recorder })
+    }
+
+    /// Reads an object from the API server as the host.
+    ///
+    /// # Errors
+    /// The API server's error, such as not found.
+    pub async fn get(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
+        get(&self.api, kind, key).await
+    }
+
+    /// Reads an object from the API server as a ServiceAccount.
+    ///
+    /// # Errors
+    /// The API server's error, such as forbidden.
+    pub async fn get_as(
+        &self,
+        grants: &SubjectGrants,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+    ) -> Result<Arc<Object>, ApiError> {
+        let api = PluginApi::of_plugin(
+            self.client.clone(),
+            self.discovery.clone(),
+            self.registry.clone(),
+            grants.clone(),
+            Arc::default(),
+            String::new(),
+        )?;
+        get(&api, kind, key).await
+    }
+
+    /// Reads a whole ConfigMap from the API server: the informers hold metadata only.
+    ///
+    /// # Errors
+    /// The API server's error, or that the answer is not a ConfigMap.
+    pub async fn config_map(&self, key: &ObjectKey) -> Result<ConfigMap, ApiError> {
+        let object = self.get(&GroupVersionKind::new("v1", "ConfigMap"), key).await?;
+        serde_json::from_str(object.json())
+            .map_err(|error| ApiError::new(ErrorKind::Other, format!("failed to decode ConfigMap {key}: {error}")))
+    }
+}
+
+async fn get(api: &PluginApi, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
+    let action = OperationAction::Get { key: key.clone(), read: Read::Live };
+    match api.call(Operation { kind: kind.clone(), action }).await? {
+        Reply::Object(object) | Reply::Unchanged(object) => Ok(object),
+        Reply::Page(_) | Reply::Done => Err(ApiError::new(ErrorKind::Other, "the answer to a get is no object")),
+    }
+}

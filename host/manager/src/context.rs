@@ -1,0 +1,83 @@
+//! The context: everything that the plugins of a host share. It knows no controller.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use anyhow::Result;
+use kube::Client;
+use operetta_core::conflict::Fights;
+use operetta_wasm::Engine;
+
+use crate::{
+    cluster::Cluster,
+    config::HostConfig,
+    conflict::ConflictReporter,
+    logs::{audit::AuditLog, store::LogStore},
+    metrics::Metrics,
+    plugin::queue::PluginQueue,
+    tenancy::tenants::Tenants,
+};
+
+/// What the plugins of a host share.
+pub struct Context {
+    /// The host's configuration.
+    pub config: HostConfig,
+    /// The connection to the API server.
+    pub cluster: Cluster,
+    /// The sandbox.
+    pub engine: Engine,
+    /// The shares of namespaces and plugins.
+    pub tenants: Tenants,
+    /// The plugins' logs.
+    pub logs: LogStore,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The audit of plugins' writes.
+    pub audit: Arc<AuditLog>,
+    /// The detector of field conflicts between writers.
+    pub conflicts: Arc<Fights>,
+    /// The queue of Plugins to reconcile.
+    pub queue: PluginQueue,
+    /// The address of the admin endpoints; set when the host starts.
+    pub admin_address: OnceLock<String>,
+}
+
+impl Context {
+    /// Builds the context. Nothing is watched and no plugin runs yet.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used: its message names the field.
+    pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
+        let cluster = Cluster::new(client, config.cache_compression)?;
+        let metrics = Metrics::new();
+        let reporter = ConflictReporter {
+            events: cluster.recorder.clone(),
+            metrics: metrics.clone(),
+            informers: cluster.registry.clone(),
+        };
+        Ok(Arc::new(Self {
+            conflicts: Fights::new(Arc::new(reporter)),
+            audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
+            engine: Engine::with_code(&config.engine(), config.code()?)?,
+            tenants: Tenants::start(config.quotas.clone(), crate::worker_slots())?,
+            config,
+            cluster,
+            logs: LogStore::default(),
+            metrics,
+            queue: PluginQueue::new(),
+            admin_address: OnceLock::new(),
+        }))
+    }
+
+    /// Returns how long reconciles in flight may take to end when their plugin stops.
+    pub fn shutdown_time(&self) -> Duration {
+        Duration::from_secs(self.config.shutdown_seconds)
+    }
+
+    /// Returns the address of the admin endpoints; empty before the host has started.
+    pub fn admin_address(&self) -> &str {
+        self.admin_address.get().map_or("", String::as_str)
+    }
+}

@@ -1,0 +1,137 @@
+//! Samples of plugins: their queues, under controller-runtime's names, and the resources that they use.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use operetta_core::{gate::operation::Verb, object::ObjectKey, queue::WorkQueue};
+use operetta_wasm::MappedTotals;
+
+use crate::{
+    metrics::samples::{Labels, Samples},
+    plugin::{assembly::Metered, running::Running, slots::Slots},
+};
+
+/// Takes samples of all plugins. A plugin that is being set up at this moment is left out.
+pub fn sample(slots: &Slots, samples: &mut Samples) {
+    let mut queues = Queues::default();
+    let mut usage = Usage::default();
+    for (key, slot) in slots.all() {
+        let Ok(state) = slot.state.try_lock() else { continue };
+        let Some(running) = &state.running else { continue };
+        if let Some(metered) = running.metered() {
+            usage.add(plugin_labels(&key), metered, slot.cached_bytes.load(Ordering::Relaxed));
+        }
+        queues.add_plugin(&key, running);
+    }
+    queues.write(samples);
+    usage.write(samples);
+}
+
+/// Adds samples of the plugins' compiled code.
+pub fn sample_code(code: MappedTotals, samples: &mut Samples) {
+    let one = |value: u64| [(Labels::new(), value)];
+    samples.gauge("operetta_plugins_loaded", "Plugins whose code is loaded", one(code.loaded as u64));
+    samples.gauge("operetta_plugins_mapped", "Plugins whose code is mapped into memory", one(code.mapped as u64));
+    samples.gauge("operetta_mapped_code_bytes", "Address space of mapped code", one(code.bytes));
+    samples.counter("operetta_code_mapped_again", "Times that a call mapped code again", one(code.again));
+}
+
+fn plugin_labels(plugin: &ObjectKey) -> Labels {
+    vec![("plugin", plugin.name.clone()), ("namespace", plugin.namespace.clone().unwrap_or_default())]
+}
+
+/// Returns the labels with one more.
+fn with(labels: &Labels, name: &'static str, value: impl ToString) -> Labels {
+    let mut labels = labels.clone();
+    labels.push((name, value.to_string()));
+    labels
+}
+
+/// The samples of work queues.
+#[derive(Default)]
+struct Queues {
+    depth: Vec<(Labels, u64)>,
+    adds: Vec<(Labels, u64)>,
+    retries: Vec<(Labels, u64)>,
+    unfinished: Vec<(Labels, f64)>,
+    longest: Vec<(Labels, f64)>,
+    quarantined: Vec<(Labels, u64)>,
+}
+
+impl Queues {
+    fn add_plugin(&mut self, plugin: &ObjectKey, running: &Running) {
+        for controller in running.controllers() {
+            let mut labels = vec![("name", controller.name().to_owned())];
+            labels.extend(plugin_labels(plugin));
+            let loops = running.loops().look(controller.name());
+            self.quarantined.push((labels.clone(), loops.quarantined as u64));
+            self.add(labels, controller.queue());
+        }
+    }
+
+    fn add(&mut self, labels: Labels, queue: &WorkQueue<ObjectKey>) {
+        let stats = queue.stats();
+        self.adds.push((labels.clone(), stats.adds_total));
+        self.retries.push((labels.clone(), stats.retries_total));
+        self.unfinished.push((labels.clone(), stats.unfinished_work.as_secs_f64()));
+        self.longest.push((labels.clone(), stats.longest_running.as_secs_f64()));
+        self.depth.push((labels, queue.len() as u64));
+    }
+
+    fn write(self, samples: &mut Samples) {
+        samples.gauge("workqueue_depth", "Keys that wait", self.depth);
+        samples.counter("workqueue_adds", "Keys added to the queue", self.adds);
+        samples.counter("workqueue_retries", "Keys added with a delay", self.retries);
+        let help = "Seconds that the reconciles in flight have taken so far, in all";
+        samples.gauge("workqueue_unfinished_work_seconds", help, self.unfinished);
+        let help = "Seconds that the longest reconcile in flight has taken so far";
+        samples.gauge("workqueue_longest_running_processor_seconds", help, self.longest);
+        samples.gauge("operetta_quarantined_keys", "Keys that are quarantined for a hot loop", self.quarantined);
+    }
+}
+
+/// The samples of the resources that plugins use.
+#[derive(Default)]
+struct Usage {
+    cpu: Vec<(Labels, f64)>,
+    waited: Vec<(Labels, f64)>,
+    throttled: Vec<(Labels, f64)>,
+    calls: Vec<(Labels, u64)>,
+    suppressed: Vec<(Labels, u64)>,
+    memory: Vec<(Labels, u64)>,
+    cached: Vec<(Labels, u64)>,
+}
+
+impl Usage {
+    fn add(&mut self, labels: Labels, metered: &Metered, cached_bytes: u64) {
+        let usage = metered.account.usage();
+        let meter = &metered.throttle.meter;
+        let throttled_calls = Duration::from_micros(meter.throttled_micros.load(Ordering::Relaxed));
+        for (quota, time) in [("cpu", usage.throttled_time), ("api", throttled_calls)] {
+            self.throttled.push((with(&labels, "quota", quota), time.as_secs_f64()));
+        }
+        for verb in Verb::ALL {
+            self.calls.push((with(&labels, "verb", verb), meter.calls(verb)));
+        }
+        for verb in [Verb::Update, Verb::Patch] {
+            self.suppressed.push((with(&labels, "verb", verb), meter.suppressed(verb)));
+        }
+        self.cpu.push((labels.clone(), usage.polled.as_secs_f64()));
+        self.waited.push((labels.clone(), usage.wait.as_secs_f64()));
+        self.memory.push((labels.clone(), meter.peak_memory_bytes.load(Ordering::Relaxed)));
+        self.cached.push((labels, cached_bytes));
+    }
+
+    fn write(self, samples: &mut Samples) {
+        samples.counter("operetta_plugin_cpu_seconds", "Processor time of a plugin's code", self.cpu);
+        samples.counter("operetta_plugin_wait_seconds", "Seconds that a plugin waited for a processor", self.waited);
+        let help = "Seconds that a quota held a plugin back";
+        samples.counter("operetta_plugin_throttled_seconds", help, self.throttled);
+        samples.counter("operetta_plugin_calls", "Calls of a plugin to the host, by verb", self.calls);
+        let help = "Writes that were not sent because they would have changed nothing";
+        samples.counter("operetta_suppressed_writes", help, self.suppressed);
+        let help = "The most linear memory that one instance of a plugin had";
+        samples.gauge("operetta_plugin_peak_memory_bytes", help, self.memory);
+        let help = "Bytes that the host caches for a plugin: its share of shared informers";
+        samples.gauge("operetta_plugin_cached_bytes", help, self.cached);
+    }
+}

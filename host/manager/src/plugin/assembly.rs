@@ -1,0 +1,178 @@
+//! Assembling a plugin's code with its identity: the API, the gate, the sandbox and the scheduler around one reconciler.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use operetta_core::{
+    authz::{
+        access_review::{ServiceAccount, SubjectGrants},
+        recorded_permissions::{Need, Observed},
+    },
+    gate::{
+        Gate, Shared,
+        audit::{Audit, Writer},
+        operation::Verb,
+        throttle::Throttle,
+    },
+    hot_loop::HotLoops,
+    ports::Reconciler,
+};
+use operetta_kube::{
+    authz::required_permissions::NotedEvents,
+    client::{
+        object_api::{PluginApi, Watched},
+        wire::Wire,
+    },
+    events::recorder::EventRecorder,
+};
+use operetta_scheduler::{Account, FairReconciler};
+use operetta_wasm::{PluginMapper, PluginReconciler};
+
+use crate::{
+    plugin::{
+        crd::{ConfigSource, Usage},
+        mapping_stage::Mapping,
+        setup::{Setup, SetupError},
+        wiring::WiredController,
+    },
+    problem::Problem,
+};
+
+/// The identity as which a plugin acts, and its access to the API server.
+#[derive(Default)]
+pub(super) struct Identity {
+    /// The recorder of its Events; kept while the ServiceAccount stays, because it aggregates.
+    pub(super) recorder: Option<(ServiceAccount, Arc<EventRecorder>)>,
+    /// The ServiceAccount and the gate that reconciles pass.
+    pub(super) gate: Option<(SubjectGrants, Arc<Gate>)>,
+    /// The API behind the gate.
+    pub(super) api: Option<Arc<PluginApi>>,
+    /// The permissions that its calls were seen to need, whatever code it runs.
+    pub(super) recorded: Arc<Observed>,
+}
+
+/// What a plugin is charged for and throttled by.
+#[derive(Clone)]
+pub struct Metered {
+    /// The account of processor time.
+    pub account: Arc<Account>,
+    /// The rate limiters and counts of its calls.
+    pub throttle: Throttle,
+}
+
+impl Metered {
+    /// Returns the usage, as the Plugin's status shows it.
+    pub fn usage(&self, cached_bytes: u64) -> Usage {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let meter = &self.throttle.meter;
+        Usage {
+            cpu_milliseconds: i64::try_from(self.account.usage().polled.as_millis()).unwrap_or(i64::MAX),
+            peak_memory_bytes: number(meter.peak_memory_bytes.load(Ordering::Relaxed)),
+            calls: number(Verb::ALL.iter().map(|verb| meter.calls(*verb)).sum()),
+            cached_bytes: number(cached_bytes),
+        }
+    }
+}
+
+/// A plugin's code, ready to be called.
+pub(super) struct Code {
+    /// The reconciler, on the plugin's share of the processors.
+    pub(super) reconciler: Arc<dyn Reconciler>,
+    /// The plugin's own mapping of events, where it has one.
+    pub(super) mapping: Option<Mapping>,
+}
+
+/// Returns the field manager of a plugin's writes.
+fn field_manager(setup: &Setup<'_>) -> String {
+    format!("operetta:{}", setup.key)
+}
+
+/// Prepares the plugin's access to the API server, and records what the host has read for it already.
+///
+/// # Errors
+/// When the ServiceAccount's name cannot be impersonated.
+pub(super) fn connect(
+    setup: &Setup<'_>,
+    recorded: &Arc<Observed>,
+    controllers: &[WiredController],
+) -> Result<Arc<PluginApi>, SetupError> {
+    let cluster = &setup.context.cluster;
+    let api = PluginApi::of_plugin(
+        cluster.client.clone(),
+        cluster.discovery.clone(),
+        cluster.registry.clone(),
+        setup.grants.clone(),
+        recorded.clone(),
+        field_manager(setup),
+    );
+    let api = api.map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
+    let informers = controllers.iter().flat_map(|controller| &controller.wiring);
+    let informers = informers.map(|wiring| wiring.informer.clone()).collect();
+    api.watch(Watched { informers, indexes: setup.component.manifest().indexes.clone() });
+    for (kind, reference) in setup.spec.config_from.iter().filter_map(ConfigSource::chosen) {
+        let need = Need::resource("get", "", kind.resource(), setup.key.namespace.as_deref());
+        recorded.note(&need, Some(&reference.name));
+    }
+    Ok(api)
+}
+
+/// Puts the gate and the scheduler around the plugin's code. Replaces the gate of `identity`.
+pub(super) fn instantiate(
+    setup: &Setup<'_>,
+    identity: &mut Identity,
+    api: Arc<PluginApi>,
+    metered: &Metered,
+    loops: &Arc<HotLoops>,
+) -> Code {
+    let recorder = recorder(identity, setup.grants.subject(), api.wire().clone(), &setup.key.name);
+    let events = Arc::new(NotedEvents::new(recorder, identity.recorded.clone()));
+    let (call_limits, gate_limits) = setup.context.config.limits(&setup.spec.limits);
+    let shared = shared(setup, metered, loops);
+    api.throttle_by(metered.throttle.clone());
+    identity.api = Some(api.clone());
+    let mapping_gate = Gate::mapping(setup.log.clone(), setup.config.clone(), gate_limits.clone(), shared.clone());
+    let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
+    if let Some((before, old)) = identity.gate.replace((setup.grants.clone(), gate.clone()))
+        && before.subject() != setup.grants.subject()
+    {
+        // The consent of the former ServiceAccount is not watched any more.
+        old.close("the plugin acts as another ServiceAccount now");
+    }
+    let mapper = PluginMapper::new(setup.component.clone(), mapping_gate, &call_limits);
+    let mut reconciler = PluginReconciler::new(setup.component.clone(), gate, call_limits);
+    if let Some(warm) = &setup.spec.runtime.warm {
+        reconciler = reconciler.keep_warm(warm.limits());
+    }
+    let account = metered.account.clone();
+    Code {
+        mapping: mapper.map(|mapper| Mapping { mapper: Arc::new(mapper), account: account.clone() }),
+        reconciler: Arc::new(FairReconciler::new(Arc::new(reconciler), account)),
+    }
+}
+
+fn shared(setup: &Setup<'_>, metered: &Metered, loops: &Arc<HotLoops>) -> Shared {
+    let writer = Writer {
+        plugin: setup.key.clone(),
+        digest: setup.component.digest().to_owned(),
+        service_account: setup.grants.subject().user(),
+        field_manager: field_manager(setup),
+    };
+    let sink = setup.context.audit.clone();
+    Shared {
+        throttle: metered.throttle.clone(),
+        audit: Some(Audit { writer, sink, fights: setup.context.conflicts.clone() }),
+        loops: Some(loops.clone()),
+        ambient: None,
+    }
+}
+
+/// Returns the recorder of the plugin's Events; a new one when it acts as another ServiceAccount.
+fn recorder(identity: &mut Identity, account: &ServiceAccount, wire: Wire, component: &str) -> Arc<EventRecorder> {
+    match &identity.recorder {
+        Some((kept, recorder)) if kept == account => recorder.clone(),
+        _ => {
+            let recorder = EventRecorder::start(wire, component.to_owned());
+            identity.recorder = Some((account.clone(), recorder.clone()));
+            recorder
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The informers of the manager's own controllers: Plugins and the objects that they depend on.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use operetta_core::{
+    authz::access_review::ServiceAccount,
+    object::{Object, ObjectKey, kind::GroupVersionKind},
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    discovery::{ApiResource, Discovery},
+    informer::{Informer, Scope},
+    store::Lookup,
+};
+
+use crate::{
+    authz::consent::NAMESPACE_LABEL,
+    cluster::Cluster,
+    context::Context,
+    plugin::{
+        crd,
+        source::{artifact::PLUGIN_LABEL, parts::PART_OF},
+    },
+};
+
+/// How long the API server may take to answer discovery of a built-in kind.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The manager's own informers. All but the one of Plugins hold metadata only.
+pub struct HostInformers {
+    context: Arc<Context>,
+    /// All Plugins.
+    pub plugins: Arc<Informer>,
+    /// The ConfigMaps with the drop-in label.
+    pub config_maps: Arc<Informer>,
+    /// The further parts of ConfigMaps that hold a large component.
+    pub parts: Arc<Informer>,
+    /// The namespaces that are opted in.
+    pub namespaces: Arc<Informer>,
+    /// The ServiceAccounts, without those named `default`.
+    pub service_accounts: Arc<Informer>,
+}
+
+impl HostInformers {
+    /// Starts the informers. Waits until the CRD of Plugins is installed.
+    ///
+    /// # Errors
+    /// When the API server does not serve a built-in kind within a minute.
+    pub async fn start(context: Arc<Context>) -> Result<Arc<Self>> {
+        let Cluster { discovery, registry, .. } = &context.cluster;
+        let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
+        if discovery.resolve(&kind).await.is_err() {
+            tracing::warn!("waiting for the CRD plugins.operetta.dev: kubectl apply -f deploy/crd/");
+        }
+        let plugins = registry.informer(&discovery.wait_for(&kind).await, Scope::everything());
+        let config_map = resolve(discovery, "v1", "ConfigMap").await?;
+        let config_maps = registry.informer(&config_map, labelled(&format!("{PLUGIN_LABEL}=true")));
+        let parts = registry.informer(&config_map, labelled(PART_OF));
+        let namespace = resolve(discovery, "v1", "Namespace").await?;
+        let namespaces = registry.informer(&namespace, labelled(&format!("{NAMESPACE_LABEL}=enabled")));
+        registry.reach.choose_from(namespaces.clone());
+        let service_account = resolve(discovery, "v1", "ServiceAccount").await?;
+        let not_default = Scope { fields: "metadata.name!=default".to_owned(), ..labelled("") };
+        let service_accounts = registry.informer(&service_account, not_default);
+        Ok(Arc::new(Self { plugins, config_maps, parts, namespaces, service_accounts, context }))
+    }
+
+    /// Reports whether Plugins and labelled ConfigMaps have had their first list.
+    pub fn are_synced(&self) -> bool {
+        [&self.plugins, &self.config_maps].iter().all(|informer| informer.state().borrow().synced)
+    }
+
+    /// Returns a namespace, or None when it does not exist.
+    ///
+    /// # Errors
+    /// The API server's error when it does not answer.
+    pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Object>>, ApiError> {
+        self.find(&self.namespaces, &ObjectKey::cluster(name)).await
+    }
+
+    /// Returns a ServiceAccount other than a namespace's `default`, or None when it does not exist.
+    ///
+    /// # Errors
+    /// The API server's error when it does not answer.
+    pub async fn service_account(&self, account: &ServiceAccount) -> Result<Option<Arc<Object>>, ApiError> {
+        self.find(&self.service_accounts, &ObjectKey::namespaced(&account.namespace, &account.name)).await
+    }
+
+    /// Returns the versions of a ConfigMap's further parts as one text, which changes when any of them does.
+    pub async fn part_versions(&self, first: &ObjectKey) -> String {
+        self.parts.synced().await;
+        let parts = self.parts.cache.store.list(&Lookup::All, first.namespace.as_deref(), None);
+        let own = parts.filter(|part| part.label(PART_OF) == Some(&first.name));
+        own.map(|part| format!(" {}/{}", part.uid(), part.resource_version())).collect()
+    }
+
+    /// Finds an object in an informer, or else at the API server: an object that was applied together with its Plugin a
+    /// moment ago is not reported as missing.
+    async fn find(&self, informer: &Informer, key: &ObjectKey) -> Result<Option<Arc<Object>>, ApiError> {
+        informer.synced().await;
+        if let Some(cached) = informer.cache.get(key) {
+            return Ok(Some(cached));
+        }
+        match self.context.cluster.get(&informer.resource.kind, key).await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+}
+
+/// Selects the metadata of objects by their labels; an empty selector selects all.
+fn labelled(selector: &str) -> Scope {
+    Scope { labels: selector.to_owned(), metadata_only: true, ..Scope::everything() }
+}
+
+/// Waits until the API server serves a built-in kind.
+///
+/// # Errors
+/// When it does not within [`DISCOVERY_TIMEOUT`].
+pub async fn resolve(discovery: &Discovery, api_version: &str, kind: &str) -> Result<Arc<ApiResource>> {
+    let kind = GroupVersionKind::new(api_version, kind);
+    let resolved = tokio::time::timeout(DISCOVERY_TIMEOUT, discovery.wait_for(&kind)).await;
+    resolved.with_context(|| format!("the API server does not serve {kind}"))
+}

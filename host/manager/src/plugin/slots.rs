@@ -1,0 +1,74 @@
+//! The Plugins that the host has seen, by key.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
+use parking_lot::Mutex;
+
+use crate::{
+    context::Context,
+    plugin::{
+        health::{Health, HealthSinks},
+        hot_loop::LoopReporter,
+        slot::Slot,
+    },
+};
+
+/// The delay that folds several quick changes of a plugin's health into one reconcile of the Plugin.
+const HEALTH_DELAY: Duration = Duration::from_millis(500);
+
+/// The state of all Plugins.
+pub struct Slots {
+    context: Arc<Context>,
+    slots: Mutex<HashMap<ObjectKey, Arc<Slot>>>,
+}
+
+impl Slots {
+    /// Creates an empty map.
+    pub fn new(context: Arc<Context>) -> Arc<Self> {
+        Arc::new(Self { context, slots: Mutex::default() })
+    }
+
+    /// Returns the state of a Plugin; a new one when there is none.
+    pub fn get_or_create(&self, plugin: &ObjectKey) -> Arc<Slot> {
+        self.slots.lock().entry(plugin.clone()).or_insert_with(|| self.create(plugin)).clone()
+    }
+
+    /// Returns the state of a Plugin that the host has seen.
+    pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<Slot>> {
+        self.slots.lock().get(plugin).cloned()
+    }
+
+    /// Returns the state of all Plugins.
+    pub fn all(&self) -> Vec<(ObjectKey, Arc<Slot>)> {
+        self.slots.lock().iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
+    }
+
+    /// Stops a Plugin that is gone and drops its state.
+    pub async fn remove(&self, plugin: &ObjectKey) {
+        let Some(slot) = self.slots.lock().remove(plugin) else { return };
+        if let Some(running) = slot.state.lock().await.running.take() {
+            running.stop(self.context.shutdown_time());
+        }
+        self.context.logs.remove(plugin);
+        tracing::info!(%plugin, "stopped");
+    }
+
+    fn create(&self, plugin: &ObjectKey) -> Arc<Slot> {
+        let log = self.context.logs.get_or_create(plugin, self.context.config.plugin_log_level.into());
+        let queue = self.context.queue.clone();
+        let key = plugin.clone();
+        let registry = self.context.cluster.registry.clone();
+        let cached_uid = Box::new(move |kind: &GroupVersionKind, key: &ObjectKey| {
+            let cached = registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key));
+            cached.map(|object| object.uid().to_owned())
+        });
+        let sinks = HealthSinks {
+            log: log.clone(),
+            metrics: self.context.metrics.clone(),
+            loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid },
+            changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
+        };
+        Slot::new(log, Health::new(plugin.clone(), sinks))
+    }
+}

@@ -1,0 +1,166 @@
+//! Reading a source: the ConfigMaps or the file that a Plugin names.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use operetta_core::{
+    object::{Object, ObjectKey},
+    status::{ApiError, ErrorKind},
+};
+
+use super::{
+    Loader, artifact,
+    parts::{PartsError, Split},
+    path,
+};
+use crate::{
+    plugin::{
+        crd::ConfigMapSource,
+        slot::{PluginRef, SourceWatch, State},
+        triggers::watch_object,
+    },
+    problem::Problem,
+};
+
+/// How long parts of a ConfigMap may be missing before that is reported: `kubectl apply` sends one after another.
+const PARTS_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The version of a source, with the pin that it was read for.
+pub(super) type Version = String;
+
+/// The content of a source.
+pub(super) enum Fetched {
+    /// The source is the same as when it was read last, or not complete yet.
+    Unchanged,
+    /// A component.
+    Component(Vec<u8>, Version),
+    /// A version that cannot be run.
+    Problem(Problem, Version),
+    /// The source does not exist.
+    Gone(Problem),
+}
+
+impl Loader {
+    pub(super) async fn fetch_config_map(
+        &self,
+        plugin: PluginRef<'_>,
+        source: &ConfigMapSource,
+        key: &ObjectKey,
+        state: &mut State,
+    ) -> Result<Fetched, ApiError> {
+        let Some(metadata) = self.source_metadata(plugin.key, key, state).await else {
+            let namespace = key.namespace.as_deref().unwrap_or_default();
+            let message = format!("ConfigMap {:?} does not exist in namespace {namespace:?}", key.name);
+            return Ok(Fetched::Gone(Problem::new("SourceNotFound", message)));
+        };
+        let version = format!(
+            "{}/{}{} {:?} {}",
+            metadata.uid(),
+            metadata.resource_version(),
+            self.informers.part_versions(key).await,
+            source.key.as_deref().unwrap_or_default(),
+            plugin.object.spec.digest.as_deref().unwrap_or_default()
+        );
+        if state.source.version.as_ref() == Some(&version) {
+            return Ok(Fetched::Unchanged);
+        }
+        let config_map = match self.hand_over.take(&metadata).await {
+            Ok(config_map) => config_map,
+            // Deleted since: its event follows.
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(Fetched::Unchanged),
+            Err(error) => return Err(error),
+        };
+        let config_map = match self.join_parts(config_map).await? {
+            Ok(whole) => whole,
+            Err(error) => return Ok(self.handle_parts_error(plugin.key, error, version, state)),
+        };
+        state.source.incomplete_since = None;
+        let limit = self.context.config.max_wasm_bytes;
+        Ok(match artifact::component(&config_map, source.key.as_deref(), limit) {
+            Ok(bytes) => Fetched::Component(bytes, version),
+            Err(error) => Fetched::Problem(Problem::new(error.reason(), error.to_string()), version),
+        })
+    }
+
+    fn handle_parts_error(
+        &self,
+        plugin: &ObjectKey,
+        error: PartsError,
+        version: Version,
+        state: &mut State,
+    ) -> Fetched {
+        let in_time = state.source.incomplete_since.is_none_or(|since| since.elapsed() < PARTS_TIMEOUT);
+        if matches!(error, PartsError::Incomplete { .. }) && in_time {
+            state.source.incomplete_since.get_or_insert_with(Instant::now);
+            tracing::debug!(%plugin, %error, "waiting for parts");
+            self.context.queue.enqueue_after(plugin, PARTS_TIMEOUT);
+            return Fetched::Unchanged;
+        }
+        state.source.incomplete_since = None;
+        Fetched::Problem(Problem::new(error.reason(), error.to_string()), version)
+    }
+
+    /// Joins a ConfigMap with the bytes of its further parts.
+    async fn join_parts(&self, first: ConfigMap) -> Result<Result<ConfigMap, PartsError>, ApiError> {
+        let split = match Split::of(&first) {
+            Ok(Some(split)) => split,
+            Ok(None) => return Ok(Ok(first)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut rest = Vec::new();
+        for name in split.names() {
+            let key = ObjectKey { namespace: first.metadata.namespace.clone(), name };
+            rest.push(match self.context.cluster.config_map(&key).await {
+                Ok(part) => Some(part),
+                Err(error) if error.kind == ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(split.join(first, rest))
+    }
+
+    /// Returns the source's metadata, from the informer of labelled ConfigMaps or from a watch of its own.
+    async fn source_metadata(&self, plugin: &ObjectKey, key: &ObjectKey, state: &mut State) -> Option<Arc<Object>> {
+        let labelled = &self.informers.config_maps;
+        labelled.synced().await;
+        if let Some(found) = labelled.cache.get(key) {
+            state.source.watch = None;
+            return Some(found);
+        }
+        if state.source.watch.as_ref().is_none_or(|watch| watch.config_map != key.name) {
+            let subscription = watch_object(&self.context, plugin, &labelled.resource, key);
+            state.source.watch = Some(SourceWatch { config_map: key.name.clone(), subscription });
+        }
+        let informer = state.source.watch.as_ref()?.subscription.informer();
+        informer.synced().await;
+        informer.cache.get(key)
+    }
+
+    pub(super) async fn fetch_file(&self, path: &str, pin: Option<&str>, state: &State) -> Fetched {
+        let directory = self.context.config.plugin_directory.clone();
+        let limit = self.context.config.max_wasm_bytes;
+        let path = path.to_owned();
+        let pin = pin.unwrap_or_default().to_owned();
+        let known = state.source.version.clone();
+        let fetch = move || {
+            let problem = |error: path::PathError| Problem::new(error.reason(), error.to_string());
+            let found = match path::find(directory.as_deref(), &path) {
+                Ok(found) => found,
+                Err(error) => return Fetched::Gone(problem(error)),
+            };
+            let version = format!("{} {pin}", found.version);
+            if known.as_ref() == Some(&version) {
+                return Fetched::Unchanged;
+            }
+            match found.read(limit) {
+                Ok(bytes) => Fetched::Component(bytes, version),
+                Err(error) => Fetched::Problem(problem(error), version),
+            }
+        };
+        let fetched = tokio::task::spawn_blocking(fetch).await;
+        fetched.unwrap_or_else(|error| Fetched::Gone(Problem::new("SourceUnreadable", error.to_string())))
+    }
+}

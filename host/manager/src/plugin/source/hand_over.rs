@@ -1,0 +1,44 @@
+//! The hand-over of a ConfigMap between the manager's two controllers: a ConfigMap with a component is large, and the one
+//! that makes the Plugin has just read what the one that loads it needs next.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use operetta_core::{object::Object, status::ApiError};
+use parking_lot::Mutex;
+
+use crate::context::Context;
+
+/// Keeps at most one ConfigMap, the one that was read last.
+pub struct ConfigMapHandOver {
+    context: Arc<Context>,
+    kept: Mutex<Option<ConfigMap>>,
+}
+
+impl ConfigMapHandOver {
+    /// Creates an empty hand-over.
+    pub fn new(context: Arc<Context>) -> Arc<Self> {
+        Arc::new(Self { context, kept: Mutex::default() })
+    }
+
+    /// Keeps a ConfigMap that was just read.
+    pub fn put(&self, config_map: ConfigMap) {
+        *self.kept.lock() = Some(config_map);
+    }
+
+    /// Returns the ConfigMap of this metadata or a later version of it: the kept one, or else read from the API server.
+    ///
+    /// # Errors
+    /// The API server's error.
+    pub async fn take(&self, metadata: &Object) -> Result<ConfigMap, ApiError> {
+        let is_same = |kept: &mut ConfigMap| {
+            kept.metadata.uid.as_deref() == Some(metadata.uid())
+                && kept.metadata.resource_version.as_deref() == Some(metadata.resource_version())
+        };
+        let kept = self.kept.lock().take_if(is_same);
+        match kept {
+            Some(kept) => Ok(kept),
+            None => self.context.cluster.config_map(metadata.key()).await,
+        }
+    }
+}

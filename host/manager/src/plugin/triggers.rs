@@ -1,0 +1,133 @@
+//! The triggers of the manager's own controllers: a change of a Plugin, or of an object that a Plugin depends on, enqueues
+//! the Plugins concerned.
+
+use std::sync::Arc;
+
+use operetta_core::{
+    controller::Controller,
+    handler::event::Event,
+    manifest::Predicate,
+    object::{Object, ObjectKey},
+    predicate,
+    queue::Priority,
+};
+use operetta_kube::{
+    discovery::ApiResource,
+    informer::{Handler, Scope, Subscription},
+    store::Lookup,
+};
+
+use crate::{
+    context::Context,
+    plugin::{host_informers::HostInformers, queue::PluginQueue, source::parts::PART_OF},
+};
+
+/// Enqueues a Plugin whenever one object changes that it depends on. Only that object's metadata is watched.
+pub fn watch_object(
+    context: &Context,
+    plugin: &ObjectKey,
+    resource: &Arc<ApiResource>,
+    object: &ObjectKey,
+) -> Subscription {
+    let scope = Scope {
+        namespace: object.namespace.clone(),
+        fields: format!("metadata.name={}", object.name),
+        metadata_only: true,
+        ..Scope::everything()
+    };
+    let queue = context.queue.clone();
+    let plugin = plugin.clone();
+    let enqueue = Arc::new(move |_: &Event| queue.enqueue(&plugin));
+    context.cluster.registry.informer(resource, scope).subscribe(enqueue, None)
+}
+
+/// The handlers of the manager's own informers.
+#[derive(Clone)]
+pub struct Triggers {
+    informers: Arc<HostInformers>,
+    plugins: PluginQueue,
+    drop_ins: Arc<Controller>,
+}
+
+impl Triggers {
+    /// Subscribes the handlers. They end with the subscriptions.
+    pub fn subscribe(
+        informers: &Arc<HostInformers>,
+        plugins: &PluginQueue,
+        drop_ins: &Arc<Controller>,
+    ) -> Vec<Subscription> {
+        let triggers = Self { informers: informers.clone(), plugins: plugins.clone(), drop_ins: drop_ins.clone() };
+        vec![
+            informers.plugins.subscribe(triggers.handler(Self::on_plugin), None),
+            informers.config_maps.subscribe(triggers.handler(Self::on_config_map), None),
+            informers.parts.subscribe(triggers.handler(Self::on_part), None),
+            informers.namespaces.subscribe(triggers.handler(Self::on_namespace), None),
+            informers.service_accounts.subscribe(triggers.handler(Self::on_service_account), None),
+        ]
+    }
+
+    fn handler(&self, on_event: fn(&Self, &Event)) -> Handler {
+        let triggers = self.clone();
+        Arc::new(move |event: &Event| on_event(&triggers, event))
+    }
+
+    /// Enqueues a Plugin whose spec changed, and its drop-in ConfigMap, which makes a deleted Plugin anew. A status that
+    /// somebody else wrote is corrected; a reconcile after the host's own write costs nothing.
+    fn on_plugin(&self, event: &Event) {
+        let key = event.object().key();
+        if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
+            self.plugins.enqueue(key);
+            self.drop_ins.enqueue(key.clone(), Priority::Normal);
+        } else if event.old().is_some_and(|old| old.at(".status") != event.object().at(".status")) {
+            self.plugins.enqueue(key);
+        }
+    }
+
+    fn on_config_map(&self, event: &Event) {
+        let key = event.object().key();
+        self.drop_ins.enqueue(key.clone(), Priority::Normal);
+        self.enqueue_users(key);
+    }
+
+    fn on_part(&self, event: &Event) {
+        let object = event.object();
+        if let Some(first) = object.label(PART_OF) {
+            self.enqueue_users(&ObjectKey { namespace: object.key().namespace.clone(), name: first.to_owned() });
+        }
+    }
+
+    /// Enqueues everything in a namespace that was opted in or out.
+    fn on_namespace(&self, event: &Event) {
+        if matches!(event, Event::Modified { .. }) {
+            return;
+        }
+        let name = Some(event.object().key().name.as_str());
+        self.enqueue_matching(name, |_| true);
+        for config_map in self.informers.config_maps.cache.store.list(&Lookup::All, name, None) {
+            self.drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
+        }
+    }
+
+    /// Enqueues the Plugins of a ServiceAccount, whose consent may have changed.
+    fn on_service_account(&self, event: &Event) {
+        let key = event.object().key();
+        self.enqueue_matching(key.namespace.as_deref(), |plugin| {
+            plugin.scalar_at(".spec.serviceAccountName").as_ref() == Some(&key.name)
+        });
+    }
+
+    /// Enqueues every Plugin whose source is this ConfigMap, whatever its name.
+    fn enqueue_users(&self, config_map: &ObjectKey) {
+        self.enqueue_matching(config_map.namespace.as_deref(), |plugin| {
+            plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name)
+        });
+    }
+
+    fn enqueue_matching(&self, namespace: Option<&str>, matches: impl Fn(&Object) -> bool) {
+        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, namespace, None) {
+            if matches(&plugin) {
+                self.plugins.enqueue(plugin.key());
+            }
+        }
+    }
+}
