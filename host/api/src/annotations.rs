@@ -1,0 +1,22 @@
+//! Annotations under `operetta.dev/`.
+
+/// Annotation of a ServiceAccount: the names of the Plugins that may act as it, separated by commas, or `*`.
+pub const ALLOW_PLUGINS: &str = "operetta.dev/allow-plugins";
+
+/// Annotation of a ConfigMap with a component: the ServiceAccount as which the plugin acts.
+pub const SERVICE_ACCOUNT: &str = "operetta.dev/service-account";
+
+/// Annotation of a ConfigMap with a component: `true` suspends the plugin.
+pub const SUSPEND: &str = "operetta.dev/suspend";
+
+/// Annotation of a ConfigMap with a component: `true` keeps instances between reconciles.
+pub const WARM: &str = "operetta.dev/warm";
+
+/// Annotation of the first part of a component: the number of parts.
+pub const PARTS: &str = "operetta.dev/parts";
+
+/// Annotation of each part but the first: its number, from 2 on.
+pub const PART: &str = "operetta.dev/part";
+
+/// Annotation of every part: `sha256:` and the hash, in hex, of the whole file as it is stored.
+pub const DIGEST: &str = "operetta.dev/digest";

@@ -1,0 +1,10 @@
+//! Types of a Plugin's conditions.
+
+/// The component is compiled, and its manifest is read.
+pub const LOADED: &str = "Loaded";
+
+/// All controllers of the plugin run.
+pub const READY: &str = "Ready";
+
+/// Something is wrong; the condition's message is the one to read.
+pub const DEGRADED: &str = "Degraded";

@@ -1,0 +1,57 @@
+//! The types that people write for Operetta, and that its host and its SDKs share.
+//!
+//! - [`manifest`]: the document in which a plugin declares its controllers.
+//! - [`GroupVersionKind`] and [`ObjectKey`]: the names of kinds and of objects.
+//! - [`ErrorKind`] and [`Status`]: the answer of an API server that refused a call.
+//! - [`labels`] and [`annotations`]: the names under `operetta.dev/`.
+//! - [`conditions`] and [`reasons`]: the words of a Plugin's conditions and of its Events.
+//! - `plugin`, with the feature `crd`: the custom resource Plugin.
+//!
+//! Everything here is plain data with serde's traits. Checks that need more than one value (limits, JSONPaths, pruned
+//! fields) are the host's.
+//!
+//! ```
+//! use operetta_api::GroupVersionKind;
+//! use operetta_api::manifest::{Controller, Manifest, Source};
+//! use serde_json::json;
+//!
+//! let foos = Source::new(GroupVersionKind::new("example.com/v1", "Foo"));
+//! let deployments = Source::new(GroupVersionKind::new("apps/v1", "Deployment"));
+//! let controller = Controller { owns: vec![deployments], ..Controller::new("foo", foos) };
+//! let manifest: Manifest = Manifest::new(vec![controller]);
+//!
+//! assert_eq!(
+//!     serde_json::to_value(&manifest)?,
+//!     json!({
+//!         "apiVersion": "operetta.dev/v1alpha1",
+//!         "kind": "Manifest",
+//!         "controllers": [{
+//!             "name": "foo",
+//!             "for": {"apiVersion": "example.com/v1", "kind": "Foo"},
+//!             "owns": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+//!         }],
+//!     })
+//! );
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+pub mod annotations;
+pub mod conditions;
+mod key;
+mod kind;
+pub mod labels;
+pub mod manifest;
+#[cfg(feature = "crd")]
+pub mod plugin;
+pub mod reasons;
+mod status;
+
+pub use key::ObjectKey;
+pub use kind::GroupVersionKind;
+pub use status::{Cause, ErrorKind, Status};
+
+/// The API group of Operetta's own objects, and the prefix of its labels and annotations.
+pub const GROUP: &str = "operetta.dev";
+
+/// The `apiVersion` of a Plugin and of a manifest.
+pub const API_VERSION: &str = "operetta.dev/v1alpha1";

@@ -1,0 +1,375 @@
+//! The custom resource Plugin: its spec, as people write it, and its status, as the host reports it.
+//!
+//! `deploy/crd/plugins.yaml` is generated from these types.
+//!
+//! ```
+//! use operetta_api::plugin::{ConfigMapSource, Plugin, PluginSpec, Source};
+//!
+//! let config_map = ConfigMapSource { name: "contact".to_owned(), key: None };
+//! let source = Source { config_map: Some(config_map), ..Source::default() };
+//! let spec = PluginSpec { service_account_name: Some("contact".to_owned()), ..PluginSpec::new(source) };
+//! let plugin = Plugin::new("contact", spec);
+//! assert_eq!(plugin.metadata.name.as_deref(), Some("contact"));
+//! ```
+
+mod status;
+
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::GroupVersionKind;
+
+pub use status::{Condition, ControllerStatus, PluginStatus, Usage};
+
+pub use crate::API_VERSION;
+
+/// The Plugin's kind.
+pub const KIND: &str = "Plugin";
+
+/// The component to run, its identity, its configuration and its limits.
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "operetta.dev",
+    version = "v1alpha1",
+    kind = "Plugin",
+    plural = "plugins",
+    shortname = "plg",
+    namespaced,
+    status = "PluginStatus",
+    doc = "A Plugin is a WebAssembly component whose controllers Operetta runs.",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","description":"Whether all of its controllers run"}"#,
+    printcolumn = r#"{"name":"Degraded","type":"string","jsonPath":".status.conditions[?(@.type==\"Degraded\")].status","description":"Whether something is wrong with it"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"Why, in one word"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","description":"Why, in one sentence","priority":1}"#,
+    printcolumn = r#"{"name":"Digest","type":"string","jsonPath":".status.digest","description":"The code that runs","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginSpec {
+    /// The source of the component: exactly one of these.
+    pub source: Source,
+    /// The component's digest, as `operetta check` prints it: code of any other is not run, whoever changed the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub digest: Option<String>,
+    /// The ServiceAccount of this namespace as which the plugin acts: RBAC decides what it may see and do. It has to
+    /// consent, by the annotation `operetta.dev/allow-plugins`, and it is never `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub service_account_name: Option<String>,
+    /// The plugin's configuration; any JSON object. Its fields take precedence over those of `configFrom`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub config: Option<serde_json::Map<String, serde_json::Value>>,
+    /// ConfigMaps and Secrets of this namespace that make up the configuration, read as the ServiceAccount: it needs the
+    /// right to get each. Later ones take precedence over earlier ones. A change of any is in effect within seconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub config_from: Vec<ConfigSource>,
+    /// Overrides of the component's manifest, for administrators.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub controllers: Vec<ControllerOverride>,
+    /// Stops all controllers of the plugin. Its queues start anew when this is unset.
+    #[serde(default)]
+    pub suspend: bool,
+    /// Limits of one reconcile.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Options of running the code.
+    #[serde(default, skip_serializing_if = "Runtime::is_default")]
+    pub runtime: Runtime,
+}
+
+impl PluginSpec {
+    /// Returns the spec of a plugin with this source and defaults for everything else.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            digest: None,
+            service_account_name: None,
+            config: None,
+            config_from: Vec::new(),
+            controllers: Vec::new(),
+            suspend: false,
+            limits: Limits::default(),
+            runtime: Runtime::default(),
+        }
+    }
+}
+
+/// Options of running the code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Runtime {
+    /// Keeps instances between reconciles, for languages that are slow to start, such as Python. The memory
+    /// that one reconcile leaves behind is then visible to the next ones: a plugin must neither need it nor break by it.
+    /// If left out, each reconcile has a fresh instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<Warm>,
+}
+
+impl Runtime {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Bounds of an instance that is kept. It also ends when a reconcile traps or exceeds a limit, when the code or the
+/// Plugin changes, and after five minutes without a reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Warm {
+    /// Reconciles that one instance serves; 1000 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_calls: Option<u32>,
+    /// Linear memory by which it may grow after its start, as a quantity; `64Mi` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
+    pub max_memory_growth: Option<String>,
+}
+
+impl Warm {
+    /// Returns `maxMemoryGrowth` in bytes. A text that the CRD's pattern does not let through counts as left out.
+    pub fn max_memory_growth_bytes(&self) -> Option<usize> {
+        bytes(self.max_memory_growth.as_deref()?)
+    }
+}
+
+/// The source of a component: exactly one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "[has(self.configMap), has(self.path), has(self.oci), has(self.url)].filter(given, given).size() == 1",
+        "message": "set exactly one of configMap and path",
+    },
+    {
+        "rule": "!has(self.oci) && !has(self.url)",
+        "message": "oci and url are reserved: this version fetches nothing; use configMap or path",
+    },
+]))]
+pub struct Source {
+    /// A ConfigMap of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<ConfigMapSource>,
+    /// A file of the host, below the directory that its configuration names (`pluginDirectory`), ending in `.wasm` or
+    /// `.wasm.zst`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 4096))]
+    pub path: Option<String>,
+    /// Reserved for an artifact in an OCI registry; refused until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oci: Option<String>,
+    /// Reserved for a file on a web server; refused until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// A component in a ConfigMap's binaryData.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigMapSource {
+    /// The ConfigMap's name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub name: String,
+    /// The key in binaryData, ending in `.wasm` or `.wasm.zst`; the only such key if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// A part of the configuration: exactly one of `configMapRef` and `secretRef`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.configMapRef) != has(self.secretRef)", "message": "set exactly one of configMapRef and secretRef"},
+]))]
+pub struct ConfigSource {
+    /// A ConfigMap of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<ConfigRef>,
+    /// A Secret of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<ConfigRef>,
+}
+
+impl ConfigSource {
+    /// Returns the kind and the reference that are set; `None` for a value that the CRD does not let through.
+    pub fn chosen(&self) -> Option<(ConfigKind, &ConfigRef)> {
+        let config_map = self.config_map_ref.as_ref().map(|reference| (ConfigKind::ConfigMap, reference));
+        config_map.or_else(|| Some((ConfigKind::Secret, self.secret_ref.as_ref()?)))
+    }
+}
+
+/// The kinds that hold configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the kind of its name")]
+pub enum ConfigKind {
+    ConfigMap,
+    Secret,
+}
+
+impl ConfigKind {
+    /// Returns the kind with its version.
+    pub fn gvk(self) -> GroupVersionKind {
+        GroupVersionKind::new("v1", self.as_str())
+    }
+
+    /// Returns the kind's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+
+    /// Returns the kind's plural resource name.
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmaps",
+            Self::Secret => "secrets",
+        }
+    }
+}
+
+/// One key of a ConfigMap or a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.targetPath) || has(self.key)", "message": "targetPath needs a key, whose value goes there"},
+]))]
+pub struct ConfigRef {
+    /// The name of the ConfigMap or Secret.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub name: String,
+    /// The key; `config.json` or `config.yaml`, whichever exists, if left out. Its value is a JSON object or a YAML
+    /// mapping, whose fields become fields of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: Option<String>,
+    /// The field of the configuration that holds the key's value as a string, e.g. `cloud.token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), regex(pattern = r"^[^.\s]+(\.[^.\s]+)*$"))]
+    pub target_path: Option<String>,
+    /// Lets the plugin run also without this ConfigMap or Secret.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+/// Overrides of one controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControllerOverride {
+    /// The controller's name in the component's manifest.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// The keys reconciled at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub workers: Option<u32>,
+    /// The seconds after which every key is reconciled again; 0 never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 2_592_000))]
+    pub resync_seconds: Option<u32>,
+    /// An event of the kind that it reconciles must pass all of these; an empty list lets every event pass. Each is as
+    /// in the manifest: a name, `{changed: $.spec.replicas}`, `{matches: $.status.ready}`, `{any: […]}` or `{not: …}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "predicates")]
+    pub predicates: Option<Vec<serde_json::Value>>,
+}
+
+/// Limits of one reconcile; the host's configuration sets those left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Linear memory, as a quantity: `64Mi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
+    pub memory: Option<String>,
+    /// The deadline in seconds, waiting included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub timeout_seconds: Option<u32>,
+    /// The number of calls to the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub host_calls: Option<u32>,
+}
+
+impl Limits {
+    /// Returns the memory limit in bytes. A text that the CRD's pattern does not let through counts as left out.
+    pub fn memory_bytes(&self) -> Option<usize> {
+        bytes(self.memory.as_deref()?)
+    }
+}
+
+/// Returns a quantity in bytes.
+fn bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "nullable": true})
+}
+
+/// Returns the schema of a list of predicates, each a name or an object. A structural schema cannot be recursive, as `any`
+/// and `not` are: the API server checks the names, and the host the rest.
+fn predicates(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "nullable": true,
+        "maxItems": 32,
+        "items": {
+            "description": "An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object.",
+            // A pattern is about strings, and the number of properties about objects.
+            "pattern": "^(GenerationChanged|LabelsChanged|AnnotationsChanged|ResourceVersionChanged)$",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "x-kubernetes-preserve-unknown-fields": true,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+
+    use super::*;
+
+    #[test]
+    fn crd_in_the_repository_matches_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crd/plugins.yaml");
+        let text = "# Generated from host/api/src/plugin: run `make generate`.\n".to_owned()
+            // A format that the API server supports: it warns of others.
+            + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml").replace("format: uint32", "format: int64");
+        if std::env::var_os("UPDATE_GENERATED").is_some() {
+            std::fs::write(path, &text).expect("write");
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(kept == text, "deploy/crd/plugins.yaml is out of date: run `make generate`");
+    }
+
+    #[test]
+    fn memory_is_a_quantity() {
+        let bytes = |text: &str| Limits { memory: Some(text.into()), ..Limits::default() }.memory_bytes();
+        assert_eq!(bytes("64Mi"), Some(64 << 20));
+        assert_eq!(bytes("1G"), Some(1_000_000_000));
+        assert_eq!(bytes("12"), Some(12));
+        assert_eq!(bytes("64MiB"), None);
+        assert_eq!(bytes("Mi"), None);
+        assert_eq!(bytes("99999999999999999999Gi"), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! The status of a Plugin.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The state of a Plugin, as the host reports it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PluginStatus {
+    /// The metadata.generation that this status describes.
+    pub observed_generation: Option<i64>,
+    /// The digest of the component that runs: `sha256:` and the hash in hex.
+    pub digest: Option<String>,
+    /// The size of the component that runs, in bytes.
+    pub size_bytes: Option<i64>,
+    /// The most important condition's reason.
+    pub reason: Option<String>,
+    /// The most important condition's message.
+    pub message: Option<String>,
+    /// Its controllers, as the manifest declares them.
+    pub controllers: Vec<ControllerStatus>,
+    /// The plugin's use of the host; updated once a minute while it works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Loaded, Ready and Degraded.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The address at which the host that runs the plugin answers `operetta logs`.
+    pub host: Option<String>,
+}
+
+/// One of the plugin's controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ControllerStatus {
+    /// The controller's name in the manifest.
+    pub name: String,
+    /// The kind that the controller reconciles.
+    #[serde(rename = "for")]
+    pub for_: String,
+    /// Reconciles since this host runs the plugin; updated once a minute, as are `errors` and `queued`.
+    pub reconciles: i64,
+    /// Reconciles that failed.
+    pub errors: i64,
+    /// Keys that wait for a worker.
+    pub queued: i64,
+    /// Keys whose last reconcile failed.
+    pub failing: i32,
+    /// The last failure, while any key fails.
+    pub last_error: Option<String>,
+}
+
+/// A plugin's use of the host since this host runs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Processor time of the plugin's code, in milliseconds.
+    pub cpu_milliseconds: i64,
+    /// The most linear memory that one of the plugin's instances had, in bytes.
+    pub peak_memory_bytes: i64,
+    /// Calls to the host, logs and Events included.
+    pub calls: i64,
+    /// Bytes that the host caches for the plugin now: its share of the objects that it watches and reads.
+    pub cached_bytes: i64,
+}
+
+/// A condition (`metav1.Condition`).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Loaded, Ready or Degraded.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// True, False or Unknown.
+    pub status: String,
+    /// One CamelCase word.
+    pub reason: String,
+    /// One sentence.
+    pub message: String,
+    /// The time of the last change of `status`, in RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub last_transition_time: String,
+    /// The metadata.generation that the condition describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
