@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use jsonschema::Validator;
 use operetta_core::{
-    manifest::{Manifest, ManifestError},
+    manifest::{self, Manifest, ManifestError},
     object::prune::Prune,
     predicate,
 };
@@ -16,7 +16,7 @@ use operetta_core::{
 pub fn manifest(data: &[u8]) {
     static SCHEMA: OnceLock<Validator> = OnceLock::new();
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let manifest = match Manifest::parse(text) {
+    let manifest = match manifest::parse(text) {
         Ok(manifest) => manifest,
         Err(ManifestError::Field { path, message }) => {
             assert!(!path.is_empty() && !message.is_empty(), "{path:?}: {message:?}");
@@ -30,7 +30,7 @@ pub fn manifest(data: &[u8]) {
     let tree = serde_json::from_str(text).expect("a manifest is JSON");
     assert!(schema.is_valid(&tree), "the schema refuses what the host takes: {text}");
     let written = serde_json::to_string(&manifest).expect("a manifest can be written");
-    assert_eq!(Manifest::parse(&written).expect("and read again"), manifest);
+    assert_eq!(manifest::parse(&written).expect("and read again"), manifest);
 
     assert!(!manifest.controllers.is_empty());
     for controller in &manifest.controllers {

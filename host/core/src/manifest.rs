@@ -1,220 +1,39 @@
-//! What a plugin declares: the JSON document that `describe` returns.
+//! The manifest as the host reads it: checked, and with parsed JSONPaths. The types are operetta-api's.
 //!
-//! The types here are the one source: `wit/manifest.schema.json` is generated from them and a test holds it against
-//! them. Unknown fields are errors that name the field, so that a typing mistake never silently changes what is watched.
+//! A test holds `wit/manifest.schema.json`, which is generated from those types, against the checks here.
 
 use std::collections::HashSet;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use operetta_api::manifest::{self as api, KIND, MAX_CONTROLLERS, MAX_INDEXES, MAX_SOURCES};
+pub use operetta_api::manifest::{Index, Mapping, Namespaces, OwnerKind, RateLimiter};
+use operetta_api::{API_VERSION, GroupVersionKind};
 
-pub use crate::predicate::Predicate;
 use crate::{
     object::{
         Object,
-        kind::GroupVersionKind,
         prune::{Prune, PruneError},
     },
-    predicate,
+    predicate::{self, Expression},
 };
 
-/// The manifest's `apiVersion`.
-pub const API_VERSION: &str = "operetta.dev/v1alpha1";
+pub use crate::predicate::Predicate;
 
-/// Controllers of one plugin: each is a queue with workers.
-pub const MAX_CONTROLLERS: usize = 100;
+/// A plugin's controllers, and the indexes that its reads need.
+pub type Manifest = api::Manifest<Expression>;
 
-/// Kinds that the controllers of one plugin are for, own or watch, all together: each may be a watch at the API server.
-pub const MAX_SOURCES: usize = 500;
+/// One controller: a queue of keys of one kind, and the events that add keys to it.
+pub type Controller = api::Controller<Expression>;
 
-/// Indexes of one plugin.
-pub const MAX_INDEXES: usize = 100;
+/// A kind to watch, and a selection of its objects and events.
+pub type Source = api::Source<Expression>;
+
+/// A kind to watch, and the keys that its events enqueue.
+pub type Watch = api::Watch<Expression>;
 
 /// Bytes of a message's quotation of what the plugin wrote.
 const MAX_QUOTED: usize = 256;
 
-/// What a plugin declares: its controllers, and the indexes its reads need.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Manifest {
-    /// Always `operetta.dev/v1alpha1`.
-    pub api_version: String,
-    /// Always `Manifest`.
-    pub kind: String,
-    /// At least one, at most 100; their names differ. Together they have at most 500 kinds that they are for, own or
-    /// watch.
-    #[schemars(length(min = 1, max = 100))]
-    pub controllers: Vec<Controller>,
-    /// Indexes over cached objects, for `list` with `by-index`; at most 100.
-    #[schemars(length(max = 100))]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub indexes: Vec<Index>,
-}
-
-/// One controller: a queue of keys of one kind, and what puts keys into it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Controller {
-    /// A DNS label; `reconcile` gets it with every request.
-    pub name: String,
-    /// The kind whose keys are reconciled: each of its events enqueues the object's own key.
-    #[serde(rename = "for")]
-    pub for_: Source,
-    /// Kinds whose objects this controller makes: their events enqueue the controlling owner.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub owns: Vec<Source>,
-    /// Other kinds whose events enqueue keys by a mapping.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub watches: Vec<Watch>,
-    /// How many keys are reconciled at once (controller-runtime's MaxConcurrentReconciles); 1 if left out.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    #[schemars(range(min = 1, max = 64))]
-    pub workers: u32,
-    /// Enqueue every key again after this many seconds; 0, the default, never does (client-go's resync period).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub resync_seconds: u32,
-    /// The rate limiter of failed and requeued keys; client-go's default if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_limiter: Option<RateLimiter>,
-}
-
-/// A kind to watch, and which of its objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Source {
-    /// `group/version`, or the version alone for the core group.
-    pub api_version: String,
-    /// The kind.
-    pub kind: String,
-    /// Objects of which namespaces; all if left out. Cluster-scoped kinds have none.
-    #[serde(default, skip_serializing_if = "Namespaces::is_all")]
-    pub namespaces: Namespaces,
-    /// A label selector in the API server's syntax; the API server applies it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label_selector: Option<String>,
-    /// A field selector in the API server's syntax; the API server applies it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub field_selector: Option<String>,
-    /// An event must pass all of these.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub predicates: Vec<Predicate>,
-    /// Fields that the host's cache leaves out of these objects, to need less memory: paths such as `.status` or
-    /// `.metadata.annotations`. Reads of one object, and lists, are answered with the whole objects all the same.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub prune: Vec<String>,
-}
-
-/// A kind to watch, and which keys its events enqueue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Watch {
-    /// The kind and which of its objects.
-    pub source: Source,
-    /// Which keys an object's events enqueue.
-    pub map: Mapping,
-}
-
-/// Which namespaces a source covers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum Namespaces {
-    /// Every namespace.
-    #[default]
-    All,
-    /// Only the Plugin's own namespace. A controller whose `for` says so is given no key of another one, whatever the
-    /// objects that it owns or watches elsewhere say.
-    Own,
-}
-
-impl Namespaces {
-    fn is_all(&self) -> bool {
-        *self == Self::All
-    }
-}
-
-/// Which keys the event of a watched object enqueues.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum Mapping {
-    /// The owners of the `for` kind; only the controlling one unless `allOwners`.
-    Owner {
-        /// Every owner of the kind, not only the controlling one.
-        #[serde(default)]
-        all_owners: bool,
-    },
-    /// The key with the watched object's own namespace and name.
-    SameName {},
-    /// The key in the watched object's namespace whose name stands at a path of it.
-    FieldPath {
-        /// Where the name stands, e.g. `.spec.claimRef.name`.
-        path: String,
-        /// Where its namespace stands; the watched object's own namespace if left out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        namespace_path: Option<String>,
-    },
-    /// The keys that the plugin names: its component exports `mapper` of the contract.
-    Custom {},
-}
-
-/// max(per-key exponential backoff, overall token bucket), as client-go's DefaultControllerRateLimiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RateLimiter {
-    /// The first delay of a key, doubled with each failure; 5 if left out.
-    #[serde(default = "base_delay")]
-    pub base_delay_ms: u32,
-    /// The longest delay of a key; 1,000,000 (1,000 s) if left out.
-    #[serde(default = "max_delay")]
-    pub max_delay_ms: u32,
-    /// Requeues per second of all keys together; 10 if left out.
-    #[serde(default = "qps")]
-    #[schemars(range(min = 1))]
-    pub qps: u32,
-    /// Requeues that may come at once; 100 if left out.
-    #[serde(default = "burst")]
-    #[schemars(range(min = 1))]
-    pub burst: u32,
-}
-
-impl Default for RateLimiter {
-    fn default() -> Self {
-        Self { base_delay_ms: base_delay(), max_delay_ms: max_delay(), qps: qps(), burst: burst() }
-    }
-}
-
-/// An index over the cached objects of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Index {
-    /// The name `list` calls it by.
-    pub name: String,
-    /// The kind's apiVersion.
-    pub api_version: String,
-    /// The kind.
-    pub kind: String,
-    /// Where the indexed value stands, e.g. `.spec.nodeName`: a string, number or boolean. One of this, `label` and
-    /// `controller`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// The indexed value is that of the label of this name. Cached lists whose label selector asks for one value of it use
-    /// the index, too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// The indexed value is the name of the controlling owner, if that is of this kind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub controller: Option<OwnerKind>,
-}
-
-/// A kind of owners.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OwnerKind {
-    /// The kind's apiVersion; owners of another version of its group count, too.
-    pub api_version: String,
-    /// The kind.
-    pub kind: String,
-}
-
-/// What an index takes from an object.
+/// The value of an object that an index holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum IndexKey {
     /// The scalar at a path.
@@ -226,7 +45,14 @@ pub enum IndexKey {
 }
 
 impl IndexKey {
-    /// The value under which an object is found; None leaves it out of the index.
+    /// Returns the key of a declared index; `None` for one that the checks refuse.
+    pub fn new(index: &Index) -> Option<Self> {
+        let owner = |owner: &OwnerKind| Self::Controller(GroupVersionKind::new(&owner.api_version, &owner.kind));
+        let label = || index.label.clone().map(Self::Label);
+        index.path.clone().map(Self::Path).or_else(label).or_else(|| index.controller.as_ref().map(owner))
+    }
+
+    /// Returns the value under which an object is found; `None` leaves it out of the index.
     pub fn value(&self, object: &Object) -> Option<String> {
         match self {
             Self::Path(path) => object.scalar_at(path),
@@ -240,205 +66,158 @@ impl IndexKey {
     }
 }
 
-fn one() -> u32 {
-    1
-}
-fn is_one(value: &u32) -> bool {
-    *value == 1
-}
-fn is_zero(value: &u32) -> bool {
-    *value == 0
-}
-fn base_delay() -> u32 {
-    5
-}
-fn max_delay() -> u32 {
-    1_000_000
-}
-fn qps() -> u32 {
-    10
-}
-fn burst() -> u32 {
-    100
-}
-
-/// Why a text is not a manifest. The author of the plugin has to change it; retrying cannot help.
+/// The error of a text that is not a manifest. The author of the plugin has to change it; a retry cannot help.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// Not JSON, an unknown or missing field, or one of the wrong type.
     #[error("the manifest that describe() returned is wrong at {path}: {message}")]
     Field {
-        /// Where, e.g. `controllers[0].owns`; `.` is the document itself.
+        /// The field's path, e.g. `controllers[0].owns`; `.` is the document itself.
         path: String,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
 }
 
-impl Manifest {
-    /// The controllers that have a watch which the plugin maps itself.
-    pub fn custom_mappings(&self) -> impl Iterator<Item = &Controller> {
-        let custom = |controller: &&Controller| controller.watches.iter().any(|watch| watch.map == Mapping::Custom {});
-        self.controllers.iter().filter(custom)
-    }
+/// Reads and checks a manifest.
+///
+/// # Errors
+/// Returns [`ManifestError::Field`] for the first field that is wrong.
+pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let manifest: Manifest = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        // The name of a field may be empty.
+        let path = Some(error.path().to_string()).filter(|path| !path.is_empty()).unwrap_or_else(|| ".".to_owned());
+        wrong(path, format!("{}{}", error.inner(), containing_source(text, error.path())))
+    })?;
+    deserializer.end().map_err(|error| wrong(".", error.to_string()))?;
+    check(&manifest)?;
+    Ok(manifest)
+}
 
-    /// Reads and checks a manifest.
-    ///
-    /// # Errors
-    /// [`ManifestError::Field`] for the first thing that is wrong.
-    pub fn parse(text: &str) -> Result<Self, ManifestError> {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let manifest: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            // A field's name may be the empty text.
-            let path = Some(error.path().to_string()).filter(|path| !path.is_empty()).unwrap_or_else(|| ".".to_owned());
-            wrong(path, format!("{}{}", error.inner(), whose(text, error.path())))
-        })?;
-        deserializer.end().map_err(|error| wrong(".", error.to_string()))?;
-        manifest.check()?;
-        Ok(manifest)
+fn check(manifest: &Manifest) -> Result<(), ManifestError> {
+    if manifest.api_version != API_VERSION {
+        let message = format!("{:?} is not known; this host knows {API_VERSION:?}", manifest.api_version);
+        return Err(wrong("apiVersion", message));
     }
+    if manifest.kind != KIND {
+        return Err(wrong("kind", format!("{:?} is not {KIND:?}", manifest.kind)));
+    }
+    check_counts(manifest)?;
+    let mut names = HashSet::new();
+    for (at, controller) in manifest.controllers.iter().enumerate() {
+        let path = format!("controllers[{at}]");
+        if !is_dns_label(&controller.name) {
+            let message =
+                format!("{:?} is not a DNS label (lower case letters, digits and '-', at most 63)", controller.name);
+            return Err(wrong(format!("{path}.name"), message));
+        }
+        if !names.insert(&controller.name) {
+            return Err(wrong(format!("{path}.name"), format!("{:?} is used twice", controller.name)));
+        }
+        check_controller(controller, &path)?;
+    }
+    let mut names = HashSet::new();
+    for (at, index) in manifest.indexes.iter().enumerate() {
+        let path = format!("indexes[{at}]");
+        check_kind(&path, &index.api_version, &index.kind)?;
+        check_index(index, &path)?;
+        if !names.insert((&index.name, &index.api_version, &index.kind)) {
+            let message = format!("{:?} is used twice for {}", index.name, index.kind);
+            return Err(wrong(format!("{path}.name"), message));
+        }
+    }
+    Ok(())
+}
 
-    fn check(&self) -> Result<(), ManifestError> {
-        if self.api_version != API_VERSION {
-            let message = format!("{:?} is not known; this host knows {API_VERSION:?}", self.api_version);
-            return Err(wrong("apiVersion", message));
+fn check_counts(manifest: &Manifest) -> Result<(), ManifestError> {
+    let controllers = &manifest.controllers;
+    if controllers.is_empty() {
+        return Err(wrong("controllers", "at least one controller is needed"));
+    }
+    let sources = |controller: &Controller| 1 + controller.owns.len() + controller.watches.len();
+    for (path, what, count, most) in [
+        ("controllers", "controllers", controllers.len(), MAX_CONTROLLERS),
+        ("controllers", "kinds (for, owns and watches)", controllers.iter().map(sources).sum(), MAX_SOURCES),
+        ("indexes", "indexes", manifest.indexes.len(), MAX_INDEXES),
+    ] {
+        if count > most {
+            return Err(wrong(path, format!("{count} {what} are more than {most}")));
         }
-        if self.kind != "Manifest" {
-            return Err(wrong("kind", format!("{:?} is not \"Manifest\"", self.kind)));
-        }
-        if self.controllers.is_empty() {
-            return Err(wrong("controllers", "at least one controller is needed"));
-        }
-        let sources = |controller: &Controller| 1 + controller.owns.len() + controller.watches.len();
-        for (path, what, count, most) in [
-            ("controllers", "controllers", self.controllers.len(), MAX_CONTROLLERS),
-            ("controllers", "kinds (for, owns and watches)", self.controllers.iter().map(sources).sum(), MAX_SOURCES),
-            ("indexes", "indexes", self.indexes.len(), MAX_INDEXES),
-        ] {
-            if count > most {
-                return Err(wrong(path, format!("{count} {what} are more than {most}")));
+    }
+    Ok(())
+}
+
+fn check_controller(controller: &Controller, path: &str) -> Result<(), ManifestError> {
+    let Controller { name, for_, owns, watches, workers, rate_limiter, .. } = controller;
+    if !(1..=64).contains(workers) {
+        return Err(wrong(format!("{path}.workers"), format!("{workers} is not within 1 to 64")));
+    }
+    check_source(for_, &format!("{path}.for"), name, [])?;
+    for (at, source) in owns.iter().enumerate() {
+        check_source(source, &format!("{path}.owns[{at}]"), name, [])?;
+    }
+    for (at, watch) in watches.iter().enumerate() {
+        check_source(&watch.source, &format!("{path}.watches[{at}].source"), name, mapped_paths(&watch.map))?;
+        if let Mapping::FieldPath { path: field, namespace_path } = &watch.map {
+            check_path(&format!("{path}.watches[{at}].map.path"), field)?;
+            if let Some(field) = namespace_path {
+                check_path(&format!("{path}.watches[{at}].map.namespacePath"), field)?;
             }
         }
-        let mut names = HashSet::new();
-        for (at, controller) in self.controllers.iter().enumerate() {
-            let path = format!("controllers[{at}]");
-            if !is_dns_label(&controller.name) {
-                let message = format!(
-                    "{:?} is not a DNS label (lower case letters, digits and '-', at most 63)",
-                    controller.name
-                );
-                return Err(wrong(format!("{path}.name"), message));
-            }
-            if !names.insert(&controller.name) {
-                return Err(wrong(format!("{path}.name"), format!("{:?} is used twice", controller.name)));
-            }
-            controller.check(&path)?;
+    }
+    if let Some(limiter) = rate_limiter {
+        if limiter.qps == 0 || limiter.burst == 0 {
+            return Err(wrong(format!("{path}.rateLimiter"), "qps and burst must be at least 1"));
         }
-        let mut names = HashSet::new();
-        for (at, index) in self.indexes.iter().enumerate() {
-            let path = format!("indexes[{at}]");
-            check_kind(&path, &index.api_version, &index.kind)?;
-            index.check(&path)?;
-            if !names.insert((&index.name, &index.api_version, &index.kind)) {
-                return Err(wrong(
-                    format!("{path}.name"),
-                    format!("{:?} is used twice for {}", index.name, index.kind),
-                ));
-            }
+        if limiter.base_delay_ms > limiter.max_delay_ms {
+            return Err(wrong(format!("{path}.rateLimiter"), "baseDelayMs is more than maxDelayMs"));
         }
-        Ok(())
+    }
+    Ok(())
+}
+
+/// Checks a source of a controller. `needed` are the fields that the source's mapping reads.
+fn check_source<'a>(
+    source: &Source,
+    path: &str,
+    controller: &str,
+    needed: impl IntoIterator<Item = &'a str>,
+) -> Result<(), ManifestError> {
+    check_kind(path, &source.api_version, &source.kind)?;
+    predicate::check(&source.predicates).map_err(|message| {
+        wrong(format!("{path}.predicates"), format!("{message}{}", source_suffix(controller, &source.kind)))
+    })?;
+    let prune = |error: PruneError| wrong(format!("{path}.prune"), error.to_string());
+    let pruned = Prune::new(&source.prune).map_err(prune)?;
+    if source.prune.is_empty() {
+        return Ok(());
+    }
+    let fields = needed.into_iter().map(str::to_owned).chain(predicate::fields(&source.predicates));
+    match fields.into_iter().find(|field| field == "." || pruned.touches(field)) {
+        Some(field) => {
+            let message = format!("{field:?} is needed by this source's predicates or mapping");
+            Err(wrong(format!("{path}.prune"), message))
+        }
+        None => Ok(()),
     }
 }
 
-impl Controller {
-    fn check(&self, path: &str) -> Result<(), ManifestError> {
-        if !(1..=64).contains(&self.workers) {
-            return Err(wrong(format!("{path}.workers"), format!("{} is not within 1 to 64", self.workers)));
-        }
-        self.for_.check(&format!("{path}.for"), &self.name, [])?;
-        for (at, source) in self.owns.iter().enumerate() {
-            source.check(&format!("{path}.owns[{at}]"), &self.name, [])?;
-        }
-        for (at, watch) in self.watches.iter().enumerate() {
-            watch.source.check(&format!("{path}.watches[{at}].source"), &self.name, watch.map.paths())?;
-            if let Mapping::FieldPath { path: field, namespace_path } = &watch.map {
-                check_path(&format!("{path}.watches[{at}].map.path"), field)?;
-                if let Some(field) = namespace_path {
-                    check_path(&format!("{path}.watches[{at}].map.namespacePath"), field)?;
-                }
-            }
-        }
-        if let Some(limiter) = &self.rate_limiter {
-            if limiter.qps == 0 || limiter.burst == 0 {
-                return Err(wrong(format!("{path}.rateLimiter"), "qps and burst must be at least 1"));
-            }
-            if limiter.base_delay_ms > limiter.max_delay_ms {
-                return Err(wrong(format!("{path}.rateLimiter"), "baseDelayMs is more than maxDelayMs"));
-            }
-        }
-        Ok(())
-    }
+/// Returns the fields that a mapping reads, except those of a custom mapping.
+fn mapped_paths(mapping: &Mapping) -> impl Iterator<Item = &str> {
+    let paths = match mapping {
+        Mapping::FieldPath { path, namespace_path } => [Some(path), namespace_path.as_ref()],
+        Mapping::Owner { .. } | Mapping::SameName {} | Mapping::Custom {} => [None, None],
+    };
+    paths.into_iter().flatten().map(String::as_str)
 }
 
-impl Source {
-    /// The kind.
-    pub fn group_version_kind(&self) -> GroupVersionKind {
-        GroupVersionKind::new(&self.api_version, &self.kind)
-    }
-
-    /// `needed` are fields that its mapping goes by.
-    fn check<'a>(
-        &self,
-        path: &str,
-        controller: &str,
-        needed: impl IntoIterator<Item = &'a str>,
-    ) -> Result<(), ManifestError> {
-        check_kind(path, &self.api_version, &self.kind)?;
-        predicate::check(&self.predicates).map_err(|message| {
-            wrong(format!("{path}.predicates"), format!("{message}{}", of_controller(controller, &self.kind)))
-        })?;
-        let prune = |error: PruneError| wrong(format!("{path}.prune"), error.to_string());
-        let pruned = Prune::new(&self.prune).map_err(prune)?;
-        if self.prune.is_empty() {
-            return Ok(());
-        }
-        let fields = needed.into_iter().map(str::to_owned).chain(predicate::fields(&self.predicates));
-        match fields.into_iter().find(|field| field == "." || pruned.touches(field)) {
-            Some(field) => Err(wrong(
-                format!("{path}.prune"),
-                format!("{field:?} is needed by this source's predicates or mapping"),
-            )),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Mapping {
-    /// The fields that it goes by, as far as they are known.
-    fn paths(&self) -> impl Iterator<Item = &str> {
-        let paths = match self {
-            Self::FieldPath { path, namespace_path } => [Some(path), namespace_path.as_ref()],
-            Self::Owner { .. } | Self::SameName {} | Self::Custom {} => [None, None],
-        };
-        paths.into_iter().flatten().map(String::as_str)
-    }
-}
-
-impl Index {
-    fn check(&self, path: &str) -> Result<(), ManifestError> {
-        match (&self.path, &self.label, &self.controller) {
-            (Some(field), None, None) => check_path(&format!("{path}.path"), field),
-            (None, Some(label), None) => check_label(&format!("{path}.label"), label),
-            (None, None, Some(owner)) => check_kind(&format!("{path}.controller"), &owner.api_version, &owner.kind),
-            _ => Err(wrong(path, "an index needs one of path, label and controller")),
-        }
-    }
-
-    /// What it takes from an object; None when it is not a checked one.
-    pub fn key(&self) -> Option<IndexKey> {
-        let owner = |owner: &OwnerKind| IndexKey::Controller(GroupVersionKind::new(&owner.api_version, &owner.kind));
-        let label = || self.label.clone().map(IndexKey::Label);
-        self.path.clone().map(IndexKey::Path).or_else(label).or_else(|| self.controller.as_ref().map(owner))
+fn check_index(index: &Index, path: &str) -> Result<(), ManifestError> {
+    match (&index.path, &index.label, &index.controller) {
+        (Some(field), None, None) => check_path(&format!("{path}.path"), field),
+        (None, Some(label), None) => check_label(&format!("{path}.label"), label),
+        (None, None, Some(owner)) => check_kind(&format!("{path}.controller"), &owner.api_version, &owner.kind),
+        _ => Err(wrong(path, "an index needs one of path, label and controller")),
     }
 }
 
@@ -446,7 +225,7 @@ fn wrong(path: impl Into<String>, message: impl Into<String>) -> ManifestError {
     ManifestError::Field { path: cut(path.into()), message: cut(message.into()) }
 }
 
-/// What a plugin wrote may be as long as the manifest.
+/// Shortens a text of the plugin, which may be as long as the manifest.
 fn cut(mut text: String) -> String {
     if text.len() > 2 * MAX_QUOTED {
         let end = text.split_off(text.ceil_char_boundary(text.len() - MAX_QUOTED));
@@ -456,13 +235,14 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Of which controller, and of which of its kinds, a mistake within a source is: their places are numbers.
-fn whose(text: &str, path: &serde_path_to_error::Path) -> String {
+/// Names the controller and the kind of the source that contains a mistake: the path has only their numbers.
+fn containing_source(text: &str, path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
 
     let manifest: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let mut value = &manifest;
-    let (mut controller, mut kind) = (None, None);
+    let mut controller = None;
+    let mut kind = None;
     for segment in path.iter() {
         value = match segment {
             Segment::Seq { index } => &value[*index],
@@ -473,10 +253,10 @@ fn whose(text: &str, path: &serde_path_to_error::Path) -> String {
         controller = controller.or(value["name"].as_str());
         kind = value["kind"].as_str().or(kind);
     }
-    controller.zip(kind).map(|(controller, kind)| of_controller(controller, kind)).unwrap_or_default()
+    controller.zip(kind).map(|(controller, kind)| source_suffix(controller, kind)).unwrap_or_default()
 }
 
-fn of_controller(controller: &str, kind: &str) -> String {
+fn source_suffix(controller: &str, kind: &str) -> String {
     format!(" (controller {controller:?}, of {kind})")
 }
 
@@ -511,7 +291,7 @@ fn check_path(path: &str, field: &str) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// As apimachinery's IsQualifiedName: `[prefix/]name`.
+/// Checks a label's name, `[prefix/]name`, as apimachinery's IsQualifiedName does.
 fn check_label(path: &str, label: &str) -> Result<(), ManifestError> {
     let name = label.split_once('/').map_or(label, |(_, name)| name);
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -541,8 +321,8 @@ mod tests {
     const MINIMAL: &str = r#"{"apiVersion":"operetta.dev/v1alpha1","kind":"Manifest","controllers":[{"name":"c","for":{"apiVersion":"v1","kind":"Pod"}}]}"#;
 
     #[test]
-    fn a_minimal_manifest_gets_client_go_s_defaults() {
-        let manifest = Manifest::parse(MINIMAL).expect("parses");
+    fn minimal_manifest_has_client_go_defaults() {
+        let manifest = parse(MINIMAL).expect("parses");
         let controller = &manifest.controllers[0];
         assert_eq!((controller.workers, controller.resync_seconds), (1, 0));
         assert_eq!(controller.for_.namespaces, Namespaces::All);
@@ -551,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_named_with_its_place() {
+    fn names_each_mistake_with_its_path() {
         let with = |from: &str, to: &str| MINIMAL.replace(from, to);
         let predicate = |text: &str| with("\"Pod\"", &format!("\"Pod\",\"predicates\":[{text}]"));
         for (text, path, part) in [
@@ -621,7 +401,7 @@ mod tests {
                 "not a field path",
             ),
         ] {
-            let ManifestError::Field { path: at, message } = Manifest::parse(&text).expect_err(&text);
+            let ManifestError::Field { path: at, message } = parse(&text).expect_err(&text);
             assert_eq!(at, path, "{text}: {message}");
             assert!(message.contains(part), "{text}: {message}");
         }
@@ -645,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_in_the_repository_is_the_one_of_these_types() {
+    fn schema_in_the_repository_matches_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/manifest.schema.json");
         let schema = serde_json::to_string_pretty(&schemars::schema_for!(Manifest)).expect("schema") + "\n";
         if std::env::var_os("UPDATE_GENERATED").is_some() {
@@ -656,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_and_the_types_agree_on_what_is_a_manifest() {
+    fn schema_and_types_accept_the_same_manifests() {
         let schema = serde_json::to_value(schemars::schema_for!(Manifest)).expect("schema");
         let validator = jsonschema::validator_for(&schema).expect("a valid schema");
         let predicates = |text: &str| MINIMAL.replace("\"Pod\"", &format!("\"Pod\",\"predicates\":[{text}]"));
@@ -673,7 +453,7 @@ mod tests {
             predicates(r#"{"any":[]}"#),
         ] {
             let json = serde_json::from_str(&text).expect("json");
-            assert_eq!(validator.is_valid(&json), Manifest::parse(&text).is_ok(), "{text}");
+            assert_eq!(validator.is_valid(&json), parse(&text).is_ok(), "{text}");
         }
     }
 }

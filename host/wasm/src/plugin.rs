@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use operetta_core::{
     controller::request::Fault,
     gate::Gate,
-    manifest::{Manifest, ManifestError},
+    manifest::{self, Manifest, ManifestError},
     ports::LogSink,
 };
 use wasmtime::component::Component;
@@ -357,7 +357,7 @@ async fn describe(
             });
         }
     };
-    Ok(Manifest::parse(&text)?)
+    Ok(manifest::parse(&text)?)
 }
 
 async fn ask(engine: &Engine, linked: &Linked, budget: &Budget, logs: Arc<dyn LogSink>) -> Result<String, Ended> {

@@ -328,11 +328,15 @@ mod tests {
         let shared = Shared { audit, ..Shared::default() };
         let gate = Gate::sharing(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
         let options = WriteOptions::default();
-        let action =
-            OperationAction::Update { key: ObjectKey::cluster("a"), status: false, object: "{}".to_owned(), options };
+        let action = OperationAction::Update {
+            key: ObjectKey::cluster_scoped("a"),
+            status: false,
+            object: "{}".to_owned(),
+            options,
+        };
         let request = ReconcileRequest {
             controller: "c".into(),
-            key: ObjectKey::cluster("a"),
+            key: ObjectKey::cluster_scoped("a"),
             retries: 0,
             reconcile_id: "r".into(),
         };

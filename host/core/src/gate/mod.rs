@@ -443,7 +443,7 @@ mod tests {
     }
 
     fn get() -> Operation {
-        let action = OperationAction::Get { key: ObjectKey::cluster("a"), read: Read::Live };
+        let action = OperationAction::Get { key: ObjectKey::cluster_scoped("a"), read: Read::Live };
         Operation { kind: GroupVersionKind::new("v1", "Node"), action }
     }
 
@@ -545,7 +545,7 @@ mod tests {
         assert_eq!(start.elapsed().as_millis(), 200, "two at once, two more at ten a second");
         assert_eq!(one.meter().throttled.load(Ordering::Relaxed), 1);
         assert_eq!(one.meter().throttled_micros.load(Ordering::Relaxed), 100_000);
-        let action = OperationAction::Get { key: ObjectKey::cluster("a"), read: Read::Cached };
+        let action = OperationAction::Get { key: ObjectKey::cluster_scoped("a"), read: Read::Cached };
         for _ in 0..100 {
             let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action: action.clone() };
             one.session(None).object(operation).await.expect("answered");

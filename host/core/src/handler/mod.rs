@@ -159,7 +159,7 @@ mod tests {
         let event = Event::Deleted { object: owned_by("a", false) };
         assert_eq!(handler(field(None), false).keys(&event), [ObjectKey::namespaced("n", "r")]);
         assert_eq!(handler(field(Some(".spec.refns")), false).keys(&event), [ObjectKey::namespaced("elsewhere", "r")]);
-        assert_eq!(handler(field(None), true).keys(&event), [ObjectKey::cluster("r")]);
+        assert_eq!(handler(field(None), true).keys(&event), [ObjectKey::cluster_scoped("r")]);
         assert_eq!(handler(Mapping::SameName {}, false).keys(&event), [ObjectKey::namespaced("n", "d")]);
         let all = handler(Mapping::Owner { all_owners: true }, false);
         assert_eq!(all.keys(&event), [ObjectKey::namespaced("n", "a")]);

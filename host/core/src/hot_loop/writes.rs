@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn target(name: &str) -> Target {
-        Target { controller: "c".to_owned(), key: ObjectKey::cluster(name) }
+        Target { controller: "c".to_owned(), key: ObjectKey::cluster_scoped(name) }
     }
 
     const MINE: Origin = Origin::Own { depth: 3, other: false };

@@ -18,6 +18,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+pub use operetta_api::ObjectKey;
 use serde::Deserialize;
 
 use crate::object::{kind::GroupVersionKind, prune::Prune, scanner::Fields};
@@ -26,37 +27,6 @@ pub use crate::object::{
     raw_object::Body,
     scanner::ScanError,
 };
-
-/// The name of one object of a kind (apimachinery's `types.NamespacedName`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
-    /// None for objects of cluster-scoped kinds.
-    pub namespace: Option<String>,
-    /// metadata.name.
-    pub name: String,
-}
-
-impl ObjectKey {
-    /// The key of an object in a namespace.
-    pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()), name: name.into() }
-    }
-
-    /// The key of an object of a cluster-scoped kind.
-    pub fn cluster(name: impl Into<String>) -> Self {
-        Self { namespace: None, name: name.into() }
-    }
-}
-
-/// `namespace/name`, or the name alone: client-go's MetaNamespaceKeyFunc.
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{namespace}/{}", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
 
 /// One entry of metadata.ownerReferences.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

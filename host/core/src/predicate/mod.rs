@@ -17,8 +17,6 @@
 mod bounds;
 mod expression;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::expression::Look;
@@ -32,38 +30,13 @@ const MAX_PREDICATES: usize = 32;
 /// `any` and `not` within each other.
 const MAX_DEPTH: usize = 4;
 
-/// An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Predicate {
-    /// Updates that change metadata.generation, as spec changes do. Kinds without it (ConfigMap, Secret) have no such
-    /// updates.
-    GenerationChanged,
-    /// Updates that change metadata.labels.
-    LabelsChanged,
-    /// Updates that change metadata.annotations.
-    AnnotationsChanged,
-    /// Updates that change metadata.resourceVersion: not the periodic resync.
-    ResourceVersionChanged,
-    /// Updates that change what a JSONPath (RFC 9535) selects, e.g. `$.spec.replicas`. Creations and deletions pass.
-    #[serde(rename = "changed")]
-    Changed(Expression),
-    /// Events of objects of which a JSONPath (RFC 9535) selects something, e.g.
-    /// `$.status.conditions[?@.type=='Ready' && @.status=='True']`. Of an update it is the new object, of a deletion the
-    /// last state.
-    #[serde(rename = "matches")]
-    Matches(Expression),
-    /// Events that pass one of these.
-    #[serde(rename = "any")]
-    Any(#[schemars(length(min = 1))] Vec<Predicate>),
-    /// Events that do not pass this. What is about change says nothing of creations and deletions: they pass.
-    #[serde(rename = "not")]
-    Not(Box<Predicate>),
-}
+/// An event filter whose JSONPaths are parsed.
+pub type Predicate = operetta_api::manifest::Predicate<Expression>;
 
 /// Whether an event passes all of the predicates.
 pub fn passes(predicates: &[Predicate], event: &Event) -> bool {
     let (now, old) = (Look::at(event.object()), event.old().map(|old| Look::at(old)));
-    predicates.iter().all(|predicate| predicate.says(&now, old.as_ref()) != Some(false))
+    predicates.iter().all(|predicate| says(predicate, &now, old.as_ref()) != Some(false))
 }
 
 /// The predicates of one source, from JSON that nobody has looked at.
@@ -127,33 +100,31 @@ impl Count {
     }
 }
 
-impl Predicate {
-    /// Whether it holds; None when it says nothing of such an event, or the object is too large to look into.
-    fn says<'e>(&'e self, now: &Look<'e>, old: Option<&Look<'e>>) -> Option<bool> {
-        let both = || Some((old?.object(), now.object()));
-        match self {
-            Self::GenerationChanged => both().map(|(old, now)| old.generation() != now.generation()),
-            Self::LabelsChanged => both().map(|(old, now)| !old.labels().eq(now.labels())),
-            Self::AnnotationsChanged => {
-                let annotations = |look: &Look<'e>| look.object().at(".metadata.annotations");
-                Some(annotations(old?) != annotations(now))
-            }
-            Self::ResourceVersionChanged => both().map(|(old, now)| old.resource_version() != now.resource_version()),
-            Self::Changed(expression) => expression.differs(old?, now),
-            Self::Matches(expression) => expression.selects(now),
-            Self::Any(any) => {
-                let mut sure = true;
-                for one in any {
-                    match one.says(now, old) {
-                        Some(true) => return Some(true),
-                        Some(false) => {}
-                        None => sure = false,
-                    }
-                }
-                sure.then_some(false)
-            }
-            Self::Not(not) => not.says(now, old).map(|holds| !holds),
+/// Reports whether a predicate holds; `None` if it ignores such an event, or the object is too large to look into.
+fn says<'e>(predicate: &'e Predicate, now: &Look<'e>, old: Option<&Look<'e>>) -> Option<bool> {
+    let both = || Some((old?.object(), now.object()));
+    match predicate {
+        Predicate::GenerationChanged => both().map(|(old, now)| old.generation() != now.generation()),
+        Predicate::LabelsChanged => both().map(|(old, now)| !old.labels().eq(now.labels())),
+        Predicate::AnnotationsChanged => {
+            let annotations = |look: &Look<'e>| look.object().at(".metadata.annotations");
+            Some(annotations(old?) != annotations(now))
         }
+        Predicate::ResourceVersionChanged => both().map(|(old, now)| old.resource_version() != now.resource_version()),
+        Predicate::Changed(expression) => expression.differs(old?, now),
+        Predicate::Matches(expression) => expression.selects(now),
+        Predicate::Any(any) => {
+            let mut sure = true;
+            for one in any {
+                match says(one, now, old) {
+                    Some(true) => return Some(true),
+                    Some(false) => {}
+                    None => sure = false,
+                }
+            }
+            sure.then_some(false)
+        }
+        Predicate::Not(not) => says(not, now, old).map(|holds| !holds),
     }
 }
 
@@ -181,7 +152,9 @@ mod tests {
 
     #[test]
     fn each_name_passes_the_updates_of_its_name_and_no_other() {
-        use Predicate::{AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged};
+        use operetta_api::manifest::Predicate::{
+            AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged,
+        };
         let old = r#""resourceVersion":"1","generation":1,"labels":{"a":"1"},"annotations":{"a":"1"}"#;
         let all = [GenerationChanged, LabelsChanged, AnnotationsChanged, ResourceVersionChanged];
         for (new, passing) in [

@@ -227,7 +227,7 @@ impl PluginApi {
             |index: &&Index| index.name == name && index.api_version == kind.api_version && index.kind == kind.kind;
         let index = watched.indexes.iter().find(declared);
         index
-            .and_then(Index::key)
+            .and_then(IndexKey::new)
             .ok_or_else(|| bad_request(format!("the manifest declares no index {name:?} for {kind}")))
     }
 

@@ -17,7 +17,7 @@ use operetta_core::{
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
         throttle::Throttle,
     },
-    manifest::Index,
+    manifest::{Index, IndexKey},
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::{ApiError, ErrorKind},
@@ -159,7 +159,7 @@ impl PluginApi {
     pub fn watch(&self, watched: Watched) {
         for index in &watched.indexes {
             let kind = GroupVersionKind::new(&index.api_version, &index.kind);
-            let Some(key) = index.key() else { continue };
+            let Some(key) = IndexKey::new(index) else { continue };
             for informer in watched.informers.iter().filter(|informer| informer.resource.kind == kind) {
                 informer.cache.store.declare_index(&key);
             }

@@ -294,7 +294,7 @@ mod tests {
             check_key(&ObjectKey::namespaced(name, "n")).expect_err(name);
         }
         for name in ["a", "system:node", "a.b-c", "0"] {
-            check_key(&ObjectKey::cluster(name)).expect(name);
+            check_key(&ObjectKey::cluster_scoped(name)).expect(name);
         }
     }
 

@@ -205,7 +205,7 @@ pub(crate) fn token_of(key: &ObjectKey) -> String {
 pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
     let key = match token.split_once('/') {
         Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
-        None => ObjectKey::cluster(token),
+        None => ObjectKey::cluster_scoped(token),
     };
     crate::client::wire::check_key(&key).map_err(|_| {
         ApiError::new(ErrorKind::BadRequest, format!("{token:?} is not a continue token of a cached list"))

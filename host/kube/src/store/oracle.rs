@@ -80,7 +80,7 @@ impl History {
     fn key(&mut self) -> ObjectKey {
         let name = format!("n{}", self.chance.random_range(0..60));
         match self.chance.random_range(0..5) {
-            0 => ObjectKey::cluster(name),
+            0 => ObjectKey::cluster_scoped(name),
             namespace => ObjectKey::namespaced(format!("s{namespace}"), name),
         }
     }

@@ -183,7 +183,8 @@ async fn a_name_that_escapes_the_path_is_refused_before_anything_is_sent() {
     let secrets = |verb: &str| stage.namespace.control_plane().audit().done(verb, "secrets").count();
     let before = secrets("get") + secrets("delete");
     for name in ["../secrets/x", "..", "a/b", "a?dryRun=All", "a%2f..%2fsecrets%2fx", ""] {
-        for key in [ObjectKey::namespaced(namespace, name), ObjectKey::namespaced(name, "a"), ObjectKey::cluster(name)]
+        for key in
+            [ObjectKey::namespaced(namespace, name), ObjectKey::namespaced(name, "a"), ObjectKey::cluster_scoped(name)]
         {
             // An empty namespace means none, which ConfigMaps do not have.
             let options = DeleteOptions::default();

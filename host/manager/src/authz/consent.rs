@@ -13,10 +13,7 @@ use operetta_core::{
 
 use crate::problem::Problem;
 
-/// The label of a namespace that is opted in: `enabled`.
-pub const NAMESPACE_LABEL: &str = "operetta.dev/plugins";
-/// The annotation of a ServiceAccount with the names of the Plugins that may act as it, separated by commas, or `*`.
-pub const ALLOW_PLUGINS: &str = "operetta.dev/allow-plugins";
+pub use operetta_api::{annotations::ALLOW_PLUGINS, labels::PLUGINS as NAMESPACE_LABEL};
 
 /// Checks that a namespace is opted in; None stands for a namespace that does not exist.
 ///

@@ -29,7 +29,7 @@ use operetta_wasm::{PluginMapper, PluginReconciler};
 
 use crate::{
     plugin::{
-        crd::{ConfigSource, Usage},
+        crd::{ConfigSource, Usage, warm_limits},
         mapping_stage::Mapping,
         setup::{Setup, SetupError},
         wiring::WiredController,
@@ -140,7 +140,7 @@ pub(super) fn instantiate(
     let mapper = PluginMapper::new(setup.component.clone(), mapping_gate, &call_limits);
     let mut reconciler = PluginReconciler::new(setup.component.clone(), gate, call_limits);
     if let Some(warm) = &setup.spec.runtime.warm {
-        reconciler = reconciler.keep_warm(warm.limits());
+        reconciler = reconciler.keep_warm(warm_limits(warm));
     }
     let account = metered.account.clone();
     Code {

@@ -31,12 +31,8 @@ use crate::{
     },
 };
 
-/// The annotation with the ServiceAccount as which the plugin acts.
-pub const SERVICE_ACCOUNT: &str = "operetta.dev/service-account";
-/// The annotation that suspends the plugin: `true`.
-pub const SUSPEND: &str = "operetta.dev/suspend";
-/// The annotation that keeps instances between reconciles: `true`.
-pub const WARM: &str = "operetta.dev/warm";
+pub use operetta_api::annotations::{SERVICE_ACCOUNT, SUSPEND, WARM};
+
 /// The field manager of the Plugins that this controller creates.
 const MANAGER: &str = "operetta-drop-in";
 

@@ -76,7 +76,7 @@ impl HostInformers {
     /// # Errors
     /// The API server's error when it does not answer.
     pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Object>>, ApiError> {
-        self.find(&self.namespaces, &ObjectKey::cluster(name)).await
+        self.find(&self.namespaces, &ObjectKey::cluster_scoped(name)).await
     }
 
     /// Returns a ServiceAccount other than a namespace's `default`, or None when it does not exist.

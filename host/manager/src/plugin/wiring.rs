@@ -247,7 +247,7 @@ fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
 
 #[cfg(test)]
 mod tests {
-    use operetta_core::manifest::{Manifest, Predicate};
+    use operetta_core::manifest::Predicate;
     use serde_json::json;
 
     use super::*;
@@ -258,7 +258,7 @@ mod tests {
         let controllers =
             json!([{"name": "a", "for": pods, "workers": 2, "resyncSeconds": 60}, {"name": "b", "for": pods}]);
         let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-        let declared = Manifest::parse(&manifest.to_string()).expect("a manifest").controllers;
+        let declared = manifest::parse(&manifest.to_string()).expect("a manifest").controllers;
         let set = |text: &str| serde_json::from_str::<Vec<ControllerOverride>>(text).expect("overrides");
         let some = set(
             r#"[{"name":"b","workers":7,"resyncSeconds":5,"predicates":["LabelsChanged"]},{"name":"a","predicates":[]}]"#,

@@ -97,7 +97,7 @@ async fn events_are_cut_to_what_the_api_server_takes() {
     assert_eq!(events.len(), 1);
     assert_eq!((events[0].reason.len(), events[0].action.len(), events[0].note.len()), (128, 0, 1024));
     assert_eq!((events[0].event_type, &events[0].uid), (EventType::Warning, &None));
-    assert_eq!(events[0].key, ObjectKey::cluster("a"), "an empty namespace means none");
+    assert_eq!(events[0].key, ObjectKey::cluster_scoped("a"), "an empty namespace means none");
 }
 
 #[tokio::test]

@@ -4,8 +4,7 @@ use std::io::Read;
 
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 
-/// Marks a ConfigMap as a plugin, with the value `true`.
-pub const PLUGIN_LABEL: &str = "operetta.dev/plugin";
+pub use operetta_api::labels::PLUGIN as PLUGIN_LABEL;
 
 /// What a component's file or key ends in.
 pub const ENDINGS: &str = ".wasm or .wasm.zst";

@@ -8,14 +8,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 
-/// Label of each part but the first: the first one's name.
-pub const PART_OF: &str = "operetta.dev/part-of";
-/// Annotation of the first part: how many there are.
-pub const PARTS: &str = "operetta.dev/parts";
-/// Annotation of each part but the first: which it is, from 2 on.
-pub const PART: &str = "operetta.dev/part";
-/// Annotation of every part: `sha256:` and the hash, in hex, of the whole file as it is stored.
-pub const DIGEST: &str = "operetta.dev/digest";
+pub use operetta_api::annotations::{DIGEST, PART, PARTS};
+pub use operetta_api::labels::PART_OF;
 
 /// More parts than any component that a host takes can need.
 const MAX_PARTS: u32 = 256;

@@ -111,7 +111,7 @@ mod tests {
             source("apps/v1", "Deployment"),
             source("v1", "Secret")
         );
-        Manifest::parse(&text).expect("a manifest")
+        operetta_core::manifest::parse(&text).expect("a manifest")
     }
 
     fn documents(yaml: &str) -> Vec<serde_json::Value> {
