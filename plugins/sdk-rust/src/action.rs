@@ -1,30 +1,38 @@
-//! What a reconciler is asked, and what it answers when all went well.
+//! The request of a reconcile, and its result.
 
 use std::time::Duration;
 
 use crate::ObjectKey;
 
-/// A key that is to be brought to its desired state. It is never an event: read the object, which may be gone.
+/// A request to reconcile one key (controller-runtime's `reconcile.Request`). It is never an event: read the object, which
+/// may be gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The controller's name.
     pub controller: String,
-    /// The object's key; its kind is the one of the controller's `for`.
+    /// The object's key; its kind is that of the controller's `for`.
     pub key: ObjectKey,
-    /// How often in a row reconciling this key has failed: 0 the first time.
+    /// The number of failures of this key in a row: 0 the first time.
     pub retries: u32,
-    /// Unique for each reconcile, as in logs and traces.
+    /// The reconcile's unique id, as in logs and traces.
     pub reconcile_id: String,
 }
 
 impl Request {
-    /// The request of a test: the first reconcile of a key.
+    /// Returns the request of a key's first reconcile, for tests.
     pub fn new(controller: impl Into<String>, key: impl Into<ObjectKey>) -> Self {
         Self { controller: controller.into(), key: key.into(), retries: 0, reconcile_id: String::new() }
     }
 }
 
-/// What happens to the key after a reconcile that worked.
+/// The next step for a key after a reconcile that succeeded.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use operetta_sdk::Action;
+/// let poll = Action::requeue_after(Duration::from_secs(30));
+/// assert_ne!(poll, Action::done());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Action(pub(crate) Next);
 
@@ -36,17 +44,19 @@ pub(crate) enum Next {
 }
 
 impl Action {
-    /// Nothing more, until something changes. The retries are forgotten.
+    /// Waits for the next event, and resets the failures of the key.
     pub const fn done() -> Self {
         Self(Next::Done)
     }
 
-    /// Again, after the rate limiter's delay, which grows each time (controller-runtime's `Result{Requeue: true}`).
+    /// Requeues the key after the rate limiter's delay, which grows each time (controller-runtime's
+    /// `Result{Requeue: true}`).
     pub const fn requeue() -> Self {
         Self(Next::Requeue)
     }
 
-    /// Again after this time, to the millisecond, at most 49 days. The retries are forgotten; an event comes earlier.
+    /// Requeues the key after this time, to the millisecond and at most 49 days, and resets its failures. An event enqueues
+    /// it earlier.
     pub fn requeue_after(delay: Duration) -> Self {
         let milliseconds = delay.as_nanos().div_ceil(1_000_000);
         Self(Next::RequeueAfterMs(milliseconds.try_into().unwrap_or(u32::MAX)))
@@ -58,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delay_is_rounded_up_to_a_millisecond_and_capped() {
+    fn rounds_delay_up_to_milliseconds_and_caps_it() {
         for (delay, milliseconds) in [
             (Duration::ZERO, 0),
             (Duration::from_nanos(1), 1),

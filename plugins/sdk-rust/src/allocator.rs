@@ -1,15 +1,14 @@
 //! The guest's memory: an arena that one reconcile rarely outgrows, and the language's own allocator after it.
 //!
-//! A fresh instance ends with its reconcile, and its memory with it: finding places for what is freed until then costs
-//! more than it gives. So the first bytes, an arena of them, are handed out one after the other, and only the newest block is
-//! taken back. What does not fit goes to [`System`], which reuses what is freed: a long reconcile, or an instance that
-//! the host keeps, never holds more than the arena beyond what it would hold anyway. The arena is part of the memory
-//! that an instance begins with, so that most reconciles never ask the host for more.
+//! The memory of a fresh instance ends with its reconcile: searching for freed blocks costs more than it gains. So the first
+//! bytes, the arena, are handed out one after the other, and only the newest block is taken back. All further blocks come
+//! from [`System`], which reuses freed memory: a long reconcile, or an instance that the host keeps, holds at most the arena
+//! more than without it. The arena is part of an instance's initial memory, so that most reconciles never grow the memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
 
-/// What blocks of the arena may be aligned to; others are the system's.
+/// The largest alignment of a block in the arena; the system allocates the others.
 const ALIGN: usize = 16;
 
 #[repr(C, align(16))]
@@ -21,9 +20,9 @@ pub(crate) struct Arena<const N: usize> {
     used: Cell<usize>,
 }
 
-// One thread is all that a guest has.
+// SAFETY: a guest has one thread.
 #[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
-#[expect(unsafe_code, reason = "a static has to be shared, though there is nobody to share it with")]
+#[expect(unsafe_code, reason = "a static must be Sync, although a guest has one thread")]
 unsafe impl<const N: usize> Sync for Arena<N> {}
 
 impl<const N: usize> Arena<N> {
@@ -35,17 +34,17 @@ impl<const N: usize> Arena<N> {
         self.bytes.0.get().cast()
     }
 
-    /// Where in the arena a block is; None for one of the system's.
+    /// Returns the offset of a block in the arena; `None` for a block of the system.
     fn offset(&self, block: *mut u8) -> Option<usize> {
         (block as usize).checked_sub(self.base() as usize).filter(|offset| *offset < N)
     }
 
-    /// Takes the place for a block, if there is room; its offset.
+    /// Reserves a block and returns its offset; `None` if there is no room.
     fn take(&self, layout: Layout) -> Option<usize> {
         let start = self.used.get().next_multiple_of(layout.align());
         // Neither part is over `isize::MAX`.
         let end = start + layout.size();
-        // A block of no bytes behind the last one would not be known for the arena's.
+        // An empty block behind the last one would not be recognised as the arena's.
         if layout.align() > ALIGN || end > N || start == N {
             return None;
         }
@@ -55,8 +54,8 @@ impl<const N: usize> Arena<N> {
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: blocks of the arena do not overlap, because each begins at or behind the end of those before it that were not
-// given back; whether a block is the arena's shows in its address.
+// SAFETY: blocks of the arena do not overlap, because each begins at or behind the end of the blocks before it that were
+// not given back. The address of a block tells whether it belongs to the arena.
 unsafe impl<const N: usize> GlobalAlloc for Arena<N> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -72,7 +71,7 @@ unsafe impl<const N: usize> GlobalAlloc for Arena<N> {
         match self.offset(block) {
             Some(start) if start + layout.size() == self.used.get() => self.used.set(start),
             Some(_) => {}
-            // SAFETY: it is the system's, and the caller's promises are the same.
+            // SAFETY: the block is the system's, and the caller's promises are the same.
             None => unsafe { System.dealloc(block, layout) },
         }
     }
@@ -80,7 +79,7 @@ unsafe impl<const N: usize> GlobalAlloc for Arena<N> {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let Some(start) = self.offset(block) else {
-            // SAFETY: it is the system's, and the caller's promises are the same.
+            // SAFETY: the block is the system's, and the caller's promises are the same.
             return unsafe { System.realloc(block, layout, new_size) };
         };
         let newest = start + layout.size() == self.used.get();
@@ -92,8 +91,8 @@ unsafe impl<const N: usize> GlobalAlloc for Arena<N> {
         if new_size <= layout.size() {
             return block;
         }
-        // SAFETY: the caller promises that the size fits the alignment; both blocks are valid for the bytes copied, and
-        // the new one is another.
+        // SAFETY: the caller promises that the size fits the alignment; both blocks are valid for the copied bytes, and
+        // they are different blocks.
         unsafe {
             let larger = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
             if !larger.is_null() {
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_the_arena_are_aligned_and_do_not_overlap() {
+    fn arena_blocks_are_aligned_and_disjoint() {
         let arena = Arena::<1024>::new();
         let mut end = arena.base() as usize;
         for (size, align) in [(3, 1), (8, 8), (1, 1), (16, 16), (5, 4), (0, 1), (7, 2)] {
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_block_is_taken_back_and_grows_where_it_is() {
+    fn newest_block_is_reused_and_grows_in_place() {
         let arena = Arena::<1024>::new();
         unsafe {
             let first = arena.alloc(layout(8, 8));
@@ -138,7 +137,7 @@ mod tests {
             assert_eq!(second.add(7).read(), 7);
             arena.dealloc(second, layout(16, 8));
             assert_eq!(arena.alloc(layout(4, 4)), second);
-            // One that is not the newest stays where it is when it shrinks, and moves when it grows.
+            // Any other block shrinks in place, and moves when it grows.
             first.write_bytes(9, 8);
             assert_eq!(arena.realloc(first, layout(8, 8), 4), first);
             let moved = arena.realloc(first, layout(4, 8), 8);
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_arena_has_no_room_for_is_the_systems_and_moves_there_when_it_grows() {
+    fn blocks_beyond_the_arena_are_the_systems() {
         let arena = Arena::<64>::new();
         unsafe {
             let small = arena.alloc(layout(32, 8));
@@ -165,7 +164,7 @@ mod tests {
             assert!(arena.offset(moved).is_none());
             assert_eq!(moved.add(31).read(), 5);
             arena.dealloc(moved, layout(65, 8));
-            assert_eq!(arena.alloc(layout(64, 8)), small, "the room of what moved away is free again");
+            assert_eq!(arena.alloc(layout(64, 8)), small, "the moved block's bytes are free again");
             let full = arena.alloc(layout(0, 1));
             assert!(arena.offset(full).is_none(), "an empty block behind a full arena");
             arena.dealloc(full, layout(0, 1));
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn zeroed_blocks_are_zero_where_others_were_before() {
+    fn alloc_zeroed_clears_reused_block() {
         let arena = Arena::<64>::new();
         unsafe {
             let block = arena.alloc(layout(16, 8));

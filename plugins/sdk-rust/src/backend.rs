@@ -1,10 +1,10 @@
-//! The seam between the SDK and what serves it: the host's imports in a guest, the test kit natively. Objects cross it
-//! as JSON text, exactly as they cross the contract.
+//! The interface between the SDK and its host: the imports in a guest, the test kit natively. Objects cross it as JSON
+//! text, exactly as they cross the contract.
 
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, WriteOptions};
 use crate::{ApiError, EventType, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
 
-/// A patch that is ready to be sent.
+/// A patch in its encoded form.
 pub(crate) struct PatchRequest<'a> {
     pub(crate) subresource: Option<&'a str>,
     pub(crate) kind: PatchType,
@@ -13,7 +13,7 @@ pub(crate) struct PatchRequest<'a> {
     pub(crate) options: &'a WriteOptions,
 }
 
-/// An event that is ready to be sent.
+/// An Event to record.
 pub(crate) struct EventRequest<'a> {
     pub(crate) regarding: &'a GroupVersionKind,
     pub(crate) key: &'a ObjectKey,
@@ -24,7 +24,7 @@ pub(crate) struct EventRequest<'a> {
     pub(crate) note: &'a str,
 }
 
-/// One function for each import of the contract.
+/// The imports of the contract, one function for each.
 pub(crate) trait Backend: Send + Sync {
     fn get(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read) -> Result<String, ApiError>;
     fn list(&self, kind: &GroupVersionKind, options: &ListOptions) -> Result<Page<String>, ApiError>;

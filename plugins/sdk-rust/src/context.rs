@@ -1,5 +1,4 @@
-//! What a reconciler works with: the API server under the identity of the plugin's ServiceAccount, events, and the
-//! plugin's configuration.
+//! A reconciler's access to the API server, to Events and to the plugin's configuration.
 
 use std::fmt;
 
@@ -10,31 +9,45 @@ use crate::json::{decode, encode, with_type};
 use crate::options::{DeleteOptions, ListOptions, Page, Patch, PatchType, Read, WriteOptions};
 use crate::{ApiError, DynamicApi, Error, GroupVersionKind, Kind, Object, ObjectKey, Request, ResultExt};
 
-/// The Event's type.
+/// The type of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Something happened as it should.
+    /// Something happened as expected.
     Normal,
-    /// Something did not.
+    /// Something went wrong.
     Warning,
 }
 
-/// The world of one reconcile.
+/// A reconciler's access to the API server, for one reconcile.
 ///
-/// Reads come from the host's cache unless they are called live; they see this plugin's own writes at once. Writes go
-/// to the API server under the identity of the plugin's ServiceAccount.
+/// Reads come from the host's cache unless they are called live; they see this plugin's own writes at once. Writes go to
+/// the API server under the identity of the plugin's ServiceAccount.
+///
+/// ```
+/// use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
+/// use operetta_sdk::{Action, Context, Error, ListOptions, Object};
+///
+/// fn reconcile(ctx: &Context, map: ConfigMap) -> Result<Action, Error> {
+///     let beside = ListOptions::in_namespace(map.namespace().unwrap_or_default());
+///     operetta_sdk::tracing::info!(count = ctx.list::<ConfigMap>(beside)?.len(), "ConfigMaps in the namespace");
+///     Ok(Action::done())
+/// }
+/// ```
 pub struct Context {
     pub(crate) backend: Served,
     pub(crate) request: Request,
 }
 
-/// Who serves the calls. In a guest it is known to the compiler, which leaves out every import that is not used.
+/// The server of the calls. In a guest it is a type that the compiler knows: it leaves out every unused import.
 #[cfg(target_arch = "wasm32")]
 pub(crate) type Served = crate::guest::Host;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) type Served = std::sync::Arc<dyn Backend>;
 
-/// Not-found as `None`.
+/// Turns not-found into `None`.
+///
+/// # Errors
+/// Returns every other error.
 pub(crate) fn found<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match result {
         Ok(object) => Ok(Some(object)),
@@ -44,7 +57,7 @@ pub(crate) fn found<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiErro
 }
 
 impl Context {
-    /// The request that is being reconciled: its key, how often it failed before, and the reconcile's id.
+    /// Returns the request that is being reconciled: its key, its number of failures, and the reconcile's id.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -52,23 +65,23 @@ impl Context {
     /// Reads an object from the cache.
     ///
     /// # Errors
-    /// [`ApiError`], not-found among them.
+    /// Returns an [`ApiError`], not-found among others.
     pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
-        self.read(&GroupVersionKind::of::<T>(), &key.into(), Read::Cached)
+        self.read(&T::gvk(), &key.into(), Read::Cached)
     }
 
     /// Reads an object from the API server.
     ///
     /// # Errors
-    /// [`ApiError`], not-found among them.
+    /// Returns an [`ApiError`], not-found among others.
     pub fn get_live<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
-        self.read(&GroupVersionKind::of::<T>(), &key.into(), Read::Live)
+        self.read(&T::gvk(), &key.into(), Read::Live)
     }
 
     /// Reads an object from the cache; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`ApiError`], but not not-found.
+    /// Returns an [`ApiError`], except not-found.
     pub fn get_opt<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<Option<T>, ApiError> {
         found(self.get(key))
     }
@@ -76,24 +89,24 @@ impl Context {
     /// Reads every page of a list.
     ///
     /// # Errors
-    /// [`ApiError`]: bad-request if a selector does not parse or an index is not declared, expired if the list of a
-    /// live read went out of date between two pages.
+    /// Returns an [`ApiError`]: bad-request if a selector does not parse or an index is not declared, expired if the list of
+    /// a live read went out of date between two pages.
     pub fn list<T: Kind>(&self, options: ListOptions) -> Result<Vec<T>, ApiError> {
-        self.list_all(&GroupVersionKind::of::<T>(), options)
+        self.list_all(&T::gvk(), options)
     }
 
     /// Reads one page of a list.
     ///
     /// # Errors
-    /// [`ApiError`].
+    /// Returns an [`ApiError`], as [`list`](Self::list) does.
     pub fn list_page<T: Kind>(&self, options: &ListOptions) -> Result<Page<T>, ApiError> {
-        self.read_page(&GroupVersionKind::of::<T>(), options)
+        self.read_page(&T::gvk(), options)
     }
 
     /// Creates an object and returns it as stored.
     ///
     /// # Errors
-    /// [`ApiError`]: already-exists, or invalid with its causes.
+    /// Returns an [`ApiError`]: already-exists, or invalid with its causes.
     pub fn create<T: Object>(&self, object: &T) -> Result<T, ApiError> {
         self.create_with(object, &WriteOptions::default())
     }
@@ -101,7 +114,7 @@ impl Context {
     /// Creates an object with options.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// Returns the errors of [`create`](Self::create).
     pub fn create_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let kind = object.group_version_kind();
         if object.name().is_empty() && object.meta().generate_name.is_none() {
@@ -110,11 +123,11 @@ impl Context {
         decode(&kind, &self.backend.create(&kind, object.namespace(), &encode(object)?, options)?)
     }
 
-    /// Replaces an object and returns it as stored; its status stays. Fields that the type does not know are lost: patch
-    /// where that matters.
+    /// Replaces an object except its status, and returns it as stored. Fields that the type does not have are lost: patch
+    /// the object where that matters.
     ///
     /// # Errors
-    /// [`ApiError`]: conflict if the object has changed since it was read, not-found, invalid.
+    /// Returns an [`ApiError`]: conflict if the object has changed since it was read, not-found, invalid.
     pub fn update<T: Object>(&self, object: &T) -> Result<T, ApiError> {
         self.update_with(object, &WriteOptions::default())
     }
@@ -122,7 +135,7 @@ impl Context {
     /// Replaces an object with options.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// Returns the errors of [`update`](Self::update).
     pub fn update_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let kind = object.group_version_kind();
         decode(&kind, &self.backend.update(&kind, &named(object)?, &encode(object)?, options)?)
@@ -131,8 +144,8 @@ impl Context {
     /// Replaces an object's status, through the status subresource, and returns the object as stored.
     ///
     /// # Errors
-    /// [`ApiError`]: conflict if the object has changed since it was read; not-found also if the kind has no status
-    /// subresource.
+    /// Returns an [`ApiError`]: conflict if the object has changed since it was read; not-found also if the kind has no
+    /// status subresource.
     pub fn update_status<T: Object>(&self, object: &T) -> Result<T, ApiError> {
         self.update_status_with(object, &WriteOptions::default())
     }
@@ -140,7 +153,7 @@ impl Context {
     /// Replaces an object's status with options.
     ///
     /// # Errors
-    /// As [`update_status`](Self::update_status).
+    /// Returns the errors of [`update_status`](Self::update_status).
     pub fn update_status_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let kind = object.group_version_kind();
         decode(&kind, &self.backend.update_status(&kind, &named(object)?, &encode(object)?, options)?)
@@ -149,41 +162,41 @@ impl Context {
     /// Patches the object of this key and returns it as stored.
     ///
     /// # Errors
-    /// [`ApiError`]: not-found, invalid, and conflict if an apply meets another manager's field.
+    /// Returns an [`ApiError`]: not-found, invalid, and conflict if an apply sets another manager's field.
     pub fn patch<T: Kind>(&self, key: impl Into<ObjectKey>, patch: Patch) -> Result<T, ApiError> {
-        self.send_patch(&GroupVersionKind::of::<T>(), &key.into(), patch)
+        self.send_patch(&T::gvk(), &key.into(), patch)
     }
 
-    /// Deletes this very object: if it carries a uid, a successor of the same name is left alone. Returns once the API
-    /// server has accepted it; the object may live on until its finalizers are gone.
+    /// Deletes this object, and never a successor of the same name if the object has a uid. Returns once the API server has
+    /// accepted the deletion; the object remains until its finalizers are removed.
     ///
     /// # Errors
-    /// [`ApiError`]: not-found, and conflict if the name now belongs to another object.
+    /// Returns an [`ApiError`]: not-found, and conflict if the name now belongs to another object.
     pub fn delete(&self, object: &impl Object) -> Result<(), ApiError> {
         let options = DeleteOptions { uid: object.uid().map(str::to_owned), ..DeleteOptions::default() };
         self.backend.delete(&object.group_version_kind(), &named(object)?, &options)
     }
 
-    /// Deletes whatever object has this key.
+    /// Deletes the object of this key.
     ///
     /// # Errors
-    /// [`ApiError`]: not-found, and conflict if a precondition does not hold.
+    /// Returns an [`ApiError`]: not-found, and conflict if a precondition does not hold.
     pub fn delete_key<T: Kind>(&self, key: impl Into<ObjectKey>, options: &DeleteOptions) -> Result<(), ApiError> {
-        self.send_delete(&GroupVersionKind::of::<T>(), &key.into(), options)
+        self.send_delete(&T::gvk(), &key.into(), options)
     }
 
-    /// Reads, patches and deletions of a kind that is known at run time only.
+    /// Returns the reads, patches and deletions of a kind without a Rust type.
     pub fn dynamic(&self, kind: &GroupVersionKind) -> DynamicApi<'_> {
         DynamicApi { context: self, kind: kind.clone() }
     }
 
-    /// Records an event about an object, as `kubectl describe` shows it. It returns at once and cannot fail: the host
-    /// writes events in the background, aggregated and rate limited.
+    /// Records an Event about an object, as `kubectl describe` shows it. Returns at once and cannot fail: the host writes
+    /// Events in the background, aggregated and rate limited.
     pub fn event(&self, object: &impl Object, kind: EventType, reason: &str, note: &str) {
         self.event_with_action(object, kind, reason, "", note);
     }
 
-    /// Records an event that also says what was done, e.g. `Update`.
+    /// Records an Event with an action, e.g. `Update`.
     pub fn event_with_action(&self, object: &impl Object, kind: EventType, reason: &str, action: &str, note: &str) {
         self.backend.event(&EventRequest {
             regarding: &object.group_version_kind(),
@@ -196,10 +209,10 @@ impl Context {
         });
     }
 
-    /// The Plugin object's `spec.config`; an empty object if there is none.
+    /// Reads the Plugin's configuration; an empty object if there is none.
     ///
     /// # Errors
-    /// A terminal error if it does not fit the type: reconciling again cannot cure it.
+    /// Returns a terminal error if it does not fit the type.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.backend.config()).context("the plugin's config").terminal()
     }
@@ -270,7 +283,10 @@ impl Context {
     }
 }
 
-/// The key of an object that is to be sent: it must have a name.
+/// Returns the key of an object that is to be sent.
+///
+/// # Errors
+/// Returns a malformed error if the object has no name.
 fn named(object: &impl Object) -> Result<ObjectKey, ApiError> {
     if object.name().is_empty() {
         return Err(unnamed(&object.group_version_kind()));

@@ -1,39 +1,55 @@
-//! Create-or-update: bring one object to its desired state and write only if something is to change.
+//! Create-or-update: brings one object to its desired state, and writes only if something changes.
 
 use crate::context::found;
-use crate::json::means_the_same;
+use crate::json::semantically_equal;
 use crate::options::Read;
 use crate::{Context, Error, Object};
 
-/// What [`Context::create_or_update`] did.
+/// The outcome of [`Context::create_or_update`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationResult {
     /// The object did not exist and was created.
     Created,
     /// The object was changed.
     Updated,
-    /// The object was as it should be; nothing was written.
+    /// The object had its desired state; nothing was written.
     Unchanged,
 }
 
 impl Context {
-    /// Reads the object that has `object`'s key, lets `mutate` set what should be, and creates or updates it if that
-    /// made a difference (controller-runtime's `CreateOrUpdate`). Returns the object as stored.
+    /// Reads the object with the key of `object`, lets `mutate` set the desired state, and creates or updates the object if
+    /// that changed it (controller-runtime's `CreateOrUpdate`). Returns the object as stored.
     ///
-    /// `mutate` gets the stored object, or `object` itself if there is none yet. It should set only the fields it cares
-    /// for, and not to values that the API server will rewrite: to set a Deployment's replicas to `None` is to find 1
-    /// there the next time and write again. An absent field, `null` and an empty list or map do not differ.
+    /// `mutate` gets the stored object, or `object` itself if there is none yet. It should set only the fields that it
+    /// manages, and only to values that the API server keeps: a Deployment whose replicas are set to `None` has 1 the next
+    /// time, and is written again. An absent field, `null` and an empty list or map are equal.
     ///
-    /// The status is not written; fields that the type does not know are lost if something is.
+    /// The status is not written. A write loses the fields that the type does not have.
+    ///
+    /// ```
+    /// use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
+    /// use operetta_sdk::testing::Cluster;
+    /// use operetta_sdk::{OperationResult, object_meta};
+    ///
+    /// let ctx = Cluster::new().context();
+    /// let map = ConfigMap { metadata: object_meta(("shop", "contact")), ..ConfigMap::default() };
+    /// let (_, result) = ctx.create_or_update(map, |map| {
+    ///     map.data.get_or_insert_default().insert("team".to_owned(), "red".to_owned());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(result, OperationResult::Created);
+    /// # Ok::<(), operetta_sdk::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// Those of `mutate` and of the API server: a conflict if the object has changed since the cache saw it.
+    /// Returns the errors of `mutate` and of the API server: a conflict if the object has changed since the cached state.
     pub fn create_or_update<T: Object>(
         &self,
         mut object: T,
         mutate: impl FnOnce(&mut T) -> Result<(), Error>,
     ) -> Result<(T, OperationResult), Error> {
-        let (kind, key) = (object.group_version_kind(), object.key());
+        let kind = object.group_version_kind();
+        let key = object.key();
         let unchanged_key = |object: &T| match object.key() == key {
             true => Ok(()),
             false => Err(Error::terminal(format!("create_or_update: {kind} {key} became {}", object.key()))),
@@ -46,7 +62,7 @@ impl Context {
         let before = serde_json::to_string(&stored)?;
         mutate(&mut stored)?;
         unchanged_key(&stored)?;
-        if means_the_same(&stored, &before)? {
+        if semantically_equal(&stored, &before)? {
             return Ok((stored, OperationResult::Unchanged));
         }
         Ok((self.update(&stored)?, OperationResult::Updated))

@@ -1,4 +1,4 @@
-//! Objects of kinds that are known at run time only.
+//! Objects of kinds without a Rust type.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::Error as _;
@@ -6,47 +6,54 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::options::{DeleteOptions, ListOptions, Page, Patch, Read};
-use crate::{ApiError, Context, GroupVersionKind, Object, ObjectKey};
+use crate::{ApiError, Context, GroupVersionKind, Object, ObjectKey, object_meta};
 
-/// An object of any kind. Fields that the SDK does not know survive a read and a write.
+/// An object of a kind without a Rust type. All of its fields survive a read and a write.
+///
+/// ```
+/// # use operetta_sdk::{DynamicObject, GroupVersionKind};
+/// # use serde_json::json;
+/// let kind = GroupVersionKind::new("example.com/v1", "Widget");
+/// let widget = DynamicObject::new(&kind, ("shop", "a")).with("spec", json!({"size": 3}));
+/// assert_eq!(widget.pointer("/spec/size"), Some(&json!(3)));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DynamicObject {
     /// `group/version`, or the version alone for the core group.
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// `metadata`.
+    /// The object's `metadata`.
     pub metadata: ObjectMeta,
-    /// Everything else, by field: `spec`, `status`, `data`, …
+    /// All other fields by name: `spec`, `status`, `data`, …
     pub data: Map<String, Value>,
 }
 
 impl DynamicObject {
-    /// An object of a kind with a key and no other fields.
+    /// Returns an object of a kind with a key and no other fields.
     pub fn new(kind: &GroupVersionKind, key: impl Into<ObjectKey>) -> Self {
-        let ObjectKey { namespace, name } = key.into();
         Self {
-            api_version: kind.api_version.clone().into_owned(),
-            kind: kind.kind.clone().into_owned(),
-            metadata: ObjectMeta { name: Some(name), namespace, ..ObjectMeta::default() },
+            api_version: kind.api_version.clone(),
+            kind: kind.kind.clone(),
+            metadata: object_meta(key),
             data: Map::new(),
         }
     }
 
-    /// The same object with a field set, e.g. `spec`.
+    /// Sets a field, e.g. `spec`.
     #[must_use]
     pub fn with(mut self, field: &str, value: Value) -> Self {
         self.data.insert(field.to_owned(), value);
         self
     }
 
-    /// The value at a JSON pointer outside the metadata, e.g. `/spec/replicas`.
+    /// Returns the value at a JSON pointer outside the metadata, e.g. `/spec/replicas`.
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         let (field, rest) = split(pointer)?;
         self.data.get(field)?.pointer(rest)
     }
 
-    /// The value at a JSON pointer outside the metadata, to change it.
+    /// Returns the value at a JSON pointer outside the metadata, to change it.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Value> {
         let (field, rest) = split(pointer)?;
         self.data.get_mut(field)?.pointer_mut(rest)
@@ -94,7 +101,8 @@ impl<'de> Deserialize<'de> for DynamicObject {
             Some(_) => Err(D::Error::custom(format_args!("{name} is not a string"))),
             None => Ok(String::new()),
         };
-        let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+        let api_version = text("apiVersion")?;
+        let kind = text("kind")?;
         let metadata = match data.remove("metadata") {
             Some(metadata) => serde_json::from_value(metadata).map_err(D::Error::custom)?,
             None => ObjectMeta::default(),
@@ -103,8 +111,8 @@ impl<'de> Deserialize<'de> for DynamicObject {
     }
 }
 
-/// The reads, patches and deletions of a kind that is known at run time only; [`Context::dynamic`] makes one. Creating
-/// and updating are the [`Context`]'s own functions: they take a [`DynamicObject`] as they take any object.
+/// Reads, patches and deletions of a kind without a Rust type; [`Context::dynamic`] returns one. Creating and updating
+/// are functions of the [`Context`]: they take a [`DynamicObject`] as they take any object.
 #[derive(Clone, Debug)]
 pub struct DynamicApi<'a> {
     pub(crate) context: &'a Context,
@@ -115,7 +123,7 @@ impl DynamicApi<'_> {
     /// Reads an object from the cache.
     ///
     /// # Errors
-    /// [`ApiError`], not-found among them.
+    /// Returns an [`ApiError`], not-found among others.
     pub fn get(&self, key: impl Into<ObjectKey>) -> Result<DynamicObject, ApiError> {
         self.context.read(&self.kind, &key.into(), Read::Cached)
     }
@@ -123,7 +131,7 @@ impl DynamicApi<'_> {
     /// Reads an object from the API server.
     ///
     /// # Errors
-    /// [`ApiError`], not-found among them.
+    /// Returns an [`ApiError`], not-found among others.
     pub fn get_live(&self, key: impl Into<ObjectKey>) -> Result<DynamicObject, ApiError> {
         self.context.read(&self.kind, &key.into(), Read::Live)
     }
@@ -131,7 +139,7 @@ impl DynamicApi<'_> {
     /// Reads an object from the cache; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`ApiError`], but not not-found.
+    /// Returns an [`ApiError`], except not-found.
     pub fn get_opt(&self, key: impl Into<ObjectKey>) -> Result<Option<DynamicObject>, ApiError> {
         crate::context::found(self.get(key))
     }
@@ -139,7 +147,7 @@ impl DynamicApi<'_> {
     /// Reads every page of a list.
     ///
     /// # Errors
-    /// [`ApiError`].
+    /// Returns an [`ApiError`].
     pub fn list(&self, options: ListOptions) -> Result<Vec<DynamicObject>, ApiError> {
         self.context.list_all(&self.kind, options)
     }
@@ -147,7 +155,7 @@ impl DynamicApi<'_> {
     /// Reads one page of a list.
     ///
     /// # Errors
-    /// [`ApiError`].
+    /// Returns an [`ApiError`].
     pub fn list_page(&self, options: &ListOptions) -> Result<Page<DynamicObject>, ApiError> {
         self.context.read_page(&self.kind, options)
     }
@@ -155,7 +163,7 @@ impl DynamicApi<'_> {
     /// Patches an object and returns it as stored.
     ///
     /// # Errors
-    /// [`ApiError`].
+    /// Returns an [`ApiError`].
     pub fn patch(&self, key: impl Into<ObjectKey>, patch: Patch) -> Result<DynamicObject, ApiError> {
         self.context.send_patch(&self.kind, &key.into(), patch)
     }
@@ -163,7 +171,7 @@ impl DynamicApi<'_> {
     /// Deletes the object of this key.
     ///
     /// # Errors
-    /// [`ApiError`], not-found among them, and conflict when a precondition does not hold.
+    /// Returns an [`ApiError`]: not-found, and conflict if a precondition does not hold.
     pub fn delete(&self, key: impl Into<ObjectKey>, options: &DeleteOptions) -> Result<(), ApiError> {
         self.context.send_delete(&self.kind, &key.into(), options)
     }
@@ -176,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_nobody_knows_survive_a_read_and_a_write() {
+    fn unknown_fields_survive_read_and_write() {
         let given =
             json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a"}, "spec": {"n": [1]}, "more": true});
         let object: DynamicObject = serde_json::from_value(given.clone()).expect("reads");

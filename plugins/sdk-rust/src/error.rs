@@ -1,59 +1,71 @@
-//! Why a reconcile did not work, and whether it is worth trying again.
+//! Errors of reconciles.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use crate::ApiError;
 
-/// What a reconciler returns when it could not do its work.
+/// The error of a reconciler.
 ///
-/// `?` makes one of any error; such an error is retried with the rate limiter's delay. [`Error::terminal`] and
-/// [`ResultExt::terminal`] make one that is reported but not retried until the object changes (controller-runtime's
+/// `?` converts any error into one that the host retries after the rate limiter's delay. [`Error::terminal`] and
+/// [`ResultExt::terminal`] return one that is reported, and not retried until the object changes (controller-runtime's
 /// `TerminalError`).
 ///
-/// As with `anyhow::Error`, this type is not itself a `std::error::Error`.
+/// Like `anyhow::Error`, this type does not implement `std::error::Error`.
+///
+/// ```
+/// use operetta_sdk::{Error, ResultExt};
+///
+/// fn port(text: &str) -> Result<u16, Error> {
+///     text.parse::<u16>().context("port").terminal()
+/// }
+///
+/// let error = port("x").unwrap_err();
+/// assert_eq!(error.to_string(), "port: invalid digit found in string");
+/// assert!(error.is_terminal());
+/// ```
 pub struct Error {
     terminal: bool,
-    /// What was being done, outermost first; each ends the message of the one before with `: `.
+    /// The contexts, outermost first, each followed by `: `.
     context: String,
     source: Box<dyn StdError + Send + Sync>,
 }
 
 impl Error {
-    /// An error with this message, to be retried.
+    /// Returns an error with this message, which is retried.
     pub fn msg(message: impl fmt::Display) -> Self {
         Self { terminal: false, context: String::new(), source: Box::new(Message(message.to_string())) }
     }
 
-    /// An error with this message that no retry can cure. It is reported; the object is reconciled again when it
+    /// Returns an error with this message, which is reported and not retried. The object is reconciled again when it
     /// changes.
     pub fn terminal(message: impl fmt::Display) -> Self {
         Self { terminal: true, ..Self::msg(message) }
     }
 
-    /// The same error, not to be retried.
+    /// Makes the error terminal: it is not retried.
     #[must_use]
     pub fn into_terminal(self) -> Self {
         Self { terminal: true, ..self }
     }
 
-    /// The same error with `context: ` before its message.
+    /// Puts `context: ` before the message.
     #[must_use]
     pub fn context(self, context: impl fmt::Display) -> Self {
         Self { context: format!("{context}: {}", self.context), ..self }
     }
 
-    /// Whether the error is not to be retried.
+    /// Reports whether the error is terminal: not retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The API server's answer, if this error came from one.
+    /// Returns the API server's error, if this error was converted from one.
     pub fn api(&self) -> Option<&ApiError> {
         self.downcast_ref()
     }
 
-    /// The error that `?` made this one of, if it is an `E`.
+    /// Returns the error that this error was converted from, if it is an `E`.
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         self.source.downcast_ref()
     }
@@ -94,18 +106,18 @@ impl fmt::Display for Message {
 
 impl StdError for Message {}
 
-/// Adds to errors on their way out.
+/// Adds context to the error of a result, or makes it terminal.
 pub trait ResultExt<T> {
-    /// Says what was being done: `context: ` goes before the message.
+    /// Puts `context: ` before the error's message.
     ///
     /// # Errors
-    /// The error of `self`.
+    /// Returns the error of `self`.
     fn context(self, context: impl fmt::Display) -> Result<T, Error>;
 
-    /// Makes an error one that is not retried.
+    /// Makes the error terminal: it is not retried.
     ///
     /// # Errors
-    /// The error of `self`.
+    /// Returns the error of `self`.
     fn terminal(self) -> Result<T, Error>;
 }
 
@@ -122,14 +134,14 @@ impl<T, E: Into<Error>> ResultExt<T> for Result<T, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ApiErrorKind;
+    use crate::ErrorKind;
 
     fn parse(text: &str) -> Result<i32, Error> {
         Ok(text.parse()?)
     }
 
     #[test]
-    fn any_error_becomes_one_that_is_retried() {
+    fn converted_error_is_retried() {
         let error = parse("x").expect_err("no number");
         assert!(!error.is_terminal());
         assert_eq!(error.to_string(), "invalid digit found in string");
@@ -137,15 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn context_is_said_first_and_terminal_survives_it() {
+    fn context_precedes_message_and_keeps_terminal() {
         let error = parse("x").context("the port").terminal().context("spec").expect_err("no number");
         assert_eq!(error.to_string(), "spec: the port: invalid digit found in string");
         assert_eq!(format!("{error:?}"), "spec: the port: invalid digit found in string (terminal)");
     }
 
     #[test]
-    fn the_api_server_s_answer_can_be_had_back() {
-        let error = Error::from(ApiError::new(ApiErrorKind::NotFound, "foos \"a\" not found")).context("get");
+    fn returns_api_error_through_context() {
+        let error = Error::from(ApiError::new(ErrorKind::NotFound, "foos \"a\" not found")).context("get");
         assert!(error.api().is_some_and(ApiError::is_not_found));
         assert!(Error::msg("other").api().is_none());
     }

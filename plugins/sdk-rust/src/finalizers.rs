@@ -1,18 +1,18 @@
-//! Finalizers: cleaning up before an object goes.
+//! Finalizers: cleanup before an object is deleted.
 //!
-//! The API server keeps a deleted object, with a deletionTimestamp, for as long as it has finalizers. [`finalizer`]
-//! is the whole pattern in one call; the other functions are its parts.
+//! The API server keeps a deleted object, with a deletionTimestamp, as long as it has finalizers. [`finalizer`] is the whole
+//! pattern in one call; the other functions are its parts.
 
 use serde_json::json;
 
 use crate::{Action, ApiError, Context, Error, Object, Patch};
 
-/// Whether the object has the finalizer.
+/// Reports whether the object has the finalizer.
 pub fn has_finalizer(object: &impl Object, name: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|finalizer| finalizer == name)
 }
 
-/// Adds a finalizer to the object in hand; tells whether that changed it.
+/// Adds a finalizer to the object, without writing it; reports whether the object changed.
 pub fn add_finalizer(object: &mut impl Object, name: &str) -> bool {
     let missing = !has_finalizer(object, name);
     if missing {
@@ -21,7 +21,7 @@ pub fn add_finalizer(object: &mut impl Object, name: &str) -> bool {
     missing
 }
 
-/// Removes a finalizer from the object in hand; tells whether that changed it.
+/// Removes a finalizer from the object, without writing it; reports whether the object changed.
 pub fn remove_finalizer(object: &mut impl Object, name: &str) -> bool {
     let had = has_finalizer(object, name);
     if let Some(finalizers) = &mut object.meta_mut().finalizers {
@@ -30,18 +30,32 @@ pub fn remove_finalizer(object: &mut impl Object, name: &str) -> bool {
     had
 }
 
-/// Runs `apply` on an object that lives and `cleanup` on one that is being deleted.
+/// Calls `apply` with an object that is not being deleted, and `cleanup` with one that is.
 ///
-/// - Before `apply` runs, the object has the finalizer, so no deletion can be missed.
-/// - `cleanup` returning [`Action::done`] says that nothing is left: the finalizer is removed. A requeue says that it is
-///   not finished: the finalizer stays, and `cleanup` runs again.
-/// - An object that is being deleted and has not the finalizer is left alone.
+/// - The object has the finalizer before `apply` is called, so no deletion can be missed.
+/// - If `cleanup` returns [`Action::done`], the finalizer is removed. If it returns a requeue, the finalizer stays and
+///   `cleanup` is called again.
+/// - Neither is called for an object that is being deleted and lacks the finalizer.
 ///
 /// The finalizer is written by a merge patch that fails with a conflict if the object has changed meanwhile; the
 /// ServiceAccount needs the verb `patch` on the kind.
 ///
+/// ```
+/// use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
+/// use operetta_sdk::{Action, Context, Error, Object, finalizer, tracing};
+///
+/// fn reconcile(ctx: &Context, map: ConfigMap) -> Result<Action, Error> {
+///     let apply = |_: ConfigMap| Ok(Action::done());
+///     let cleanup = |map: &ConfigMap| {
+///         tracing::info!("cleaning up after {}", map.name());
+///         Ok(Action::done())
+///     };
+///     finalizer(ctx, map, "example.com/cleanup", apply, cleanup)
+/// }
+/// ```
+///
 /// # Errors
-/// Those of `apply`, `cleanup` and the patch.
+/// Returns the errors of `apply`, `cleanup` and the patch.
 pub fn finalizer<T: Object>(
     ctx: &Context,
     mut object: T,

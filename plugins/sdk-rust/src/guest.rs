@@ -1,5 +1,5 @@
-//! The guest's side of the contract: what wit-bindgen makes of wit/controller.wit, the [`Backend`] over its imports, and
-//! its exports. The one module with unsafe code, all of it generated.
+//! The guest's side of the contract: the bindings of wit/controller.wit, the [`Backend`] over its imports, and its
+//! exports. This is the one module with generated, unsafe code.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,8 +10,8 @@ use crate::backend::{Backend, EventRequest, PatchRequest};
 use crate::logging::{Forward, Level, Pair, Sink, panic_text};
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, Selection, WriteOptions};
 use crate::{
-    Action, ApiError, ApiErrorKind, Cause, Context, EventType, GroupVersionKind, MapEvent, ObjectKey, Plugin,
-    RawRequest, RawResponse, Request, Status,
+    Action, ApiError, Cause, Context, ErrorKind, EventType, GroupVersionKind, MapEvent, ObjectKey, Plugin, RawRequest,
+    RawResponse, Request, Status,
 };
 
 #[allow(
@@ -20,7 +20,7 @@ use crate::{
     missing_debug_implementations,
     unused_qualifications,
     clippy::allow_attributes_without_reason,
-    reason = "wit-bindgen generates this module; it is unsafe by nature and has no comments of ours"
+    reason = "wit-bindgen generates this module: it is unsafe and lacks comments"
 )]
 pub mod bindings {
     wit_bindgen::generate!({
@@ -38,7 +38,7 @@ pub mod bindings {
     missing_debug_implementations,
     unused_qualifications,
     clippy::allow_attributes_without_reason,
-    reason = "wit-bindgen generates this module, too: the export that not every plugin has"
+    reason = "wit-bindgen generates this module, too: an export that only some plugins have"
 )]
 pub mod mapping_bindings {
     wit_bindgen::generate!({
@@ -55,7 +55,8 @@ pub mod mapping_bindings {
 use bindings::exports::operetta::controller::reconciler as exported;
 use mapping_bindings::exports::operetta::controller::mapper;
 
-/// Bytes of the arena that most reconciles do with. Those never handed out cost nothing: no page of them is touched.
+/// The size of the arena in bytes: enough for most reconciles. Pages that are never handed out are never touched, and so
+/// cost nothing.
 #[cfg(not(feature = "system-allocator"))]
 const ARENA: usize = 256 << 10;
 
@@ -72,7 +73,7 @@ pub fn describe(plugin: fn() -> Plugin) -> String {
 /// Serves the contract's `reconcile`.
 ///
 /// # Errors
-/// What the author's function returned.
+/// Returns the error of the author's function.
 pub fn reconcile(plugin: fn() -> Plugin, request: exported::Request) -> Result<exported::Action, exported::Failure> {
     start();
     let exported::Request { controller, key, retries, reconcile_id } = request;
@@ -90,7 +91,7 @@ pub fn reconcile(plugin: fn() -> Plugin, request: exported::Request) -> Result<e
 /// Serves the contract's `map-event`.
 ///
 /// # Errors
-/// What the author's function did not take.
+/// Returns a message if there is no such controller, or the object does not fit its type.
 pub fn map_event(plugin: fn() -> Plugin, event: mapper::Event) -> Result<Vec<types::ObjectKey>, String> {
     start();
     let mapper::Event { controller, kind, object, old, .. } = event;
@@ -99,10 +100,10 @@ pub fn map_event(plugin: fn() -> Plugin, event: mapper::Event) -> Result<Vec<typ
     Ok(keys.iter().map(wit_key).collect())
 }
 
-/// Sends the logs to the host, and panics with them. An instance that the host uses twice has done so already: then the
-/// calls fail, or change nothing.
+/// Sends log lines and panics to the host. In an instance that the host uses twice this was done before: the calls then
+/// fail, or change nothing.
 fn start() {
-    std::panic::set_hook(Box::new(tell_panic));
+    std::panic::set_hook(Box::new(report_panic));
     let _ = tracing::subscriber::set_global_default(Forward::new(Log::default()));
     #[cfg(feature = "log")]
     {
@@ -113,19 +114,20 @@ fn start() {
     }
 }
 
-/// A panic becomes a trap, which says nothing: its message and place go to the log, and once to stderr, of which the host
-/// tells the end with the trap.
-fn tell_panic(panic: &std::panic::PanicHookInfo<'_>) {
+/// Writes a panic's message and location to the log and to stderr. The panic itself ends as a trap without a message; the
+/// host reports the end of stderr with it.
+fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let text = panic_text(panic.payload_as_str(), panic.location());
     log::write(log::Level::Error, &text, &[]);
     eprintln!("{text}");
 }
 
-/// The log import. The host is asked once for each level.
+/// The log import. It asks the host once for each level.
 #[derive(Default)]
 struct Log {
-    /// Bit `level`: it is known. Bit `level` of `enabled`: it is kept.
+    /// Bit `level` is set once the host was asked for that level.
     known: AtomicU8,
+    /// Bit `level` is set if the host keeps lines of that level.
     enabled: AtomicU8,
 }
 
@@ -252,8 +254,8 @@ impl Backend for Host {
             EventType::Normal => events::Kind::Normal,
             EventType::Warning => events::Kind::Warning,
         };
-        let (regarding, key) = (wit_kind(event.regarding), wit_key(event.key));
-        events::emit(&regarding, &key, event.uid, kind, event.reason, event.action, event.note);
+        let regarding = wit_kind(event.regarding);
+        events::emit(&regarding, &wit_key(event.key), event.uid, kind, event.reason, event.action, event.note);
     }
 
     fn config(&self) -> String {
@@ -262,7 +264,7 @@ impl Backend for Host {
 }
 
 fn wit_kind(kind: &GroupVersionKind) -> types::GroupVersionKind {
-    types::GroupVersionKind { api_version: kind.api_version.clone().into_owned(), kind: kind.kind.clone().into_owned() }
+    types::GroupVersionKind { api_version: kind.api_version.clone(), kind: kind.kind.clone() }
 }
 
 fn wit_key(key: &ObjectKey) -> types::ObjectKey {
@@ -285,17 +287,17 @@ impl From<types::Error> for ApiError {
     fn from(error: types::Error) -> Self {
         use types::Error as E;
         let (kind, status) = match error {
-            E::NotFound(status) => (ApiErrorKind::NotFound, status),
-            E::AlreadyExists(status) => (ApiErrorKind::AlreadyExists, status),
-            E::Conflict(status) => (ApiErrorKind::Conflict, status),
-            E::Invalid(status) => (ApiErrorKind::Invalid, status),
-            E::BadRequest(status) => (ApiErrorKind::BadRequest, status),
-            E::Forbidden(status) => (ApiErrorKind::Forbidden, status),
-            E::Expired(status) => (ApiErrorKind::Expired, status),
-            E::TooManyRequests(status) => (ApiErrorKind::TooManyRequests, status),
-            E::Unavailable(status) => (ApiErrorKind::Unavailable, status),
-            E::TimedOut(status) => (ApiErrorKind::TimedOut, status),
-            E::Other(status) => (ApiErrorKind::Other, status),
+            E::NotFound(status) => (ErrorKind::NotFound, status),
+            E::AlreadyExists(status) => (ErrorKind::AlreadyExists, status),
+            E::Conflict(status) => (ErrorKind::Conflict, status),
+            E::Invalid(status) => (ErrorKind::Invalid, status),
+            E::BadRequest(status) => (ErrorKind::BadRequest, status),
+            E::Forbidden(status) => (ErrorKind::Forbidden, status),
+            E::Expired(status) => (ErrorKind::Expired, status),
+            E::TooManyRequests(status) => (ErrorKind::TooManyRequests, status),
+            E::Unavailable(status) => (ErrorKind::Unavailable, status),
+            E::TimedOut(status) => (ErrorKind::TimedOut, status),
+            E::Other(status) => (ErrorKind::Other, status),
         };
         let types::Status { code, reason, message, causes, retry_after_seconds } = status;
         let cause = |types::Cause { reason, message, field }| Cause { reason, message, field };

@@ -1,5 +1,4 @@
-//! Objects to JSON text and back. What is sent always carries apiVersion and kind, whether the type has such fields or
-//! not.
+//! Objects as JSON text. Every object that is sent has apiVersion and kind, also if its type has no such fields.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -7,7 +6,10 @@ use serde_json::Value;
 
 use crate::{ApiError, GroupVersionKind, Object};
 
-/// The object as the API server wants it.
+/// Writes an object as the API server expects it.
+///
+/// # Errors
+/// Returns a malformed error if the object cannot be written as a JSON object.
 pub(crate) fn encode(object: &impl Object) -> Result<String, ApiError> {
     let kind = object.group_version_kind();
     let text = serde_json::to_string(object)
@@ -15,7 +17,10 @@ pub(crate) fn encode(object: &impl Object) -> Result<String, ApiError> {
     with_type(text, &kind)
 }
 
-/// Adds apiVersion and kind to an object's text where they are missing.
+/// Adds apiVersion and kind to an object's text if they are missing.
+///
+/// # Errors
+/// Returns a malformed error if the text is not a JSON object.
 pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String, ApiError> {
     #[derive(Deserialize)]
     struct TypeMeta {
@@ -23,7 +28,7 @@ pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String,
         api_version: Option<IgnoredAny>,
         kind: Option<IgnoredAny>,
     }
-    // k8s-openapi's types begin so: no need to read them again.
+    // The text of k8s-openapi's types begins like this: it need not be parsed.
     if text.starts_with("{\"apiVersion\":\"") && text.get(15..).and_then(after_string) == Some(",\"kind\":\"") {
         return Ok(text);
     }
@@ -43,7 +48,7 @@ pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String,
     Ok(format!("{{{members}{rest}"))
 }
 
-/// The nine bytes that follow the string whose inside begins here.
+/// Returns the nine bytes behind the string literal whose content begins here.
 fn after_string(text: &str) -> Option<&str> {
     let end = text.find('"')?;
     text.get(end + 1..end + 10)
@@ -54,6 +59,9 @@ fn member(name: &str, value: &str) -> String {
 }
 
 /// Reads an object of a kind as a `T`.
+///
+/// # Errors
+/// Returns a malformed error if the object does not fit the type.
 pub(crate) fn decode<T: DeserializeOwned>(kind: &GroupVersionKind, text: &str) -> Result<T, ApiError> {
     serde_json::from_str(text).map_err(|error| {
         let name = std::any::type_name::<T>();
@@ -62,9 +70,12 @@ pub(crate) fn decode<T: DeserializeOwned>(kind: &GroupVersionKind, text: &str) -
     })
 }
 
-/// Whether two objects mean the same to the API server: an absent field, `null`, `[]` and `{}` do not differ
-/// (apimachinery's `equality.Semantic`).
-pub(crate) fn means_the_same(a: &impl Serialize, b: &str) -> Result<bool, ApiError> {
+/// Reports whether two objects are semantically equal: an absent field, `null`, `[]` and `{}` do not differ (apimachinery's
+/// `equality.Semantic`).
+///
+/// # Errors
+/// Returns a malformed error if one of them is not JSON.
+pub(crate) fn semantically_equal(a: &impl Serialize, b: &str) -> Result<bool, ApiError> {
     let failed = |error: serde_json::Error| ApiError::malformed(format!("not JSON: {error}"));
     let a = serde_json::to_string(a).map_err(failed)?;
     if a == b {
@@ -106,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_sent_with_its_api_version_and_kind() {
+    fn adds_missing_api_version_and_kind() {
         for (given, sent) in [
             (r#"{"spec":1}"#, r#"{"apiVersion":"e.dev/v1","kind":"Foo","spec":1}"#),
             ("{}", r#"{"apiVersion":"e.dev/v1","kind":"Foo"}"#),
@@ -120,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_null_and_empty_do_not_differ() {
+    fn absent_null_and_empty_are_equal() {
         for (a, b, equal) in [
             (json!({}), json!({"a": null, "b": [], "c": {"d": {}}}), true),
             (json!({"a": [1, {"b": []}]}), json!({"a": [1, {}]}), true),

@@ -1,8 +1,7 @@
-//! Write Operetta plugins in Rust.
+//! Plugins of Operetta in Rust.
 //!
-//! A plugin is a set of controllers that a host runs for you: it watches, queues, retries and caches; you bring one
-//! object to its desired state at a time. A reconciler is a plain function, without `async` and without a client to
-//! set up:
+//! A plugin is a set of controllers that a host runs: the host watches, queues, retries and caches, and the plugin
+//! reconciles one object at a time. A reconciler is a plain function, without `async` and without a client to set up:
 //!
 //! ```
 //! use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
@@ -21,17 +20,24 @@
 //! }
 //!
 //! operetta_sdk::plugin!(plugin);
+//! # use operetta_sdk::testing::Cluster;
+//! # let map = ConfigMap { metadata: operetta_sdk::object_meta(("ns", "a")), ..ConfigMap::default() };
+//! # let cluster = Cluster::new().with(map);
+//! # cluster.reconcile(&plugin(), "stamp", ("ns", "a")).unwrap();
+//! # assert_eq!(cluster.get::<ConfigMap>(("ns", "a")).unwrap().annotation("stamped"), Some("yes"));
 //! ```
 //!
-//! Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in objects. A deleted key is
-//! still delivered: a function that takes the object itself is not called then (see [`Controller::when_gone`]), one
-//! that takes an `Option` or the [`Request`] is.
+//! A custom resource derives [`Resource`] on the struct of its spec. [`testing`] runs reconcilers in `cargo test`, without
+//! a cluster.
 //!
-//! What is logged with [`tracing`] (or, with the feature `log`, the `log` crate) appears in `operetta logs PLUGIN`.
-//! [`testing`] runs reconcilers in `cargo test`, without a cluster.
+//! Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in objects. The host delivers
+//! the key of a deleted object, too: a function that takes an `Option` or the [`Request`] is called for it, a function
+//! that takes the object itself is not (see [`Controller::when_gone`]).
+//!
+//! Lines of [`tracing`] (and, with the feature `log`, of the `log` crate) appear in `operetta logs PLUGIN`.
 
-// wit-bindgen's paths begin with the crate's name, in the author's crate and in this one.
-#[cfg(target_arch = "wasm32")]
+// The paths in generated code begin with the crate's name, in the author's crate and in this one.
+#[cfg(any(test, target_arch = "wasm32"))]
 extern crate self as operetta_sdk;
 
 mod action;
@@ -40,6 +46,7 @@ mod allocator;
 mod api_error;
 mod backend;
 mod context;
+mod controller;
 mod create_or_update;
 mod dynamic;
 mod error;
@@ -58,32 +65,70 @@ mod options;
 mod owners;
 mod plugin;
 mod raw;
+mod reconciler;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 
 pub use action::{Action, Request};
-pub use api_error::{ApiError, ApiErrorKind, Cause, Status};
+pub use api_error::ApiError;
 pub use context::{Context, EventType};
+pub use controller::Controller;
 pub use create_or_update::OperationResult;
 pub use dynamic::{DynamicApi, DynamicObject};
 pub use error::{Error, ResultExt};
 pub use finalizers::{add_finalizer, finalizer, has_finalizer, remove_finalizer};
 pub use k8s_openapi;
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-pub use kind::{GroupVersionKind, Kind, Object, ObjectKey};
+pub use kind::{Kind, Object, object_meta};
 pub use logging::Level;
 pub use manifest::{Mapping, Predicate, RateLimiter, Source};
 pub use mapping::MapEvent;
 pub use only_metadata::OnlyMetadata;
+pub use operetta_api::{Cause, ErrorKind, GroupVersionKind, ObjectKey, Status};
 pub use options::{DeleteOptions, ListOptions, Page, Patch, Propagation, Read, WriteOptions};
 pub use owners::{AlreadyOwned, controller_of, is_controlled_by, owner_reference, set_controller_reference};
-pub use plugin::{Controller, Plugin, Reconciler};
+pub use plugin::Plugin;
 pub use raw::{RawRequest, RawResponse};
+pub use reconciler::Reconciler;
 pub use tracing;
+
+/// Derives a custom resource from the struct of its spec: the kind's struct with `metadata`, `spec` and `status`, and its
+/// [`Kind`].
+///
+/// | `#[resource(…)]` | |
+/// |---|---|
+/// | `group`, `version`, `kind` | the names in the CRD; the kind is also the struct's name |
+/// | `status = "FooStatus"` | the type of the status; without it the struct has none |
+/// | `derive = "Default, PartialEq"` | further traits of the struct, beside `Clone`, `Debug`, `Serialize` and `Deserialize` |
+///
+/// The attributes are those of kube-rs's `CustomResource`, without its dependencies.
+///
+/// ```
+/// use operetta_sdk::{Kind, Object, Resource};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Resource, Clone, Debug, Serialize, Deserialize)]
+/// #[resource(group = "example.com", version = "v1", kind = "Foo", status = "FooStatus")]
+/// #[serde(rename_all = "camelCase")]
+/// struct FooSpec {
+///     deployment_name: String,
+/// }
+///
+/// #[derive(Clone, Debug, Serialize, Deserialize)]
+/// struct FooStatus {
+///     ready: bool,
+/// }
+///
+/// let foo = Foo::new(("default", "example"), FooSpec { deployment_name: "web".to_owned() });
+/// assert_eq!(foo.name(), "example");
+/// assert_eq!(Foo::API_VERSION, "example.com/v1");
+/// assert!(foo.status.is_none());
+/// ```
+pub use operetta_sdk_derive::Resource;
 
 /// Exports a plugin: `plugin!(f)`, where `f` is a `fn() -> Plugin`. Once in a crate, which must be a `cdylib`.
 ///
-/// The function runs anew for each reconcile: let it only say what the plugin is.
+/// The function runs for each reconcile: it should only build the [`Plugin`].
 #[macro_export]
 macro_rules! plugin {
     ($plugin:path) => {
@@ -94,7 +139,7 @@ macro_rules! plugin {
     };
 }
 
-/// Exports a plugin that maps events itself, with [`Controller::watches_mapped`]; otherwise as [`plugin!`].
+/// Exports a plugin with [`Controller::watches_mapped`]; otherwise as [`plugin!`].
 #[macro_export]
 macro_rules! mapping_plugin {
     ($plugin:path) => {
@@ -126,7 +171,7 @@ macro_rules! __export_mapper {
     };
 }
 
-/// As [`__export_plugin!`].
+/// Does nothing natively, as [`__export_plugin!`].
 #[doc(hidden)]
 #[cfg(not(target_arch = "wasm32"))]
 #[macro_export]
@@ -159,7 +204,7 @@ macro_rules! __export_plugin {
     };
 }
 
-/// Natively there is nothing to export; unit tests call the plugin through [`testing`].
+/// Exports nothing natively: unit tests call the plugin through [`testing`].
 #[doc(hidden)]
 #[cfg(not(target_arch = "wasm32"))]
 #[macro_export]
@@ -169,17 +214,22 @@ macro_rules! __export_plugin {
     };
 }
 
+/// The crates and items that generated code names.
 #[doc(hidden)]
-#[cfg(target_arch = "wasm32")]
 pub mod __private {
+    pub use serde;
+    #[cfg(target_arch = "wasm32")]
     pub use wit_bindgen;
 
+    #[cfg(target_arch = "wasm32")]
     pub use crate::guest::bindings::exports::operetta::controller::reconciler as exported;
+    #[cfg(target_arch = "wasm32")]
     pub use crate::guest::mapping_bindings::exports::operetta::controller::mapper;
+    #[cfg(target_arch = "wasm32")]
     pub use crate::guest::{bindings, describe, map_event, mapping_bindings, reconcile};
 }
 
-/// The README's code compiles and runs.
+/// Compiles and runs the README's code.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

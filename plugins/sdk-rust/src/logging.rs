@@ -1,7 +1,6 @@
-//! `tracing` (and, with the feature `log`, the `log` crate) to the plugin's log.
+//! The subscriber that writes lines of `tracing`, and with the feature `log` of the `log` crate, to the plugin's log.
 //!
-//! Fields are kept in order. Spans are flattened: a line carries the fields of the spans it was written in, outermost
-//! first, then its own.
+//! Fields keep their order. Spans are flattened: a line has the fields of its spans, outermost first, then its own.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +10,18 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// How important a line is.
+/// The level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Something is broken.
+    /// Failures.
     Error,
-    /// Something may be.
+    /// Possible failures.
     Warn,
-    /// What people want to see.
+    /// Information for operators.
     Info,
-    /// What authors want to see.
+    /// Information for authors.
     Debug,
-    /// Everything.
+    /// Every detail.
     Trace,
 }
 
@@ -41,7 +40,7 @@ impl From<tracing::Level> for Level {
 /// A name and a value.
 pub(crate) type Pair = (String, String);
 
-/// `panic: MESSAGE at FILE:LINE:COLUMN`, in one line: the host tells the line that begins with `panic: `.
+/// Returns `panic: MESSAGE at FILE:LINE:COLUMN`, in one line. The host looks for the line that begins with `panic: `.
 #[cfg(any(target_arch = "wasm32", test))]
 pub(crate) fn panic_text(message: Option<&str>, location: Option<&std::panic::Location<'_>>) -> String {
     let lines = message.unwrap_or("(a panic without a text)").lines().map(str::trim);
@@ -49,13 +48,13 @@ pub(crate) fn panic_text(message: Option<&str>, location: Option<&std::panic::Lo
     location.map_or_else(|| format!("panic: {message}"), |location| format!("panic: {message} at {location}"))
 }
 
-/// Where lines go.
+/// The destination of log lines.
 pub(crate) trait Sink: Send + Sync + 'static {
     fn enabled(&self, level: Level) -> bool;
     fn write(&self, level: Level, message: &str, fields: Vec<Pair>);
 }
 
-/// The subscriber that hands lines to a [`Sink`].
+/// The subscriber that writes lines to a [`Sink`].
 pub(crate) struct Forward<S> {
     sink: S,
     next_span: AtomicU64,
@@ -64,9 +63,9 @@ pub(crate) struct Forward<S> {
 
 #[derive(Default)]
 struct Spans {
-    /// The spans that live; few at a time.
+    /// The open spans; few at a time.
     alive: Vec<Span>,
-    /// The ids of those that are entered, outermost first.
+    /// The ids of the entered spans, outermost first.
     entered: Vec<u64>,
 }
 
@@ -119,8 +118,8 @@ impl<S: Sink> Subscriber for Forward<S> {
         let mut line = Line::default();
         event.record(&mut line);
         let spans = self.spans();
-        let of_span = |id: &u64| spans.alive.iter().find(|span| span.id == *id).map(|span| span.fields.clone());
-        let mut fields: Vec<Pair> = spans.entered.iter().filter_map(of_span).flatten().collect();
+        let span_fields = |id: &u64| spans.alive.iter().find(|span| span.id == *id).map(|span| span.fields.clone());
+        let mut fields: Vec<Pair> = spans.entered.iter().filter_map(span_fields).flatten().collect();
         drop(spans);
         fields.append(&mut line.fields);
         self.sink.write((*event.metadata().level()).into(), &line.message, fields);
@@ -154,7 +153,7 @@ impl<S: Sink> Subscriber for Forward<S> {
     }
 }
 
-/// The message and the fields of a line, as they are visited.
+/// The visitor that collects the message and the fields of a line.
 #[derive(Default)]
 struct Line {
     message: String,
@@ -179,7 +178,7 @@ impl Visit for Line {
     }
 }
 
-/// Hands the `log` crate's lines to a [`Sink`]. It keeps no fields: that crate's are not stable in all versions.
+/// Writes the `log` crate's lines to a [`Sink`], without fields: these are not stable in all versions of that crate.
 #[cfg(all(feature = "log", target_arch = "wasm32"))]
 pub(crate) struct LogForward<S>(pub(crate) S);
 
@@ -217,10 +216,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_with_its_place() {
+    fn panic_text_names_location() {
         let here = std::panic::Location::caller();
-        let told = panic_text(Some("boom"), Some(here));
-        assert!(told.starts_with("panic: boom at ") && told.contains("logging.rs:"), "{told}");
+        let text = panic_text(Some("boom"), Some(here));
+        assert!(text.starts_with("panic: boom at ") && text.contains("logging.rs:"), "{text}");
         assert_eq!(panic_text(Some("a\n left: b"), None), "panic: a left: b");
         assert_eq!(panic_text(None, None), "panic: (a panic without a text)");
     }

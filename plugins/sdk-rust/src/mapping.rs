@@ -1,4 +1,4 @@
-//! Watches whose keys the plugin names itself: a function from an object to the keys that it concerns.
+//! Watches with a function from an object to the keys that its events enqueue.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(crate) struct MappedWatch {
 
 impl MappedWatch {
     pub(crate) fn new<T: Kind, K: Into<ObjectKey>>(source: Source, map: impl Fn(T) -> Vec<K> + 'static) -> Self {
-        let kind = GroupVersionKind::of::<T>();
+        let kind = T::gvk();
         let map = move |text: &str| {
             let object = decode(&kind, text).map_err(Error::from)?;
             Ok(map(object).into_iter().map(Into::into).collect())
@@ -26,26 +26,24 @@ impl MappedWatch {
     }
 }
 
-/// What happened to a watched object: what the host hands over to be mapped, and what a test may.
+/// An event of a watched object that is to be mapped: from the host, or from a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapEvent {
     /// The controller that watches it.
     pub controller: String,
     /// The object's kind.
     pub kind: GroupVersionKind,
-    /// The object as JSON text, as it is now, or was last.
+    /// The object as JSON text, in its current state, or in the last one if it is deleted.
     pub object: String,
-    /// As it was when it was mapped last, if it has changed since.
+    /// The state of the object at the last mapping, if it has changed since.
     pub old: Option<String>,
 }
 
-/// The keys of the new and of the old state, without repeats, of all watches of the kind.
-pub(crate) fn keys<'a>(
-    watches: impl Iterator<Item = &'a MappedWatch>,
-    event: &MapEvent,
-) -> Result<Vec<ObjectKey>, Error> {
-    let (mut keys, mut seen) = (Vec::new(), HashSet::new());
-    for watch in watches.filter(|watch| watch.source.group_version_kind() == event.kind) {
+/// Returns the keys of the new and of the old state, without repeats, of all watches of the kind.
+pub(crate) fn keys(watches: &[MappedWatch], event: &MapEvent) -> Result<Vec<ObjectKey>, Error> {
+    let mut keys = Vec::new();
+    let mut seen = HashSet::new();
+    for watch in watches.iter().filter(|watch| watch.source.group_version_kind() == event.kind) {
         for state in std::iter::once(&event.object).chain(&event.old) {
             for key in (watch.map)(state)? {
                 if seen.insert(key.clone()) {

@@ -1,4 +1,4 @@
-//! Objects of which only the metadata matters (controller-runtime's `builder.OnlyMetadata`).
+//! Objects reduced to their metadata (controller-runtime's `builder.OnlyMetadata`).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Kind, ObjectMeta};
 
-/// The metadata of a `T`; all else is skipped when it is read. Smaller and faster than the whole object wherever names,
-/// labels, annotations and owners are enough.
+/// The metadata of a `T`; reads skip all other fields. It is smaller and faster than the whole object where names, labels,
+/// annotations and owners are enough.
 ///
 /// ```
 /// # use operetta_sdk::{Action, Context, Error, Object, OnlyMetadata};
@@ -20,11 +20,12 @@ use crate::{Kind, ObjectMeta};
 /// }
 /// ```
 ///
-/// It can be patched, deleted, own others and have events, but not be created or updated: that would drop the rest.
+/// It can be patched and deleted, own other objects and have Events. It cannot be created or updated: that would drop the
+/// other fields.
 pub struct OnlyMetadata<T> {
-    /// The metadata.
+    /// The object's metadata.
     pub metadata: ObjectMeta,
-    of: PhantomData<fn() -> T>,
+    kind: PhantomData<fn() -> T>,
 }
 
 impl<T: Kind> Kind for OnlyMetadata<T> {
@@ -47,20 +48,20 @@ impl<'de, T> Deserialize<'de> for OnlyMetadata<T> {
             metadata: ObjectMeta,
         }
         let Part { metadata } = Part::deserialize(deserializer)?;
-        Ok(Self { metadata, of: PhantomData })
+        Ok(Self { metadata, kind: PhantomData })
     }
 }
 
-/// Always fails: what is sent must be a whole object.
+/// Always fails: only whole objects are sent.
 impl<T> Serialize for OnlyMetadata<T> {
     fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        Err(S::Error::custom("only its metadata was read; patch it, or read all of it"))
+        Err(S::Error::custom("only the metadata was read: patch the object, or read all of it"))
     }
 }
 
 impl<T> Clone for OnlyMetadata<T> {
     fn clone(&self) -> Self {
-        Self { metadata: self.metadata.clone(), of: PhantomData }
+        Self { metadata: self.metadata.clone(), kind: PhantomData }
     }
 }
 

@@ -1,20 +1,20 @@
-//! The options of reads and writes. Each is a builder whose default does the plain thing.
+//! The options of reads and writes. Each is a builder with defaults.
 
 use serde::Serialize;
 
 use crate::Object;
 
-/// Where a read is served from.
+/// The source of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Read {
-    /// The host's shared informer, overlaid by this plugin's own writes: a read never misses what the plugin wrote.
+    /// The host's shared informer, overlaid by this plugin's own writes: a read never misses the plugin's own write.
     #[default]
     Cached,
     /// One request to the API server.
     Live,
 }
 
-/// Which objects of a kind a list is about, before its selectors apply.
+/// The objects of a list, before its selectors apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Selection {
     #[default]
@@ -26,7 +26,7 @@ pub(crate) enum Selection {
     Owner(String),
 }
 
-/// Which objects a list returns. The default is every object of the kind, whole, from the cache.
+/// The selection of a list's objects. The default is every object of the kind, whole, from the cache.
 ///
 /// ```
 /// # use operetta_sdk::ListOptions;
@@ -46,59 +46,59 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// The objects of every namespace (or of a cluster-scoped kind).
+    /// Selects the objects of every namespace, or of a cluster-scoped kind.
     pub fn all_namespaces() -> Self {
         Self::default()
     }
 
-    /// The objects of one namespace.
+    /// Selects the objects of one namespace.
     pub fn in_namespace(namespace: impl Into<String>) -> Self {
         Self { namespace: Some(namespace.into()), ..Self::default() }
     }
 
-    /// Only those that a label selector chooses, in the API server's syntax.
+    /// Selects objects by a label selector, in the API server's syntax.
     pub fn labels(self, selector: impl Into<String>) -> Self {
         Self { labels: Some(selector.into()), ..self }
     }
 
-    /// Only those that a field selector chooses. Cached reads know `metadata.name` and `metadata.namespace`; other
-    /// fields need an index, or [`live`](Self::live).
+    /// Selects objects by a field selector. Cached reads support `metadata.name` and `metadata.namespace`; other fields need
+    /// an index, or [`live`](Self::live).
     pub fn fields(self, selector: impl Into<String>) -> Self {
         Self { fields: Some(selector.into()), ..self }
     }
 
-    /// Only those whose controlling ownerReference is this object. It must have been read from the API server.
+    /// Selects objects whose controlling ownerReference is this object. It must have been read from the API server.
     pub fn owned_by(self, owner: &impl Object) -> Self {
         self.owner_uid(owner.uid().unwrap_or_default())
     }
 
-    /// Only those whose controlling ownerReference has this uid.
+    /// Selects objects whose controlling ownerReference has this uid.
     pub fn owner_uid(self, uid: impl Into<String>) -> Self {
         Self { selection: Selection::Owner(uid.into()), ..self }
     }
 
-    /// Only those with this value in an index that [`Plugin::index`](crate::Plugin::index) declares.
+    /// Selects objects with this value in an index that [`Plugin::index`](crate::Plugin::index) declares.
     pub fn index(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { selection: Selection::Index { name: name.into(), value: value.into() }, ..self }
     }
 
-    /// At most this many objects in one page. [`Context::list`](crate::Context::list) reads every page all the same.
+    /// Limits the objects of one page. [`Context::list`](crate::Context::list) reads every page.
     pub fn page_size(self, limit: u32) -> Self {
         Self { page_size: Some(limit), ..self }
     }
 
-    /// The page after the one that gave this token.
+    /// Continues after the page that returned this token.
     pub fn continue_from(self, token: impl Into<String>) -> Self {
         Self { continue_token: Some(token.into()), ..self }
     }
 
-    /// From the API server instead of the cache. Neither indexes nor owners can be asked for then.
+    /// Reads from the API server instead of the cache. It supports neither indexes nor owners.
     pub fn live(self) -> Self {
         Self { read: Read::Live, ..self }
     }
 
-    /// Only these fields of each object, e.g. `.metadata.labels`; apiVersion, kind, name, namespace, uid and
-    /// resourceVersion come always. The type must do without the others.
+    /// Reads only these fields of each object, e.g. `.metadata.labels`, beside apiVersion, kind, name, namespace, uid and
+    /// resourceVersion. All other fields of the type must be optional.
     pub fn project<Path: Into<String>>(self, paths: impl IntoIterator<Item = Path>) -> Self {
         Self { projection: paths.into_iter().map(Into::into).collect(), ..self }
     }
@@ -107,15 +107,20 @@ impl ListOptions {
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The objects; cached reads come in the order of namespace, then name.
+    /// The objects; those of cached reads are ordered by namespace, then name.
     pub items: Vec<T>,
     /// The collection's resourceVersion.
     pub resource_version: String,
-    /// For [`ListOptions::continue_from`]; `None` on the last page.
+    /// The token for [`ListOptions::continue_from`]; `None` on the last page.
     pub continue_token: Option<String>,
 }
 
 /// Options of create, update and patch.
+///
+/// ```
+/// # use operetta_sdk::WriteOptions;
+/// let options = WriteOptions::new().dry_run().field_manager("contact");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct WriteOptions {
@@ -125,35 +130,35 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The plain write.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Validate and admit, but store nothing.
+    /// Validates and admits the object, and stores nothing.
     pub fn dry_run(self) -> Self {
         Self { dry_run: true, ..self }
     }
 
-    /// Who owns the fields written; the plugin's own manager if not said.
+    /// Sets the field manager of the write; the plugin's own by default.
     pub fn field_manager(self, name: impl Into<String>) -> Self {
         Self { field_manager: Some(name.into()), ..self }
     }
 
-    /// Reject unknown and duplicate fields instead of dropping them.
+    /// Rejects unknown and duplicate fields instead of dropping them.
     pub fn strict(self) -> Self {
         Self { strict: true, ..self }
     }
 }
 
-/// What becomes of the objects that a deleted one owns (`metav1.DeletionPropagation`).
+/// The policy for the objects that a deleted object owns (`metav1.DeletionPropagation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Propagation {
-    /// They are collected afterwards.
+    /// They are deleted afterwards.
     Background,
-    /// They go first.
+    /// They are deleted first.
     Foreground,
-    /// They stay, without an owner.
+    /// They remain, without an owner.
     Orphan,
 }
 
@@ -169,32 +174,32 @@ pub struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// The plain deletion of whatever has the name.
+    /// Returns the defaults: deletes the object of the name.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only if the object still has this uid: not a successor of the same name.
+    /// Requires this uid: a successor of the same name is not deleted.
     pub fn if_uid(self, uid: impl Into<String>) -> Self {
         Self { uid: Some(uid.into()), ..self }
     }
 
-    /// Only if the object has not changed since this resourceVersion.
+    /// Requires this resourceVersion: an object that has changed is not deleted.
     pub fn if_resource_version(self, version: impl Into<String>) -> Self {
         Self { resource_version: Some(version.into()), ..self }
     }
 
-    /// How long the object may take to end by itself.
+    /// Sets the seconds that the object has to shut down.
     pub fn grace_period_seconds(self, seconds: u32) -> Self {
         Self { grace_period_seconds: Some(seconds), ..self }
     }
 
-    /// What becomes of the objects that it owns; the kind's default if not said.
+    /// Sets the policy for the objects that it owns; the kind's by default.
     pub fn propagation(self, propagation: Propagation) -> Self {
         Self { propagation: Some(propagation), ..self }
     }
 
-    /// Validate and admit, but delete nothing.
+    /// Validates and admits the deletion, and deletes nothing.
     pub fn dry_run(self) -> Self {
         Self { dry_run: true, ..self }
     }
@@ -220,7 +225,7 @@ pub(crate) enum PatchType {
 #[must_use]
 pub struct Patch {
     pub(crate) kind: PatchType,
-    /// The error of serialising the body is told by the call that sends it.
+    /// The body. The call that sends the patch returns the error of writing it.
     pub(crate) body: Result<String, serde_json::Error>,
     pub(crate) force: bool,
     pub(crate) subresource: Option<String>,
@@ -228,17 +233,17 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// A JSON merge patch, RFC 7386: `null` removes a field, an array replaces the whole array.
+    /// Returns a JSON merge patch, RFC 7386: `null` removes a field, an array replaces the whole array.
     pub fn merge(body: &impl Serialize) -> Self {
         Self::new(PatchType::Merge, body)
     }
 
-    /// A JSON patch, RFC 6902: an array of operations.
+    /// Returns a JSON patch, RFC 6902: an array of operations.
     pub fn json(operations: &impl Serialize) -> Self {
         Self::new(PatchType::Json, operations)
     }
 
-    /// Server-side apply: the object, with only the fields that this plugin wants to own.
+    /// Returns a server-side apply: the object, with only the fields that this plugin manages.
     pub fn apply(object: &impl Serialize) -> Self {
         Self::new(PatchType::Apply, object)
     }
@@ -248,17 +253,17 @@ impl Patch {
         Self { kind, body, force: false, subresource: None, options: WriteOptions::default() }
     }
 
-    /// Take over fields that other managers own; counts for [`apply`](Self::apply) only.
+    /// Takes over fields of other managers; for [`apply`](Self::apply) only.
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }
 
-    /// Patch a subresource, `status` or `scale`.
+    /// Patches a subresource, `status` or `scale`.
     pub fn subresource(self, name: impl Into<String>) -> Self {
         Self { subresource: Some(name.into()), ..self }
     }
 
-    /// Dry run, field manager, strictness.
+    /// Sets dry run, field manager and strictness.
     pub fn options(self, options: WriteOptions) -> Self {
         Self { options, ..self }
     }

@@ -1,18 +1,17 @@
-//! Owner references: who made an object, and who collects it (controller-runtime's `controllerutil`).
+//! Owner references (controller-runtime's `controllerutil`).
 
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::kind::group;
 use crate::{Error, Object};
 
-/// The child has a controlling owner already, and it is another one.
+/// The error of [`set_controller_reference`] for a child that another object controls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlreadyOwned {
-    /// The child, as `KIND NAMESPACE/NAME`.
+    /// The child, in the form `KIND NAMESPACE/NAME`.
     pub child: String,
-    /// The owner that controls it.
+    /// The owner that controls the child.
     pub owner: OwnerReference,
 }
 
@@ -25,12 +24,12 @@ impl fmt::Display for AlreadyOwned {
 
 impl std::error::Error for AlreadyOwned {}
 
-/// The reference by which `owner` controls a child: deleting the owner deletes the child.
+/// Returns the reference by which `owner` controls a child: deleting the owner deletes the child.
 pub fn owner_reference(owner: &impl Object) -> OwnerReference {
     let kind = owner.group_version_kind();
     OwnerReference {
-        api_version: kind.api_version.into_owned(),
-        kind: kind.kind.into_owned(),
+        api_version: kind.api_version,
+        kind: kind.kind,
         name: owner.name().to_owned(),
         uid: owner.uid().unwrap_or_default().to_owned(),
         controller: Some(true),
@@ -38,22 +37,22 @@ pub fn owner_reference(owner: &impl Object) -> OwnerReference {
     }
 }
 
-/// The owner that controls an object, if one does.
+/// Returns the owner that controls an object, if there is one.
 pub fn controller_of(object: &impl Object) -> Option<&OwnerReference> {
     object.meta().owner_references.iter().flatten().find(|reference| reference.controller == Some(true))
 }
 
-/// Whether `owner` controls `child`. Two objects of one name are told apart by their uids.
+/// Reports whether `owner` controls `child`. Uids distinguish two objects of one name.
 pub fn is_controlled_by(child: &impl Object, owner: &impl Object) -> bool {
     controller_of(child).is_some_and(|reference| owner.uid().is_some_and(|uid| uid == reference.uid))
 }
 
-/// Makes `owner` the controlling owner of `child`: the child's events enqueue it, and it takes the child with it when it
-/// goes. A reference of `owner` that is there already is brought up to date.
+/// Makes `owner` the controlling owner of `child`: the child's events enqueue the owner, and deleting the owner deletes
+/// the child. An existing reference to `owner` is updated.
 ///
 /// # Errors
-/// [`AlreadyOwned`] if another object controls the child; a message if the owner was not read from the API server, or
-/// is in another namespace, where Kubernetes would collect the child at once.
+/// Returns [`AlreadyOwned`] if another object controls the child, and a message if the owner was not read from the API
+/// server or is in another namespace, where Kubernetes would collect the child at once.
 pub fn set_controller_reference(owner: &impl Object, child: &mut impl Object) -> Result<(), Error> {
     let reference = owner_reference(owner);
     if reference.uid.is_empty() {
@@ -75,9 +74,14 @@ pub fn set_controller_reference(owner: &impl Object, child: &mut impl Object) ->
     Ok(())
 }
 
-/// Whether two references name one object; the versions of its group do not matter.
+/// Reports whether two references name the same object, in any version of its group.
 fn same_object(a: &OwnerReference, b: &OwnerReference) -> bool {
-    group(&a.api_version) == group(&b.api_version) && a.kind == b.kind && a.name == b.name
+    group(a) == group(b) && a.kind == b.kind && a.name == b.name
+}
+
+/// Returns the API group of the owner's kind; empty for the core group.
+fn group(reference: &OwnerReference) -> &str {
+    reference.api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 #[cfg(test)]
@@ -101,8 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn a_child_gets_one_controlling_owner_however_often_it_is_set() {
-        let (owner, mut child) = (owner("a", "1"), child("ns"));
+    fn repeated_calls_set_one_controlling_owner() {
+        let owner = owner("a", "1");
+        let mut child = child("ns");
         for _ in 0..2 {
             set_controller_reference(&owner, &mut child).expect("sets");
         }
@@ -111,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn another_controller_is_not_pushed_aside() {
+    fn refuses_child_of_other_controller() {
         let mut child = child("ns");
         set_controller_reference(&owner("a", "1"), &mut child).expect("sets");
         let error = set_controller_reference(&owner("b", "2"), &mut child).expect_err("owned");
@@ -120,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_successor_of_the_same_name_does_not_control_the_child() {
+    fn successor_of_same_name_does_not_control_child() {
         let mut child = child("ns");
         set_controller_reference(&owner("a", "1"), &mut child).expect("sets");
         assert!(!is_controlled_by(&child, &owner("a", "2")));
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_without_uid_or_in_another_namespace_is_refused() {
+    fn refuses_owner_without_uid_or_in_other_namespace() {
         assert!(set_controller_reference(&owner("a", ""), &mut child("ns")).is_err());
         assert!(set_controller_reference(&owner("a", "1"), &mut child("other")).is_err());
     }

@@ -1,5 +1,5 @@
-//! Requests at the API server as HTTP has them, for what the typed calls do not cover: discovery, subresources of any
-//! name, tables. [`Context::raw`] sends one. The same identity and limits apply as for every other call.
+//! Raw HTTP requests to the API server, for everything that the typed calls do not cover: discovery, subresources of any
+//! name, tables. [`Context::raw`] sends one, with the identity and the limits of every other call.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::backend::Backend;
 use crate::{ApiError, Cause, Context, Status};
 
-/// One request.
+/// An HTTP request.
 ///
 /// ```
 /// # use operetta_sdk::RawRequest;
@@ -28,79 +28,79 @@ pub struct RawRequest {
     pub path: String,
     /// The query, percent-encoded, without its `?`.
     pub query: String,
-    /// The body's content type; `application/json` if not said.
+    /// The body's content type; `application/json` by default.
     pub content_type: Option<String>,
-    /// What to answer with, a form of JSON; `application/json` if not said.
+    /// The accepted content type, a form of JSON; `application/json` by default.
     pub accept: Option<String>,
     /// The body.
     pub body: Option<String>,
-    /// Whether a GET may be answered from the cache. Where the cache cannot answer, the API server does.
+    /// Allows an answer of a GET from the cache. If the cache cannot answer, the API server does.
     pub cached: bool,
-    /// Why the body could not be written as JSON; told in the place of an answer.
-    pub(crate) unwritten: Option<String>,
+    /// The error of writing the body as JSON; returned in place of an answer.
+    pub(crate) body_error: Option<String>,
 }
 
 impl RawRequest {
-    /// A request of any method.
+    /// Returns a request of any method.
     pub fn new(method: impl Into<String>, path: impl Into<String>) -> Self {
         Self { method: method.into(), path: path.into(), ..Self::default() }
     }
 
-    /// A GET.
+    /// Returns a GET.
     pub fn get(path: impl Into<String>) -> Self {
         Self::new("GET", path)
     }
 
-    /// A POST.
+    /// Returns a POST.
     pub fn post(path: impl Into<String>) -> Self {
         Self::new("POST", path)
     }
 
-    /// A PUT.
+    /// Returns a PUT.
     pub fn put(path: impl Into<String>) -> Self {
         Self::new("PUT", path)
     }
 
-    /// A PATCH. Its content type is the kind of patch, e.g. `application/merge-patch+json`.
+    /// Returns a PATCH. Its content type is the kind of patch, e.g. `application/merge-patch+json`.
     pub fn patch(path: impl Into<String>, content_type: impl Into<String>) -> Self {
         Self { content_type: Some(content_type.into()), ..Self::new("PATCH", path) }
     }
 
-    /// A DELETE.
+    /// Returns a DELETE.
     pub fn delete(path: impl Into<String>) -> Self {
         Self::new("DELETE", path)
     }
 
-    /// The query, percent-encoded, without its `?`.
+    /// Sets the query, percent-encoded, without its `?`.
     pub fn query(self, query: impl Into<String>) -> Self {
         Self { query: query.into(), ..self }
     }
 
-    /// What to answer with, e.g. `application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io`.
+    /// Sets the accepted content type, e.g. `application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io`.
     pub fn accept(self, form: impl Into<String>) -> Self {
         Self { accept: Some(form.into()), ..self }
     }
 
-    /// The body, written as JSON.
+    /// Sets the body to a value as JSON.
     pub fn json(self, body: &impl Serialize) -> Self {
         match serde_json::to_string(body) {
-            Ok(body) => Self { body: Some(body), unwritten: None, ..self },
-            Err(error) => Self { unwritten: Some(error.to_string()), ..self },
+            Ok(body) => Self { body: Some(body), body_error: None, ..self },
+            Err(error) => Self { body_error: Some(error.to_string()), ..self },
         }
     }
 
-    /// The body, as it is.
+    /// Sets the body to a text.
     pub fn text(self, body: impl Into<String>) -> Self {
-        Self { body: Some(body.into()), unwritten: None, ..self }
+        Self { body: Some(body.into()), body_error: None, ..self }
     }
 
-    /// From the cache, where it can answer: objects and lists of them, with the plugin's own writes.
+    /// Reads from the cache where it can answer: objects and lists of them, with the plugin's own writes.
     pub fn cached(self) -> Self {
         Self { cached: true, ..self }
     }
 }
 
-/// What came back.
+/// The answer to a [`RawRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawResponse {
     /// The HTTP status code.
@@ -114,10 +114,10 @@ pub struct RawResponse {
 }
 
 impl RawResponse {
-    /// The body as a `T`, if the status code is one of success.
+    /// Reads the body as a `T`, if the status code is a success.
     ///
     /// # Errors
-    /// [`ApiError`]: the API server's, or one that says that the body is no `T`.
+    /// Returns an [`ApiError`]: the API server's, or a malformed error if the body is not a `T`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         if !(200..300).contains(&self.status) {
             return Err(self.error());
@@ -128,20 +128,13 @@ impl RawResponse {
         })
     }
 
-    /// The answer as an error, typed as those of other calls are.
+    /// Returns the answer as an error, classified like those of other calls.
     fn error(&self) -> ApiError {
         #[derive(serde::Deserialize, Default)]
         #[serde(default, rename_all = "camelCase")]
         struct Details {
-            causes: Vec<StatusCause>,
+            causes: Vec<Cause>,
             retry_after_seconds: Option<u32>,
-        }
-        #[derive(serde::Deserialize, Default)]
-        #[serde(default)]
-        struct StatusCause {
-            reason: String,
-            message: String,
-            field: String,
         }
         #[derive(serde::Deserialize, Default)]
         #[serde(default)]
@@ -150,28 +143,23 @@ impl RawResponse {
             message: String,
             details: Option<Details>,
         }
-        // A proxy in between answers with a page of its own.
+        // A proxy answers with a page of its own.
         let body = serde_json::from_str(&self.body);
         let Body { reason, message, details } =
             body.unwrap_or_else(|_| Body { message: self.body.chars().take(500).collect(), ..Body::default() });
         let Details { causes, retry_after_seconds } = details.unwrap_or_default();
-        let causes = causes.into_iter().map(|StatusCause { reason, message, field }| Cause { reason, message, field });
         ApiError::from_status(Status {
             code: self.status,
             reason,
             message,
-            causes: causes.collect(),
+            causes,
             retry_after_seconds: self.retry_after_seconds.or(retry_after_seconds),
         })
     }
 
-    /// A metav1.Status, as the API server would have sent it.
+    /// Returns an answer with a `metav1.Status`, as the API server would have sent it.
     pub(crate) fn of_error(error: &ApiError) -> Self {
         let Status { code, reason, message, causes, retry_after_seconds } = error.status();
-        let causes: Vec<_> = causes
-            .iter()
-            .map(|Cause { reason, message, field }| json!({"reason": reason, "message": message, "field": field}))
-            .collect();
         let code = if *code == 0 { 400 } else { *code };
         let details = json!({"causes": causes, "retryAfterSeconds": retry_after_seconds.unwrap_or(0)});
         let body = json!({
@@ -194,10 +182,10 @@ impl RawResponse {
 }
 
 impl Context {
-    /// Sends one request as HTTP has it. It never fails: a refusal is an answer with a metav1.Status. Watches, `exec` and
-    /// other streams are refused with 405.
+    /// Sends an HTTP request. It never fails: a refusal is an answer with a `metav1.Status`. Watches, `exec` and other
+    /// streams are refused with 405.
     pub fn raw(&self, request: &RawRequest) -> RawResponse {
-        if let Some(error) = &request.unwritten {
+        if let Some(error) = &request.body_error {
             let error = ApiError::malformed(format!("the body cannot be written as JSON: {error}"));
             return RawResponse::of_error(&error);
         }
@@ -208,10 +196,10 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ApiErrorKind;
+    use crate::ErrorKind;
 
     #[test]
-    fn a_refusal_is_typed_as_that_of_any_other_call() {
+    fn classifies_status_of_refusal() {
         let cause = Cause { reason: "FieldValueInvalid".into(), message: "too big".into(), field: "spec.size".into() };
         let status = Status {
             code: 422,
@@ -225,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_no_status_is_told_as_it_came() {
+    fn keeps_text_of_answer_without_status() {
         let answer = RawResponse { status: 502, body: "<h1>Bad Gateway</h1>".into(), ..RawResponse::default() };
         let error = answer.json::<serde_json::Value>().expect_err("refused");
-        assert_eq!((error.kind(), error.to_string().as_str()), (ApiErrorKind::Unavailable, "<h1>Bad Gateway</h1>"));
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Unavailable, "<h1>Bad Gateway</h1>"));
     }
 
     #[test]
-    fn a_body_that_is_no_json_is_an_answer_too() {
+    fn unwritable_body_is_answered_with_400() {
         let wrong = std::collections::BTreeMap::from([((1, 2), 3)]);
         let answer = crate::testing::Cluster::new().context().raw(&RawRequest::post("/api/v1/pods").json(&wrong));
         assert_eq!(answer.status, 400);

@@ -1,10 +1,10 @@
-//! Which behaviour is which function.
+//! The functions of the behaviours.
 
 use operetta_sdk::Error;
 
 use crate::{Case, Seen, data, errors, reads, writes};
 
-pub(crate) fn carry_out(case: &Case<'_>) -> Seen {
+pub(crate) fn run(case: &Case<'_>) -> Seen {
     match operetta_sdk::Object::name(&case.map) {
         "get-cached" => reads::get_cached(case),
         "get-live" => reads::get_live(case),
@@ -50,6 +50,6 @@ pub(crate) fn carry_out(case: &Case<'_>) -> Seen {
         "null-or-missing" => data::null_or_missing(case),
         "int64" => data::int64(case),
         "quantity" => data::quantity(case),
-        other => Err(Error::msg(format!("this plugin does not know the behaviour {other}"))),
+        other => Err(Error::msg(format!("this plugin has no behaviour {other}"))),
     }
 }

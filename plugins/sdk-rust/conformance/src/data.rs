@@ -1,4 +1,4 @@
-//! Raw requests, events, the log, the configuration, and data that is easily spoilt.
+//! Raw requests, Events, the log, the configuration, and data that encoders often change.
 
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 use operetta_sdk::{EventType, Object, Patch, RawRequest, RawResponse, tracing};
@@ -14,7 +14,10 @@ impl Case<'_> {
     }
 }
 
-/// The status and, of the body, a string at a JSON pointer.
+/// Returns the status, and the string at a JSON pointer of the body.
+///
+/// # Errors
+/// Returns an error if the body is not JSON.
 fn status_and(answer: &RawResponse, pointer: &str) -> Seen {
     let body: Value = serde_json::from_str(&answer.body)?;
     Ok(format!("{} {}", answer.status, body.pointer(pointer).and_then(Value::as_str).unwrap_or_default()))
@@ -45,7 +48,7 @@ pub(crate) fn event(case: &Case<'_>) -> Seen {
     Ok("emitted".to_owned())
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "all behaviours have one form")]
+#[allow(clippy::unnecessary_wraps, reason = "all behaviours have the same signature")]
 pub(crate) fn log(_: &Case<'_>) -> Seen {
     tracing::info!(colour = "red", "a line for conformance");
     Ok("logged".to_owned())
@@ -87,7 +90,10 @@ pub(crate) fn null_or_missing(case: &Case<'_>) -> Seen {
     Ok(format!("{null} {missing} {removed}"))
 }
 
-/// Reads the Widget `data.target`, changes something else, and returns what is stored then.
+/// Reads the Widget `data.target`, changes another field, and returns the stored object.
+///
+/// # Errors
+/// Returns an error if the case has no target, or a call fails.
 fn touched(case: &Case<'_>) -> Result<Widget, operetta_sdk::Error> {
     let mut widget: Widget = case.ctx.get(case.target()?)?;
     widget.spec.touched = Some(true);

@@ -39,7 +39,7 @@ pub(crate) fn forbidden(case: &Case<'_>) -> Seen {
 fn refusal(case: &Case<'_>) -> Result<ApiError, Error> {
     let mut map = case.config_map(case.wanted("target")?, &[]);
     map.labels_mut().insert("conformance".to_owned(), "refuse".to_owned());
-    case.ctx.create(&map).err().ok_or_else(|| Error::msg("the webhook let it pass"))
+    case.ctx.create(&map).err().ok_or_else(|| Error::msg("the webhook admitted it"))
 }
 
 pub(crate) fn refused(case: &Case<'_>) -> Seen {

@@ -1,5 +1,5 @@
-//! The conformance suite's plugin in Rust: each behaviour of plugins/conformance/README.md, done as an author of the SDK
-//! would do it.
+//! The conformance suite's plugin in Rust: each behaviour of plugins/conformance/README.md, written as an author would
+//! write it.
 
 mod cases;
 mod data;
@@ -11,14 +11,14 @@ mod writes;
 
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 use operetta_sdk::{
-    Action, ApiError, ApiErrorKind, Context, Controller, Error, Object, ObjectMeta, Patch, Plugin, RateLimiter, Source,
+    Action, ApiError, Context, Controller, Error, ErrorKind, Object, ObjectMeta, Patch, Plugin, RateLimiter, Source,
 };
 use serde_json::json;
 use std::time::Duration;
 
 operetta_sdk::plugin!(plugin);
 
-/// One controller, `cases`.
+/// Returns a plugin with one controller, `cases`.
 pub fn plugin() -> Plugin {
     let limiter =
         RateLimiter::default().backoff(Duration::from_millis(5), Duration::from_millis(1_000)).bucket(1_000, 1_000);
@@ -41,7 +41,7 @@ fn reconcile(ctx: &Context, map: ConfigMap) -> Result<Action, Error> {
     if case.argument("result").is_some() {
         return Ok(Action::done());
     }
-    let (result, saw) = match cases::carry_out(&case) {
+    let (result, saw) = match cases::run(&case) {
         Ok(saw) => ("ok".to_owned(), saw),
         Err(error) => (format!("failed: {error}"), String::new()),
     };
@@ -50,13 +50,13 @@ fn reconcile(ctx: &Context, map: ConfigMap) -> Result<Action, Error> {
     Ok(Action::done())
 }
 
-/// A behaviour that is to be shown: a ConfigMap with the behaviour's name and its arguments.
+/// A case of the suite: a ConfigMap with the behaviour's name and its arguments.
 struct Case<'a> {
     ctx: &'a Context,
     map: ConfigMap,
 }
 
-/// What a behaviour saw, or what unexpected thing came back.
+/// The observation of a behaviour, or an unexpected error.
 type Seen = Result<String, Error>;
 
 impl Case<'_> {
@@ -68,26 +68,28 @@ impl Case<'_> {
         self.argument(name).ok_or_else(|| Error::msg(format!("the case has no data.{name}")))
     }
 
-    /// The case's namespace.
+    /// Returns the case's namespace.
     fn namespace(&self) -> &str {
         self.map.namespace().unwrap_or_default()
     }
 
-    /// The key of `data.target`.
+    /// Returns the key of `data.target`.
+    ///
+    /// # Errors
+    /// Returns an error if the case has no such field.
     fn target(&self) -> Result<operetta_sdk::ObjectKey, Error> {
         Ok(self.map.key().beside(self.wanted("target")?))
     }
 
-    /// A new ConfigMap beside the case.
+    /// Returns a new ConfigMap beside the case.
     fn config_map(&self, name: &str, data: &[(&str, &str)]) -> ConfigMap {
         let pairs = data.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         ConfigMap { metadata: self.metadata(name), data: Some(pairs.collect()), ..ConfigMap::default() }
     }
 
-    /// The metadata of a new object beside the case.
+    /// Returns the metadata of a new object beside the case.
     fn metadata(&self, name: &str) -> ObjectMeta {
-        let namespace = Some(self.namespace().to_owned());
-        ObjectMeta { name: Some(name.to_owned()), namespace, ..ObjectMeta::default() }
+        operetta_sdk::object_meta(self.map.key().beside(name))
     }
 }
 
@@ -99,29 +101,31 @@ fn word(map: &ConfigMap) -> String {
     word_of(map, "word").unwrap_or_default().to_owned()
 }
 
-/// `VARIANT CODE REASON` of an error that had to come.
+/// Returns `VARIANT CODE REASON` of an expected error.
+///
+/// # Errors
+/// Returns an error if the call succeeded.
 fn words<T>(result: Result<T, ApiError>) -> Seen {
-    let error = result.err().ok_or_else(|| Error::msg("it worked, but had to fail"))?;
+    let error = result.err().ok_or_else(|| Error::msg("the call succeeded, but had to fail"))?;
     let status = error.status();
     Ok(format!("{} {} {}", variant(&error), status.code, status.reason))
 }
 
-/// The contract's name of an error.
+/// Returns the contract's name of an error.
 fn variant(error: &ApiError) -> &'static str {
     match error.kind() {
-        ApiErrorKind::NotFound => "not-found",
-        ApiErrorKind::AlreadyExists => "already-exists",
-        ApiErrorKind::Conflict => "conflict",
-        ApiErrorKind::Invalid => "invalid",
-        ApiErrorKind::BadRequest => "bad-request",
-        ApiErrorKind::Forbidden => "forbidden",
-        ApiErrorKind::Expired => "expired",
-        ApiErrorKind::TooManyRequests => "too-many-requests",
-        ApiErrorKind::Unavailable => "unavailable",
-        ApiErrorKind::TimedOut => "timed-out",
-        ApiErrorKind::Other => "other",
-        // The SDK's own: the object does not fit its type.
-        _ => "malformed",
+        ErrorKind::NotFound => "not-found",
+        ErrorKind::AlreadyExists => "already-exists",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::BadRequest => "bad-request",
+        ErrorKind::Forbidden => "forbidden",
+        ErrorKind::Expired => "expired",
+        ErrorKind::TooManyRequests => "too-many-requests",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::TimedOut => "timed-out",
+        ErrorKind::Other if error.is_malformed() => "malformed",
+        ErrorKind::Other => "other",
     }
 }
 

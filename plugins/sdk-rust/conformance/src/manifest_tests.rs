@@ -1,8 +1,8 @@
-//! What the SDK's builder says is what the host reads; and the SDK's copy of the contract is the contract.
+//! The host reads the SDK's manifests, and the SDK's copy of the contract is the contract.
 
 use std::time::Duration;
 
-use operetta_core::manifest::{Manifest, Mapping as CoreMapping, Namespaces, Predicate as CorePredicate};
+use operetta_core::manifest::{self, Manifest, Mapping as CoreMapping, Namespaces, Predicate as CorePredicate};
 use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use operetta_sdk::{
     Action, Context, Controller, Error, GroupVersionKind, Mapping, Plugin, Predicate, RateLimiter, Request, Source,
@@ -17,11 +17,11 @@ fn by_object(_: &Context, _: ConfigMap) -> Result<Action, Error> {
 }
 
 fn read(plugin: &Plugin) -> Manifest {
-    Manifest::parse(&plugin.manifest()).expect("the host reads it")
+    manifest::parse(&plugin.manifest()).expect("the host reads it")
 }
 
 #[test]
-fn the_function_s_argument_says_what_is_reconciled() {
+fn functions_argument_sets_kind() {
     let manifest = read(&Plugin::new().controller(Controller::new("map", by_object)));
     assert_eq!((&*manifest.controllers[0].for_.api_version, &*manifest.controllers[0].for_.kind), ("v1", "ConfigMap"));
     assert_eq!((manifest.controllers[0].workers, manifest.controllers[0].resync_seconds), (1, 0));
@@ -29,7 +29,7 @@ fn the_function_s_argument_says_what_is_reconciled() {
 }
 
 #[test]
-fn everything_that_is_said_reaches_the_host() {
+fn host_reads_every_setting() {
     let controller = Controller::new("full", by_key)
         .for_source(Source::of::<ConfigMap>().labels("a=b").fields("metadata.name=c"))
         .owns::<Secret>()
@@ -67,34 +67,34 @@ fn everything_that_is_said_reaches_the_host() {
     );
     assert!(controller.watches.iter().all(|watch| watch.source.namespaces == Namespaces::Own));
     assert_eq!((controller.workers, controller.resync_seconds), (3, 2));
-    let limiter = controller.rate_limiter.expect("said");
+    let limiter = controller.rate_limiter.expect("is set");
     assert_eq!((limiter.base_delay_ms, limiter.max_delay_ms, limiter.qps, limiter.burst), (1_000, 60_000, 1, 2));
     assert_eq!((&*manifest.indexes[0].name, manifest.indexes[0].path.as_deref()), ("node", Some(".spec.nodeName")));
-    let owner = manifest.indexes[1].controller.as_ref().expect("said");
+    let owner = manifest.indexes[1].controller.as_ref().expect("is set");
     assert_eq!((&*owner.api_version, &*owner.kind), ("apps/v1", "ReplicaSet"));
 }
 
 #[test]
 #[should_panic(expected = "does not say what it reconciles")]
-fn a_controller_that_does_not_say_what_it_reconciles_is_refused() {
+fn refuses_controller_without_kind() {
     let _ = Plugin::new().controller(Controller::new("c", by_key)).manifest();
 }
 
 #[test]
-#[should_panic(expected = "is for v1 Pod, but its function takes v1 ConfigMap")]
-fn a_controller_that_says_two_kinds_is_refused() {
+#[should_panic(expected = "is for Pod.v1, but its function takes ConfigMap.v1")]
+fn refuses_controller_of_two_kinds() {
     let _ = Plugin::new().controller(Controller::new("c", by_object).for_::<Pod>()).manifest();
 }
 
 #[test]
-fn the_conformance_plugin_s_manifest_is_one_that_the_host_reads() {
+fn host_reads_conformance_manifest() {
     let manifest = read(&crate::plugin());
     assert_eq!((&*manifest.controllers[0].name, manifest.controllers[0].workers), ("cases", 4));
     assert_eq!(manifest.indexes[0].name, "colour");
 }
 
 #[test]
-fn the_sdk_s_copy_of_the_contract_is_the_contract() {
+fn sdk_has_the_repositorys_contract() {
     let (copy, contract) = (include_str!("../../wit/controller.wit"), include_str!("../../../../wit/controller.wit"));
     assert_eq!(copy, contract, "copy wit/controller.wit to plugins/sdk-rust/wit/");
 }

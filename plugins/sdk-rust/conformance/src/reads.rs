@@ -42,7 +42,9 @@ pub(crate) fn list_empty(case: &Case<'_>) -> Seen {
 }
 
 pub(crate) fn list_paged(case: &Case<'_>) -> Seen {
-    let (mut maps, mut pages, mut token) = (Vec::new(), 0, None::<String>);
+    let mut maps = Vec::new();
+    let mut pages = 0;
+    let mut token = None::<String>;
     loop {
         let options = case.selected()?.live().page_size(2);
         let options = match token {
@@ -79,9 +81,9 @@ pub(crate) fn read_own_write(case: &Case<'_>) -> Seen {
     let mut made = case.config_map("read-own-write-made", &[("word", "1")]);
     made.labels_mut().insert("conformance".to_owned(), "made".to_owned());
     let key = made.key();
-    // A call that was cut short has left it behind.
+    // An interrupted call has left it behind.
     if let Some(old) = ctx.get_opt::<ConfigMap>(&key)? {
-        ctx.delete(&old).context("what was left behind")?;
+        ctx.delete(&old).context("delete the leftover")?;
     }
     ctx.create(&made)?;
     let mut read: ConfigMap = ctx.get(&key)?;
@@ -92,11 +94,14 @@ pub(crate) fn read_own_write(case: &Case<'_>) -> Seen {
     let listed = ctx.list::<ConfigMap>(case.here().labels("conformance=made"))?;
     let held = listed.iter().any(|map| map.name() == key.name && word(map) == "2");
     ctx.delete_key::<ConfigMap>(&key, &operetta_sdk::DeleteOptions::new())?;
-    let last = ctx.get::<ConfigMap>(&key).err().ok_or_else(|| Error::msg("it is still there"))?;
+    let last = ctx.get::<ConfigMap>(&key).err().ok_or_else(|| Error::msg("it still exists"))?;
     Ok(format!("{first} {second} {held} {}", variant(&last)))
 }
 
-/// Appends to `data.runs` of the target what a run writes there.
+/// Appends this run's retries to `data.runs` of the target, and returns the number of runs.
+///
+/// # Errors
+/// Returns an error if the case has no target, or a call fails.
 pub(crate) fn append_run(case: &Case<'_>) -> Result<usize, Error> {
     let key = case.target()?;
     let before = case.ctx.get_live::<ConfigMap>(&key)?;

@@ -1,4 +1,4 @@
-//! What a reconcile can end with, and the finalizer.
+//! The results of a reconcile, and the finalizer.
 
 use std::time::Duration;
 

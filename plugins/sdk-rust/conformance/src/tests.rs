@@ -2,7 +2,7 @@
 //! server.
 
 use operetta_sdk::testing::Cluster;
-use operetta_sdk::{DynamicObject, GroupVersionKind, ObjectKey, Request};
+use operetta_sdk::{DynamicObject, Kind, ObjectKey, Request};
 
 use super::*;
 use crate::widget::{Widget, WidgetSpec};
@@ -25,9 +25,8 @@ fn map(name: &str, data: &[(&str, &str)], label: Option<&str>) -> ConfigMap {
 
 /// Where every behaviour finds what it needs.
 fn cluster() -> Cluster {
-    let widget = |name: &str, spec: serde_json::Value| {
-        DynamicObject::new(&GroupVersionKind::of::<Widget>(), (NAMESPACE, name)).with("spec", spec)
-    };
+    let widget =
+        |name: &str, spec: serde_json::Value| DynamicObject::new(&Widget::gvk(), (NAMESPACE, name)).with("spec", spec);
     let mut owned = map("owned", &[("word", "o"), ("colour", "blue")], None);
     operetta_sdk::set_controller_reference(&map("owner", &[], None), &mut owned).expect("owned");
     Cluster::new()
@@ -52,7 +51,7 @@ fn run(cluster: &Cluster, id: &str, arguments: &[(&str, &str)]) -> (String, Stri
 }
 
 #[test]
-fn each_behaviour_sees_what_the_suite_asks_for() {
+fn each_behaviour_has_expected_observation() {
     let target = ("target", "t");
     let selector = ("selector", "set=a");
     for (id, arguments, saw) in [
@@ -97,7 +96,7 @@ fn each_behaviour_sees_what_the_suite_asks_for() {
 }
 
 #[test]
-fn every_behaviour_of_the_list_is_known() {
+fn has_every_listed_behaviour() {
     #[derive(serde::Deserialize)]
     struct Behaviour {
         id: String,
@@ -113,14 +112,14 @@ fn every_behaviour_of_the_list_is_known() {
 }
 
 #[test]
-fn a_case_that_has_its_result_is_left_alone() {
+fn skips_case_with_result() {
     let cluster = cluster().with(map("create", &[("result", "ok")], None));
     cluster.reconcile(&plugin(), "cases", (NAMESPACE, "create")).expect("done");
     assert!(cluster.writes().is_empty());
 }
 
 #[test]
-fn a_run_is_appended_to_the_target_and_ends_as_its_name_says() {
+fn appends_run_and_returns_named_result() {
     let cluster = Cluster::new().with(map("runs", &[], None));
     let cluster = cluster.with(map("result-error", &[("target", "runs")], None));
     let run = |retries| {
@@ -134,7 +133,7 @@ fn a_run_is_appended_to_the_target_and_ends_as_its_name_says() {
 }
 
 #[test]
-fn the_finalizer_s_cleanup_leaves_its_mark() {
+fn finalizer_cleanup_creates_config_map() {
     let cluster = Cluster::new().with(map("finalizer", &[], None));
     let reconcile = || cluster.reconcile(&plugin(), "cases", (NAMESPACE, "finalizer")).expect("reconciles");
     reconcile();

@@ -1,28 +1,18 @@
-//! The suite's custom resource, as types.
+//! The suite's custom resource.
 
-use operetta_sdk::ObjectMeta;
+use operetta_sdk::Resource;
 use operetta_sdk::k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::{Deserialize, Deserializer, Serialize};
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Widget {
-    pub(crate) metadata: ObjectMeta,
-    #[serde(default)]
-    pub(crate) spec: WidgetSpec,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) status: Option<WidgetStatus>,
-}
-
-operetta_sdk::kind!(Widget, "conformance.operetta.dev/v1", "Widget");
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Resource, Clone, Debug, Default, Serialize, Deserialize)]
+#[resource(group = "conformance.operetta.dev", version = "v1", kind = "Widget", status = "WidgetStatus")]
 pub(crate) struct WidgetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) big: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<Quantity>,
-    /// The outer `None`: it is missing. The inner one: it is null.
-    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    /// The outer `None` stands for a missing field, the inner one for null.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) touched: Option<bool>,
@@ -34,8 +24,8 @@ pub(crate) struct WidgetStatus {
     pub(crate) phase: String,
 }
 
-/// What is there, null or not.
-fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+/// Reads a field that is present, null or not.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
 }
 
@@ -44,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_and_missing_are_two_things() {
+    fn distinguishes_null_from_missing() {
         let note = |text| serde_json::from_str::<WidgetSpec>(text).expect("a spec").note;
         assert_eq!(note("{}"), None);
         assert_eq!(note(r#"{"note": null}"#), Some(None));

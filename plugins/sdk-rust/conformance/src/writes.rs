@@ -1,9 +1,9 @@
-//! Writes and the helpers for them.
+//! Writes, and helpers for them.
 
 use operetta_sdk::k8s_openapi::api::apps::v1::Deployment;
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 use operetta_sdk::{
-    DeleteOptions, DynamicObject, GroupVersionKind, Object, OperationResult, Patch, Propagation, WriteOptions,
+    DeleteOptions, DynamicObject, Kind, Object, OperationResult, Patch, Propagation, WriteOptions,
     set_controller_reference,
 };
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) fn create_dry_run(case: &Case<'_>) -> Seen {
 
 pub(crate) fn create_strict(case: &Case<'_>) -> Seen {
     let key = case.map.key().beside("strict-made");
-    let widget = DynamicObject::new(&GroupVersionKind::of::<Widget>(), key).with("spec", json!({"wrong": 1}));
+    let widget = DynamicObject::new(&Widget::gvk(), key).with("spec", json!({"wrong": 1}));
     words(case.ctx.create_with(&widget, &WriteOptions::new().strict()))
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn patch_apply(case: &Case<'_>) -> Seen {
 
 pub(crate) fn patch_scale(case: &Case<'_>) -> Seen {
     let patch = Patch::merge(&json!({"spec": {"replicas": 3}})).subresource("scale");
-    let scale = case.ctx.dynamic(&GroupVersionKind::of::<Deployment>()).patch(case.target()?, patch)?;
+    let scale = case.ctx.dynamic(&Deployment::gvk()).patch(case.target()?, patch)?;
     Ok(scale.pointer("/spec/replicas").map_or_else(String::new, Value::to_string))
 }
 

@@ -1,4 +1,4 @@
-//! Reconcilers as kube-rs's `Controller` has them: `async fn(Arc<Object>, Arc<Data>) -> Result<Action, Error>`.
+//! Reconcilers in the form of kube-rs's `Controller`: `async fn(Arc<Object>, Arc<Data>) -> Result<Action, Error>`.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::executor::block_on;
+use super::kind_of;
 use crate::json::decode;
-use crate::manifest::{Source, Text};
 use crate::options::Read;
-use crate::{Context, Controller, Error, GroupVersionKind, Request};
+use crate::{Context, Controller, Error, Request, Source};
 
-/// When an object is to be reconciled again (`kube::runtime::controller::Action`).
+/// The next step for an object (`kube::runtime::controller::Action`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     requeue_after: Option<Duration>,
 }
 
 impl Action {
-    /// After this time, even if nothing changes. A change comes earlier.
+    /// Reconciles the object again after this time, even if nothing changes. A change enqueues it earlier.
     #[must_use]
     pub const fn requeue(duration: Duration) -> Self {
         Self { requeue_after: Some(duration) }
     }
 
-    /// When something changes.
+    /// Waits for the next change.
     #[must_use]
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
@@ -41,14 +41,14 @@ impl From<Action> for crate::Action {
 }
 
 impl Controller {
-    /// A controller with the function and the error policy that `kube::runtime::Controller::run` takes. `data` makes
-    /// what that calls the context; it is made for each reconcile: `|ctx| Data { client: ctx.kube_client() }`.
+    /// Returns a controller with the function and the error policy that `kube::runtime::Controller::run` takes. `data`
+    /// returns the context of that function, anew for each reconcile: `|ctx| Data { client: ctx.kube_client() }`.
     ///
-    /// As in kube-rs, the function is not called for an object that is gone, and the error policy says when an object
-    /// that failed is reconciled again. Such an error is logged; one for which the policy awaits a change is also
-    /// reported as terminal. [`Controller::kube_with_backoff`] leaves the waiting to the host.
+    /// As in kube-rs, the function is not called for an object that is gone, and the error policy decides when an object
+    /// that failed is reconciled again. Such an error is logged; an error for which the policy awaits a change is also
+    /// reported as terminal. [`Controller::kube_with_backoff`] leaves the delay to the host.
     pub fn kube<K, Data, E, Fut>(
-        name: impl Into<Text>,
+        name: impl Into<String>,
         reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,
         error_policy: impl Fn(Arc<K>, &E, Arc<Data>) -> Action + 'static,
         data: impl Fn(&Context) -> Data + 'static,
@@ -68,19 +68,19 @@ impl Controller {
             };
             match error_policy(object, &error, data).requeue_after {
                 Some(delay) => {
-                    tracing::error!(error = told(&error), after = ?delay, "the reconcile failed and is tried again");
+                    tracing::error!(error = message(&error), after = ?delay, "reconcile failed, retrying");
                     Ok(crate::Action::requeue_after(delay))
                 }
-                None => Err(Error::terminal(told(&error))),
+                None => Err(Error::terminal(message(&error))),
             }
         };
-        Self::of_resource(name, run)
+        Self::with_async(name, run)
     }
 
-    /// As [`Controller::kube`], without an error policy: a failed reconcile is reported in the Plugin's status and tried
-    /// again after the rate limiter's delay, which grows with each failure in a row.
+    /// Returns a controller as [`Controller::kube`], without an error policy: a failed reconcile is reported in the Plugin's
+    /// status and retried after the rate limiter's delay, which grows with each failure in a row.
     pub fn kube_with_backoff<K, Data, E, Fut>(
-        name: impl Into<Text>,
+        name: impl Into<String>,
         reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,
         data: impl Fn(&Context) -> Data + 'static,
     ) -> Self
@@ -91,21 +91,22 @@ impl Controller {
         Fut: Future<Output = Result<Action, E>> + 'static,
     {
         let run = move |ctx: &Context, object: Arc<K>| {
-            let action = block_on(reconcile(object, Arc::new(data(ctx))))?.map_err(|error| Error::msg(told(&error)))?;
+            let action =
+                block_on(reconcile(object, Arc::new(data(ctx))))?.map_err(|error| Error::msg(message(&error)))?;
             Ok(action.into())
         };
-        Self::of_resource(name, run)
+        Self::with_async(name, run)
     }
 
-    fn of_resource<K>(
-        name: impl Into<Text>,
+    fn with_async<K>(
+        name: impl Into<String>,
         run: impl Fn(&Context, Arc<K>) -> Result<crate::Action, Error> + 'static,
     ) -> Self
     where
         K: kube::Resource<DynamicType = ()> + DeserializeOwned + 'static,
     {
         let by_request = move |ctx: &Context, request: &Request| {
-            let kind = GroupVersionKind::of_resource::<K>();
+            let kind = kind_of::<K>();
             match ctx.read_text(&kind, &request.key, Read::Cached) {
                 Ok(text) => {
                     let object = decode(&kind, &text).map_err(|error| Error::from(error).into_terminal())?;
@@ -119,8 +120,9 @@ impl Controller {
     }
 }
 
-/// An error with its causes. Many of kube-rs's say their cause themselves: what is there already is not said again.
-fn told(error: &dyn StdError) -> String {
+/// Returns an error's message with its causes. Many errors of kube-rs contain the message of their cause: it is not
+/// repeated.
+fn message(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,5 +1,5 @@
-//! kube-rs's Events, with its names (`kube::runtime::events`), written by the host: aggregated, rate limited, and without
-//! a right of the plugin's own to write Events.
+//! Events with kube-rs's names (`kube::runtime::events`). The host writes them, aggregated and rate limited: the plugin needs
+//! no permission for Events.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ use crate::{Context, GroupVersionKind, ObjectKey};
 
 pub use crate::EventType;
 
-/// What is to be recorded.
+/// An Event to record.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Normal or Warning.
+    /// The type: Normal or Warning.
     pub type_: EventType,
-    /// Why: a short CamelCase word.
+    /// The reason, a short CamelCase word.
     pub reason: String,
     /// The message for people.
     pub note: Option<String>,
-    /// What was done: a short CamelCase word.
+    /// The action, a short CamelCase word.
     pub action: String,
-    /// The other object of an action. The host's Events have none: it is named at the end of the note.
+    /// The other object of an action. The host's Events have no such field: the note ends with its name.
     pub secondary: Option<ObjectReference>,
 }
 
@@ -36,7 +36,7 @@ pub struct Recorder {
 }
 
 impl Context {
-    /// A recorder of Events, in place of `kube::runtime::events::Recorder::new`.
+    /// Returns a recorder of Events, in place of `kube::runtime::events::Recorder::new`.
     pub fn kube_recorder(&self) -> Recorder {
         Recorder { backend: self.backend.clone() }
     }
@@ -46,7 +46,7 @@ impl Recorder {
     /// Records an Event about an object, as `object.object_ref(&())` names it. The host writes it in the background.
     ///
     /// # Errors
-    /// None; it has the form that kube-rs's has.
+    /// Never returns an error; the signature is kube-rs's.
     pub async fn publish(&self, event: &Event, reference: &ObjectReference) -> Result<(), kube::Error> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let mut note = text(&event.note);

@@ -1,4 +1,4 @@
-//! kube-rs's finalizer helper, with its names and its semantics (`kube::runtime::finalizer`).
+//! The finalizer helper, with kube-rs's names and semantics (`kube::runtime::finalizer`).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::controller::Action;
 
-/// Why the helper failed.
+/// The error of [`finalizer`].
 #[derive(Debug)]
 pub enum Error<ReconcileErr: StdError + 'static> {
     /// The branch [`Event::Apply`] failed.
@@ -49,23 +49,23 @@ impl<E: StdError + 'static> StdError for Error<E> {
     }
 }
 
-/// What is to be done.
+/// The task of the author's function.
 #[derive(Debug)]
 pub enum Event<K> {
-    /// Bring the world to what the object says. It has the finalizer.
+    /// Bring the desired state about. The object has the finalizer.
     Apply(Arc<K>),
-    /// The object is being deleted: take away what it owns. When this has succeeded the finalizer is removed.
+    /// Clean up: the object is being deleted. The finalizer is removed afterwards.
     Cleanup(Arc<K>),
 }
 
-/// Reconciles an object that needs a cleanup before it goes: while it lives it has the finalizer, and `reconcile` gets
-/// [`Event::Apply`]; when it is being deleted, [`Event::Cleanup`]. The finalizer is added in a reconcile of its own, whose
-/// change brings the next one. Both events come more than once.
+/// Reconciles an object that needs a cleanup before it is deleted. `reconcile` gets [`Event::Apply`] with an object that has
+/// the finalizer, and [`Event::Cleanup`] with one that is being deleted. The finalizer is added in a reconcile of its own,
+/// whose change triggers the next one. Both events may come more than once.
 ///
 /// The plugin's ServiceAccount needs the verb `patch` on the kind.
 ///
 /// # Errors
-/// [`Error`].
+/// Returns an [`Error`]: the author's, or that of writing the finalizer.
 pub async fn finalizer<K, E, Fut>(
     api: &Api<K>,
     finalizer_name: &str,
@@ -83,7 +83,7 @@ where
         (Some(at), true) => {
             let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
             let action = reconcile(Event::Cleanup(obj)).await.map_err(Error::CleanupFailed)?;
-            // The test keeps someone else's finalizer from being removed in the place of this one.
+            // The test ensures that no other finalizer is removed in place of this one.
             let path = format!("/metadata/finalizers/{at}");
             let operations =
                 json!([{"op": "test", "path": path, "value": finalizer_name}, {"op": "remove", "path": path}]);

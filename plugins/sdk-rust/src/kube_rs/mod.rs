@@ -1,10 +1,10 @@
-//! kube-rs over the host: its own [`Client`], and reconcilers as its `Controller` has them. With the feature `kube`.
+//! kube-rs on the host: its own [`Client`], and reconcilers in the form of its `Controller`. With the feature `kube`.
 //!
 //! [`Context::kube_client`] is a `kube::Client`, so `Api<T>`, `Patch::Apply`, `entry`, `get_opt` and list parameters are
 //! kube-rs's own, unmodified. GETs and lists are answered by the host's cache, which sees the plugin's own writes;
 //! [`Context::kube_client_live`] asks the API server. [`Controller::kube`] takes the function, the error policy and the
-//! context that `kube::runtime::Controller::run` takes. `kube::runtime` itself does not compile for WASI; what reconcilers
-//! use of it is here under its names: where a program says `kube::runtime::`, a plugin says `operetta_sdk::kube_rs::`.
+//! context that `kube::runtime::Controller::run` takes. `kube::runtime` itself does not compile for WASI. The parts
+//! that reconcilers use are here under the same names: write `operetta_sdk::kube_rs::` in place of `kube::runtime::`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -49,15 +49,14 @@
 //! # assert_eq!(cluster.get::<ConfigMap>(("ns", "a")).unwrap().metadata.labels.unwrap()["secret"], "missing");
 //! ```
 //!
-//! # What a plugin has not
-//! Watches: the host watches; a watch through an `Api` fails with 405. `exec`, `attach`, `portforward` and followed logs
-//! need a stream, which a plugin has not. Nothing runs beside the reconciler, and nothing of it outlives the call: a
-//! `tokio::spawn` that is not awaited may not run. `tokio::time::sleep` holds one of the controller's workers: return
-//! `Action::requeue` instead.
+//! # Limits
+//! The host watches: a watch through an `Api` fails with 405. `exec`, `attach`, `portforward` and followed logs need a
+//! stream, which a plugin does not have. Nothing runs beside the reconciler or after the call: a `tokio::spawn` that is not
+//! awaited may not run. `tokio::time::sleep` occupies one of the controller's workers: return `Action::requeue` instead.
 //!
 //! # Building
-//! Take `kube` with `default-features = false`: its TLS is the host's business. kube-client asks tokio for features that
-//! it has for WASI only behind a flag, which `operetta build` sets. For plain `cargo` put
+//! Depend on `kube` with `default-features = false`: its TLS does not compile for WASI. kube-client needs features of tokio
+//! that are unstable on WASI; `operetta build` sets their flag. For plain `cargo` put
 //! `rustflags = ["--cfg", "tokio_unstable"]` under `[target.wasm32-wasip2]` in the project's `.cargo/config.toml`.
 
 pub mod controller;
@@ -74,15 +73,15 @@ use crate::{Context, GroupVersionKind, Source};
 use service::RawService;
 
 impl Context {
-    /// kube-rs's client. GETs and lists come from the cache where it can answer, and see this plugin's own writes. Its
-    /// default namespace is the one of the key that is being reconciled.
+    /// Returns kube-rs's client. The cache answers its GETs and lists where it can, with this plugin's own writes. Its default
+    /// namespace is that of the key that is being reconciled.
     ///
     /// Use it in [`Controller::kube`](crate::Controller::kube), in [`block_on`], or, in a test, in a tokio runtime.
     pub fn kube_client(&self) -> Client {
         self.client(true)
     }
 
-    /// kube-rs's client, with every read from the API server.
+    /// Returns kube-rs's client; the API server answers all of its reads.
     pub fn kube_client_live(&self) -> Client {
         self.client(false)
     }
@@ -94,17 +93,15 @@ impl Context {
     }
 }
 
-impl GroupVersionKind {
-    /// The kind that a kube-rs type stands for, such as one that derives `CustomResource`.
-    pub fn of_resource<K: kube::Resource<DynamicType = ()>>() -> Self {
-        Self { api_version: K::api_version(&()), kind: K::kind(&()) }
-    }
+/// Returns the kind of a kube-rs type, e.g. one that derives `CustomResource`.
+pub fn kind_of<K: kube::Resource<DynamicType = ()>>() -> GroupVersionKind {
+    GroupVersionKind::new(K::api_version(&()), K::kind(&()))
 }
 
 impl Source {
-    /// Every object and every event of a kube-rs type's kind, such as one that derives `CustomResource`.
+    /// Selects every object and every event of a kube-rs type's kind, e.g. one that derives `CustomResource`.
     pub fn resource<K: kube::Resource<DynamicType = ()>>() -> Self {
-        Self::kind(GroupVersionKind::of_resource::<K>())
+        Self::kind(kind_of::<K>())
     }
 }
 

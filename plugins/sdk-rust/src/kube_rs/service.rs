@@ -1,4 +1,4 @@
-//! The tower service under a `kube::Client`: each HTTP request is one raw request.
+//! The tower service of a `kube::Client`: it sends each HTTP request as a raw request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::{RawRequest, RawResponse};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Sends requests to whoever serves the plugin's other calls.
+/// The service, on the server of the plugin's other calls.
 #[derive(Clone)]
 pub(super) struct RawService {
     backend: Served,
@@ -45,7 +45,7 @@ impl Service<Request<Body>> for RawService {
         Box::pin(async move {
             let request = raw_request(request, cached).await?;
             let answer = backend.raw(&request);
-            executor::progress();
+            executor::record_progress();
             response(answer)
         })
     }
@@ -56,7 +56,8 @@ async fn raw_request(request: Request<Body>, cached: bool) -> Result<RawRequest,
     let header = |name: HeaderName| -> Result<Option<String>, BoxError> {
         Ok(parts.headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose()?)
     };
-    let (content_type, accept) = (header(CONTENT_TYPE)?, header(ACCEPT)?);
+    let content_type = header(CONTENT_TYPE)?;
+    let accept = header(ACCEPT)?;
     let raw = RawRequest::new(parts.method.as_str(), parts.uri.path()).query(parts.uri.query().unwrap_or_default());
     let bytes = body.collect_bytes().await?;
     let text = (!bytes.is_empty()).then(|| String::from_utf8(bytes.to_vec())).transpose();

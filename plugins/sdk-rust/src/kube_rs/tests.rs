@@ -10,7 +10,7 @@ use serde_json::json;
 use super::block_on;
 use crate::ObjectMeta;
 use crate::testing::{Cluster, Verb};
-use crate::{ApiError, ApiErrorKind};
+use crate::{ApiError, ErrorKind};
 
 fn metadata(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.into()), namespace: Some("ns".into()), ..ObjectMeta::default() }
@@ -30,7 +30,7 @@ fn run<F: Future<Output = Result<(), kube::Error>>>(cluster: &Cluster, code: imp
 }
 
 #[test]
-fn objects_are_created_read_replaced_patched_and_deleted() {
+fn client_creates_reads_replaces_patches_and_deletes() {
     let cluster = Cluster::new();
     run(&cluster, async |client| {
         let maps = maps(client);
@@ -55,7 +55,7 @@ fn objects_are_created_read_replaced_patched_and_deleted() {
 }
 
 #[test]
-fn lists_take_selectors_pages_and_metadata_only() {
+fn client_lists_with_selectors_pages_and_metadata_only() {
     let mut cluster = Cluster::new();
     for name in ["a", "b", "c"] {
         let mut map = map(name);
@@ -76,7 +76,7 @@ fn lists_take_selectors_pages_and_metadata_only() {
 }
 
 #[test]
-fn the_status_is_written_through_its_subresource() {
+fn client_writes_status_subresource() {
     let cluster = Cluster::new().with(Deployment { metadata: metadata("d"), ..Deployment::default() });
     run(&cluster, async |client| {
         let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
@@ -91,7 +91,7 @@ fn the_status_is_written_through_its_subresource() {
 }
 
 #[test]
-fn an_entry_creates_what_is_missing_and_then_replaces_it() {
+fn entry_creates_then_replaces() {
     let cluster = Cluster::new();
     run(&cluster, async |client| {
         let maps = maps(client);
@@ -106,9 +106,9 @@ fn an_entry_creates_what_is_missing_and_then_replaces_it() {
 }
 
 #[test]
-fn refusals_are_kube_rs_s_own_errors() {
+fn refusals_are_kube_rs_errors() {
     let cluster = Cluster::new().with(map("a"));
-    cluster.fail_next(Verb::Get, ApiError::new(ApiErrorKind::Forbidden, "you may not"));
+    cluster.fail_next(Verb::Get, ApiError::new(ErrorKind::Forbidden, "you may not"));
     run(&cluster, async |client| {
         let maps = maps(client);
         match maps.get("a").await {
@@ -123,7 +123,7 @@ fn refusals_are_kube_rs_s_own_errors() {
 }
 
 #[test]
-fn a_watch_is_refused_with_a_reason() {
+fn refuses_watch_with_reason() {
     run(&Cluster::new(), async |client| {
         let maps = maps(client);
         let refused = match maps.watch(&WatchParams::default(), "0").await {
@@ -143,7 +143,7 @@ fn a_watch_is_refused_with_a_reason() {
 
 /// A test that is a program of its own may await the client as any other.
 #[tokio::test]
-async fn the_client_works_in_a_test_s_own_runtime() {
+async fn client_works_in_tests_own_runtime() {
     let client = Cluster::new().with(map("a")).context().kube_client_live();
     assert_eq!(maps(client).get("a").await.expect("there").name_any(), "a");
 }

@@ -1,20 +1,20 @@
-//! Server-side apply: who owns which fields, and what one manager's apply makes of an object.
+//! Server-side apply: the managers of an object's fields, and the result of one manager's apply.
 //!
 //! A field is a leaf: a scalar, an empty map, or a list. Labels, finalizers and the like are leaves each, and so is each
-//! ownerReference. A list is one leaf, as it is in a custom resource whose schema does not say otherwise. Which lists of
-//! the built-in kinds are merged item by item is in their schemas, which the kit has not: it refuses an apply that would
-//! have to merge one.
+//! ownerReference. A list is one leaf, as it is in a custom resource whose schema does not say otherwise. The
+//! schemas of the built-in kinds say which of their lists are merged item by item. The kit has no schemas: it refuses an
+//! apply that would have to merge a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::{ApiError, ApiErrorKind, Cause, Status};
+use crate::{ApiError, Cause, ErrorKind, Status};
 
-/// The names and keys that lead to a leaf.
+/// The names and keys on the way to a leaf.
 type Path = Vec<String>;
 
-/// Fields that the API server sets, and those that name the object: nobody owns them.
+/// Fields of the API server, and fields that name the object: they have no manager.
 const SYSTEM: [&str; 10] = [
     "name",
     "namespace",
@@ -28,20 +28,20 @@ const SYSTEM: [&str; 10] = [
     "selfLink",
 ];
 
-/// Who wrote, and how: an apply and an update of one name are two managers.
+/// A field manager. An apply and an update of the same name are two managers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub(super) name: String,
     pub(super) applies: bool,
 }
 
-/// The fields of an object by their managers. What the test put there has none.
+/// The fields of an object by their managers. Fields that the test added have none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owners(BTreeMap<Manager, BTreeSet<Path>>);
 
 impl Owners {
-    /// What a write that is no apply changed is its manager's alone from then on.
-    pub(super) fn wrote(&mut self, manager: Manager, old: Option<&Value>, new: &Value) {
+    /// Records the fields that a write other than an apply changed: its manager alone owns them afterwards.
+    pub(super) fn record(&mut self, manager: Manager, old: Option<&Value>, new: &Value) {
         let before = old.map(leaves).unwrap_or_default();
         let after = leaves(new);
         let changed: BTreeSet<Path> = after
@@ -56,7 +56,11 @@ impl Owners {
         self.0.retain(|_, fields| !fields.is_empty());
     }
 
-    /// What an apply makes of an object.
+    /// Returns the object after an apply, and records its fields.
+    ///
+    /// # Errors
+    /// Returns a conflict with the fields of other managers unless `force` is set, and a refusal if a list of a built-in
+    /// kind would have to be merged.
     pub(super) fn apply(
         &mut self,
         manager: &Manager,
@@ -65,12 +69,13 @@ impl Owners {
         force: bool,
         built_in: bool,
     ) -> Result<Value, ApiError> {
-        let (before, wanted) = (leaves(current), leaves(applied));
+        let before = leaves(current);
+        let wanted = leaves(applied);
         let mut conflicts = Vec::new();
         for (other, fields) in self.0.iter().filter(|(other, _)| *other != manager) {
             for path in fields {
-                let clashes = wanted.iter().any(|(of, value)| {
-                    (of == path && before.get(path) != Some(value)) || (of != path && overlaps(of, path))
+                let clashes = wanted.iter().any(|(leaf, value)| {
+                    (leaf == path && before.get(path) != Some(value)) || (leaf != path && overlaps(leaf, path))
                 });
                 if clashes {
                     conflicts.push((other.clone(), path.clone()));
@@ -82,8 +87,8 @@ impl Owners {
         }
         let mine = self.0.get(manager).cloned().unwrap_or_default();
         for (path, value) in &wanted {
-            let there = before.get(path);
-            if built_in && value.is_array() && there.is_some_and(|there| there != value) && !mine.contains(path) {
+            let stored = before.get(path);
+            if built_in && value.is_array() && stored.is_some_and(|stored| stored != value) && !mine.contains(path) {
                 let what = format!("server-side apply that merges the list {}", dotted(path));
                 return Err(super::errors::unsupported(&what));
             }
@@ -94,8 +99,9 @@ impl Owners {
             }
         }
         let mut object = current.clone();
-        let of_others = |path: &Path| self.0.iter().any(|(other, fields)| other != manager && fields.contains(path));
-        for path in mine.iter().filter(|path| !wanted.contains_key(*path) && !of_others(path)) {
+        let owned_by_others =
+            |path: &Path| self.0.iter().any(|(other, fields)| other != manager && fields.contains(path));
+        for path in mine.iter().filter(|path| !wanted.contains_key(*path) && !owned_by_others(path)) {
             remove(&mut object, path);
         }
         for (path, value) in &wanted {
@@ -118,20 +124,20 @@ fn conflict(conflicts: &[(Manager, Path)], api_version: &Value) -> ApiError {
     let each: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.message, cause.field)).collect();
     let plural = if each.len() == 1 { "conflict" } else { "conflicts" };
     let message = format!("Apply failed with {} {plural}: {}", each.len(), each.join(", "));
-    let status = ApiError::new(ApiErrorKind::Conflict, message).status().clone();
-    ApiError::with_status(ApiErrorKind::Conflict, Status { causes, ..status })
+    let status = ApiError::new(ErrorKind::Conflict, message).status().clone();
+    ApiError::with_status(ErrorKind::Conflict, Status { causes, ..status })
 }
 
 fn dotted(path: &Path) -> String {
     path.iter().map(|step| format!(".{step}")).collect()
 }
 
-/// Whether one of two paths leads through the other.
+/// Reports whether one of two paths leads through the other.
 fn overlaps(a: &Path, b: &Path) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }
 
-/// The list in the metadata that is merged item by item, and the key of an item.
+/// Returns the function that returns an item's key, for a list of the metadata that is merged item by item.
 fn keyed(path: &[String]) -> Option<fn(&Value) -> String> {
     match path {
         [metadata, list] if metadata == "metadata" && list == "finalizers" => {
@@ -178,21 +184,21 @@ fn collect(value: &Value, path: Path, found: &mut BTreeMap<Path, Value>) {
 
 fn set(object: &mut Value, path: &[String], value: Value) {
     let Some((last, before)) = path.split_last() else { return };
-    let mut place = object;
+    let mut parent = object;
     for step in before {
-        if !place[step].is_object() && keyed(before).is_none() {
-            place[step] = Value::Object(Map::new());
+        if !parent[step].is_object() && keyed(before).is_none() {
+            parent[step] = Value::Object(Map::new());
         }
-        place = &mut place[step];
+        parent = &mut parent[step];
     }
     let Some(key) = keyed(before) else {
-        place[last] = value;
+        parent[last] = value;
         return;
     };
-    if !place.is_array() {
-        *place = Value::Array(Vec::new());
+    if !parent.is_array() {
+        *parent = Value::Array(Vec::new());
     }
-    let items = place.as_array_mut().into_iter();
+    let items = parent.as_array_mut().into_iter();
     for items in items {
         match items.iter_mut().find(|item| key(item) == *last) {
             Some(item) => *item = value.clone(),
@@ -201,7 +207,7 @@ fn set(object: &mut Value, path: &[String], value: Value) {
     }
 }
 
-/// Removes a leaf, and the maps and lists that are empty without it.
+/// Removes a leaf, and the maps and lists that become empty.
 fn remove(object: &mut Value, path: &[String]) {
     let Some((last, before)) = path.split_last() else { return };
     let pointer: String =
@@ -231,7 +237,7 @@ mod tests {
     use serde_json::json;
 
     use crate::testing::Cluster;
-    use crate::{ApiError, Context, DynamicObject, GroupVersionKind, Patch, WriteOptions};
+    use crate::{ApiError, Context, DynamicObject, GroupVersionKind, Kind, Patch, WriteOptions};
 
     const KEY: (&str, &str) = ("ns", "a");
 
@@ -245,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apply_creates_then_changes_and_takes_away_what_it_no_longer_says() {
+    fn apply_creates_changes_and_removes_dropped_fields() {
         let cluster = Cluster::new();
         let ctx = cluster.context();
         let made = apply(&ctx, "m", false, json!({"data": {"a": "1", "b": "1"}})).expect("creates");
@@ -258,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_someone_else_is_a_conflict_unless_it_is_taken_by_force() {
+    fn field_of_other_manager_conflicts_unless_forced() {
         let ctx = Cluster::new().context();
         apply(&ctx, "first", false, json!({"data": {"a": "1"}})).expect("creates");
         apply(&ctx, "second", false, json!({"data": {"a": "1"}})).expect("two may say the same");
@@ -273,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_and_owners_are_merged_one_by_one() {
+    fn merges_finalizers_and_owners_item_by_item() {
         let ctx = Cluster::new().context();
         let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": uid, "uid": uid});
         let metadata = |name: &str| json!({"metadata": {"finalizers": [name], "ownerReferences": [owner(name)]}});
@@ -286,12 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_a_custom_resource_is_replaced_and_one_of_a_built_in_kind_is_not_guessed_at() {
+    fn replaces_custom_lists_and_refuses_to_merge_built_in_ones() {
         let kind = GroupVersionKind::new("e.dev/v1", "Foo");
         let foo = DynamicObject::new(&kind, KEY).with("spec", json!({"items": [1, 2]}));
         let pod = json!({"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}});
-        let deployment =
-            DynamicObject::new(&GroupVersionKind::of::<Deployment>(), KEY).with("spec", pod["spec"].clone());
+        let deployment = DynamicObject::new(&Deployment::gvk(), KEY).with("spec", pod["spec"].clone());
         let ctx = Cluster::new().with(foo).with(deployment).context();
         let apply = Patch::apply(&json!({"spec": {"items": [3]}})).force();
         let applied = ctx.dynamic(&kind).patch(KEY, apply).expect("replaces");

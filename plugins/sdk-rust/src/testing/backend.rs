@@ -1,4 +1,4 @@
-//! The contract's imports, served by a test cluster.
+//! The contract's imports, as a test cluster serves them.
 
 use serde_json::{Map, Value};
 
@@ -7,29 +7,35 @@ use super::errors::unsupported;
 use super::store::{Part, Store};
 use super::{RecordedEvent, State, Verb, Write, locked, selector};
 use crate::backend::{Backend, EventRequest, PatchRequest};
-use crate::kind::group;
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, Selection, WriteOptions};
-use crate::{ApiError, ApiErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
+use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
 
 impl State {
-    /// The fault that the test has planned for this call.
+    /// Returns the error that the test has planned for this call.
+    ///
+    /// # Errors
+    /// Returns that error.
     fn fault(&self, verb: Verb) -> Result<(), ApiError> {
         let mut faults = locked(&self.faults);
         let at = faults.iter().position(|(of, _)| *of == verb);
         at.and_then(|at| faults.remove(at)).map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Runs a write: on the store, or on a copy of it for a dry run. What it changed is the manager's; an apply, which has
-    /// none here, sees to that itself.
+    /// Runs a write on the store, or on a copy of it for a dry run. The manager owns the changed fields afterwards; an
+    /// apply, which has no manager here, records its fields itself.
+    ///
+    /// # Errors
+    /// Returns the planned error, or that of the write.
     fn write<T>(
         &self,
         verb: Verb,
-        (dry_run, manager): (bool, Option<Manager>),
+        options: Writer,
         kind: &GroupVersionKind,
         key: &ObjectKey,
         write: impl FnOnce(&mut Store) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         self.fault(verb)?;
+        let Writer { dry_run, manager } = options;
         if dry_run {
             return write(&mut locked(&self.store).clone());
         }
@@ -37,21 +43,25 @@ impl State {
         let old = store.get(kind, key).ok().cloned();
         let written = write(&mut store)?;
         if let Some(manager) = manager {
-            store.wrote(kind, key, manager, old.as_ref());
+            store.record_manager(kind, key, manager, old.as_ref());
         }
         drop(store);
         locked(&self.writes).push(Write { verb, kind: kind.clone(), key: key.clone() });
         Ok(written)
     }
 
-    fn chosen(&self, key: &ObjectKey, object: &Value, options: &ListOptions) -> Result<bool, ApiError> {
+    /// Reports whether the options select an object.
+    ///
+    /// # Errors
+    /// Returns bad-request if a selector does not parse, or an index is not declared.
+    fn selects(&self, key: &ObjectKey, object: &Value, options: &ListOptions) -> Result<bool, ApiError> {
         if options.namespace.is_some() && options.namespace != key.namespace {
             return Ok(false);
         }
         if let Some(labels) = &options.labels {
             let none = Map::new();
-            let of_object = object["metadata"]["labels"].as_object().unwrap_or(&none);
-            if !selector::matches(labels, of_object).map_err(bad_request)? {
+            let present = object["metadata"]["labels"].as_object().unwrap_or(&none);
+            if !selector::matches(labels, present).map_err(bad_request)? {
                 return Ok(false);
             }
         }
@@ -76,7 +86,10 @@ impl State {
         })
     }
 
-    /// The value of an object in a declared index.
+    /// Returns the value of an object in a declared index.
+    ///
+    /// # Errors
+    /// Returns bad-request if the index is not declared.
     fn indexed(&self, object: &Value, name: &str) -> Result<Option<String>, ApiError> {
         let indexes = locked(&self.indexes);
         let declared = indexes.iter().find(|index| {
@@ -84,11 +97,13 @@ impl State {
         });
         let index = declared.ok_or_else(|| undeclared(name))?;
         if let Some(owner) = &index.controller {
-            let of_kind = controller(object).filter(|reference| {
+            let matching = controller(object).filter(|reference| {
                 let api_version = reference["apiVersion"].as_str().unwrap_or_default();
-                group(api_version) == group(&owner.api_version) && reference["kind"] == *owner.kind
+                let found = GroupVersionKind::new(api_version, &owner.kind);
+                let indexed = GroupVersionKind::new(&owner.api_version, &owner.kind);
+                found.group() == indexed.group() && reference["kind"] == *owner.kind
             });
-            return Ok(of_kind.and_then(|reference| reference["name"].as_str().map(str::to_owned)));
+            return Ok(matching.and_then(|reference| reference["name"].as_str().map(str::to_owned)));
         }
         Ok(match at_path(object, index.path.as_deref().unwrap_or_default()) {
             Some(Value::String(text)) => Some(text.clone()),
@@ -119,15 +134,15 @@ impl Backend for State {
             None => 0,
         };
         let store = locked(&self.store);
-        let mut chosen = Vec::new();
-        for (key, object) in store.of_kind(kind) {
-            if self.chosen(key, object, options)? {
-                chosen.push(projected(object, &options.projection).to_string());
+        let mut selected = Vec::new();
+        for (key, object) in store.objects(kind) {
+            if self.selects(key, object, options)? {
+                selected.push(projected(object, &options.projection).to_string());
             }
         }
-        let total = chosen.len();
+        let total = selected.len();
         let end = options.page_size.filter(|size| *size > 0).map_or(total, |size| total.min(skip + size as usize));
-        let items = chosen.drain(skip.min(end)..end).collect();
+        let items = selected.drain(skip.min(end)..end).collect();
         let continue_token = (end < total).then(|| end.to_string());
         Ok(Page { items, resource_version: store.version(), continue_token })
     }
@@ -180,8 +195,10 @@ impl Backend for State {
         };
         if patch.kind == PatchType::Apply {
             let manager = Manager { name: manager_of(patch.options), applies: true };
-            let apply = |store: &mut Store| store.apply(kind, key, patch.body, part, (&manager, patch.force));
-            return Ok(self.write(Verb::Patch, (patch.options.dry_run, None), kind, key, apply)?.to_string());
+            let apply = |store: &mut Store| store.apply(kind, key, patch, part, &manager);
+            return Ok(self
+                .write(Verb::Patch, Writer { dry_run: patch.options.dry_run, manager: None }, kind, key, apply)?
+                .to_string());
         }
         let write = |store: &mut Store| {
             let mut object = store.get(kind, key)?.clone();
@@ -193,7 +210,7 @@ impl Backend for State {
 
     fn delete(&self, kind: &GroupVersionKind, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
         let delete = |store: &mut Store| store.delete(kind, key, options);
-        self.write(Verb::Delete, (options.dry_run, None), kind, key, delete)
+        self.write(Verb::Delete, Writer { dry_run: options.dry_run, manager: None }, kind, key, delete)
     }
 
     fn raw(&self, request: &RawRequest) -> RawResponse {
@@ -217,9 +234,16 @@ impl Backend for State {
     }
 }
 
-/// What a write that is no apply says of itself.
-fn by(options: &WriteOptions) -> (bool, Option<Manager>) {
-    (options.dry_run, Some(Manager { name: manager_of(options), applies: false }))
+/// The circumstances of a write.
+struct Writer {
+    dry_run: bool,
+    /// The manager that owns the changed fields; an apply has none here.
+    manager: Option<Manager>,
+}
+
+/// Returns the writer of every write but an apply.
+fn by(options: &WriteOptions) -> Writer {
+    Writer { dry_run: options.dry_run, manager: Some(Manager { name: manager_of(options), applies: false }) }
 }
 
 fn manager_of(options: &WriteOptions) -> String {
@@ -238,21 +262,21 @@ fn apply_patch(object: &mut Value, patch: &PatchRequest<'_>) -> Result<(), ApiEr
     }
     let operations: json_patch::Patch = serde_json::from_str(patch.body).map_err(bad)?;
     for operation in operations.0 {
-        // The API server's JSON patch takes a missing field for null.
+        // The API server's JSON patch reads a missing field as null.
         if let json_patch::PatchOperation::Test(test) = &operation
             && test.value.is_null()
             && object.pointer(test.path.as_str()).is_none()
         {
             continue;
         }
-        let failed = |error: json_patch::PatchError| ApiError::new(ApiErrorKind::Invalid, error.to_string());
+        let failed = |error: json_patch::PatchError| ApiError::new(ErrorKind::Invalid, error.to_string());
         json_patch::patch(object, &[operation]).map_err(failed)?;
     }
     Ok(())
 }
 
 fn bad_request(message: impl Into<String>) -> ApiError {
-    ApiError::new(ApiErrorKind::BadRequest, message)
+    ApiError::new(ErrorKind::BadRequest, message)
 }
 
 fn undeclared(index: &str) -> ApiError {
@@ -263,12 +287,12 @@ fn controller(object: &Value) -> Option<&Value> {
     object["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }
 
-/// The value at a path like `.spec.nodeName`.
+/// Returns the value at a path like `.spec.nodeName`.
 fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.trim_start_matches('.').split('.').try_fold(object, |value, step| value.get(step))
 }
 
-/// The object with what is always there and what a projection keeps.
+/// Returns the object with the fields that are always kept and those of the projection.
 fn projected(object: &Value, projection: &[String]) -> Value {
     if projection.is_empty() {
         return object.clone();
@@ -278,13 +302,13 @@ fn projected(object: &Value, projection: &[String]) -> Value {
     let mut kept = Value::Object(Map::new());
     for path in always.chain(projection.iter().map(String::as_str)) {
         if let Some(value) = at_path(object, path) {
-            let place = path.trim_start_matches('.').split('.').fold(&mut kept, |place, step| {
-                if !place.is_object() {
-                    *place = Value::Object(Map::new());
+            let field = path.trim_start_matches('.').split('.').fold(&mut kept, |parent, step| {
+                if !parent.is_object() {
+                    *parent = Value::Object(Map::new());
                 }
-                &mut place[step]
+                &mut parent[step]
             });
-            *place = value.clone();
+            *field = value.clone();
         }
     }
     kept

@@ -1,20 +1,24 @@
-//! An object as JSON: reading what a request sent, and the places that a store looks at.
+//! Objects as JSON: reading the body of a request, and the fields that the store reads and writes.
 
 use serde_json::{Map, Value, json};
 
 use super::errors::unsupported;
-use crate::{ApiError, ApiErrorKind, GroupVersionKind, ObjectKey};
+use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey};
 
-/// The API groups of Kubernetes itself, as far as they take updates without a resourceVersion.
+/// The API groups of Kubernetes itself that accept updates without a resourceVersion.
 const BUILT_IN: [&str; 8] =
     ["", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io"];
 
-/// Reads what was sent, and checks that it is what the request says it is.
+/// Reads the object that was sent, and checks that it has the kind, namespace and name of the request.
+///
+/// # Errors
+/// Returns bad-request.
 pub(super) fn read(kind: &GroupVersionKind, key: &ObjectKey, text: &str) -> Result<Value, ApiError> {
-    let bad = |message: String| ApiError::new(ApiErrorKind::BadRequest, message);
+    let bad = |message: String| ApiError::new(ErrorKind::BadRequest, message);
     let mut object: Value = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
     if object["apiVersion"] != *kind.api_version || object["kind"] != *kind.kind {
-        let (api_version, other) = (&object["apiVersion"], &object["kind"]);
+        let api_version = &object["apiVersion"];
+        let other = &object["kind"];
         return Err(bad(format!("the object is a {api_version} {other}, the request is about a {kind}")));
     }
     let metadata = metadata_mut(&mut object);
@@ -38,7 +42,11 @@ pub(super) fn read(kind: &GroupVersionKind, key: &ObjectKey, text: &str) -> Resu
     Ok(object)
 }
 
-/// Built-in kinds read a null as an absent field; what becomes of it in a custom resource is for its schema to say.
+/// Removes nulls: built-in kinds read a null as an absent field. Its meaning in a custom resource depends on the schema,
+/// which the kit does not have.
+///
+/// # Errors
+/// Refuses a null in a custom resource.
 fn drop_nulls(value: &mut Value, built_in: bool, path: &str) -> Result<(), ApiError> {
     match value {
         Value::Object(members) => {
@@ -53,7 +61,7 @@ fn drop_nulls(value: &mut Value, built_in: bool, path: &str) -> Result<(), ApiEr
     }
 }
 
-/// A Secret's stringData is written into its data.
+/// Moves a Secret's stringData into its data.
 fn string_data(kind: &GroupVersionKind, object: &mut Value) {
     if *kind != GroupVersionKind::new("v1", "Secret") {
         return;
@@ -85,14 +93,14 @@ pub(super) fn with_member(object: &Value, name: &str, value: Option<&Value>) -> 
     object
 }
 
-/// The members of an object; anything else becomes an empty one.
+/// Returns the members of an object; any other value becomes an empty object.
 pub(super) fn members_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
     }
     match value {
         Value::Object(members) => members,
-        _ => unreachable!("it was made an object above"),
+        _ => unreachable!("replaced by an object above"),
     }
 }
 

@@ -3,12 +3,12 @@
 //! A [`Cluster`] is an API server in memory with the semantics that reconcilers rely on: resourceVersions and
 //! conflicts, already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label
 //! selectors, owners and declared indexes, merge and JSON patches, server-side apply. Reconcilers run in it as they run in the host, and
-//! it keeps the events and logs they wrote:
+//! it keeps their events and log lines:
 //!
 //! ```
 //! use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 //! use operetta_sdk::testing::Cluster;
-//! use operetta_sdk::{Action, Context, Controller, Error, Object, ObjectMeta, Plugin};
+//! use operetta_sdk::{Action, Context, Controller, Error, Object, Plugin, object_meta};
 //!
 //! fn reconcile(ctx: &Context, mut map: ConfigMap) -> Result<Action, Error> {
 //!     map.data.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
@@ -18,21 +18,20 @@
 //! }
 //!
 //! let plugin = Plugin::new().controller(Controller::new("see", reconcile));
-//! let metadata = ObjectMeta { name: Some("a".into()), namespace: Some("ns".into()), ..ObjectMeta::default() };
-//! let cluster = Cluster::new().with(ConfigMap { metadata, ..ConfigMap::default() });
+//! let map = ConfigMap { metadata: object_meta(("ns", "a")), ..ConfigMap::default() };
+//! let cluster = Cluster::new().with(map);
 //!
 //! assert_eq!(cluster.reconcile(&plugin, "see", ("ns", "a")).unwrap(), Action::done());
 //! assert_eq!(cluster.get::<ConfigMap>(("ns", "a")).unwrap().data.unwrap()["seen"], "yes");
 //! assert_eq!(cluster.logs()[0].message, "a was seen");
 //! ```
 //!
-//! # What it is not
-//! It knows no schemas: it neither validates, defaults nor prunes fields. It runs no controllers: nothing is garbage
+//! # Limits
+//! The kit has no schemas: it neither validates, defaults nor prunes fields. It runs no controllers: nothing is garbage
 //! collected, no Pod becomes ready, and a test changes objects itself through [`Cluster::context`]. It has no RBAC.
-//! What would need more than it knows, strict validation, generateName, foreground and orphan deletion, the `scale`
-//! subresource, and an apply that merges a list of a built-in kind among them, it refuses with an error that says so,
-//! rather than guess. In a custom resource an apply replaces a list as a whole. Objects show no managedFields. Lines logged
-//! with the `log` crate are not kept.
+//! It refuses with an error what needs more than that: strict validation, generateName, foreground and orphan deletion, the
+//! `scale` subresource, and an apply that merges a list of a built-in kind. In a custom resource an apply replaces a list as
+//! a whole. Objects show no managedFields. Lines of the `log` crate are not kept.
 
 mod apply;
 mod backend;
@@ -48,12 +47,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use operetta_api::manifest::Index;
 use serde::Serialize;
 
 use crate::backend::Backend;
 use crate::json::encode;
 use crate::logging::{Forward, Level, Pair, Sink};
-use crate::manifest::Index;
 use crate::{Action, ApiError, Context, Error, EventType, GroupVersionKind, Kind, Object, ObjectKey, Plugin, Request};
 
 use store::Store;
@@ -61,30 +60,30 @@ use store::Store;
 /// A kind of call, for [`Cluster::fail_next`] and [`Cluster::writes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Reading one object.
+    /// Reads one object.
     Get,
-    /// Reading one page of a list.
+    /// Reads one page of a list.
     List,
-    /// Creating.
+    /// Creates an object.
     Create,
-    /// Replacing.
+    /// Replaces an object.
     Update,
-    /// Replacing the status.
+    /// Replaces an object's status.
     UpdateStatus,
-    /// Patching.
+    /// Patches an object.
     Patch,
-    /// Deleting.
+    /// Deletes an object.
     Delete,
 }
 
-/// A write that the API server accepted. One that changed nothing is here, too. Shown as `Update Deployment ns/name`.
+/// A write that the API server accepted, also one that changed nothing. It displays as `Update Deployment ns/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// What was done.
+    /// The kind of write.
     pub verb: Verb,
-    /// To which kind.
+    /// The object's kind.
     pub kind: GroupVersionKind,
-    /// To which object.
+    /// The object's key.
     pub key: ObjectKey,
 }
 
@@ -105,9 +104,9 @@ pub struct RecordedEvent {
     pub uid: Option<String>,
     /// Normal or Warning.
     pub kind: EventType,
-    /// Why.
+    /// The reason, a CamelCase word.
     pub reason: String,
-    /// What was done; may be empty.
+    /// The action, a CamelCase word; may be empty.
     pub action: String,
     /// The message for people.
     pub note: String,
@@ -116,11 +115,11 @@ pub struct RecordedEvent {
 /// A line that a reconciler logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// How important it is.
+    /// The level.
     pub level: Level,
     /// The message.
     pub message: String,
-    /// Names and values, those of the surrounding spans first.
+    /// Names and values; those of the surrounding spans come first.
     pub fields: Vec<(String, String)>,
 }
 
@@ -132,9 +131,9 @@ pub struct Cluster(Arc<State>);
 struct State {
     store: Mutex<Store>,
     config: Mutex<Option<String>>,
-    /// Those that the plugin of the last reconcile declares.
+    /// The indexes that the plugin of the last reconcile declares.
     indexes: Mutex<Vec<Index>>,
-    /// What the paths of raw requests call the kinds that the test has named: `widgets` of `e.dev/v1`.
+    /// The kinds that the test has named, by apiVersion and plural: `widgets` of `e.dev/v1`.
     resources: Mutex<BTreeMap<(String, String), GroupVersionKind>>,
     faults: Mutex<VecDeque<(Verb, ApiError)>>,
     writes: Mutex<Vec<Write>>,
@@ -143,19 +142,19 @@ struct State {
     reconciles: AtomicU32,
 }
 
-/// What is behind a lock. A test that panics while it holds one leaves nothing half done.
+/// Locks a mutex. A test that panics while it holds one leaves nothing half done.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cluster {
-    /// An empty cluster.
+    /// Returns an empty cluster.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an object as it stands, its status and deletionTimestamp included. What the API server sets (uid,
-    /// resourceVersion, creationTimestamp, generation) is set where it is missing.
+    /// Adds an object as it is, with its status and deletionTimestamp. Fields of the API server (uid, resourceVersion,
+    /// creationTimestamp, generation) are set if they are missing.
     ///
     /// # Panics
     /// If the object has no name, or exists.
@@ -179,23 +178,23 @@ impl Cluster {
         self
     }
 
-    /// Says that this CRD has no status subresource: the status is then a field like any other. All kinds have one but
-    /// the built-in ones without status.
+    /// Removes the status subresource of a kind: the status is then a field like any other. All kinds have one except the
+    /// built-in kinds without status.
     #[must_use]
     pub fn without_status_subresource<T: Kind>(self) -> Self {
-        locked(&self.0.store).set_no_status(GroupVersionKind::of::<T>());
+        locked(&self.0.store).set_no_status(T::gvk());
         self
     }
 
-    /// Says by which name the paths of raw requests (so of the kube client, too) call a kind, e.g. `widgets`. The built-in
-    /// kinds have theirs, and so have kinds that the cluster holds an object of, if their plural is a regular one.
+    /// Sets the plural of a kind, e.g. `widgets`, for the paths of raw requests and of the kube client. The built-in kinds
+    /// have theirs, and kinds with an object in the cluster have the regular one.
     #[must_use]
     pub fn with_resource(self, kind: &GroupVersionKind, plural: impl Into<String>) -> Self {
-        locked(&self.0.resources).insert((kind.api_version.clone().into_owned(), plural.into()), kind.clone());
+        locked(&self.0.resources).insert((kind.api_version.clone(), plural.into()), kind.clone());
         self
     }
 
-    /// The next call of this kind fails with this error. Several faults are used up in order.
+    /// Lets the next call of this verb fail with this error. Several errors are used in order.
     pub fn fail_next(&self, verb: Verb, error: ApiError) {
         locked(&self.0.faults).push_back((verb, error));
     }
@@ -203,7 +202,7 @@ impl Cluster {
     /// Reconciles a key for the first time.
     ///
     /// # Errors
-    /// What the reconciler returns.
+    /// Returns the reconciler's error.
     pub fn reconcile(&self, plugin: &Plugin, controller: &str, key: impl Into<ObjectKey>) -> Result<Action, Error> {
         self.reconcile_request(plugin, Request::new(controller, key))
     }
@@ -211,10 +210,10 @@ impl Cluster {
     /// Reconciles a request, e.g. one with retries.
     ///
     /// # Errors
-    /// What the reconciler returns.
+    /// Returns the reconciler's error.
     ///
     /// # Panics
-    /// As [`Plugin::manifest`] does: the host would refuse such a plugin.
+    /// If [`Plugin::manifest`] does: the host would refuse such a plugin.
     pub fn reconcile_request(&self, plugin: &Plugin, mut request: Request) -> Result<Action, Error> {
         plugin.manifest();
         plugin.indexes().clone_into(&mut locked(&self.0.indexes));
@@ -227,32 +226,32 @@ impl Cluster {
         tracing::subscriber::with_default(logs, || plugin.reconcile(&ctx))
     }
 
-    /// A client of this cluster, to change objects and look at them as a user would. Its writes are recorded, too.
+    /// Returns a client of this cluster, to read and change objects as a user would. Its writes are recorded, too.
     pub fn context(&self) -> Context {
         Context { backend: self.backend(), request: Request::default() }
     }
 
-    /// The object of a key, if it exists.
+    /// Returns the object of a key, if it exists.
     ///
     /// # Panics
     /// If it does not fit the type.
     pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Option<T> {
         let store = locked(&self.0.store);
-        let text = store.get(&GroupVersionKind::of::<T>(), &key.into()).ok()?.to_string();
+        let text = store.get(&T::gvk(), &key.into()).ok()?.to_string();
         Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
     }
 
-    /// The writes since the last call of this function, in order.
+    /// Returns the writes since the last call of this function, in order.
     pub fn writes(&self) -> Vec<Write> {
         std::mem::take(&mut *locked(&self.0.writes))
     }
 
-    /// The events since the last call of this function, in order.
+    /// Returns the events since the last call of this function, in order.
     pub fn events(&self) -> Vec<RecordedEvent> {
         std::mem::take(&mut *locked(&self.0.events))
     }
 
-    /// The log lines of every level since the last call of this function, in order.
+    /// Returns the log lines of every level since the last call of this function, in order.
     pub fn logs(&self) -> Vec<LogLine> {
         std::mem::take(&mut *locked(&self.0.logs))
     }

@@ -1,5 +1,5 @@
-//! Raw requests, served by a test cluster: a request for objects becomes the call of the contract that it stands for, with
-//! its faults and its record; anything else is refused.
+//! Raw requests to a test cluster. A request for objects becomes the matching call of the contract, with its planned
+//! errors and its record; every other request is refused.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::errors::unsupported;
 use super::resources::{Path, plural_of};
 use crate::backend::{Backend, PatchRequest};
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, WriteOptions};
-use crate::{ApiError, ApiErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse, Status};
+use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse, Status};
 
 impl State {
     pub(super) fn answer(&self, request: &RawRequest) -> RawResponse {
@@ -28,11 +28,11 @@ impl State {
         let query = Query::parse(&request.query)?;
         let path = Path::parse(&request.path).ok_or_else(|| {
             let message = format!("{} is not a path of objects; the test kit knows no other", request.path);
-            ApiError::new(ApiErrorKind::NotFound, message)
+            ApiError::new(ErrorKind::NotFound, message)
         })?;
         let kind = self.kind_at(&path)?;
         let key = ObjectKey { namespace: path.namespace.map(str::to_owned), name: path.name.unwrap_or("").to_owned() };
-        let form = Form::of(request.accept.as_deref())?;
+        let form = Form::parse(request.accept.as_deref())?;
         match (request.method.as_str(), path.name, path.subresource) {
             ("GET", None, None) => {
                 if query.flag("watch") || query.flag("follow") {
@@ -89,7 +89,7 @@ impl State {
         let options = query.delete_options(request.body.as_deref())?;
         let uid = super::locked(&self.store).get(kind, key).map(|object| object["metadata"]["uid"].clone());
         Backend::delete(self, kind, key, &options)?;
-        // One that has finalizers lives on, and is what the API server answers with.
+        // The API server answers with an object that its finalizers keep.
         if let Ok(left) = super::locked(&self.store).get(kind, key) {
             return Ok((200, left.clone()));
         }
@@ -109,12 +109,12 @@ fn no_stream() -> ApiError {
     refused(
         405,
         "MethodNotAllowed",
-        "a plugin cannot watch: say in the manifest what wakes it, and read from the cache",
+        "a plugin cannot watch: declare its watches in the manifest, and read from the cache",
     )
 }
 
 fn body(request: &RawRequest) -> Result<&str, ApiError> {
-    let missing = || ApiError::new(ApiErrorKind::BadRequest, format!("{} needs a body", request.method));
+    let missing = || ApiError::new(ErrorKind::BadRequest, format!("{} needs a body", request.method));
     request.body.as_deref().ok_or_else(missing)
 }
 
@@ -131,7 +131,7 @@ fn patch_type(request: &RawRequest) -> Result<PatchType, ApiError> {
     }
 }
 
-/// What the answer is to look like.
+/// The form of the objects in an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Whole,
@@ -139,7 +139,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(accept: Option<&str>) -> Result<Self, ApiError> {
+    fn parse(accept: Option<&str>) -> Result<Self, ApiError> {
         match accept {
             None | Some("application/json" | "*/*") => Ok(Self::Whole),
             Some(accept) if accept.contains("as=PartialObjectMetadata") => Ok(Self::Metadata),
@@ -171,7 +171,7 @@ impl Form {
     }
 }
 
-/// The parameters of a request, decoded.
+/// The decoded parameters of a request.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -180,17 +180,17 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((decoded(name)?, decoded(value)?))
         });
-        let wrong = || ApiError::new(ApiErrorKind::BadRequest, format!("{query:?} is not a query"));
+        let wrong = || ApiError::new(ErrorKind::BadRequest, format!("{query:?} is not a query"));
         Ok(Self(pairs.collect::<Option<_>>().ok_or_else(wrong)?))
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        let found = self.0.iter().find(|(of, value)| of == name && !value.is_empty());
+        let found = self.0.iter().find(|(found, value)| found == name && !value.is_empty());
         found.map(|(_, value)| value.clone())
     }
 
     fn flag(&self, name: &str) -> bool {
-        self.0.iter().any(|(of, value)| of == name && matches!(value.as_str(), "true" | "1" | ""))
+        self.0.iter().any(|(found, value)| found == name && matches!(value.as_str(), "true" | "1" | ""))
     }
 
     fn list_options(&self, key: &ObjectKey, cached: bool) -> ListOptions {
@@ -216,7 +216,10 @@ impl Query {
         }
     }
 
-    /// metav1.DeleteOptions come in the body, or in part in the query.
+    /// Reads `metav1.DeleteOptions` from the body, and in part from the query.
+    ///
+    /// # Errors
+    /// Returns bad-request.
     fn delete_options(&self, body: Option<&str>) -> Result<DeleteOptions, ApiError> {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -232,7 +235,7 @@ impl Query {
             uid: Option<String>,
             resource_version: Option<String>,
         }
-        let bad = |message: String| ApiError::new(ApiErrorKind::BadRequest, message);
+        let bad = |message: String| ApiError::new(ErrorKind::BadRequest, message);
         let given: Given = match body.filter(|body| !body.is_empty()) {
             Some(body) => serde_json::from_str(body).map_err(|error| bad(format!("DeleteOptions: {error}")))?,
             None => Given::default(),
@@ -256,7 +259,8 @@ impl Query {
     }
 }
 
-/// Percent-decoding, with `+` for a blank as forms have it; `None` if it is not UTF-8 or an escape is broken.
+/// Decodes percent-encoding, with `+` for a blank as in forms; returns `None` if an escape is broken or the result is not
+/// UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_read_written_and_deleted_at_their_paths() {
+    fn reads_writes_and_deletes_objects_at_paths() {
         let cluster = cluster();
         let ctx = cluster.context();
         let made = ctx.raw(&RawRequest::post(MAPS).json(&json!({
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_selectors_and_pages() {
+    fn list_supports_selectors_and_pages() {
         let ctx = cluster().context();
         let names = |query: &str| {
             let list: Value = ctx.raw(&RawRequest::get(MAPS).query(query)).json().expect("a list");
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_stream_or_is_unknown_is_refused_as_the_host_does() {
+    fn refuses_streams_and_unknown_paths_as_the_host() {
         let ctx = cluster().context();
         for (request, expected) in [
             (RawRequest::get(MAPS).query("watch=true"), (405, "MethodNotAllowed")),
@@ -359,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_with_an_irregular_plural_is_named_by_the_test() {
+    fn with_resource_names_irregular_plural() {
         let kind = GroupVersionKind::new("e.dev/v1", "Goose");
         let cluster = Cluster::new().with_resource(&kind, "geese");
         let path = "/apis/e.dev/v1/namespaces/ns/geese";

@@ -1,8 +1,8 @@
-//! The paths of objects, and which kinds they are about. The kit has no discovery: it knows the built-in kinds, those of
-//! the objects it holds, and those that the test names.
+//! The paths of objects, and their kinds. The kit has no discovery: it knows the built-in kinds, those of its objects, and
+//! those that the test names.
 
 use super::{State, locked};
-use crate::{ApiError, ApiErrorKind, GroupVersionKind};
+use crate::{ApiError, ErrorKind, GroupVersionKind};
 
 /// The built-in kinds that have objects.
 const BUILT_IN: [(&str, &[&str]); 13] = [
@@ -51,7 +51,7 @@ pub(super) struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// `None` if it is no path of objects.
+    /// Splits a path; returns `None` if it is not a path of objects.
     pub(super) fn parse(path: &'a str) -> Option<Self> {
         let (api_version, rest) = if let Some(rest) = path.strip_prefix("/api/") {
             rest.split_once('/')?
@@ -81,7 +81,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// The regular plural of a kind, as CRDs have it by convention.
+/// Returns the regular plural of a kind, as CRDs have it by convention.
 pub(super) fn plural_of(kind: &str) -> String {
     let word = kind.to_lowercase();
     let consonant_y = word.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
@@ -94,7 +94,10 @@ pub(super) fn plural_of(kind: &str) -> String {
 }
 
 impl State {
-    /// The kind that a path is about.
+    /// Returns the kind of the objects at a path.
+    ///
+    /// # Errors
+    /// Returns not-found for a resource that the kit does not know.
     pub(super) fn kind_at(&self, path: &Path<'_>) -> Result<GroupVersionKind, ApiError> {
         let named = (path.api_version.to_owned(), path.plural.to_owned());
         if let Some(kind) = locked(&self.resources).get(&named) {
@@ -107,11 +110,11 @@ impl State {
         let store = locked(&self.store);
         let mut held = store.kinds().filter(|kind| kind.api_version == path.api_version);
         held.find(|kind| plural_of(&kind.kind) == path.plural).cloned().ok_or_else(|| {
-            let (plural, api_version) = (path.plural, path.api_version);
+            let Path { plural, api_version, .. } = path;
             let message = format!(
                 "the test kit does not know the resource {plural} of {api_version}: name it by Cluster::with_resource"
             );
-            ApiError::new(ApiErrorKind::NotFound, message)
+            ApiError::new(ErrorKind::NotFound, message)
         })
     }
 }
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_read_in_its_parts() {
+    fn splits_paths() {
         let parts = |path| {
             let path = Path::parse(path)?;
             Some((path.api_version, path.plural, path.namespace, path.name, path.subresource))
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_plurals_are_those_of_the_api_server() {
+    fn builds_plurals_of_the_api_server() {
         for (kind, plural) in [
             ("Endpoints", "endpoints"),
             ("Ingress", "ingresses"),

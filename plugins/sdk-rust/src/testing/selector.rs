@@ -5,13 +5,16 @@ use serde_json::{Map, Value};
 /// One part of a selector.
 struct Requirement<'a> {
     key: &'a str,
-    /// `None`: any value will do.
+    /// The accepted values; `None` for any.
     values: Option<Vec<&'a str>>,
-    /// The label must not be so.
+    /// The requirement holds for objects that do not have the label or such a value.
     negated: bool,
 }
 
-/// Whether a selector chooses an object with these labels.
+/// Reports whether a selector matches an object with these labels.
+///
+/// # Errors
+/// Returns a message if the selector does not parse.
 pub(super) fn matches(selector: &str, labels: &Map<String, Value>) -> Result<bool, String> {
     let parts: Vec<_> = split(selector)?.into_iter().map(|part| parse(part.trim())).collect::<Result<_, _>>()?;
     Ok(parts.into_iter().all(|Requirement { key, values, negated }| {
@@ -20,9 +23,14 @@ pub(super) fn matches(selector: &str, labels: &Map<String, Value>) -> Result<boo
     }))
 }
 
-/// The parts between the commas that stand outside parentheses.
+/// Splits a selector at the commas outside parentheses.
+///
+/// # Errors
+/// Returns a message if the parentheses do not match.
 fn split(selector: &str) -> Result<Vec<&str>, String> {
-    let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0_i32);
+    let mut parts = Vec::new();
+    let mut from = 0;
+    let mut depth = 0_i32;
     for (at, character) in selector.char_indices() {
         match character {
             '(' => depth += 1,
@@ -76,10 +84,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_chooses_as_the_api_server_does() {
+    fn matches_labels_as_the_api_server_does() {
         let labels = json!({"app": "db", "tier": "a", "e.dev/x": ""});
         let labels = labels.as_object().expect("an object");
-        for (selector, chosen) in [
+        for (selector, matched) in [
             ("", true),
             ("app", true),
             ("!app", false),
@@ -95,7 +103,7 @@ mod tests {
             ("none notin (b)", true),
             ("e.dev/x=", true),
         ] {
-            assert_eq!(matches(selector, labels), Ok(chosen), "{selector}");
+            assert_eq!(matches(selector, labels), Ok(matched), "{selector}");
         }
         for wrong in ["tier in (a", "tier into (a)", "=x", "a,,b", "size > 3", "a)"] {
             assert!(matches(wrong, labels).is_err(), "{wrong}");

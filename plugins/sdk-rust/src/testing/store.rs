@@ -1,4 +1,4 @@
-//! The objects of a test cluster, and what the API server does to them on a write.
+//! The objects of a test cluster, and the API server's rules for writing them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use super::apply::{Manager, Owners};
 use super::document::{bump_generation, finalizers, is_built_in, members_mut, metadata_mut, read, with_member};
 use super::errors::{already_exists, conflict, invalid, not_found, unsupported};
+use crate::backend::PatchRequest;
 use crate::options::{DeleteOptions, Propagation};
-use crate::{ApiError, ApiErrorKind, GroupVersionKind, ObjectKey, Status};
+use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey, Status};
 
 /// Built-in kinds without a status subresource and without a generation.
 const PLAIN: [&str; 14] = [
@@ -28,7 +29,7 @@ const PLAIN: [&str; 14] = [
     "Lease",
 ];
 
-/// What an update replaces.
+/// The part of an object that an update replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Everything but the status.
@@ -39,11 +40,11 @@ pub(super) enum Part {
 
 type Id = (GroupVersionKind, ObjectKey);
 
-/// Every object is stored with name, uid, resourceVersion and creationTimestamp.
+/// The objects. Each has a name, a uid, a resourceVersion and a creationTimestamp.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
     objects: BTreeMap<Id, Value>,
-    /// Who owns which fields, of objects that something has written.
+    /// The managers of fields, of objects that were written through the API.
     owners: BTreeMap<Id, Owners>,
     /// The last resourceVersion; also the clock, in seconds, and the last uid.
     version: u64,
@@ -63,12 +64,15 @@ impl Store {
         !Self::is_plain(kind) && !self.no_status.contains(kind)
     }
 
-    /// Adds an object as it stands.
+    /// Adds an object as it is.
+    ///
+    /// # Errors
+    /// Returns bad-request if the object has no name, and already-exists.
     pub(super) fn seed(&mut self, kind: &GroupVersionKind, key: &ObjectKey, text: &str) -> Result<(), ApiError> {
         let object = read(kind, key, text)?;
         let id = (kind.clone(), key.clone());
         if key.name.is_empty() {
-            return Err(ApiError::new(ApiErrorKind::BadRequest, "it has no name"));
+            return Err(ApiError::new(ErrorKind::BadRequest, "it has no name"));
         }
         if self.objects.contains_key(&id) {
             return Err(already_exists(kind, key));
@@ -78,7 +82,7 @@ impl Store {
         Ok(())
     }
 
-    /// Sets what the API server sets on a new object; `keep` leaves what is there.
+    /// Sets the fields that the API server sets on a new object; with `keep` only those that are missing.
     fn stamp(&mut self, kind: &GroupVersionKind, mut object: Value, keep: bool) -> Value {
         self.version += 1;
         let metadata = metadata_mut(&mut object);
@@ -96,7 +100,7 @@ impl Store {
         object
     }
 
-    /// A clock that goes on with each write, and is the same in each run.
+    /// Returns the time of a clock that advances with each write, and is the same in each run.
     fn now(&self) -> String {
         let seconds = self.version % 86_400;
         format!("2030-01-01T{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
@@ -106,17 +110,17 @@ impl Store {
         self.objects.get(&(kind.clone(), key.clone())).ok_or_else(|| not_found(kind, key))
     }
 
-    /// The kinds of all objects.
+    /// Returns the kinds of all objects.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
         self.objects.keys().map(|(kind, _)| kind)
     }
 
-    /// The objects of a kind, in the order of namespace, then name.
-    pub(super) fn of_kind<'a>(
+    /// Returns the objects of a kind, ordered by namespace, then name.
+    pub(super) fn objects<'a>(
         &'a self,
         kind: &'a GroupVersionKind,
     ) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
-        self.objects.iter().filter(move |((of, _), _)| of == kind).map(|((_, key), object)| (key, object))
+        self.objects.iter().filter(move |((found, _), _)| found == kind).map(|((_, key), object)| (key, object))
     }
 
     pub(super) fn version(&self) -> String {
@@ -140,7 +144,7 @@ impl Store {
         if metadata.get("resourceVersion").is_some_and(|version| version != "") {
             let message = "resourceVersion should not be set on objects to be created".to_owned();
             let status = Status { code: 500, message, ..Status::default() };
-            return Err(ApiError::with_status(ApiErrorKind::Unavailable, status));
+            return Err(ApiError::with_status(ErrorKind::Unavailable, status));
         }
         for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"] {
             metadata.remove(system);
@@ -168,7 +172,7 @@ impl Store {
         let given = read(kind, key, text)?;
         if part == Part::Status && !self.has_status(kind) {
             let message = format!("{kind} has no status subresource");
-            return Err(ApiError::new(ApiErrorKind::NotFound, message));
+            return Err(ApiError::new(ErrorKind::NotFound, message));
         }
         self.check_current(kind, key, &old, &given)?;
         let mut new = match part {
@@ -201,7 +205,7 @@ impl Store {
         Ok(self.put(kind, key, new))
     }
 
-    /// Stores a new version of an object; one that is being deleted goes with its last finalizer.
+    /// Stores a new version of an object. One that is being deleted is removed with its last finalizer.
     fn put(&mut self, kind: &GroupVersionKind, key: &ObjectKey, mut object: Value) -> Value {
         self.version += 1;
         metadata_mut(&mut object).insert("resourceVersion".to_owned(), Value::from(self.version.to_string()));
@@ -214,7 +218,7 @@ impl Store {
         object
     }
 
-    /// The part of an object whose changes count as a new generation.
+    /// Returns the part of an object whose changes make a new generation.
     fn desired(&self, kind: &GroupVersionKind, object: &Value) -> Map<String, Value> {
         let mut members = object.as_object().cloned().unwrap_or_default();
         members.remove("metadata");
@@ -224,7 +228,10 @@ impl Store {
         members
     }
 
-    /// Optimistic concurrency: what is sent must be of the stored version.
+    /// Checks optimistic concurrency: the object that is sent must have the stored version.
+    ///
+    /// # Errors
+    /// Returns a conflict, or invalid if a custom resource is sent without a version.
     fn check_current(
         &self,
         kind: &GroupVersionKind,
@@ -233,7 +240,8 @@ impl Store {
         given: &Value,
     ) -> Result<(), ApiError> {
         let field = |object: &Value, name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-        let (uid, version) = (field(given, "uid"), field(given, "resourceVersion"));
+        let uid = field(given, "uid");
+        let version = field(given, "resourceVersion");
         if !uid.is_empty() && uid != field(old, "uid") {
             return Err(conflict(kind, key, &format!("Precondition failed: UID in precondition: {uid}")));
         }
@@ -250,17 +258,20 @@ impl Store {
         Ok(())
     }
 
-    /// Server-side apply: creates the object, or makes of it what this manager says.
+    /// Applies (server-side apply): creates the object, or changes it to this manager's fields.
+    ///
+    /// # Errors
+    /// Returns bad-request for a body that is not an object to apply, and a conflict with other managers.
     pub(super) fn apply(
         &mut self,
         kind: &GroupVersionKind,
         key: &ObjectKey,
-        text: &str,
+        patch: &PatchRequest<'_>,
         part: Part,
-        (manager, force): (&Manager, bool),
+        manager: &Manager,
     ) -> Result<Value, ApiError> {
-        let bad = |message: &str| ApiError::new(ApiErrorKind::BadRequest, message);
-        let mut applied: Value = serde_json::from_str(text).map_err(|error| bad(&error.to_string()))?;
+        let bad = |message: &str| ApiError::new(ErrorKind::BadRequest, message);
+        let mut applied: Value = serde_json::from_str(patch.body).map_err(|error| bad(&error.to_string()))?;
         let metadata = metadata_mut(&mut applied);
         if metadata.get("managedFields").is_some_and(|fields| !fields.is_null()) {
             return Err(bad("metadata.managedFields must be nil"));
@@ -288,7 +299,7 @@ impl Store {
         if part == Part::Status {
             metadata_mut(&mut applied).retain(|name, _| name == "name" || name == "namespace");
         }
-        let mut new = owners.apply(manager, &old, &applied, force, is_built_in(kind))?;
+        let mut new = owners.apply(manager, &old, &applied, patch.force, is_built_in(kind))?;
         if let Some(version) = version {
             metadata_mut(&mut new).insert("resourceVersion".to_owned(), version);
         }
@@ -297,11 +308,17 @@ impl Store {
         Ok(new)
     }
 
-    /// Notes whose the fields are that a write, which was no apply, has changed.
-    pub(super) fn wrote(&mut self, kind: &GroupVersionKind, key: &ObjectKey, manager: Manager, old: Option<&Value>) {
+    /// Records the manager of the fields that a write other than an apply has changed.
+    pub(super) fn record_manager(
+        &mut self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        manager: Manager,
+        old: Option<&Value>,
+    ) {
         let id = (kind.clone(), key.clone());
         match self.objects.get(&id) {
-            Some(new) => self.owners.entry(id).or_default().wrote(manager, old, new),
+            Some(new) => self.owners.entry(id).or_default().record(manager, old, new),
             None => drop(self.owners.remove(&id)),
         }
     }
