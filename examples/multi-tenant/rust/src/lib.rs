@@ -1,6 +1,5 @@
-//! Team B's plugin, which means no good. It does what the ConfigMap `attack` of its namespace asks for in `data.do`:
-//! `probe` tries everything that reaches for team A and logs what came back (probe.rs), the others take what they can get
-//! of the host that both share.
+//! Team B's plugin, which attacks. It runs the attack in `data.do` of the ConfigMap `attack` in its namespace: `probe`
+//! attempts to reach team A's objects and logs the answers (probe.rs); the others exhaust resources of the shared host.
 
 mod probe;
 
@@ -11,7 +10,7 @@ use operetta_sdk::{Action, Context, Controller, Error, EventType, Object, Plugin
 
 operetta_sdk::plugin!(plugin);
 
-/// One controller, `attack`, of labelled ConfigMaps in the Plugin's own namespace.
+/// Returns the controller `attack` of labelled ConfigMaps in the Plugin's own namespace.
 pub fn plugin() -> Plugin {
     let orders = Source::of::<ConfigMap>().labels("multi-tenant.operetta.dev/attack=true").own_namespace();
     Plugin::new().controller(Controller::new("attack", reconcile).for_source(orders))
@@ -51,15 +50,14 @@ fn grow() {
 
 #[cfg(test)]
 mod tests {
-    use operetta_sdk::ObjectMeta;
+    use operetta_sdk::object_meta;
     use operetta_sdk::testing::Cluster;
 
     use super::*;
 
     #[test]
-    fn an_order_that_it_does_not_know_is_not_carried_out() {
-        let metadata =
-            ObjectMeta { name: Some("attack".into()), namespace: Some("team-b".into()), ..ObjectMeta::default() };
+    fn ignores_unknown_attack() {
+        let metadata = object_meta(("team-b", "attack"));
         let cluster = Cluster::new().with(ConfigMap { metadata, ..ConfigMap::default() });
         let request = operetta_sdk::Request::new("attack", ("team-b", "attack"));
         assert_eq!(cluster.reconcile_request(&plugin(), request).expect("done"), Action::done());

@@ -1,5 +1,5 @@
-//! Everything that reaches for another tenant: reads, writes, other identities, other paths, and lies. Each attempt is one
-//! line of the log: `refused`, `allowed` where it is and hurts nobody, and `GOT IT` where something of team A came back.
+//! Attempts to reach another tenant: reads, writes, other identities, other paths, and false claims. Each attempt logs one
+//! line: `refused`; `allowed` for a harmless success; `GOT IT` if something of team A came back.
 
 use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use operetta_sdk::{
@@ -8,13 +8,16 @@ use operetta_sdk::{
 };
 use serde_json::{Value, json};
 
-/// Who is attacked, and what it has.
+/// The attacked namespace; the other constants name its objects.
 const VICTIM: &str = "team-a";
 const SECRET: &str = "database";
 const FOO: &str = "example-foo";
 const ACCOUNT: &str = "sample-controller";
 
 /// Makes every attempt.
+///
+/// # Errors
+/// Returns an error if the API server does not answer who the plugin is.
 pub fn everything(ctx: &Context) -> Result<(), Error> {
     let who_am_i = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let who_am_i = RawRequest::post("/apis/authentication.k8s.io/v1/selfsubjectreviews").json(&who_am_i);
@@ -40,7 +43,7 @@ fn reads(ctx: &Context) {
         ("list the Secrets of all namespaces from the cache", ListOptions::all_namespaces()),
     ];
     for (what, options) in lists {
-        // A cached list of all namespaces shows those that it may see.
+        // A cached list of all namespaces has the objects of those that the account may read.
         let theirs = |secrets: Vec<Secret>| {
             let theirs: Vec<String> =
                 secrets.iter().filter(|secret| secret.namespace() == Some(VICTIM)).map(shown).collect();
@@ -50,7 +53,7 @@ fn reads(ctx: &Context) {
     }
 }
 
-/// Paths that might mean one thing to the host, which asks RBAC, and another to whoever answers.
+/// Attempts paths that could mean one thing to the host, which asks RBAC, and another to the API server.
 fn paths(ctx: &Context) {
     let own = ctx.request().key.namespace.as_deref().unwrap_or_default();
     let secret = format!("{VICTIM}/secrets/{SECRET}");
@@ -71,7 +74,7 @@ fn paths(ctx: &Context) {
     }
 }
 
-/// Attempts to be somebody else.
+/// Attempts to act as somebody else.
 fn identities(ctx: &Context) {
     let account = format!("system:serviceaccount:{VICTIM}:{ACCOUNT}");
     let secret = || RawRequest::get(format!("/api/v1/namespaces/{VICTIM}/secrets/{SECRET}"));
@@ -98,7 +101,7 @@ fn writes(ctx: &Context) {
     attempt("delete its Foo", foos.delete((VICTIM, FOO), &DeleteOptions::new()).map(|()| FOO.to_owned()));
 }
 
-/// What is written at home, and says something about others.
+/// Writes objects in the plugin's own namespace that make claims about team A.
 fn lies(ctx: &Context) {
     let own = ctx.request().key.namespace.as_deref().unwrap_or_default();
     let foo_kind = GroupVersionKind::new("samplecontroller.k8s.io/v1alpha1", "Foo");
@@ -153,7 +156,7 @@ fn say(what: &str, result: Result<String, String>) {
     }
 }
 
-/// It may do this, and it does not help it.
+/// Logs an attempt that may succeed, because it is harmless.
 fn harmless<T>(what: &str, result: Result<T, ApiError>) {
     match result {
         Ok(_) => tracing::info!("allowed  {what}"),

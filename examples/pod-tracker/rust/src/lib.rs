@@ -1,18 +1,18 @@
-//! client-go's workqueue example as an Operetta plugin: says in its log what becomes of each Pod of the Plugin's
-//! namespace, and gives up on a Pod whose sync has failed too often.
+//! client-go's workqueue example as an Operetta plugin: logs each change of the Pods in the Plugin's namespace, and drops a
+//! Pod whose sync fails too often.
 
 use operetta_sdk::k8s_openapi::api::core::v1::Pod;
 use operetta_sdk::{Action, Context, Controller, Error, Object, OnlyMetadata, Plugin, tracing};
 
-/// How often a failing sync is tried again.
+/// The retries of a failing sync.
 const MAX_RETRIES: u32 = 5;
 
-/// A Pod with this annotation, `"true"`, fails to sync: what else could fail in a controller that only looks?
+/// Annotation of a Pod whose sync fails; its value is `true`. Nothing else can fail in a controller that only reads.
 const FAIL: &str = "pod-tracker.operetta.dev/fail";
 
 operetta_sdk::plugin!(plugin);
 
-/// The Pods of the Plugin's own namespace.
+/// Returns the controller of the Pods in the Plugin's own namespace.
 pub fn plugin() -> Plugin {
     Plugin::new().controller(Controller::new("pod", reconcile).own_namespace())
 }
@@ -44,16 +44,12 @@ fn sync(ctx: &Context, pod: Option<OnlyMetadata<Pod>>) -> Result<Action, Error> 
 #[cfg(test)]
 mod tests {
     use operetta_sdk::testing::Cluster;
-    use operetta_sdk::{Level, ObjectMeta, Request};
+    use operetta_sdk::{Level, Request, object_meta};
 
     use super::*;
 
     fn pod() -> Pod {
-        let name = |name: &str| Some(name.to_owned());
-        Pod {
-            metadata: ObjectMeta { name: name("mypod"), namespace: name("default"), ..ObjectMeta::default() },
-            ..Pod::default()
-        }
+        Pod { metadata: object_meta(("default", "mypod")), ..Pod::default() }
     }
 
     fn failing() -> Pod {
@@ -67,36 +63,36 @@ mod tests {
         cluster.reconcile_request(&plugin(), request)
     }
 
-    fn said(cluster: &Cluster) -> Vec<(Level, String)> {
+    fn logged(cluster: &Cluster) -> Vec<(Level, String)> {
         cluster.logs().into_iter().map(|line| (line.level, line.message)).collect()
     }
 
     #[test]
-    fn a_pod_that_exists_is_named() {
+    fn logs_name_of_existing_pod() {
         let cluster = Cluster::new().with(pod());
         assert_eq!(reconcile(&cluster, 0).expect("syncs"), Action::done());
-        assert_eq!(said(&cluster), [(Level::Info, "Sync/Add/Update for Pod mypod".to_owned())]);
+        assert_eq!(logged(&cluster), [(Level::Info, "Sync/Add/Update for Pod mypod".to_owned())]);
     }
 
     #[test]
-    fn a_pod_that_is_gone_is_missed() {
+    fn logs_that_pod_is_gone() {
         let cluster = Cluster::new();
         assert_eq!(reconcile(&cluster, 0).expect("syncs"), Action::done());
-        assert_eq!(said(&cluster), [(Level::Info, "Pod default/mypod does not exist anymore".to_owned())]);
+        assert_eq!(logged(&cluster), [(Level::Info, "Pod default/mypod does not exist anymore".to_owned())]);
     }
 
     #[test]
-    fn a_failing_sync_is_retried_five_times_and_then_dropped() {
+    fn drops_pod_after_five_retries() {
         let cluster = Cluster::new().with(failing());
         for retries in 0..5 {
             assert!(!reconcile(&cluster, retries).expect_err("fails").is_terminal(), "retry {retries}");
         }
-        assert!(said(&cluster).is_empty());
+        assert!(logged(&cluster).is_empty());
         let error = reconcile(&cluster, 5).expect_err("fails");
         assert!(error.is_terminal());
         let message =
             "Dropping pod \"default/mypod\" out of the queue: annotation pod-tracker.operetta.dev/fail is \"true\"";
         assert_eq!(error.to_string(), message);
-        assert_eq!(said(&cluster), [(Level::Error, message.to_owned())]);
+        assert_eq!(logged(&cluster), [(Level::Error, message.to_owned())]);
     }
 }

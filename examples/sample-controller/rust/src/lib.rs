@@ -1,9 +1,7 @@
-//! Kubernetes' sample-controller as an Operetta plugin: each Foo has a Deployment of the name and size it asks for, and
-//! reports in its status how many replicas are available.
+//! Kubernetes' sample-controller as an Operetta plugin: each Foo gets a Deployment of the name and size in its spec, and
+//! a status with the number of available replicas.
 
 #![allow(clippy::disallowed_names, reason = "Foo is the kind's name")]
-
-mod foo;
 
 use std::collections::BTreeMap;
 
@@ -11,16 +9,35 @@ use operetta_sdk::k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use operetta_sdk::k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use operetta_sdk::k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use operetta_sdk::{
-    Action, ApiError, Context, Controller, Error, EventType, Object, ObjectMeta, Plugin, Predicate, Source,
-    is_controlled_by, set_controller_reference, tracing,
+    Action, Context, Controller, Error, EventType, Object, ObjectMeta, Plugin, Predicate, Resource, Source,
+    is_controlled_by, object_meta, owner_reference, tracing,
 };
-
-pub use foo::{Foo, FooSpec, FooStatus};
+use serde::{Deserialize, Serialize};
 
 operetta_sdk::plugin!(plugin);
 
-/// Foos of the Plugin's own namespace, and the Deployments that they control. A Deployment's periodic resync, its
-/// resourceVersion unchanged, is no reason to reconcile.
+/// The desired Deployment, as crd.yaml defines it.
+#[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[resource(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo", status = "FooStatus")]
+#[serde(rename_all = "camelCase", default)]
+pub struct FooSpec {
+    /// The Deployment's name.
+    pub deployment_name: String,
+    /// The Deployment's replicas, 1 to 10. If absent, the plugin leaves them alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+}
+
+/// The observed Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FooStatus {
+    /// The Deployment's available replicas.
+    pub available_replicas: i32,
+}
+
+/// Returns the controller of the Foos in the Plugin's own namespace, and of the Deployments that they control. A
+/// Deployment's periodic resync, with the resourceVersion unchanged, does not trigger a reconcile.
 pub fn plugin() -> Plugin {
     let deployments = Source::of::<Deployment>().predicate(Predicate::ResourceVersionChanged);
     Plugin::new().controller(Controller::new("foo", reconcile).owns_source(deployments).workers(2).own_namespace())
@@ -29,7 +46,7 @@ pub fn plugin() -> Plugin {
 fn reconcile(ctx: &Context, foo: Option<Foo>) -> Result<Action, Error> {
     let key = &ctx.request().key;
     let Some(foo) = foo else {
-        // Its Deployment goes by garbage collection.
+        // The garbage collector deletes its Deployment.
         tracing::info!(%key, "Foo in work queue no longer exists");
         return Ok(Action::done());
     };
@@ -37,51 +54,42 @@ fn reconcile(ctx: &Context, foo: Option<Foo>) -> Result<Action, Error> {
         return Err(Error::terminal(format!("{key}: deployment name must be specified")));
     }
 
-    let wanted = new_deployment(&foo)?;
-    let mut deployment = match ctx.get::<Deployment>(wanted.key()) {
-        Err(error) if error.is_not_found() => ctx.create(&wanted)?,
-        read => read?,
+    let wanted = new_deployment(&foo);
+    let mut deployment = match ctx.get_opt::<Deployment>(wanted.key())? {
+        Some(deployment) => deployment,
+        None => ctx.create(&wanted)?,
     };
     if !is_controlled_by(&deployment, &foo) {
         let message = format!("Resource {:?} already exists and is not managed by Foo", deployment.name());
         ctx.event(&foo, EventType::Warning, "ErrResourceExists", &message);
         return Err(Error::msg(message));
     }
-    if let Some(replicas) = foo.spec.replicas.filter(|replicas| Some(*replicas) != replicas_of(&deployment)) {
-        tracing::debug!(%key, from = replicas_of(&deployment), to = replicas, "Update deployment resource");
-        deployment.spec.get_or_insert_default().replicas = Some(replicas);
+    let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
+    if foo.spec.replicas.is_some() && foo.spec.replicas != replicas {
+        tracing::debug!(%key, from = replicas, to = foo.spec.replicas, "Update deployment resource");
+        deployment.spec.get_or_insert_default().replicas = foo.spec.replicas;
         deployment = ctx.update(&deployment)?;
     }
 
-    write_status(ctx, &foo, &deployment)?;
-    ctx.event(&foo, EventType::Normal, "Synced", "Foo synced successfully");
-    Ok(Action::done())
-}
-
-/// Writes the status if it is to change: the API server would drop a write that changes nothing all the same.
-fn write_status(ctx: &Context, foo: &Foo, deployment: &Deployment) -> Result<(), ApiError> {
-    let available_replicas = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    let available_replicas = deployment.status.and_then(|status| status.available_replicas).unwrap_or(0);
     let status = Some(FooStatus { available_replicas });
     if foo.status != status {
         ctx.update_status(&Foo { status, ..foo.clone() })?;
     }
-    Ok(())
+    ctx.event(&foo, EventType::Normal, "Synced", "Foo synced successfully");
+    Ok(Action::done())
 }
 
-fn replicas_of(deployment: &Deployment) -> Option<i32> {
-    deployment.spec.as_ref()?.replicas
-}
-
-/// The Deployment that a Foo asks for, controlled by it.
-fn new_deployment(foo: &Foo) -> Result<Deployment, Error> {
-    let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let labels = Some(BTreeMap::from([label("app", "nginx"), label("controller", foo.name())]));
+/// Returns the Deployment that a Foo describes, controlled by it.
+fn new_deployment(foo: &Foo) -> Deployment {
+    let labels =
+        [("app", "nginx"), ("controller", foo.name())].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let labels = Some(BTreeMap::from(labels));
     let nginx = Container { name: "nginx".to_owned(), image: Some("nginx:latest".to_owned()), ..Container::default() };
-    let mut deployment = Deployment {
+    Deployment {
         metadata: ObjectMeta {
-            name: Some(foo.spec.deployment_name.clone()),
-            namespace: foo.metadata.namespace.clone(),
-            ..ObjectMeta::default()
+            owner_references: Some(vec![owner_reference(foo)]),
+            ..object_meta(foo.key().beside(&foo.spec.deployment_name))
         },
         spec: Some(DeploymentSpec {
             replicas: foo.spec.replicas,
@@ -93,9 +101,7 @@ fn new_deployment(foo: &Foo) -> Result<Deployment, Error> {
             ..DeploymentSpec::default()
         }),
         ..Deployment::default()
-    };
-    set_controller_reference(foo, &mut deployment)?;
-    Ok(deployment)
+    }
 }
 
 #[cfg(test)]

@@ -1,23 +1,15 @@
-//! The six points of the original's behaviour, against the SDK's test kit.
+//! The behaviour of the original sample-controller, against the SDK's test kit.
 
 use operetta_sdk::k8s_openapi::api::apps::v1::DeploymentStatus;
 use operetta_sdk::testing::{Cluster, RecordedEvent, Verb, Write};
-use operetta_sdk::{ApiErrorKind, GroupVersionKind, Patch, owner_reference};
+use operetta_sdk::{ApiError, ErrorKind, Kind, Patch};
 
 use super::*;
 
 const KEY: (&str, &str) = ("default", "example-foo");
 
 fn foo() -> Foo {
-    Foo {
-        metadata: ObjectMeta {
-            name: Some("example-foo".to_owned()),
-            namespace: Some("default".to_owned()),
-            ..ObjectMeta::default()
-        },
-        spec: FooSpec { deployment_name: "example-foo".to_owned(), replicas: Some(2) },
-        status: None,
-    }
+    Foo::new(KEY, FooSpec { deployment_name: "example-foo".to_owned(), replicas: Some(2) })
 }
 
 fn reconcile(cluster: &Cluster) -> Result<Action, Error> {
@@ -26,6 +18,10 @@ fn reconcile(cluster: &Cluster) -> Result<Action, Error> {
 
 fn deployment(cluster: &Cluster) -> Deployment {
     cluster.get(KEY).expect("a Deployment")
+}
+
+fn replicas_of(deployment: &Deployment) -> Option<i32> {
+    deployment.spec.as_ref()?.replicas
 }
 
 fn written(cluster: &Cluster) -> Vec<String> {
@@ -39,7 +35,7 @@ fn reasons(events: &[RecordedEvent]) -> Vec<(EventType, &str, &str)> {
 const SYNCED: (EventType, &str, &str) = (EventType::Normal, "Synced", "Foo synced successfully");
 
 #[test]
-fn a_foo_gets_the_deployment_it_asks_for() {
+fn foo_gets_its_deployment() {
     let cluster = Cluster::new().with(foo());
     assert_eq!(reconcile(&cluster).expect("syncs"), Action::done());
 
@@ -60,7 +56,7 @@ fn a_foo_gets_the_deployment_it_asks_for() {
 }
 
 #[test]
-fn a_sync_that_finds_nothing_to_change_writes_nothing_but_says_synced() {
+fn sync_without_changes_writes_only_event() {
     let cluster = Cluster::new().with(foo());
     reconcile(&cluster).expect("syncs");
     written(&cluster);
@@ -71,14 +67,14 @@ fn a_sync_that_finds_nothing_to_change_writes_nothing_but_says_synced() {
 }
 
 #[test]
-fn a_foo_that_is_gone_needs_nothing_more() {
+fn deleted_foo_is_done() {
     let cluster = Cluster::new();
     assert_eq!(reconcile(&cluster).expect("is done"), Action::done());
     assert_eq!(written(&cluster), [""; 0]);
 }
 
 #[test]
-fn an_empty_deployment_name_is_reported_and_not_retried() {
+fn empty_deployment_name_is_terminal() {
     let mut foo = foo();
     foo.spec.deployment_name.clear();
     let cluster = Cluster::new().with(foo);
@@ -88,7 +84,7 @@ fn an_empty_deployment_name_is_reported_and_not_retried() {
 }
 
 #[test]
-fn a_deployment_of_somebody_else_is_left_alone_with_a_warning() {
+fn foreign_deployment_is_left_alone_with_warning() {
     let theirs = Deployment { metadata: foo().metadata, ..Deployment::default() };
     let cluster = Cluster::new().with(foo()).with(theirs);
     let error = reconcile(&cluster).expect_err("not ours");
@@ -100,12 +96,10 @@ fn a_deployment_of_somebody_else_is_left_alone_with_a_warning() {
 }
 
 #[test]
-fn a_deployment_of_another_size_is_put_right() {
+fn corrects_replicas_of_deployment() {
     let cluster = Cluster::new().with(foo());
     reconcile(&cluster).expect("syncs");
-    for (kind, replicas, wanted) in
-        [(GroupVersionKind::of::<Deployment>(), 5, 2), (GroupVersionKind::of::<Foo>(), 3, 3)]
-    {
+    for (kind, replicas, wanted) in [(Deployment::gvk(), 5, 2), (Foo::gvk(), 3, 3)] {
         let patch = BTreeMap::from([("spec", BTreeMap::from([("replicas", replicas)]))]);
         cluster.context().dynamic(&kind).patch(KEY, Patch::merge(&patch)).expect("patches");
         reconcile(&cluster).expect("syncs");
@@ -114,7 +108,7 @@ fn a_deployment_of_another_size_is_put_right() {
 }
 
 #[test]
-fn a_size_that_the_foo_does_not_say_is_left_alone() {
+fn leaves_replicas_alone_if_foo_has_none() {
     let mut foo = foo();
     foo.spec.replicas = None;
     let cluster = Cluster::new().with(foo);
@@ -127,7 +121,7 @@ fn a_size_that_the_foo_does_not_say_is_left_alone() {
 }
 
 #[test]
-fn the_status_follows_the_deployment() {
+fn status_follows_deployment() {
     let cluster = Cluster::new().with(foo());
     reconcile(&cluster).expect("syncs");
     let mut ready = deployment(&cluster);
@@ -140,7 +134,7 @@ fn the_status_follows_the_deployment() {
 }
 
 #[test]
-fn a_deleted_deployment_comes_back() {
+fn recreates_deleted_deployment() {
     let cluster = Cluster::new().with(foo());
     reconcile(&cluster).expect("syncs");
     cluster.context().delete(&deployment(&cluster)).expect("deletes");
@@ -149,17 +143,17 @@ fn a_deleted_deployment_comes_back() {
 }
 
 #[test]
-fn a_failing_api_server_is_a_reason_to_retry() {
+fn api_server_failure_is_retried() {
     let cluster = Cluster::new().with(foo());
-    cluster.fail_next(Verb::Create, ApiError::new(ApiErrorKind::Unavailable, "etcd is down"));
+    cluster.fail_next(Verb::Create, ApiError::new(ErrorKind::Unavailable, "etcd is down"));
     let error = reconcile(&cluster).expect_err("down");
     assert!(!error.is_terminal());
-    assert_eq!(error.api().map(ApiError::kind), Some(ApiErrorKind::Unavailable));
+    assert_eq!(error.api().map(ApiError::kind), Some(ErrorKind::Unavailable));
     assert!(cluster.events().is_empty());
 }
 
 #[test]
-fn deployments_enqueue_their_foo_unless_nothing_changed() {
+fn changed_deployments_enqueue_their_foo() {
     let manifest = plugin().manifest();
     let owns = r#""owns":[{"apiVersion":"apps/v1","kind":"Deployment","namespaces":"Own","predicates":["ResourceVersionChanged"]}]"#;
     assert!(manifest.contains(owns), "{manifest}");
