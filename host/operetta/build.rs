@@ -24,7 +24,12 @@ fn main() -> io::Result<()> {
     for language in ["rust", "go", "js", "python", "c"] {
         let folder = plugins.join(format!("sdk-{language}"));
         if folder.is_dir() {
-            code += &listing(language, &folder, &|name| LEFT_OUT.contains(&name) || name.starts_with('.'))?;
+            let left_out = |name: &str| LEFT_OUT.contains(&name) || name.starts_with('.');
+            let mut files = files(&folder, &left_out)?;
+            if language == "rust" {
+                add_api(&mut files, &here.join("../api").canonicalize()?, &out, &left_out)?;
+            }
+            code += &listing(language, &files);
         }
     }
     code += "];\n\n/// The templates: language, and files by their path in the project.\npub static TEMPLATES: &[Folder] = &[\n";
@@ -32,27 +37,50 @@ fn main() -> io::Result<()> {
     templates.sort_by_key(fs::DirEntry::file_name);
     println!("cargo::rerun-if-changed={}", here.join("templates").display());
     for folder in templates {
-        code += &listing(&folder.file_name().to_string_lossy(), &folder.path(), &|_| false)?;
+        code += &listing(&folder.file_name().to_string_lossy(), &files(&folder.path(), &|_| false)?);
     }
     code += "];\n";
     fs::write(out.join("files.rs"), code)
 }
 
-/// One folder's files as Rust; the compiler itself reads them.
-fn listing(name: &str, folder: &Path, left_out: &dyn Fn(&str) -> bool) -> io::Result<String> {
-    let mut files = Vec::new();
-    find(folder, left_out, &mut files)?;
-    files.sort();
+/// A file by its path in the project, and its path here.
+type File = (PathBuf, PathBuf);
+
+/// Adds operetta-api to the files of the Rust SDK, in its folder `api`, and lets the SDK's Cargo.toml depend on that.
+fn add_api(files: &mut Vec<File>, api: &Path, out: &Path, left_out: &dyn Fn(&str) -> bool) -> io::Result<()> {
+    const PATH: &str = "path = \"../../host/api\"";
+    let manifest = files.iter_mut().find(|(inner, _)| inner.as_path() == Path::new("Cargo.toml"));
+    let (_, manifest) = manifest.ok_or_else(|| io::Error::other("plugins/sdk-rust has no Cargo.toml"))?;
+    let text = fs::read_to_string(&*manifest)?;
+    if !text.contains(PATH) {
+        return Err(io::Error::other(format!("plugins/sdk-rust/Cargo.toml has no {PATH}")));
+    }
+    *manifest = out.join("sdk-rust-Cargo.toml");
+    fs::write(&*manifest, text.replace(PATH, "path = \"api\""))?;
+    files.extend(self::files(api, left_out)?.into_iter().map(|(inner, file)| (Path::new("api").join(inner), file)));
+    Ok(())
+}
+
+/// Returns the files of a folder.
+fn files(folder: &Path, left_out: &dyn Fn(&str) -> bool) -> io::Result<Vec<File>> {
+    let mut found = Vec::new();
+    find(folder, left_out, &mut found)?;
+    found.sort();
+    let inner = |file: PathBuf| Ok((file.strip_prefix(folder).map_err(io::Error::other)?.to_owned(), file));
+    found.into_iter().map(inner).collect()
+}
+
+/// Returns the files of one folder as Rust; the compiler itself reads them.
+fn listing(name: &str, files: &[File]) -> String {
     let mut code = format!("    ({name:?}, &[\n");
-    for file in files {
-        let inner = file.strip_prefix(folder).map_err(io::Error::other)?;
+    for (inner, file) in files {
         code += &format!(
             "        ({:?}, include_bytes!({:?})),\n",
             inner.display().to_string(),
             file.display().to_string()
         );
     }
-    Ok(code + "    ]),\n")
+    code + "    ]),\n"
 }
 
 fn find(folder: &Path, left_out: &dyn Fn(&str) -> bool, files: &mut Vec<PathBuf>) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Prints the schema of the kind; `operetta generate` runs this and writes crd.yaml.
+//! Prints the schema of the kind. `operetta generate` runs this program and writes crd.yaml.
 
 use {{ident}}::types;
 use schemars::schema_for;

@@ -1,4 +1,4 @@
-//! Each {{kind}} gets a ConfigMap of its own name with its message, and a status that names it.
+//! Each {{kind}} gets a ConfigMap of the same name with its message, and a status with the name of the ConfigMap.
 
 pub mod types;
 
@@ -9,25 +9,23 @@ use std::collections::BTreeMap;
 
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 use operetta_sdk::{
-    Action, Context, Controller, Error, EventType, Object, ObjectMeta, OperationResult, Plugin,
+    Action, Context, Controller, Error, EventType, Object, OperationResult, Plugin, object_meta,
     set_controller_reference, tracing,
 };
 
+use types::{{kind}};
+use types::{{kind}}Status;
+
 operetta_sdk::plugin!(plugin);
 
-/// The {{kind}}s of the plugin's own namespace, and the ConfigMaps that they control.
+/// Returns the controller of the {{kind}} objects in the plugin's own namespace, and of the ConfigMaps that they control.
 pub fn plugin() -> Plugin {
     Plugin::new().controller(Controller::new("{{singular}}", reconcile).owns::<ConfigMap>().own_namespace())
 }
 
-fn reconcile(ctx: &Context, mut object: types::{{kind}}) -> Result<Action, Error> {
-    let metadata = ObjectMeta {
-        name: Some(object.name().to_owned()),
-        namespace: object.namespace().map(str::to_owned),
-        ..ObjectMeta::default()
-    };
-    let wanted = ConfigMap { metadata, ..ConfigMap::default() };
-    // Writes nothing if nothing is to change.
+fn reconcile(ctx: &Context, mut object: {{kind}}) -> Result<Action, Error> {
+    let wanted = ConfigMap { metadata: object_meta(object.key()), ..ConfigMap::default() };
+    // Writes nothing if nothing changes.
     let (_, result) = ctx.create_or_update(wanted, |map| {
         map.data = Some(BTreeMap::from([("message".to_owned(), object.spec.message.clone())]));
         set_controller_reference(&object, map)
@@ -37,7 +35,7 @@ fn reconcile(ctx: &Context, mut object: types::{{kind}}) -> Result<Action, Error
         ctx.event(&object, EventType::Normal, "Written", "The message is in the ConfigMap");
     }
 
-    let status = types::{{kind}}Status { config_map: object.name().to_owned() };
+    let status = Some({{kind}}Status { config_map: object.name().to_owned() });
     if object.status != status {
         object.status = status;
         ctx.update_status(&object)?;

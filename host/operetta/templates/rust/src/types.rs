@@ -1,38 +1,25 @@
-//! The kind {{kind}} of {{group}}/{{version}}. After a change, `operetta generate` brings crd.yaml up to date.
+//! The kind {{kind}} of {{group}}/{{version}}. After a change, `operetta generate` updates crd.yaml.
 
-use operetta_sdk::ObjectMeta;
+use operetta_sdk::Resource;
 use serde::{Deserialize, Serialize};
 
-/// One {{kind}}.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct {{kind}} {
-    /// Name, namespace, labels and so on.
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    pub spec: {{kind}}Spec,
-    /// What there is.
-    #[serde(default)]
-    pub status: {{kind}}Status,
-}
-
-/// What is wanted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The desired state of a {{kind}}.
+#[derive(Resource, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[resource(group = "{{group}}", version = "{{version}}", kind = "{{kind}}", status = "{{kind}}Status")]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct {{kind}}Spec {
-    /// The text that the ConfigMap is to hold.
+    /// The text of the ConfigMap.
     #[cfg_attr(not(target_arch = "wasm32"), schemars(length(min = 1)))]
     pub message: String,
 }
 
-/// What there is.
+/// The observed state of a {{kind}}.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct {{kind}}Status {
-    /// The ConfigMap that holds the text.
+    /// The name of the ConfigMap with the text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config_map: String,
 }
-
-operetta_sdk::kind!({{kind}}, "{{group}}/{{version}}", "{{kind}}");

@@ -1,18 +1,18 @@
 /** The kind {{kind}} of {{group}}/{{version}}. After a change, `operetta generate` brings crd.yaml up to date. */
 import { kind, type KubernetesObject } from "@operetta/sdk";
 
-/** What is wanted. */
+/** The desired state of a {{kind}}. */
 export interface {{kind}}Spec {
   /**
-   * The text that the ConfigMap is to hold.
+   * The text of the ConfigMap.
    * @minLength 1
    */
   message: string;
 }
 
-/** What there is. */
+/** The observed state of a {{kind}}. */
 export interface {{kind}}Status {
-  /** The ConfigMap that holds the text. */
+  /** The name of the ConfigMap with the text. */
   configMap?: string;
 }
 
