@@ -52,7 +52,7 @@ pub trait EventSink: Send + Sync {
     fn emit(&self, note: EventNote);
 }
 
-/// What a guest can learn that no object tells: the time, and chance.
+/// The source of a guest's time and randomness.
 pub trait Ambient: Send + Sync {
     /// The time since 1970-01-01 UTC.
     fn wall_clock(&self) -> Duration;
@@ -64,7 +64,7 @@ pub trait Ambient: Send + Sync {
 
 /// Keeps a plugin's log lines.
 pub trait LogSink: Send + Sync {
-    /// Whether a line of this level would be kept.
+    /// Reports whether a line of this level would be kept.
     fn enabled(&self, level: LogLevel) -> bool;
     /// Keeps one line.
     fn write(&self, record: LogRecord);
@@ -95,7 +95,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// As in the Event object.
+    /// Returns the type as the Event object has it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -115,9 +115,9 @@ pub struct EventNote {
     pub uid: Option<String>,
     /// Normal or Warning.
     pub event_type: EventType,
-    /// Why, in CamelCase.
+    /// The reason, in CamelCase.
     pub reason: String,
-    /// What was done, in CamelCase; may be empty.
+    /// The action, in CamelCase; may be empty.
     pub action: String,
     /// For people.
     pub note: String,
@@ -137,7 +137,7 @@ pub enum LogLevel {
 /// One log line of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecord {
-    /// How important.
+    /// The level.
     pub level: LogLevel,
     /// The text.
     pub message: String,

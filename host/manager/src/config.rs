@@ -14,21 +14,21 @@ use serde::Deserialize;
 
 use crate::{plugin::crd::Limits, tenancy::quotas::Quotas};
 
-/// What `operetta run --config F` reads.
+/// The configuration that `operetta run --config F` reads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HostConfig {
-    /// Where /healthz, /readyz, /metrics and the plugins' logs are served. Whoever reaches it reads the logs of every
-    /// plugin: loopback unless something else guards it.
+    /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who reaches it can read the logs of
+    /// every plugin: use loopback unless something else guards it.
     pub admin_address: SocketAddr,
     /// Bytes of a component, decompressed.
     pub max_wasm_bytes: usize,
-    /// Where the files are that `spec.source.path` of a Plugin names: every Plugin may run what is below. If left out, none
-    /// may.
+    /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
+    /// If left out, no Plugin may run a file.
     pub plugin_directory: Option<PathBuf>,
-    /// Where compiled plugins are kept, so that each is compiled once: a directory of this user's alone. If left out,
-    /// `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not set), or a directory that ends with the host if
-    /// that cannot be used.
+    /// The directory of compiled plugins, so that each is compiled once: only this user may have access to it. If left
+    /// out, `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not set), or a temporary directory if that
+    /// cannot be used.
     pub cache_dir: Option<PathBuf>,
     /// Bytes of all compiled plugins that are kept; those not used for longest go first.
     pub max_cache_bytes: u64,
@@ -47,14 +47,14 @@ pub struct HostConfig {
     pub max_limits: Limits,
     /// Instances of all plugins that may be kept between reconciles (`spec.runtime.warm`); 0 keeps none.
     pub max_warm_instances: u32,
-    /// Where each write of a plugin is recorded as a line of JSON, besides the host's log; appended to.
+    /// The file to which each write of a plugin is appended as a line of JSON, besides the host's log.
     pub audit_file: Option<PathBuf>,
     /// Waits of a key that loops until it is quarantined: the first is 1 s, each is twice the one before, up to 60 s.
     pub hot_loop_rounds: u32,
-    /// What plugins and namespaces may use of the host together.
+    /// The quotas of plugins and namespaces.
     pub quotas: Quotas,
-    /// Whether caches are compressed: `auto`, those that hold more than 1,000 objects and 8 MiB, if that halves them at
-    /// least; or `off`. A read of a compressed object takes some microseconds more.
+    /// The compression of caches: `auto` compresses caches of more than 1,000 objects and 8 MiB if that at least halves
+    /// them; `off` compresses none. A read of a compressed object takes some microseconds more.
     pub cache_compression: Packing,
     /// The least important level that plugins log: error, warn, info, debug or trace.
     pub plugin_log_level: Level,
@@ -123,7 +123,7 @@ impl HostConfig {
         serde_yaml_ng::from_str(&text).with_context(|| format!("{} is not a host configuration", path.display()))
     }
 
-    /// What a plugin's reconciles may use: its own limits, within the host's.
+    /// Returns the limits of a plugin's reconciles: its own, within the host's.
     pub fn limits(&self, own: &Limits) -> (CallLimits, GateLimits) {
         let pick = |of: &dyn Fn(&Limits) -> Option<usize>, fallback: usize| {
             let wanted = of(own).or_else(|| of(&self.default_limits)).unwrap_or(fallback);
@@ -142,15 +142,15 @@ impl HostConfig {
         )
     }
 
-    /// What loading a plugin may use.
+    /// Returns the limits of loading a plugin.
     pub fn load_limits(&self) -> LoadLimits {
         LoadLimits { max_wasm_bytes: self.max_wasm_bytes, ..LoadLimits::default() }
     }
 
-    /// Where compiled code is kept, and the worker that compiles: this program again.
+    /// Opens the cache of compiled code, and configures the worker that compiles: this program again.
     ///
     /// # Errors
-    /// When `cacheDir` is set and cannot be used. Without it, whatever is wrong costs time only.
+    /// When `cacheDir` is set and cannot be used. Without it, a mistake costs only time.
     pub fn code(&self) -> Result<Code> {
         let cache = match &self.cache_dir {
             Some(directory) => Some(CodeCache::open(directory, self.max_cache_bytes).context("cacheDir")?),

@@ -20,7 +20,7 @@ use crate::{
     tenancy::tenants::Tenants,
 };
 
-/// What the plugins of a host share.
+/// Everything that the plugins of a host share.
 pub struct Context {
     /// The host's configuration.
     pub config: HostConfig,

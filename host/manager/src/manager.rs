@@ -38,7 +38,7 @@ const PLUGIN_WORKERS: u32 = 8;
 
 /// The manager of a host.
 pub struct Manager {
-    /// What plugins share.
+    /// The context that plugins share.
     pub context: Arc<Context>,
     /// The state of all Plugins.
     pub slots: Arc<Slots>,

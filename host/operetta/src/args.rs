@@ -42,7 +42,7 @@ pub enum Command {
     CompileWorker(CompileWorkerArgs),
 }
 
-/// How to reach the API server.
+/// The flags that select an API server.
 #[derive(Args, Debug)]
 pub struct ClusterArgs {
     /// The kubeconfig file
@@ -60,7 +60,7 @@ pub struct RunArgs {
     /// The host's configuration, YAML
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where /healthz, /readyz, /metrics and logs are served; overrides the configuration
+    /// The address of /healthz, /readyz, /metrics and logs; overrides the configuration
     #[arg(long, value_name = "IP:PORT")]
     pub admin_address: Option<SocketAddr>,
     /// End when the process that started this one has ended: tests and demos leave no host behind
@@ -93,7 +93,7 @@ pub struct BuildArgs {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Where the component goes; DIR/build/NAME.wasm if left out
+    /// The file to write the component to; DIR/build/NAME.wasm if left out
     #[arg(short, long, value_name = "FILE.wasm")]
     pub output: Option<PathBuf>,
     /// Compile fast and keep the functions' names instead of making it small
@@ -163,7 +163,7 @@ pub struct CheckArgs {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     pub file: PathBuf,
-    /// How to print it
+    /// The output format
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
@@ -201,7 +201,7 @@ pub struct PluginArgs {
     /// The Plugin's namespace
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Where the host answers; the Plugin's status.host if left out
+    /// The address of the host; the Plugin's status.host if left out
     #[arg(long, value_name = "IP:PORT")]
     pub host: Option<String>,
 }
@@ -216,7 +216,7 @@ pub struct LogsArgs {
     /// Only the last lines
     #[arg(long, value_name = "N")]
     pub tail: Option<usize>,
-    /// How to print it
+    /// The output format
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
@@ -259,7 +259,7 @@ pub struct WatchArgs {
     /// Only objects whose fields match, e.g. status.phase=Running
     #[arg(long, value_name = "SELECTOR")]
     pub field_selector: Option<String>,
-    /// How to print them
+    /// The output format
     #[arg(short, long, value_enum)]
     pub output: Option<WatchOutput>,
     /// Print whether an object was added, modified or deleted
@@ -279,15 +279,15 @@ fn label_selector(text: &str) -> Result<String, SelectorError> {
 pub struct InformersArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Where the host answers; if left out, what the Plugins of the cluster name as their status.host
+    /// The address of the host; if left out, each status.host of the cluster's Plugins
     #[arg(long, value_name = "IP:PORT")]
     pub host: Option<String>,
-    /// How to print it
+    /// The output format
     #[arg(short, long, value_enum)]
     pub output: Option<InformersOutput>,
 }
 
-/// What a host gives the process that compiles for it.
+/// The arguments that a host passes to the process that compiles for it.
 #[derive(Args, Debug)]
 pub struct CompileWorkerArgs {
     /// Memory it may take

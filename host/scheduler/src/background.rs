@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// How much these threads give way (nice(2)): to busy threads of the host they leave nine tenths of a processor.
+/// The niceness of these threads (nice(2)): to busy threads of the host they leave nine tenths of a processor.
 const NICENESS: i32 = 10;
 
 /// A runtime of threads of a lower priority, without timers and sockets. Dropping it ends them, each at the end of its
@@ -31,7 +31,7 @@ impl Background {
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
     }
 
-    /// What runs futures there.
+    /// Returns the runtime that runs futures on these threads.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }

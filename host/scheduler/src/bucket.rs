@@ -45,7 +45,7 @@ impl Bucket {
         self.tokens = self.tokens.saturating_sub(polled.saturating_mul(UNIT));
     }
 
-    /// When the bucket opens, in nanoseconds; None if it is open.
+    /// Returns the time when the bucket opens, in nanoseconds; None if it is open.
     pub fn opens_at(&mut self, now: u64) -> Option<u64> {
         self.refill(now);
         let missing = 1_i64.saturating_sub(self.tokens).try_into().unwrap_or(0_u64);

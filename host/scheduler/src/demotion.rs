@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a poll may take, in nanoseconds: three quarters of a turn of a guest that spins, and some times what a reconcile
-/// takes that reads an object and writes it.
+/// The allowed time of a poll, in nanoseconds: three quarters of a turn of a guest that spins, and several times the
+/// duration of a reconcile that reads an object and writes it.
 const POLL: u64 = 750_000;
 
-/// What a poll may count at most, however much longer it was: it may be the machine that has stopped the thread.
+/// The most that one poll counts, however long it was: the machine may have stopped the thread.
 const MOST_AT_ONCE: u64 = 1_000_000;
 
-/// What is forgiven with each reconcile.
+/// The amount that each reconcile forgives.
 const FORGIVEN: u64 = 50_000;
 
 /// Above this an account is suspect: it takes three of the longest polls, or some ten turns of a guest that spins.
@@ -36,7 +36,7 @@ impl Suspicion {
         self.0.load(Ordering::Relaxed) > 0 && self.change(|of| of.saturating_sub(FORGIVEN)) > SUSPECT
     }
 
-    /// Whether the account is suspect now.
+    /// Reports whether the account is demoted now.
     pub fn is_suspect(&self) -> bool {
         self.0.load(Ordering::Relaxed) > SUSPECT
     }

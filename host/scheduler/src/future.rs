@@ -69,7 +69,7 @@ pub struct Signal {
 struct Polling<'a> {
     turn: &'a mut Turn,
     started: Started,
-    /// Whether it shall have another slot at once.
+    /// Whether the future wants another slot at once.
     again: bool,
     ended: bool,
 }

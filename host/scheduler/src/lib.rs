@@ -129,7 +129,7 @@ pub struct FairScheduler {
 
 struct Shared {
     state: State<Arc<Signal>>,
-    /// Of each name the group that was made last; none whose group is gone, but for a moment.
+    /// The group made last for each name; entries of groups that are gone remain for a moment only.
     groups: HashMap<String, Weak<Group>>,
     /// Whether the alarm task was started.
     has_alarm: bool,
@@ -148,7 +148,7 @@ pub struct Group {
 /// A plugin: what it uses, all of its futures together. Gone when its last handle, [`Fair`] and [`Permit`] are.
 pub struct Account {
     id: usize,
-    /// Whether it runs in the background.
+    /// Decides whether the account runs in the background.
     suspicion: Suspicion,
     places: Arc<Places>,
     group: Arc<Group>,
@@ -163,13 +163,13 @@ pub struct Permit {
 
 /// A poll under way.
 struct Started {
-    /// When it began, in nanoseconds: of the scheduler's clock, in the background of the thread's.
+    /// The start, in nanoseconds: of the scheduler's clock, and in the background of the thread's.
     at: u64,
-    /// What it has its slot by, in the background.
+    /// The ticket of its slot in the background.
     in_background: Option<Ticket>,
 }
 
-/// What tells the time: nanoseconds since any beginning, never falling.
+/// A clock: nanoseconds since some beginning, never falling.
 trait Clock: Send + Sync {
     fn now(&self) -> u64;
 
@@ -300,8 +300,8 @@ impl Group {
         self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
     }
 
-    /// What the group's accounts have used, those that are gone included; takes time by the number of accounts.
-    /// `throttled` counts the group's own limit and those of its accounts.
+    /// Returns the usage of the group's accounts, with those that are gone. Takes time linear in the number of
+    /// accounts. `throttled` counts the group's own limit and those of its accounts.
     pub fn usage(&self) -> Usage {
         self.scheduler.update(|state, now, _| state.group_usage(self.id, now))
     }
@@ -330,8 +330,8 @@ impl Account {
         self.group.scheduler.update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
-    /// What the account has used. `throttled` counts the account's own limit: what the group's limit holds back is
-    /// counted there, and here in `wait`.
+    /// Returns the usage of the account. `throttled` counts the account's own limit: time that the group's limit takes
+    /// is counted there, and here in `wait`.
     pub fn usage(&self) -> Usage {
         self.group.scheduler.update(|state, now, _| state.usage(self.id, now))
     }
@@ -354,7 +354,7 @@ impl Account {
         Fair::new(self.clone(), true, future)
     }
 
-    /// What runs the reconciles of those who keep their threads for long.
+    /// Returns the runtime of demoted accounts.
     fn background(&self) -> Option<&Handle> {
         self.group.scheduler.background.as_ref()
     }

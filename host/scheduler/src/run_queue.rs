@@ -12,7 +12,7 @@ use crate::{Share, Usage, bucket::Bucket};
 /// Virtual nanoseconds that one polled nanosecond counts at weight 1; hence 100 at [`Share`]'s default weight.
 pub const SCALE: u64 = 10_000;
 
-/// Where a contender is.
+/// The position of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Nobody waits.
@@ -32,7 +32,7 @@ pub struct Contender {
     /// Set while there is a limit.
     bucket: Option<Bucket>,
     place: Place,
-    /// When it came to be throttled, if it is.
+    /// The time since which it is throttled.
     throttled_since: u64,
     polled: u64,
     polls: u64,
@@ -140,12 +140,12 @@ impl Line {
         self.floor
     }
 
-    /// Who is next.
+    /// Returns the next tenant.
     pub fn first(&self) -> Option<usize> {
         self.ready.first().map(|(_, id)| *id)
     }
 
-    /// Whether nobody is before one of this id and virtual time.
+    /// Reports whether nobody is ahead of this id and virtual time.
     pub fn is_next(&self, id: usize, virtual_time: u128) -> bool {
         self.ready.first().is_none_or(|first| (virtual_time, id) <= *first)
     }

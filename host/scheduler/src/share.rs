@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What an account or a group may use. The default is a weight of 100 and no limit.
+/// The share of an account or a group. The default is a weight of 100 and no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// Its part of the processor time compared with its siblings, when that is short: 1 to 10000, as cgroup's
@@ -27,16 +27,16 @@ impl Default for Share {
     }
 }
 
-/// What an account or a group has used since it was made: all numbers only rise.
+/// The usage of an account or a group since it was made: all numbers only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time spent polling, to the nanosecond.
     pub polled: Duration,
     /// Polls that are over.
     pub polls: u64,
-    /// How often a `cpu_limit` began to hold back someone who waited for a slot.
+    /// The number of times that a `cpu_limit` began to hold back a waiter.
     pub throttled: u64,
-    /// How long it held back, up to now.
+    /// The time that it held back waiters, up to now.
     pub throttled_time: Duration,
     /// Time between wanting a slot and having it on a thread, of all polls together; throttling included.
     pub wait: Duration,

@@ -15,8 +15,8 @@ use crate::{
 /// Names one wish for a slot, from [`State::want`] or [`State::done`] until it is taken or cancelled; never used twice.
 pub type Ticket = u64;
 
-/// What an idle contender of weight 100 may save for each slot, in polled nanoseconds; one of another weight in
-/// proportion.
+/// The credit that an idle tenant of weight 100 may keep for each slot, in polled nanoseconds; in proportion for other
+/// weights.
 const CREDIT_PER_SLOT: u64 = 5_000_000;
 
 /// One that wants a slot.
@@ -158,14 +158,15 @@ impl<W: Clone> State<W> {
         (ticket, self.begin_in_background(id, ticket, now))
     }
 
-    /// Whether the ticket has a slot, which it then holds until [`Self::done`]. Its wake is dropped: the caller has it too.
+    /// Reports whether the ticket has a slot, which it then holds until [`Self::done`]. Drops its wake-up: the caller
+    /// has it too.
     pub fn take(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
         let Some(granted) = self.ungrant(ticket) else { return false };
         self.waited(id, now.saturating_sub(granted.waiter.since));
         true
     }
 
-    /// Whether the ticket has a slot, with which its poll in the background begins.
+    /// Reports whether the ticket has a slot, with which its poll in the background begins.
     pub fn begin_in_background(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
         let Some(granted) = self.granted.iter_mut().find(|granted| granted.waiter.ticket == ticket) else {
             return false;
@@ -183,7 +184,7 @@ impl<W: Clone> State<W> {
         self.settle(id, polled, again, now, woken)
     }
 
-    /// As [`Self::done`], for a poll in the background; its slot may have been taken back meanwhile.
+    /// Ends a poll in the background as [`Self::done`] does; its slot may have been taken back meanwhile.
     pub fn done_in_background(
         &mut self,
         id: usize,
@@ -245,7 +246,7 @@ impl<W: Clone> State<W> {
         }
     }
 
-    /// When [`Self::dispatch`] has to be called although nothing else happens; None: never.
+    /// Returns the time when [`Self::dispatch`] must be called although nothing else happens; None for never.
     pub fn next_due(&self) -> Option<u64> {
         self.throttled.first().map(|(due, _)| *due)
     }
@@ -254,7 +255,7 @@ impl<W: Clone> State<W> {
         self.accounts[id].contender.usage(now)
     }
 
-    /// What the group's accounts used, those that are gone included, and the group's own throttling.
+    /// Returns the usage of the group's accounts, with those that are gone, and the group's own throttling.
     pub fn group_usage(&self, id: usize, now: u64) -> Usage {
         let mut usage = self.groups[id].contender.usage(now);
         for (_, account) in self.accounts.iter().filter(|(_, account)| account.group == id) {
@@ -344,7 +345,7 @@ impl<W: Clone> State<W> {
         true
     }
 
-    /// Whether no limit holds the account back.
+    /// Reports whether no limit holds the account back.
     fn is_open(&mut self, id: usize, now: u64) -> bool {
         let account = &mut self.accounts[id];
         let group = &mut self.groups[account.group];

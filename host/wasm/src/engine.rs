@@ -31,7 +31,7 @@ use crate::{
     imports,
 };
 
-/// How long a guest may run before it gives its thread back, while nobody has done so lately.
+/// The time that a guest may run before it yields its thread, while no other guest has yielded lately.
 const TICK: Duration = Duration::from_millis(10);
 /// The same while guests run for long: others wait for their turn. A host at rest is not woken that often.
 const BUSY_TICK: Duration = Duration::from_millis(1);
@@ -53,7 +53,7 @@ pub(crate) const MEMORIES: u32 = 8;
 /// A smaller pool than this is not worth having.
 const LEAST_SLOTS: u32 = 16;
 
-/// What free slots may keep mapped of the memory that this process may have: one part in so many.
+/// The part of this process's memory that free slots may keep mapped, as a divisor.
 const KEPT_PART: u64 = 16;
 
 /// Memories and tables of the pool for each call: most components have one memory; those with an engine of their own inside
@@ -61,7 +61,7 @@ const KEPT_PART: u64 = 16;
 const MEMORIES_PER_CALL: u32 = 2;
 const TABLES_PER_CALL: u32 = 4;
 
-/// Where instances come from.
+/// The allocation of instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Allocation {
     /// The pool, or on demand where the pool's address space cannot be reserved.
@@ -73,10 +73,10 @@ pub enum Allocation {
     OnDemand,
 }
 
-/// What an [`Engine`] is sized for.
+/// The sizes of an [`Engine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// Where instances come from.
+    /// The allocation of instances.
     pub allocation: Allocation,
     /// Calls of all plugins that may be in flight at once; others wait. Each reserves 4 GiB of address space, no memory.
     pub concurrent_calls: u32,
@@ -90,9 +90,9 @@ pub struct EngineConfig {
     /// Bytes of address space that the code of all plugins may take; over it, that of plugins not called for longest is
     /// unmapped until their next call.
     pub max_mapped_code_bytes: u64,
-    /// How long the code of a plugin stays mapped that is not called.
+    /// The time for which the code of an idle plugin stays mapped.
     pub max_idle_code: Duration,
-    /// Whether code is compiled to run fast; what runs once only had better compile fast.
+    /// True to compile code for speed; code that runs once is better compiled fast.
     pub optimize: bool,
 }
 
@@ -111,7 +111,7 @@ impl Default for EngineConfig {
     }
 }
 
-/// Why there is no engine. Retrying cannot help: the machine or the configuration has to change.
+/// The error of creating an engine. A retry cannot help: the machine or the configuration must change.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Wasmtime refused the configuration, or could not reserve the pool.
@@ -136,7 +136,7 @@ struct Shared {
     calls: Arc<Semaphore>,
     /// One permit per instance that may be kept between calls; fewer than `calls`, so that some are always left.
     warm: Arc<Semaphore>,
-    /// Where compiled code comes from.
+    /// The source of compiled code.
     code: Code,
     shelf: Shelf,
     /// Calls that the pool has room for; None without one.
@@ -174,7 +174,7 @@ impl Engine {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Whether instances come from the pool.
+    /// Reports whether instances come from the pool.
     pub fn is_pooled(&self) -> bool {
         self.shared.slots.is_some()
     }
@@ -214,7 +214,7 @@ impl Engine {
         &self.shared.warm
     }
 
-    /// How much of the plugins' code is mapped.
+    /// Returns the amount of mapped code.
     pub fn mapped(&self) -> MappedTotals {
         self.shared.shelf.totals()
     }

@@ -27,14 +27,14 @@ use crate::{
     mapper_bindings::MappingPre,
 };
 
-/// What loading a plugin may use.
+/// The limits of loading a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadLimits {
     /// Bytes of the component: what compiles takes about twenty times as much memory for a while.
     pub max_wasm_bytes: usize,
     /// Bytes of linear memory during `describe()`.
     pub memory_bytes: usize,
-    /// How long `describe()` may take.
+    /// The timeout of `describe()`.
     pub timeout: Duration,
 }
 
@@ -50,13 +50,13 @@ const MAX_MANIFEST: usize = 1 << 20;
 /// Bytes that a message has of what stands in the component.
 const MAX_MESSAGE: usize = 2048;
 
-/// Why a plugin was refused. Its author has to change it; only [`LoadError::Busy`] is worth another try.
+/// The reason why a plugin was refused. Its author must change it; only [`LoadError::Busy`] is worth another try.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The bytes are no WebAssembly binary.
     #[error("this is not a WebAssembly binary: it {found}")]
     NotWasm {
-        /// What it is, as far as its first bytes tell.
+        /// The format, as far as the first bytes tell.
         found: String,
     },
     /// The file is larger than [`LoadLimits::max_wasm_bytes`].
@@ -82,7 +82,7 @@ pub enum LoadError {
     /// No reconciler: the component is no plugin.
     #[error("the component does not export {RECONCILER}; it exports {}", list(exports))]
     MissingExport {
-        /// What it exports.
+        /// The component's exports.
         exports: Vec<String>,
     },
     /// A reconciler or a mapper whose functions are not those of the contract.
@@ -90,7 +90,7 @@ pub enum LoadError {
     IncompatibleExport {
         /// Which.
         interface: &'static str,
-        /// What differs.
+        /// The difference.
         message: String,
     },
     /// The manifest asks for a mapper, and there is none.
@@ -194,7 +194,7 @@ pub struct Plugin {
     engine: Engine,
     code: Arc<MappedCode>,
     manifest: Manifest,
-    /// What the file says about itself; its `error` is None.
+    /// The inspection of the file; its `error` is None.
     inspection: Inspection,
     provenance: Provenance,
 }
@@ -235,7 +235,7 @@ impl Plugin {
         self.inspection.size
     }
 
-    /// What `describe()` returned.
+    /// Returns the manifest that `describe()` returned.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -250,7 +250,7 @@ impl Plugin {
         &self.inspection.exports
     }
 
-    /// How its code was come by.
+    /// Returns the provenance of its code.
     pub fn provenance(&self) -> Provenance {
         self.provenance
     }
@@ -259,12 +259,12 @@ impl Plugin {
         &self.engine
     }
 
-    /// Whether it maps events itself.
+    /// Reports whether it maps events itself.
     pub(crate) fn maps(&self) -> bool {
         self.code.maps
     }
 
-    /// What its instances are made from.
+    /// Returns the linked code that its instances are created from.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, Ended> {
         // Whatever it is, the code was fine before.
         self.code.linked().await.map_err(|error| Ended::Busy(error.to_string()))
@@ -283,12 +283,12 @@ pub(crate) fn link(engine: &Engine, component: &Component, maps: bool) -> Result
     Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper, slots })
 }
 
-/// What can be told of a file of at most `max_bytes` from its outside: [`Plugin::load`] begins with it, before it compiles
-/// anything. What passes exports a reconciler, and imports nothing that this host does not offer; its code is not
-/// looked at.
+/// Checks a file of at most `max_bytes` from its outside: [`Plugin::load`] begins with this, before it compiles
+/// anything. A file that passes exports a reconciler and imports nothing that this host does not offer; its code is not
+/// examined.
 ///
 /// # Errors
-/// [`LoadError`], the first thing that is wrong.
+/// The first mistake, as a [`LoadError`].
 pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
     if bytes.len() > max_bytes {
         return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: max_bytes });
@@ -328,7 +328,7 @@ pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
 
 const PACKAGE: &str = "operetta:controller";
 
-/// Whether this names an interface of the contract in a version that the host speaks.
+/// Reports whether this names an interface of the contract in a version that the host supports.
 fn is_contract(name: &str, interface: Option<&str>) -> bool {
     let major_minor = CONTRACT_VERSION.rsplit_once('.').map_or(CONTRACT_VERSION, |(major_minor, _)| major_minor);
     InterfaceName::parse(name).is_some_and(|name| {
@@ -375,7 +375,7 @@ fn megabytes(bytes: usize) -> String {
     format!("{:.1}", bytes as f64 / 1e6)
 }
 
-/// What wasmtime says, without the megabytes that a name in it may have.
+/// Shortens wasmtime's message: a name in it may have megabytes.
 pub(crate) fn in_short(error: &wasmtime::Error) -> String {
     cut(format!("{error:#}"), MAX_MESSAGE)
 }
@@ -392,7 +392,7 @@ fn list(names: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// What a file that is no WebAssembly looks like.
+/// Describes the first bytes of a file that is not WebAssembly.
 fn first_bytes(bytes: &[u8]) -> String {
     let known: &[(&[u8], &str)] = &[
         (b"\x28\xb5\x2f\xfd", "is compressed with zstd"),

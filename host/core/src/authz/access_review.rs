@@ -69,7 +69,7 @@ impl ReadVerb {
     }
 }
 
-/// What is asked about.
+/// The verb of an access review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the RBAC verb of its name")]
 pub enum AccessVerb {
@@ -95,10 +95,10 @@ impl From<ReadVerb> for AccessVerb {
     }
 }
 
-/// What is asked of the authorizer: the ResourceAttributes of a SubjectAccessReview.
+/// The request that the authorizer is asked about: the ResourceAttributes of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// What is done.
+    /// The verb.
     pub verb: AccessVerb,
     /// The API group; empty for the core group.
     pub group: String,
@@ -116,8 +116,8 @@ impl Access {
         Self { namespace, name: None, ..self.clone() }
     }
 
-    /// What is asked, the widest first: rights that hold everywhere are asked for once, not for each namespace. Each is
-    /// made when the one before was not allowed.
+    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are asked for once, not
+    /// for each namespace. Each question is built only when the one before was denied.
     fn ladder(&self) -> impl Iterator<Item = Self> {
         let in_namespace = self.namespace.iter().map(|namespace| self.wider(Some(namespace.clone())));
         let by_name = self.name.iter().map(|_| self.clone());
@@ -144,7 +144,7 @@ impl Access {
     }
 }
 
-/// As `get pods in namespace "n"`.
+/// Writes the request as `get pods in namespace "n"`.
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
@@ -194,10 +194,10 @@ pub fn remedy_for(
 /// Asks the API server's authorizer.
 #[async_trait]
 pub trait AccessReviewer: Send + Sync {
-    /// Whether the subject may do it.
+    /// Asks whether the subject may make this request.
     ///
     /// # Errors
-    /// What the API server said when it could not be asked.
+    /// The API server's error when it cannot be asked.
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError>;
 }
 
@@ -207,7 +207,7 @@ pub struct Grants {
     kept: Mutex<Kept>,
     /// Counts changes; whoever waits for one waits here.
     changes: watch::Sender<u64>,
-    /// Whether somebody tells of changes.
+    /// Whether changes of permissions are watched.
     told: AtomicBool,
 }
 
@@ -230,15 +230,15 @@ struct Change {
 #[derive(Clone, Copy)]
 struct Answer {
     allowed: bool,
-    /// When it was asked for.
+    /// The time of the request.
     asked: Instant,
     /// The last change before that.
     change: u64,
-    /// Whether it is being asked for again.
+    /// Whether the answer is being renewed.
     renewing: bool,
 }
 
-/// How much of an answer's time is over.
+/// The age of an answer in relation to its lifetime.
 enum Age {
     Fresh,
     Ageing,
@@ -246,14 +246,15 @@ enum Age {
 }
 
 impl Grants {
-    /// How long an answer is used. A revoked right, also one of an authorizer whose changes nobody tells of, is gone
-    /// after this.
+    /// The lifetime of an answer. A revoked permission is gone after this time, even if the authorizer's changes are
+    /// not watched.
     pub const KEEP: Duration = Duration::from_secs(4);
-    /// How long an answer about events is used while changes are told: a host with a thousand plugins would ask all day.
+    /// The lifetime of an answer about events while changes are watched: a host with a thousand plugins would otherwise
+    /// ask all day.
     pub const KEEP_TOLD: Duration = Duration::from_secs(60);
-    /// How long after a change an authorizer may still answer as before it.
+    /// The time after a change during which an authorizer may still answer from its old state.
     pub const SETTLE: Duration = Duration::from_secs(2);
-    /// How long an answer of that time is used.
+    /// The lifetime of an answer given during that time.
     pub const UNSETTLED: Duration = Duration::from_millis(300);
     /// Answers kept for one subject; one more ends those that are over, and if there are none, all of them.
     const ANSWERS: usize = 16_384;
@@ -268,7 +269,7 @@ impl Grants {
         })
     }
 
-    /// What one subject may.
+    /// Returns the cached permissions of one subject.
     pub fn of(self: &Arc<Self>, subject: ServiceAccount) -> SubjectGrants {
         SubjectGrants { grants: self.clone(), subject }
     }
@@ -296,7 +297,7 @@ impl Grants {
         self.told.store(told, Ordering::Relaxed);
     }
 
-    /// How long answers about events are used.
+    /// Returns the lifetime of answers about events.
     pub fn keep_for_events(&self) -> Duration {
         if self.told.load(Ordering::Relaxed) { Self::KEEP_TOLD } else { Self::KEEP }
     }
@@ -350,7 +351,7 @@ impl Kept {
     }
 }
 
-/// What one subject may.
+/// The cached permissions of one subject.
 #[derive(Clone)]
 pub struct SubjectGrants {
     grants: Arc<Grants>,
@@ -358,7 +359,7 @@ pub struct SubjectGrants {
 }
 
 impl SubjectGrants {
-    /// As whom the plugin acts.
+    /// Returns the ServiceAccount as which the plugin acts.
     pub fn subject(&self) -> &ServiceAccount {
         &self.subject
     }
@@ -376,10 +377,10 @@ impl SubjectGrants {
         if self.allows(access).await? { Ok(()) } else { Err(access.forbidden(&self.subject)) }
     }
 
-    /// Whether the API server would let it through.
+    /// Reports whether the API server would allow the request.
     ///
     /// # Errors
-    /// `Unavailable` when it cannot be asked.
+    /// `Unavailable` when the API server cannot be asked.
     pub async fn allows(&self, access: &Access) -> Result<bool, ApiError> {
         self.allows_for(access, Grants::KEEP).await
     }

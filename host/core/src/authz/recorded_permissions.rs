@@ -35,7 +35,7 @@ pub struct Need {
     /// The path that is no resource, or all below one: `/apis/*`; empty for a resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// As RBAC spells it.
+    /// The verb, in RBAC's spelling.
     pub verb: String,
     /// None for all namespaces, and for resources without.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub struct Observed {
     kept: Mutex<Kept>,
 }
 
-/// What is in a record.
+/// The content of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Each need, and whom its calls were about.
@@ -120,7 +120,7 @@ impl Observed {
         }
     }
 
-    /// What it has, and since when it records.
+    /// Returns the record, and the time when it began.
     pub fn kept(&self) -> (Kept, SystemTime) {
         (self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone(), self.since)
     }

@@ -36,12 +36,12 @@ use crate::{
 pub use state::{FLIPS, WINDOW};
 use state::{FieldChange, State};
 
-/// How often a fight that lasts is told again.
+/// The interval at which a lasting conflict is reported again.
 pub const TOLD_AGAIN: Duration = Duration::from_secs(600);
 /// Fields looked at in one write; more in one write are no fight over a field.
 const MAX_FIELDS: usize = 32;
 
-/// Who writes: a controller of a plugin.
+/// A writer: a controller of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Author {
     /// The Plugin.
@@ -50,7 +50,7 @@ pub struct Author {
     pub controller: String,
 }
 
-/// Who writes against an [`Author`].
+/// The writer on the other side of an [`Author`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rival {
     /// A controller of this host.
@@ -62,7 +62,7 @@ pub enum Rival {
     },
 }
 
-/// How far a fight is.
+/// The stage of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It was not one before: to be told.
@@ -84,11 +84,11 @@ pub struct Fight {
     pub uid: String,
     /// The field.
     pub path: String,
-    /// Who wrote.
+    /// The author of the last write.
     pub author: Author,
     /// Against whom.
     pub rival: Rival,
-    /// How far it is.
+    /// The stage.
     pub stage: Stage,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Wrote<'a> {
     /// Its field manager.
     pub manager: &'a str,
     pub kind: &'a GroupVersionKind,
-    /// As it was before.
+    /// The object before the write.
     pub object: &'a Object,
     pub before: &'a Value,
     pub after: &'a Value,
@@ -125,8 +125,8 @@ impl Fights {
         Arc::new(Self { state: Mutex::default(), hasher: RandomState::new(), sink })
     }
 
-    /// Whether the next write of an author to an object is worth a look at who wrote the object before. Asked once, it is
-    /// so again only after the author has set back one more field, or after [`Fights::still_suspects`].
+    /// Reports whether the object's former writer must be looked up at the author's next write. Returns true once, and
+    /// again only after the author has set back one more field, or after [`FieldConflicts::keep_candidate`].
     pub(crate) fn suspects(&self, author: &Author, object: &Object) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Nearly always there is none.

@@ -24,7 +24,7 @@ pub(super) const RIVALRIES: usize = 4;
 /// Objects under suspicion at once; more are not looked at.
 const SUSPECTS: usize = 1_024;
 
-/// How much is kept. A field takes about 300 bytes.
+/// The bounds of what is kept. A field takes about 300 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub fields: usize,
@@ -47,11 +47,11 @@ pub(super) struct FieldChange<'a> {
     pub after: u64,
     /// The author and the object.
     pub suspect: u64,
-    /// Who else owned the field before the write, where that was looked at.
+    /// The other field manager that owned the field before the write, where that was looked up.
     pub manager: Option<&'a str>,
 }
 
-/// What is remembered of the fields that were changed lately.
+/// The fields that were changed lately.
 #[derive(Default)]
 pub(super) struct State {
     bounds: Bounds,
@@ -62,7 +62,7 @@ pub(super) struct State {
     held: HashMap<ObjectKey, BTreeSet<u64>>,
     /// Everyone in `fields`, and some who were.
     authors: HashSet<Arc<Author>>,
-    /// How many `authors` there may be before those that were are dropped.
+    /// The number of `authors` at which unused ones are dropped.
     authors_limit: usize,
     suspects: HashMap<u64, Instant>,
     /// Counts changes.
@@ -88,7 +88,7 @@ struct Rivalry {
     /// The last [`FLIPS`] times.
     flips: VecDeque<Instant>,
     told: Option<Instant>,
-    /// Of the one outside.
+    /// The field manager of a writer outside this host.
     manager: Option<Box<str>>,
 }
 
@@ -116,7 +116,7 @@ impl State {
         fight
     }
 
-    /// Whether anybody is under suspicion.
+    /// Reports whether any author's next write must be examined.
     pub(super) fn has_suspects(&self) -> bool {
         !self.suspects.is_empty()
     }
@@ -128,12 +128,12 @@ impl State {
         }
     }
 
-    /// Whether this author and object are; they are not any more.
+    /// Takes this author and object out of the candidates. Reports whether they were one.
     pub(super) fn take_suspect(&mut self, suspect: u64) -> bool {
         self.suspects.remove(&suspect).is_some()
     }
 
-    /// How many fields are remembered.
+    /// Returns the number of fields that are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         assert_eq!(self.fields.len(), self.order.len());

@@ -21,7 +21,7 @@ use crate::{
 struct Server {
     /// The values and managers of its fields.
     fields: Mutex<Vec<(String, Value, String)>>,
-    /// What the cache has, if it is not as the API server has it.
+    /// The cached object, where it differs from the API server's.
     stale: Mutex<Option<Value>>,
     cached: bool,
     looks: Mutex<u32>,
@@ -45,7 +45,7 @@ impl Server {
         }
     }
 
-    /// As it is stored.
+    /// Returns the object as it is stored.
     fn object(&self) -> Value {
         let fields = self.fields.lock().expect("lock");
         let data: serde_json::Map<_, _> = fields.iter().map(|(name, value, _)| (name.clone(), value.clone())).collect();

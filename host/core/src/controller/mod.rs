@@ -65,7 +65,7 @@ pub struct Controller {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What the workers hold; not the controller, so that dropping it ends them.
+/// The state that the workers share. They do not hold the controller, so that dropping it ends them.
 struct Shared {
     name: String,
     queue: WorkQueue<ObjectKey>,
@@ -73,9 +73,9 @@ struct Shared {
     reconciler: RwLock<Arc<dyn Reconciler>>,
     observer: Arc<dyn Observer>,
     loops: Arc<HotLoops>,
-    /// Of `loops`, for this controller.
+    /// The guard of `loops` for this controller.
     guard: Arc<LoopGuard>,
-    /// How many workers there shall be: the one with index `i` works while `i` is below it.
+    /// The wanted number of workers: the worker with index `i` works while `i` is below it.
     wanted: watch::Sender<u32>,
     /// For each index whether a worker has it. Taken and given back under this lock, together with a look at
     /// `wanted`: so no index is held twice, and none below `wanted` stays free.
@@ -125,7 +125,7 @@ impl Controller {
         &self.shared.queue
     }
 
-    /// How many workers there shall be (controller-runtime's `workers` metric).
+    /// Returns the wanted number of workers (controller-runtime's `workers` metric).
     pub fn workers(&self) -> u32 {
         *self.shared.wanted.borrow()
     }
@@ -255,8 +255,8 @@ impl Shared {
     }
 }
 
-/// What becomes of a key: all of the outcome policy, as in controller-runtime's `reconcileHandler`, except that a
-/// terminal failure also ends the count of failures.
+/// Applies the outcome of a reconcile to its key. This is the whole outcome policy, as in controller-runtime's
+/// `reconcileHandler`, except that a terminal failure also ends the count of failures.
 fn settle(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<Action, Failure>) {
     match result {
         Ok(Action::Done) | Err(Failure::Terminal(_)) => queue.forget(key),

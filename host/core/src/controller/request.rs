@@ -15,7 +15,7 @@ pub struct ReconcileRequest {
     pub reconcile_id: String,
 }
 
-/// What happens to the key after a reconcile that worked.
+/// The result of a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing more.
@@ -26,7 +26,7 @@ pub enum Action {
     RequeueAfter(std::time::Duration),
 }
 
-/// Why a reconcile did not work.
+/// The error of a failed reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The reconciler asks to be retried with backoff.
@@ -40,7 +40,7 @@ pub enum Failure {
     Fault(Fault),
 }
 
-/// How a sandbox ends a call.
+/// The fault with which the sandbox ended a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The guest trapped: unreachable, an out-of-bounds access, a stack overflow, a panic.

@@ -32,7 +32,7 @@ pub struct Writer {
     pub plugin: ObjectKey,
     /// sha256 of its code.
     pub digest: String,
-    /// As whom it acts.
+    /// The ServiceAccount as which the plugin acts.
     pub service_account: String,
     /// The field manager of writes that name none.
     pub field_manager: String,
@@ -46,13 +46,13 @@ pub struct AuditRecord {
     pub plugin: String,
     /// sha256 of its code.
     pub digest: String,
-    /// As whom it acted.
+    /// The ServiceAccount as which the plugin acted.
     pub service_account: String,
     /// The controller.
     pub controller: String,
     /// The reconcile that did it.
     pub reconcile_id: String,
-    /// What was reconciled.
+    /// The key that was reconciled.
     pub key: String,
     /// create, update, patch or delete.
     pub verb: String,
@@ -63,7 +63,7 @@ pub struct AuditRecord {
     /// E.g. `status`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
-    /// Whether nothing was stored.
+    /// Whether the request was a dry run, which stores nothing.
     pub dry_run: bool,
     /// Paths of fields that are not as they were in the cache before. None when it did not have the object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,9 +83,9 @@ pub trait AuditSink: Send + Sync {
 pub struct Audit {
     /// The plugin.
     pub writer: Writer,
-    /// Where its records go.
+    /// The sink of the records.
     pub sink: Arc<dyn AuditSink>,
-    /// What its writes are compared with for fights.
+    /// The detector of field conflicts, which sees each write.
     pub fights: Arc<Fights>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Begun {
     kind: Option<GroupVersionKind>,
     /// The object as it is known; of the kind.
     before: Option<Arc<Object>>,
-    /// Whether it was looked at for this write, because the author may be in a fight.
+    /// Whether the former writer was looked up for this write, because the author may be in a conflict.
     looked: bool,
 }
 
@@ -218,8 +218,8 @@ impl Audit {
         self.sink.record(&begun.record);
     }
 
-    /// What the write has changed, as far as the object was known and it is what came back: the answer to a patch of `scale`,
-    /// say, is another one.
+    /// Compares the answer with the object before the write, if that is known. The answer to a patch of `scale`, for
+    /// example, is another object.
     fn compare(&self, begun: &mut Begun, answer: &str) {
         let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
         let read = |text: &str| serde_json::from_str::<Value>(text).ok();

@@ -4,17 +4,17 @@ use std::{cmp::Reverse, fmt};
 
 use serde_json::Value;
 
-/// What changes in `metadata` with every write, whoever writes.
+/// The fields of `metadata` that change with every write.
 const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// Where.
+    /// The field's path.
     pub path: Path<'a>,
-    /// What was there; null when nothing was.
+    /// The value before; null when there was none.
     pub before: &'a Value,
-    /// What is there; null when nothing is.
+    /// The value after; null when there is none.
     pub after: &'a Value,
 }
 
@@ -52,8 +52,8 @@ fn compare<'a>(before: &'a Value, after: &'a Value, path: &mut Vec<&'a str>, fou
     }
 }
 
-/// Who owns a field, or a part of it, by the object's managedFields: the one that wrote last first. None when the object
-/// has no managedFields.
+/// Returns the field managers of a field, or of a part of it, the last writer first. None when the object has no
+/// managedFields.
 pub fn managers<'a>(object: &'a Value, path: &Path<'_>) -> Option<Vec<&'a str>> {
     let entries = object["metadata"]["managedFields"].as_array().filter(|entries| !entries.is_empty())?;
     let mut owners: Vec<&Value> = entries.iter().filter(|entry| has(&entry["fieldsV1"], path)).collect();
@@ -62,8 +62,8 @@ pub fn managers<'a>(object: &'a Value, path: &Path<'_>) -> Option<Vec<&'a str>> 
     Some(owners.into_iter().filter_map(|entry| entry["manager"].as_str()).collect())
 }
 
-/// Whether a set of fields (FieldsV1: `{"f:spec": {"f:replicas": {}}}`) has a field, a part of it, or the atomic whole that
-/// it belongs to.
+/// Reports whether a set of fields (FieldsV1: `{"f:spec": {"f:replicas": {}}}`) contains a field, a part of it, or the
+/// atomic whole that contains it.
 fn has(set: &Value, path: &Path<'_>) -> bool {
     let mut node = set;
     for (at, step) in path.0.iter().enumerate() {

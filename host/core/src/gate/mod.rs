@@ -40,10 +40,10 @@ use crate::{
 /// Bytes of log that a field takes beside its letters.
 pub const FIELD_BYTES: usize = size_of::<(String, String)>();
 
-/// What one reconcile may use of the host.
+/// The limits of one reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateLimits {
-    /// How long one call may take.
+    /// The timeout of one host call.
     pub call_timeout: Duration,
     /// Calls per reconcile, of all imports together.
     pub calls: u32,
@@ -64,16 +64,16 @@ impl Default for GateLimits {
     }
 }
 
-/// What outlives a gate: it goes from the one before to the one after it.
+/// The state that outlives a gate and passes to the next one.
 #[derive(Clone, Default)]
 pub struct Shared {
     /// The plugin's counts, and its quotas of requests to the API server.
     pub throttle: Throttle,
-    /// Where its writes are recorded; None records none.
+    /// The audit of writes; None records none.
     pub audit: Option<Audit>,
-    /// What is told of its writes, to know their events again; None tells nobody.
+    /// The detector of hot loops, which sees each write in order to recognize its event; None detects none.
     pub loops: Option<Arc<HotLoops>>,
-    /// Where its time and its randomness come from; None has the machine's.
+    /// The source of time and randomness; None uses the machine's.
     pub ambient: Option<Arc<dyn Ambient>>,
 }
 
@@ -86,7 +86,7 @@ pub struct Gate {
     config: RwLock<Arc<str>>,
     limits: GateLimits,
     shared: Shared,
-    /// Why nothing passes any more.
+    /// The reason why the gate is closed.
     closed: OnceLock<String>,
 }
 
@@ -157,7 +157,7 @@ impl Gate {
     }
 }
 
-/// What a guest can do during one reconcile.
+/// The calls that a guest can make during one reconcile.
 pub struct Session {
     gate: Arc<Gate>,
     reconcile: Option<ReconcileRequest>,
@@ -279,12 +279,12 @@ impl Session {
         self.gate.shared.throttle.meter.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Where the guest's time and randomness come from; None is the machine.
+    /// Returns the source of the guest's time and randomness; None is the machine.
     pub fn ambient(&self) -> Option<&Arc<dyn Ambient>> {
         self.gate.shared.ambient.as_ref()
     }
 
-    /// Whether a log line of this level would be kept. Not counted: it exists to save work.
+    /// Reports whether a log line of this level would be kept. The call is not counted: it exists to save work.
     pub fn log_enabled(&self, level: LogLevel) -> bool {
         self.gate.logs.enabled(level)
     }
@@ -309,7 +309,7 @@ impl Session {
         debug_assert!(!kept, "nothing has room for it");
     }
 
-    /// Whether a line of so many bytes is kept. Counts it, and says so where it is the first that is not.
+    /// Reports whether a line of this size is kept. Counts it, and logs once when the limit is reached.
     fn admit_log(&mut self, level: LogLevel, bytes: usize) -> bool {
         if !self.log_enabled(level) {
             return false;
@@ -368,7 +368,7 @@ fn format_call(operation: &Operation) -> String {
     format!("{} {}", operation.verb(), operation.kind)
 }
 
-/// What `describe` and a mapping find where the API server would be; it says when that is.
+/// The API of `describe` and of a mapping: every call fails with this message.
 struct OutOfReach(&'static str);
 
 impl OutOfReach {

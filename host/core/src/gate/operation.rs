@@ -10,7 +10,7 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// Where a read is served from.
+/// The source of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The shared informer, overlaid by the host's own writes.
@@ -35,7 +35,7 @@ pub enum Selection {
     ByOwner(String),
 }
 
-/// What a list returns.
+/// The options of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListOptions {
     /// None lists all namespaces.
@@ -50,7 +50,7 @@ pub struct ListOptions {
     pub limit: Option<u32>,
     /// The token of the page before.
     pub continue_token: Option<String>,
-    /// Where from.
+    /// The source of the read.
     pub read: Read,
     /// Field paths to keep; empty keeps the whole object.
     pub projection: Vec<String>,
@@ -61,7 +61,7 @@ pub struct ListOptions {
 pub struct WriteOptions {
     /// Validate and admit, but store nothing.
     pub dry_run: bool,
-    /// Who owns the fields written; None means the plugin's own manager.
+    /// The field manager; None means the plugin's own.
     pub field_manager: Option<String>,
     /// Reject unknown and duplicate fields.
     pub strict: bool,
@@ -109,18 +109,18 @@ pub struct DeleteOptions {
 pub struct Operation {
     /// The kind concerned.
     pub kind: GroupVersionKind,
-    /// What to do with it.
+    /// The action.
     pub action: OperationAction,
 }
 
-/// What an [`Operation`] does.
+/// The action of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperationAction {
     /// Read one object.
     Get {
         /// Which.
         key: ObjectKey,
-        /// Where from.
+        /// The source of the read.
         read: Read,
     },
     /// Read many.
@@ -131,7 +131,7 @@ pub enum OperationAction {
         namespace: Option<String>,
         /// The object as JSON.
         object: String,
-        /// How.
+        /// The options of the write.
         options: WriteOptions,
     },
     /// Replace one, or only its status.
@@ -142,7 +142,7 @@ pub enum OperationAction {
         status: bool,
         /// The object as JSON.
         object: String,
-        /// How.
+        /// The options of the write.
         options: WriteOptions,
     },
     /// Patch one, or a subresource of it.
@@ -155,14 +155,14 @@ pub enum OperationAction {
         body: PatchBody,
         /// Take over fields from other managers (apply only).
         force: bool,
-        /// How.
+        /// The options of the write.
         options: WriteOptions,
     },
     /// Delete one.
     Delete {
         /// Which.
         key: ObjectKey,
-        /// How.
+        /// The options of the deletion.
         options: DeleteOptions,
     },
 }
@@ -183,7 +183,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether it changes objects.
+    /// Reports whether the verb changes objects.
     pub fn is_write(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
     }
@@ -257,7 +257,7 @@ impl Operation {
         }
     }
 
-    /// Whether it asks for the cache only: nothing of it reaches the API server, as a rule.
+    /// Reports whether the operation asks for the cache only, so that normally nothing reaches the API server.
     pub fn is_cached(&self) -> bool {
         match &self.action {
             OperationAction::Get { read, .. } => *read == Read::Cached,
@@ -315,7 +315,7 @@ const MAX_SELECTOR: usize = 8 * 1024;
 const MAX_PROJECTION: usize = 128;
 
 impl ListOptions {
-    /// As [`Operation::check`].
+    /// Checks the options as [`Operation::check`] does.
     ///
     /// # Errors
     /// `BadRequest` that names the part.
@@ -393,16 +393,16 @@ impl Item {
     }
 }
 
-/// What an [`Operation`] returns.
+/// The result of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Of get, create, update and patch.
+    /// The object of a get, create, update or patch.
     Object(Arc<Object>),
-    /// Of an update or a patch that would have changed nothing and was not sent: the object as it is cached. The gate counts
-    /// it and passes it on as [`Reply::Object`].
+    /// The cached object of an update or a patch that was not sent because it would have changed nothing. The gate
+    /// counts it and passes it on as [`Reply::Object`].
     Unchanged(Arc<Object>),
-    /// Of list.
+    /// The page of a list.
     Page(Page),
-    /// Of delete.
+    /// The result of a delete.
     Done,
 }

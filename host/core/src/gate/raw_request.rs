@@ -43,22 +43,22 @@ pub struct RawRequest {
     pub path: String,
     /// Percent-encoded, without `?`.
     pub query: String,
-    /// Of the body.
+    /// The content type of the body.
     pub content_type: Option<String>,
-    /// Of the answer.
+    /// The accepted content type of the answer.
     pub accept: Option<String>,
     /// The body.
     pub body: Option<String>,
-    /// Whether a GET may be answered by an informer.
+    /// Whether an informer may answer a GET.
     pub cached: bool,
 }
 
-/// What came back.
+/// The answer to a raw request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawResponse {
     /// The HTTP status code.
     pub status: u16,
-    /// Of the body.
+    /// The content type of the body.
     pub content_type: String,
     /// The Retry-After header.
     pub retry_after_seconds: Option<u32>,
@@ -66,7 +66,7 @@ pub struct RawResponse {
     pub body: String,
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Discovery, OpenAPI or the version.
@@ -86,7 +86,7 @@ pub struct ResourcePath {
     pub namespace: Option<String>,
     /// None for a collection.
     pub name: Option<String>,
-    /// What follows the name.
+    /// The subresource, which follows the name.
     pub subresource: Option<String>,
 }
 
@@ -98,11 +98,11 @@ impl ResourcePath {
 }
 
 impl RawRequest {
-    /// What the request is about.
+    /// Parses the target of the request.
     ///
     /// # Errors
-    /// `BadRequest` for a path, a query or a header that is none of the API's; code 405 for a method it has not and for
-    /// what needs a stream; 406 and 415 for answers and bodies that are not text.
+    /// `BadRequest` for a path, a query or a header that the API does not have; code 405 for an unknown method and for
+    /// requests that need a stream; 406 and 415 for answers and bodies that are not text.
     pub fn target(&self) -> Result<Target, ApiError> {
         let verb = self.verb();
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&self.method.as_str()) {
@@ -145,13 +145,13 @@ impl RawRequest {
         }
     }
 
-    /// Whether it asks for the cache: nothing of it reaches the API server, as a rule.
+    /// Reports whether the request asks for the cache, so that normally nothing reaches the API server.
     pub fn is_cached(&self) -> bool {
         self.cached && self.method == "GET"
     }
 
-    /// Whether nothing may come of it, given its [`parameters`](Self::parameters): a DELETE may also ask for that by its
-    /// body, where kube-rs and client-go put it. A body that is no JSON may say anything.
+    /// Reports whether the request cannot change anything, given its [`parameters`](Self::parameters). A DELETE may
+    /// also be a dry run by its body, where kube-rs and client-go put it. A body that is not JSON counts as no dry run.
     pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -192,7 +192,7 @@ impl RawRequest {
         Ok(form_urlencoded::parse(self.query.as_bytes()).into_owned().collect())
     }
 
-    /// What is sent as a line of HTTP, and stands in records, is as short as any of the API's.
+    /// Checks that texts which go into a line of HTTP, and into records, are as short as the API's own.
     fn check_lengths(&self) -> Result<(), ApiError> {
         let headers = self.content_type.iter().chain(&self.accept).map(String::len).max().unwrap_or_default();
         for (what, bytes, limit) in
@@ -292,7 +292,7 @@ fn parse(path: &str) -> Result<Target, ApiError> {
     })
 }
 
-/// Whether a text stands in a path as it is, without an escape. It may still be `.` or `..`, or empty.
+/// Reports whether a text can stand in a path without an escape. The text may still be `.` or `..`, or empty.
 pub fn is_path_text(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~@$&+,;=!*'()".contains(&byte))
 }
@@ -301,7 +301,7 @@ fn printable(text: &str) -> bool {
     text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-/// What a message may hold of what a guest wrote.
+/// Shortens a guest's text for a message.
 fn shown(text: &str) -> String {
     text.chars().take(128).collect()
 }

@@ -16,8 +16,8 @@ use crate::{
     queue::{BucketRateLimiter, RateLimiter as _},
 };
 
-/// How many requests to the API server there may be: `burst` at once, then `qps` in each second. Shared by all who use up
-/// the same quota.
+/// A rate limiter of requests to the API server: `burst` at once, then `qps` in each second. All users of the same
+/// quota share it.
 pub struct CallRate(Mutex<BucketRateLimiter>);
 
 impl CallRate {
@@ -69,7 +69,7 @@ pub struct Meter {
     pub call_micros: AtomicU64,
     /// Requests that a [`CallRate`] held back.
     pub throttled: AtomicU64,
-    /// How long, in microseconds.
+    /// The time that calls were throttled, in microseconds.
     pub throttled_micros: AtomicU64,
     /// The most bytes of linear memory that one of its instances had.
     pub peak_memory_bytes: AtomicU64,
@@ -86,12 +86,12 @@ impl Meter {
         self.suppressed[verb as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many of the calls of this verb were not sent, because they would have changed nothing.
+    /// Returns the number of calls of this verb that were not sent because they would have changed nothing.
     pub fn suppressed(&self, verb: Verb) -> u64 {
         self.suppressed[verb as usize].load(Ordering::Relaxed)
     }
 
-    /// How many calls of this verb there were.
+    /// Returns the number of calls of this verb.
     pub fn calls(&self, verb: Verb) -> u64 {
         self.calls[verb as usize].load(Ordering::Relaxed)
     }

@@ -34,7 +34,7 @@ pub const MAX_KEYS: usize = 1_000;
 /// Bytes of objects that are kept for their keys alone.
 pub const MAX_HELD: usize = 32 << 20;
 
-/// What became of a watched object since it was mapped last.
+/// The change of a watched object since its last mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is new to the controller.
@@ -45,16 +45,16 @@ pub enum Change {
     Deleted,
 }
 
-/// What a plugin maps.
+/// The event that a plugin maps.
 #[derive(Clone, Debug)]
 pub struct MapEvent {
     /// The watched kind, as the manifest names it.
     pub kind: GroupVersionKind,
-    /// What became of the object.
+    /// The change of the object.
     pub change: Change,
-    /// As it is now, or was last.
+    /// The object in its present or last state.
     pub object: Arc<Object>,
-    /// As it was when it was mapped last, if it has changed since.
+    /// The object at its last mapping, if it has changed since.
     pub old: Option<Arc<Object>>,
 }
 
@@ -67,11 +67,11 @@ pub struct Mappings {
 #[derive(Default)]
 struct Pending {
     events: HashMap<ObjectKey, Untold>,
-    /// What they hold of objects that the store has not any more, in bytes; at most [`MAX_HELD`].
+    /// The bytes of objects that the store no longer has; at most [`MAX_HELD`].
     held: usize,
 }
 
-/// What the plugin has not been told of one object.
+/// The changes of one object that the plugin has not mapped yet.
 #[derive(Clone)]
 struct Untold {
     /// The state whose keys were woken last.
@@ -87,7 +87,7 @@ impl Untold {
         Self { told: event.old().cloned(), now: event.object().clone(), gone, priority }
     }
 
-    /// What is untold when `later` came after this, and neither was told.
+    /// Combines these changes with later ones, where none was mapped.
     fn then(self, later: Self) -> Self {
         // A deletion alone is of a state that was told.
         let told = self.told.or_else(|| self.gone.then_some(self.now));
@@ -101,7 +101,7 @@ impl Untold {
 }
 
 impl Mappings {
-    /// Of a watch of this kind.
+    /// Creates the mappings of a watch of this kind.
     pub fn new(kind: GroupVersionKind) -> Arc<Self> {
         Arc::new(Self { kind, pending: Mutex::default() })
     }
@@ -119,7 +119,7 @@ impl Mappings {
         pending.put(key, event)
     }
 
-    /// What is untold of an object. Dropped before [`Taken::told`], it goes back.
+    /// Takes the pending changes of an object. They return when the guard is dropped before [`Taken::told`].
     fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
         let untold = self.lock().remove(key)?;
         Some(Taken { mappings: self, key: key.clone(), untold: Some(untold) })
@@ -130,7 +130,7 @@ impl Mappings {
         self.lock().events.len()
     }
 
-    /// Whether there are none.
+    /// Reports whether no changes are pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -147,7 +147,7 @@ impl Pending {
         Some(untold)
     }
 
-    /// Whether it is kept whole.
+    /// Adds pending changes. Reports whether they are kept whole.
     fn put(&mut self, key: ObjectKey, mut untold: Untold) -> bool {
         let fits = |untold: &Untold| self.held + untold.held() <= MAX_HELD;
         let whole = fits(&untold);
@@ -206,7 +206,7 @@ impl Drop for Taken<'_> {
 pub struct KeyRules {
     /// The kind that the controller is for.
     pub kind: GroupVersionKind,
-    /// Whether that is cluster-scoped: its keys then have no namespace.
+    /// Whether the kind is cluster-scoped: its keys then have no namespace.
     pub cluster_scoped: bool,
     /// Only keys of this namespace; None takes all.
     pub namespace: Option<String>,
@@ -235,7 +235,8 @@ impl KeyRules {
     }
 }
 
-/// As apimachinery's `IsValidPathSegmentName`, which every name has to pass, and at most as long as any.
+/// Reports whether a name passes apimachinery's `IsValidPathSegmentName`, which every name must pass, and the length
+/// limit.
 fn is_path_segment(name: &str) -> bool {
     (1..=253).contains(&name.len()) && name != "." && name != ".." && !name.contains(['/', '%'])
 }
@@ -252,8 +253,8 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(64)]
 }
 
-/// What a [`MapReconciler`] answers when there was nothing to map: its event was mapped with the one before. It says nothing
-/// of how mapping the object goes.
+/// The result of a [`MapReconciler`] when there was nothing to map, because the event was mapped with the one before.
+/// It does not say whether mapping the object succeeds.
 pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
 
 /// Takes the keys of a mapping.

@@ -13,15 +13,15 @@ use crate::{
 /// From an event of a watched kind to the keys it enqueues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventHandler {
-    /// What must be true of an event.
+    /// The predicates that an event must pass.
     pub predicates: Vec<Predicate>,
     /// Only objects of this namespace; None takes all.
     pub namespace: Option<String>,
-    /// How an object names keys.
+    /// The rule by which an object names keys.
     pub target: Target,
 }
 
-/// How an object names the keys its events enqueue.
+/// The rule by which an object names the keys that its events enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Its own key: For.
@@ -34,7 +34,7 @@ pub enum Target {
         cluster_scoped: bool,
         /// Only keys of this namespace, whatever an object says; None takes all.
         namespace: Option<String>,
-        /// How.
+        /// The mapping.
         mapping: Mapping,
     },
     /// Those that the plugin names, if they are such: [`crate::handler::mapping`].
@@ -57,7 +57,7 @@ impl EventHandler {
         keys
     }
 
-    /// Whether an event is one that enqueues keys.
+    /// Reports whether an event enqueues keys.
     pub fn passes(&self, event: &Event) -> bool {
         let elsewhere = self.namespace.is_some() && self.namespace != event.object().key().namespace;
         !elsewhere && predicate::passes(&self.predicates, event)

@@ -73,9 +73,9 @@ pub struct HotLoops {
 pub struct LoopGuard {
     name: String,
     state: Mutex<State<ObjectKey>>,
-    /// How many keys are in `state`: most workers find 0 and go on without the lock.
+    /// The number of keys in `state`: most workers find 0 and continue without the lock.
     len: AtomicUsize,
-    /// Where a key goes that is held no longer.
+    /// The queue that gets the keys which are released.
     queue: WorkQueue<ObjectKey>,
 }
 
@@ -106,7 +106,7 @@ impl HotLoops {
         guards.values().for_each(|guard| guard.with(State::reset));
     }
 
-    /// What is held of a controller now; nothing of one that does not run.
+    /// Returns a summary of the keys of a controller that are held back; empty when it does not run.
     pub fn look(&self, controller: &str) -> Summary<ObjectKey> {
         let guard = lock(&self.guards).get(controller).cloned();
         guard.map(|guard| guard.with(|state| state.look(now()))).unwrap_or_default()
@@ -150,7 +150,7 @@ impl HotLoops {
 }
 
 impl LoopGuard {
-    /// Whether a key that was taken from the queue is to be reconciled.
+    /// Decides whether a key that was taken from the queue is reconciled.
     pub(crate) fn admit(&self, key: &ObjectKey) -> Admission {
         if self.is_idle() { Admission::Run } else { self.with(|state| state.admit(key, now())) }
     }
@@ -172,7 +172,7 @@ impl LoopGuard {
         !self.is_idle() && self.with(|state| state.outside(key))
     }
 
-    /// What an event was taken for was wrong, or a guess. Whether the key was held until now.
+    /// Corrects the trigger of an event that was recognized wrongly. Reports whether the key was held back until now.
     fn corrected(&self, key: &ObjectKey, origin: &Origin) -> bool {
         match trigger_of(origin) {
             None => self.outside(key),
@@ -196,7 +196,7 @@ impl LoopGuard {
     }
 }
 
-/// What an event of the plugin's own asks for; None when it is from outside.
+/// Returns the trigger of an event of the plugin's own; None when the event is from outside.
 fn trigger_of(origin: &Origin) -> Option<Trigger> {
     match *origin {
         Origin::Outside => None,

@@ -17,22 +17,22 @@ pub const SLOWEST: Duration = Duration::from_secs(60);
 /// Waits of a slowed key until it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five minutes in all, in which a person may
 /// have seen it.
 pub const ROUNDS: u32 = 10;
-/// How long a key is quarantined.
+/// The duration of a quarantine.
 pub const QUARANTINE: Duration = Duration::from_secs(600);
 /// Keys of one controller that are remembered at once, 200 bytes each; those above loop as they like.
 pub const KEYS: usize = 16_384;
-/// How long after its last wait a slowed key that has come to rest is remembered.
+/// The time after its last wait for which a key at rest is remembered.
 const CALM: Duration = Duration::from_secs(60);
-/// How often keys that are at rest are looked for while there is no room for more.
+/// The interval at which keys at rest are searched while there is no room for more.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// How long the wait of a round is, counted from 1: 1 s, doubled each time.
+/// Returns the wait of a round, counted from 1: 1 s, doubled each time.
 pub fn delay_of_round(round: u32) -> Duration {
     let seconds = 2_u64.checked_pow(round.saturating_sub(1)).unwrap_or(u64::MAX);
     Duration::from_secs(seconds).min(SLOWEST)
 }
 
-/// What asks for a reconcile, of the plugin's own.
+/// A trigger of a reconcile by the plugin itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// A write, in a reconcile of `depth - 1`; `other`: of another key.
@@ -41,7 +41,7 @@ pub(super) enum Trigger {
     Requeue { depth: u32 },
 }
 
-/// What a worker does with a key.
+/// The decision of a worker about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Reconciles it.
@@ -50,7 +50,7 @@ pub enum Admission {
     Hold(Duration, Option<Looping>),
 }
 
-/// How far a loop is.
+/// The stage of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It waits for the time of this round, counted from 1.
@@ -65,7 +65,7 @@ pub enum Stage {
 /// A loop, in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looping {
-    /// How far it is.
+    /// The stage.
     pub stage: Stage,
     /// Reconciles since nothing from outside has asked for one.
     pub runs: u32,
@@ -77,7 +77,7 @@ pub struct Looping {
     pub within: Duration,
 }
 
-/// What is held of a controller.
+/// A summary of the keys of a controller that are held back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary<K> {
     /// Keys that are slowed.
@@ -94,20 +94,20 @@ impl<K> Default for Summary<K> {
     }
 }
 
-/// What is known of the keys that their own plugin asks for.
+/// The keys that their own plugin triggers.
 #[derive(Debug)]
 pub(super) struct State<K> {
     /// Waits of a slowed key until it is quarantined.
     rounds: u32,
     /// None of them is at rest for long; at most [`KEYS`].
     entries: HashMap<K, Entry>,
-    /// When those at rest were looked for last.
+    /// The time of the last search for keys at rest.
     swept: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// When the bucket is, or was, full: it lacks one token per [`REFILL`] until then.
+    /// The time when the bucket is or was full: it lacks one token for each [`REFILL`] until then.
     full_at: Instant,
     /// Something of the plugin's own has asked for the next reconcile.
     pending: Option<Trigger>,
@@ -127,7 +127,7 @@ struct Hold {
     round: u32,
     /// Not before this time.
     until: Instant,
-    /// Whether the key waits; else it had its turn, and is watched.
+    /// Whether the key waits; otherwise it had its turn, and is watched.
     waiting: bool,
 }
 
@@ -150,7 +150,7 @@ impl<K> State<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// How many keys are remembered.
+    /// Returns the number of keys that are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -178,8 +178,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         released
     }
 
-    /// What was taken for the plugin's own turns out to be a write in a reconcile of this depth, of another key or of this
-    /// one. Whether the key was held until now, and is no longer.
+    /// Corrects a trigger: it was a write in a reconcile of this depth, of another key or of this one. Reports whether
+    /// the key was held back until now, and is released.
     pub fn correct(&mut self, key: &K, trigger: Trigger, now: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(key) else { return false };
         let depth = trigger.depth();
@@ -212,12 +212,12 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// How many own triggers have led to the reconcile of a key that is under way.
+    /// Returns the number of own triggers that led to the reconcile in flight of a key.
     pub fn depth(&self, key: &K) -> u32 {
         self.entries.get(key).and_then(|entry| entry.running).unwrap_or_default()
     }
 
-    /// What is held.
+    /// Returns a summary of the keys that are held back.
     pub fn look(&mut self, now: Instant) -> Summary<K> {
         self.sweep(now);
         let mut summary = Summary::default();
@@ -320,7 +320,7 @@ impl Entry {
         }
     }
 
-    /// Whether there is nothing to remember.
+    /// Reports whether there is nothing to remember.
     fn is_at_rest(&self, now: Instant) -> bool {
         let calm = self.hold.is_none_or(|hold| !hold.waiting && now >= hold.until + CALM);
         calm && self.pending.is_none() && self.running.is_none() && self.full_at <= now

@@ -17,7 +17,7 @@ pub(super) struct Target {
     pub key: ObjectKey,
 }
 
-/// Who made a change.
+/// The origin of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Somebody else.
@@ -26,7 +26,7 @@ pub(super) enum Origin {
     Own {
         /// The depth of the reconcile that wrote.
         depth: u32,
-        /// Whether that was another key than the one that the event asks for.
+        /// Whether the write was in a reconcile of another key than the event's.
         other: bool,
     },
 }
@@ -96,8 +96,8 @@ impl Writes {
         settled
     }
 
-    /// Who made a version that an event tells of. While writes are under way an unknown one counts as theirs, and is
-    /// judged again by [`Self::end`].
+    /// Returns the origin of an event's version. While writes are in flight, an unknown version counts as theirs;
+    /// [`Self::end`] judges it again.
     pub fn origin(&mut self, version: u64, asked: u64, target: Target) -> Origin {
         if let Some(write) = self.own.get(&version) {
             return own(*write, asked);

@@ -2,7 +2,8 @@
 
 use crate::object::scanner::{self, Scanner};
 
-/// Where the value of a field begins in a text, for strings behind the quote; [`NONE`] if there is none, or null.
+/// The offsets at which the values of fields begin in a text, for strings behind the quote; [`NONE`] for a field that
+/// is missing or null.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks(pub(crate) [u32; MARKS]);
 
@@ -18,7 +19,7 @@ pub(crate) const OWNERS: usize = 6;
 pub(crate) const DELETION: usize = 7;
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What can be said of an object without its whole text.
+/// The metadata of an object, which can be read without its whole text.
 #[derive(Clone, Copy)]
 pub struct Head<'a> {
     pub(crate) text: &'a str,
@@ -38,7 +39,7 @@ impl<'a> Head<'a> {
         rest.strip_prefix(value.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'"'))
     }
 
-    /// Whether this is the object of that key.
+    /// Reports whether this is the object of that key.
     pub fn is(&self, namespace: Option<&str>, name: &str) -> bool {
         let named = self.is_string(NAME, name);
         named && namespace.map_or_else(|| self.namespace().is_none(), |namespace| self.is_string(NAMESPACE, namespace))

@@ -70,7 +70,7 @@ impl PartialEq for Object {
 
 impl Eq for Object {}
 
-/// Why a text is not a Kubernetes object. Reading it again cannot help.
+/// The error of a text that is not a Kubernetes object. Reading it again cannot help.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// The text is not JSON.
@@ -90,7 +90,7 @@ pub enum ObjectError {
     Type {
         /// Which field.
         field: &'static str,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
     /// A field stands there twice: one of them would be lost.
@@ -101,7 +101,7 @@ pub enum ObjectError {
     Unreadable {
         /// Which field.
         field: &'static str,
-        /// What stands there.
+        /// The value that was found.
         value: String,
     },
     /// metadata.ownerReferences are none.
@@ -115,10 +115,10 @@ impl ObjectError {
     }
 }
 
-/// What becomes of metadata.managedFields when an object is read.
+/// The treatment of metadata.managedFields when an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManagedFields {
-    /// As the API server sent them.
+    /// Keeps them as the API server sent them.
     Keep,
     /// Left out.
     Drop,
@@ -195,7 +195,7 @@ impl Object {
         self.body.generation()
     }
 
-    /// Whether metadata.deletionTimestamp is set.
+    /// Reports whether metadata.deletionTimestamp is set.
     pub fn deleting(&self) -> bool {
         self.body.deleting()
     }

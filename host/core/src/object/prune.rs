@@ -3,7 +3,7 @@
 //! A path is steps through object fields, like `.spec.template`; where a step goes through a list or a scalar, nothing is
 //! left out. What tells one object and version from another, and what the host goes by, always stays.
 
-/// What stays: a path to one of these, into one or above one is refused.
+/// The fields that cannot be pruned: a path to one of these, into one or above one is refused.
 const KEPT: [&str; 11] = [
     "apiVersion",
     "kind",
@@ -25,7 +25,7 @@ pub struct Prune {
     pub(crate) paths: Vec<String>,
 }
 
-/// Why a field cannot be left out.
+/// The reason why a field cannot be pruned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PruneError {
     /// Not a path.
@@ -34,9 +34,9 @@ pub enum PruneError {
     /// The host goes by it.
     #[error("{path:?} cannot be pruned: the host needs .{kept} of every object")]
     Kept {
-        /// What was to be left out.
+        /// The path to prune.
         path: String,
-        /// What would be lost.
+        /// The field that would be lost.
         kept: &'static str,
     },
 }
@@ -64,12 +64,12 @@ impl Prune {
         Ok(prune)
     }
 
-    /// Whether nothing is left out besides managedFields.
+    /// Reports whether nothing is pruned besides managedFields.
     pub fn is_plain(&self) -> bool {
         self.paths.iter().all(|path| path == "metadata.managedFields")
     }
 
-    /// Whether a path leads to, into or above something that is left out.
+    /// Reports whether a path leads to, into or above a pruned field.
     pub fn touches(&self, path: &str) -> bool {
         self.paths.iter().any(|pruned| related(pruned, path.trim_start_matches('.')))
     }
@@ -84,7 +84,7 @@ fn checked(path: &str) -> Result<&str, PruneError> {
     }
 }
 
-/// Whether one of two paths begins with all the steps of the other.
+/// Reports whether one of two paths begins with all the steps of the other.
 fn related(one: &str, other: &str) -> bool {
     let begins =
         |path: &str, with: &str| path.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

@@ -69,7 +69,7 @@ impl Body {
         &self.0.slice
     }
 
-    /// What the host looks at.
+    /// Returns the metadata.
     pub fn head(&self) -> Head<'_> {
         Head { text: self.text(), marks: *self.marks() }
     }
@@ -90,7 +90,7 @@ impl Body {
         scanner.value(0).ok().and_then(|list| serde_json::from_str(&self.text()[list]).ok()).unwrap_or_default()
     }
 
-    /// Whether metadata.deletionTimestamp is set.
+    /// Reports whether metadata.deletionTimestamp is set.
     pub fn deleting(&self) -> bool {
         self.marks().at(DELETION).is_some()
     }
@@ -100,7 +100,7 @@ impl Body {
         size_of::<usize>() + size_of::<Marks>() + self.text().len()
     }
 
-    /// Whether both are the same piece of memory.
+    /// Reports whether both are the same piece of memory.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -159,7 +159,7 @@ impl Body {
     }
 }
 
-/// Where the first byte is that [`sign`] makes. A whole line of the cache at once: most have none.
+/// Returns the offset of the first byte that [`sign`] makes. Searches a whole cache line at once: most have none.
 fn next_sign(bytes: &[u8]) -> Option<usize> {
     const LINE: usize = 64;
     let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
@@ -172,7 +172,7 @@ fn sign(number: usize) -> char {
     char::from(u8::try_from(number).unwrap_or_default())
 }
 
-/// What is written behind the first brace.
+/// Returns the text to write behind the first brace.
 fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
     let mut front = String::new();
     for ((name, value), has) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)].into_iter().zip(has) {
@@ -194,9 +194,9 @@ struct Reading<'a> {
     text: &'a str,
     scanner: Scanner<'a>,
     marks: Marks,
-    /// What becomes of parts of the text, in their order.
+    /// The replacements of parts of the text, in order.
     edits: Vec<(Range<usize>, String)>,
-    /// Whether there are an apiVersion and a kind.
+    /// Whether the text has an apiVersion and a kind.
     typed: [bool; 2],
     /// The fields that have stood in the text, a bit each: the marks, and behind them metadata itself.
     seen: u16,
@@ -387,7 +387,7 @@ fn is_quote(byte: u8) -> bool {
     byte == b'"'
 }
 
-/// Whether one of the paths leads to this field, and what is left of those that lead into it.
+/// Reports whether one of the paths leads to this field, and returns the rest of those that lead into it.
 fn below<'p>(paths: &[&'p str], field: &str) -> (bool, Vec<&'p str>) {
     let (mut whole, mut deeper) = (false, Vec::new());
     for path in paths {

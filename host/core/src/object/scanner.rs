@@ -5,24 +5,24 @@
 
 use std::{borrow::Cow, ops::Range};
 
-/// How deep arrays and objects may be nested: what serde_json reads, too, when a plugin or the host makes a tree of it.
+/// The deepest nesting of arrays and objects: serde_json's limit as well, when a plugin or the host builds a tree.
 pub const MAX_DEPTH: usize = 127;
 
-/// Why a text is not JSON that the host reads.
+/// The error of a text that is not JSON which the host reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
     /// Something else stands there, or the text ends.
     #[error("expected {expected} at byte {at}")]
     Expected {
-        /// What should.
+        /// The expected token.
         expected: &'static str,
-        /// Where.
+        /// The offset.
         at: usize,
     },
     /// Nested deeper than [`MAX_DEPTH`].
     #[error("nested more than {MAX_DEPTH} deep at byte {at}")]
     TooDeep {
-        /// Where the first level too deep begins.
+        /// The offset of the first level that is too deep.
         at: usize,
     },
 }
@@ -30,9 +30,9 @@ pub enum ScanError {
 /// A string as it stands in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quoted {
-    /// What is between the quotes.
+    /// The range between the quotes.
     pub(crate) inside: Range<usize>,
-    /// Whether there is a backslash in it.
+    /// Whether it contains a backslash.
     pub(crate) escaped: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Scanner<'a> {
         bytes.get(self.at).copied()
     }
 
-    /// That nothing but blanks is left.
+    /// Checks that nothing but blanks is left.
     pub(crate) fn end(&mut self) -> Result<(), ScanError> {
         if self.peek().is_none() { Ok(()) } else { self.fail("the end of the text") }
     }
@@ -248,7 +248,7 @@ impl<'a> Scanner<'a> {
         Err(ScanError::Expected { expected, at: self.at })
     }
 
-    /// What a string says.
+    /// Returns the value of a string.
     pub(crate) fn text_of(&self, quoted: &Quoted) -> Cow<'a, str> {
         let Range { start, end } = quoted.inside;
         if !quoted.escaped {
@@ -292,7 +292,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// How many bytes there are before the next quote, backslash or control character: eight at a time.
+/// Counts the bytes before the next quote, backslash or control character, eight at a time.
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;

@@ -5,7 +5,7 @@
 
 use crate::object::{Head, Object};
 
-/// What a selector looks at.
+/// The labels and names that a selector looks at.
 pub trait Selectable {
     /// metadata.name.
     fn name(&self) -> &str;
@@ -64,7 +64,7 @@ enum Test {
     LessThan(i64),
 }
 
-/// Why a selector does not parse.
+/// The error of a selector that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the selector {selector:?} does not parse at {at:?}: {expected}")]
 pub struct SelectorError {
@@ -95,7 +95,7 @@ impl LabelSelector {
         })
     }
 
-    /// Whether an object's labels fulfil every requirement.
+    /// Reports whether an object's labels meet every requirement.
     pub fn matches(&self, header: &impl Selectable) -> bool {
         self.0.iter().all(|requirement| {
             let value = header.label(&requirement.key);
@@ -204,7 +204,7 @@ impl MetadataFieldSelector {
         Ok(Self(tests))
     }
 
-    /// Whether an object's name and namespace fulfil every requirement.
+    /// Reports whether an object's name and namespace meet every requirement.
     pub fn matches(&self, header: &impl Selectable) -> bool {
         self.0.iter().all(|(name, equal, value)| {
             let found = if *name { header.name() } else { header.namespace().unwrap_or_default() };

@@ -1,7 +1,7 @@
 //! What a JSONPath asks for, told from its text before it is parsed: the parser calls itself for what is within something
 //! else, and what is wide, repeated or within something else multiplies what evaluating it costs.
 
-/// What an expression asks for, counted in its text; names in quotes count as nothing.
+/// The cost of an expression, counted in its text; names in quotes count as nothing.
 #[derive(Default)]
 pub(super) struct Bounds {
     /// `..`: it looks at everything below.
@@ -18,12 +18,12 @@ pub(super) struct Bounds {
     parentheses: usize,
     /// `$`: the first one, and those within filters.
     pub(super) roots: usize,
-    /// Of what there is none at all.
+    /// The first construct that is not supported.
     never: Option<&'static str>,
 }
 
 impl Bounds {
-    /// Of any text: the parser comes after it.
+    /// Counts in any text: the parser runs afterwards.
     pub(super) fn of(text: &str) -> Self {
         let mut bounds = Self::default();
         let mut quote = None;
@@ -83,7 +83,7 @@ impl Bounds {
         bounds
     }
 
-    /// What is too much, if anything is.
+    /// Checks the counts against the limits.
     pub(super) fn check(&self) -> Result<(), String> {
         if let Some(never) = self.never {
             return Err(format!("it has {never}"));
@@ -105,7 +105,7 @@ impl Bounds {
     }
 }
 
-/// Whether what stands behind a `$` within a filter goes on by names and indexes only.
+/// Reports whether the path after a `$` within a filter has names and indexes only.
 fn leads_to_one(path: &str) -> bool {
     let mut rest = path;
     loop {

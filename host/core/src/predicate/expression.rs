@@ -30,7 +30,7 @@ const MAX_NESTED: usize = 10 * MAX_VALUES;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct Expression {
-    /// As its author wrote it.
+    /// The text as its author wrote it.
     text: String,
     /// The names that it begins with.
     steps: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Expression {
     rest: JsonPath,
 }
 
-/// Why a text is not an expression. Its author has to change it.
+/// The error of a text that is not an expression. Its author must change it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     /// RFC 9535 does not know it.
@@ -46,7 +46,7 @@ pub enum ExpressionError {
     Syntax {
         /// The text.
         text: String,
-        /// Where and why, as the parser puts it.
+        /// The parser's message, with the position.
         message: String,
     },
     /// It could cost too much.
@@ -54,7 +54,7 @@ pub enum ExpressionError {
     TooMuch {
         /// The text, or its beginning.
         text: String,
-        /// What is too much.
+        /// The limit that was exceeded.
         message: String,
     },
 }
@@ -91,7 +91,7 @@ impl Expression {
         format!(".{}", self.steps.join("."))
     }
 
-    /// Whether it selects something; None when there is too much to look at.
+    /// Reports whether it selects something; None when the object is too large to search.
     pub(super) fn selects<'e>(&'e self, look: &Look<'e>) -> Option<bool> {
         match &*look.part(&self.steps) {
             Part::Missing => Some(false),
@@ -100,7 +100,7 @@ impl Expression {
         }
     }
 
-    /// Whether it selects other values in one than in the other; None when there is too much to look at.
+    /// Reports whether it selects other values in one object than in the other; None when one is too large to search.
     pub(super) fn differs<'e>(&'e self, old: &Look<'e>, now: &Look<'e>) -> Option<bool> {
         if old.text(&self.steps) == now.text(&self.steps) {
             return Some(false);
@@ -124,7 +124,7 @@ pub(super) struct Look<'e> {
     parts: RefCell<HashMap<&'e [String], Rc<Part>>>,
 }
 
-/// What names lead to.
+/// The part of an object that a path of names leads to.
 enum Part {
     Missing,
     Value(Value),
@@ -160,13 +160,13 @@ impl<'e> Look<'e> {
     }
 }
 
-/// Whether an expression may look into a JSON text.
+/// Reports whether a JSON text is small enough to search.
 fn is_small(json: &str) -> bool {
     let (values, nested) = values(json);
     values <= MAX_VALUES && nested <= MAX_NESTED
 }
 
-/// How many values a JSON text holds, or more; and the sum of their depths.
+/// Counts the values of a JSON text, or more; and the sum of their depths.
 fn values(json: &str) -> (usize, usize) {
     let (mut count, mut nested, mut depth) = (1, 1, 1_usize);
     let (mut string, mut escaped) = (false, false);

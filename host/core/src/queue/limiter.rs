@@ -78,7 +78,7 @@ pub struct BucketRateLimiter {
     interval: Duration,
     /// Time in which an empty bucket fills up.
     fill: Duration,
-    /// When the bucket is, or would have been, full again; None while it has never been used.
+    /// The time when the bucket is or would have been full again; None while it has never been used.
     full_at: Option<Instant>,
 }
 

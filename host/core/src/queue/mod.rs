@@ -71,7 +71,7 @@ use tokio::{
 pub use limiter::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter};
 use state::{State, Wake};
 
-/// How urgent a key is.
+/// The priority of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Nothing new is known of the object: it is part of an initial list, of a resync or of a full requeue.
@@ -121,7 +121,7 @@ struct Shared<K> {
     drain: bool,
 }
 
-/// What a consumer does next.
+/// The next step of a consumer.
 enum Next<K> {
     Process(K),
     ShutDown,
@@ -224,7 +224,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.lock().state.len()
     }
 
-    /// Whether no key waits to be handed out.
+    /// Reports whether no key waits to be handed out.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -241,9 +241,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.inner.drained.notify_waiters();
     }
 
-    /// As [`Self::shut_down`], then waits until every key that is left has been processed: client-go's documentation
-    /// promises that, while its code waits only for the keys being processed at the moment. A key that was added while
-    /// being processed, before the call, is processed once more; later adds are ignored.
+    /// Shuts down as [`Self::shut_down`] does, then waits until every key that is left has been processed: client-go's
+    /// documentation promises that, while its code waits only for the keys being processed at the moment. A key that
+    /// was added while being processed, before the call, is processed once more; later adds are ignored.
     ///
     /// Waits forever when nobody calls [`Self::get`] and [`Self::done`]; [`Self::shut_down`] ends it.
     pub async fn shut_down_with_drain(&self) {
@@ -262,7 +262,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// Whether the queue shuts down, or has.
+    /// Reports whether the queue is shutting down or has shut down.
     pub fn shutting_down(&self) -> bool {
         self.lock().state.is_shutting_down()
     }

@@ -12,7 +12,7 @@ use super::Priority;
 /// Normal keys handed out in a row while a low one waits, before the low one has its turn.
 pub const NORMAL_PER_LOW: u32 = 4;
 
-/// Where a key stands.
+/// The position of a key in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Among the normal ones.
@@ -84,7 +84,7 @@ impl<K> Ready<K> {
         self.normal.len() + self.low.len()
     }
 
-    /// Whether both lines are empty.
+    /// Reports whether both queues are empty.
     pub fn is_empty(&self) -> bool {
         self.normal.is_empty() && self.low.is_empty()
     }

@@ -19,7 +19,7 @@ use super::{
 /// The longest delay, about thirty years: far enough to be never, near enough to be added to any clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// Who has to be woken after an operation.
+/// The tasks to wake after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Wake {
@@ -31,7 +31,7 @@ pub enum Wake {
     All,
 }
 
-/// What is known about one key.
+/// The state of one key.
 #[derive(Debug, Default)]
 struct Entry {
     /// Set while the key has to be processed.
@@ -42,7 +42,7 @@ struct Entry {
     waiting: Option<(Instant, u64)>,
 }
 
-/// Where a dirty key is.
+/// The location of a dirty key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dirty {
     /// Ready to be handed out; the key is not processing.
@@ -72,11 +72,11 @@ pub struct State<K> {
     waiting: BTreeMap<(Instant, u64), (K, Priority)>,
     /// The next ticket, above all in `processing` and `waiting`.
     ticket: u64,
-    /// How many entries are dirty.
+    /// The number of dirty entries.
     dirty: usize,
-    /// How often a key became dirty.
+    /// The number of times that a key became dirty.
     adds: u64,
-    /// How often a key was added with a delay.
+    /// The number of adds with a delay.
     retries: u64,
     /// Once set nothing is added any more, and nothing waits.
     shutting_down: bool,
@@ -176,7 +176,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// When the earliest delay is over.
+    /// Returns the time when the earliest delay is over.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
@@ -223,12 +223,12 @@ impl<K: Clone + Eq + Hash> State<K> {
         });
     }
 
-    /// Whether [`Self::shut_down`] was called.
+    /// Reports whether [`Self::shut_down`] was called.
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down
     }
 
-    /// Whether no key is ready and none is processing.
+    /// Reports whether no key is ready and none is being processed.
     pub fn is_drained(&self) -> bool {
         self.ready.is_empty() && self.processing.is_empty()
     }
@@ -238,7 +238,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.ready.len()
     }
 
-    /// How many keys anything is known about.
+    /// Returns the number of keys with any state.
     #[cfg(test)]
     pub fn entries(&self) -> usize {
         self.entries.len()

@@ -50,10 +50,10 @@ struct ReviewStatus {
 }
 
 impl SubjectAccessReviews {
-    /// Whether the subject has a right, for every name or for one.
+    /// Reports whether the subject has a permission, for every name or for one.
     ///
     /// # Errors
-    /// What the API server said when it could not be asked.
+    /// The API server's error when it cannot be asked.
     pub async fn has(&self, subject: &ServiceAccount, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
         let mut spec = json!({"user": subject.user(), "groups": subject.groups()});
         if need.path.is_empty() {
@@ -90,10 +90,10 @@ async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
     Ok(answer.status.allowed)
 }
 
-/// Whether the identity of `wire` may do it.
+/// Reports whether the identity of `wire` may make this request.
 ///
 /// # Errors
-/// What the API server said when it could not be asked.
+/// The API server's error when it cannot be asked.
 pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> {
     let (need, name) = need(access);
     let spec = json!({"resourceAttributes": attributes(&need, name)});
@@ -113,7 +113,7 @@ impl AccessReviewer for SubjectAccessReviews {
     }
 }
 
-/// What to ask before something is read from a cache of `resource`.
+/// Returns the access review that comes before a read from a cache of `resource`.
 pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<&str>, name: Option<&str>) -> Access {
     Access {
         verb: verb.into(),

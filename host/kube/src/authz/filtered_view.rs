@@ -45,7 +45,7 @@ const AT_ONCE: usize = 8;
 /// A place: a namespace, or None for objects without one.
 type Place = Option<String>;
 
-/// What a plugin sees of an informer. Dropping it ends the calls of its handler.
+/// A plugin's view of an informer. Dropping it ends the calls of its handler.
 pub struct View {
     subscription: Subscription,
     inner: Arc<Inner>,
@@ -53,16 +53,16 @@ pub struct View {
     task: AbortHandle,
 }
 
-/// What a view lets through.
+/// The state of a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewState {
-    /// Whether the question about what the view is for was answered.
+    /// True once the access review of the view's scope was answered.
     pub asked: bool,
-    /// Whether everything that it is for may be seen: its namespace, or all of them.
+    /// True if the view's whole scope may be seen: its namespace, or all of them.
     pub whole: bool,
     /// Namespaces with objects that may be seen, while not all of them may.
     pub visible: BTreeSet<String>,
-    /// Why the API server could not be asked.
+    /// The error when the API server could not be asked.
     pub error: Option<String>,
 }
 
@@ -77,7 +77,7 @@ struct Inner {
     wake: Notify,
 }
 
-/// What is known about a place.
+/// The visibility of a namespace.
 enum Sight {
     /// It is being asked about; deletions that wait for the answer.
     Asked(Vec<Event>),
@@ -122,13 +122,13 @@ impl View {
         (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
     }
 
-    /// What it needs to be whole, one right at a time.
+    /// Returns the permissions that it needs to be whole, each on its own.
     pub fn rights(&self) -> Vec<Call> {
         let Informer { resource, scope, .. } = &**self.informer();
         required_permissions::of_watch(resource, self.inner.only.as_deref(), &scope.fields)
     }
 
-    /// What it lets through, now and later.
+    /// Returns the state, now and later.
     pub fn state(&self) -> watch::Receiver<ViewState> {
         self.state.clone()
     }

@@ -31,18 +31,18 @@ pub async fn revision(
     ask(wire, resource, &Scope { labels: String::new(), fields, ..scope.clone() }, deadline).await
 }
 
-/// Whether the objects of a scope can be listed now.
+/// Reports whether the objects of a scope can be listed now.
 ///
 /// # Errors
-/// As [`revision`].
+/// See [`revision`].
 pub async fn listable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
     ask(wire, resource, scope, deadline).await.map(drop)
 }
 
-/// Whether they can be watched, too. Takes a second.
+/// Reports whether the objects of a scope can be watched, too. Takes a second.
 ///
 /// # Errors
-/// As [`revision`].
+/// See [`revision`].
 pub async fn watchable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
     let from = ask(wire, resource, scope, deadline).await?;
     let pairs = [("watch", "true"), ("timeoutSeconds", "1"), ("resourceVersion", &from)];

@@ -48,20 +48,20 @@ pub struct Needed {
     /// The name for which it is had, or not, while it is not had for every name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether the ServiceAccount has it.
+    /// True if the ServiceAccount has it.
     pub allowed: bool,
-    /// Whether it is one namespace's part of a need of all namespaces.
+    /// True if it is one namespace's part of a permission in all namespaces.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
 
-/// What a plugin needs of RBAC.
+/// The permissions that a plugin needs.
 pub struct Needs {
     /// Each right, in order.
     pub needed: Vec<Needed>,
     /// Calls that are not among them, because they were too many.
     pub missed: u64,
-    /// Whether a call was noted, and not only what is watched.
+    /// True if a call was recorded, and not only watches.
     pub called: bool,
     /// Since when calls are noted.
     pub since: SystemTime,
@@ -102,11 +102,11 @@ impl PluginApi {
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
     }
 
-    /// What the plugin needs: of its calls so far, and for `watched`. `reviews` says what of it is allowed now. None for
-    /// the host itself.
+    /// Lists the permissions that the plugin needs for its calls so far, and for `watched`. `reviews` tells which of
+    /// them are granted now. None for the host itself.
     ///
     /// # Errors
-    /// What the API server said when it could not be asked.
+    /// The API server's error when it cannot be asked.
     pub async fn needs(&self, reviews: &SubjectAccessReviews, watched: Vec<Call>) -> Result<Option<Needs>, ApiError> {
         let (Some(grants), Some(observed)) = (&self.grants, &self.observed) else { return Ok(None) };
         let (kept, since) = observed.kept();
@@ -150,7 +150,8 @@ impl Asking<'_> {
         self.reviews.has(self.subject, need, name).await
     }
 
-    /// What is had of a need that is not had everywhere: in its namespace, for its names, or in some namespaces.
+    /// Splits a permission that is not granted everywhere into its granted parts: in its namespace, for its names, or
+    /// in some namespaces.
     async fn narrower(&self, need: Need, names: Names) -> Result<Vec<Needed>, ApiError> {
         let whole = |allowed: bool| Needed { need: need.clone(), name: None, allowed, partial: false };
         if need.namespace.is_some() && self.has(&need, None).await? {
@@ -191,7 +192,7 @@ impl Asking<'_> {
     }
 }
 
-/// What an operation needs.
+/// Returns the permission that an operation needs.
 pub(crate) fn of_operation(resource: &ApiResource, operation: &Operation) -> Call {
     let (name, cached) = match &operation.action {
         OperationAction::Get { key, .. }
@@ -207,7 +208,8 @@ pub(crate) fn of_operation(resource: &ApiResource, operation: &Operation) -> Cal
     (Need { cached: cached && resource.namespaced && need.namespace.is_none(), ..need }, name)
 }
 
-/// What a raw request needs: as the API server's RequestInfo names it. `cached` says that a cache answers it.
+/// Returns the permission that a raw request needs, as the API server's RequestInfo names it. `cached` tells that a
+/// cache answers it.
 pub(crate) fn of_raw(resource: &ApiResource, path: &ResourcePath, request: &RawRequest, cached: bool) -> Call {
     let verb = match (request.method.as_str(), &path.name) {
         ("GET", None) => "list",
@@ -221,7 +223,7 @@ pub(crate) fn of_raw(resource: &ApiResource, path: &ResourcePath, request: &RawR
     (Need { cached: cached && verb == "list" && resource.namespaced && need.namespace.is_none(), ..need }, name)
 }
 
-/// What to watch a resource in a namespace, or in all, needs. `fields` is the field selector.
+/// Returns the permission to watch a resource in a namespace, or in all of them. `fields` is the field selector.
 pub(crate) fn of_watch(resource: &ApiResource, namespace: Option<&str>, fields: &str) -> Vec<Call> {
     let call = |verb| {
         let need = need(resource, verb, None, namespace);

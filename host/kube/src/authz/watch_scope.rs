@@ -24,14 +24,14 @@ use crate::{
     store::Lookup,
 };
 
-/// How long an answer is used: many plugins that start at once ask once.
+/// The lifetime of an answer: many plugins that start at once ask once.
 pub const KEEP: Duration = Duration::from_secs(2);
 /// Namespaces that are asked about at once.
 const AT_ONCE: usize = 8;
 /// Answers kept; one more ends those that are over.
 const KEPT: usize = 1024;
 
-/// What the host may list and watch.
+/// The namespaces in which the host may list and watch.
 pub struct Reach {
     wire: Wire,
     /// The namespaces that plugins run in; set once.
@@ -40,7 +40,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Of the identity of `wire`.
+    /// Creates the answers for the identity of `wire`.
     pub(crate) fn new(wire: Wire) -> Self {
         Self { wire, opted_in: OnceLock::new(), kept: Mutex::default() }
     }
@@ -57,11 +57,11 @@ impl Reach {
         opted_in.chain(home.map(str::to_owned)).collect()
     }
 
-    /// Whether the host may list and watch a resource in a namespace, or in all of them (None): every object, or those of
-    /// one name.
+    /// Reports whether the host may list and watch a resource in a namespace, or in all of them (None): every object,
+    /// or those of one name.
     ///
     /// # Errors
-    /// What the API server said when it could not be asked.
+    /// The API server's error when it cannot be asked.
     pub async fn may_watch(
         &self,
         resource: &ApiResource,
@@ -76,12 +76,12 @@ impl Reach {
         Ok(true)
     }
 
-    /// Where the host watches a resource for a plugin: None is everywhere, which is chosen whenever the host may. Else it
-    /// is the one namespace of `only`, or those that take part where it may watch, or `home` if it may nowhere: what
-    /// watches there says what is missing.
+    /// Returns the namespaces in which the host watches a resource for a plugin. None is all of them, which is chosen
+    /// whenever the host may. Otherwise it is the one namespace of `only`, or the opted-in namespaces that the host may
+    /// watch, or `home` if it may watch none: that watch then reports what is missing.
     ///
     /// # Errors
-    /// What the API server said when it could not be asked.
+    /// The API server's error when it cannot be asked.
     pub async fn places(
         &self,
         resource: &ApiResource,

@@ -48,10 +48,10 @@ use crate::{
     },
 };
 
-/// How long a read waits for an informer whose list fails, before it reports the failure.
+/// The time that a read waits for an informer whose list fails, before it reports the failure.
 const FAILING_SYNC: Duration = Duration::from_secs(3);
 
-/// Who answers a cached read.
+/// The source of a cached read.
 enum Source {
     Whole(Arc<Informer>),
     Selected(Vec<Arc<Informer>>),
@@ -59,7 +59,7 @@ enum Source {
     OutOfReach,
 }
 
-/// What of a kind is read.
+/// The part of a kind that is read.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     /// One namespace, or all.
@@ -129,7 +129,7 @@ impl PluginApi {
         }
     }
 
-    /// Who answers a cached list.
+    /// Returns the source of a cached list.
     async fn lister(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Lister, ApiError> {
         let whole = options.selection != Selection::All;
         let projection = self.asked(resource, options);
@@ -167,11 +167,11 @@ impl PluginApi {
         }
     }
 
-    /// Whether a list shows only some of the namespaces that it is about: a plugin with rights in two of them sees those,
+    /// Reports whether a list shows some of its namespaces only: a plugin with permissions in two of them sees those,
     /// as controller-runtime's cache of several namespaces does.
     ///
     /// # Errors
-    /// `Forbidden` for a list of one namespace, or of a kind without.
+    /// `Forbidden` for a list of one namespace, or of a cluster-scoped kind.
     async fn may_list(&self, resource: &ApiResource, options: &ListOptions) -> Result<Parts, ApiError> {
         let Some(grants) = &self.grants else { return Ok(Parts::All) };
         let name = options.fields.as_deref().and_then(required_permissions::named);
@@ -231,10 +231,10 @@ impl PluginApi {
             .ok_or_else(|| bad_request(format!("the manifest declares no index {name:?} for {kind}")))
     }
 
-    /// Who answers cached reads of a kind.
+    /// Returns the source of cached reads of a kind.
     ///
     /// # Errors
-    /// `TooManyRequests` when only an informer of the whole kind can, and there may be none.
+    /// `TooManyRequests` when only an informer of the whole kind could answer, and the quota allows none.
     async fn source(&self, resource: &Arc<ApiResource>, asked: Asked<'_>) -> Result<Source, ApiError> {
         let Asked { namespace, whole, projection } = asked;
         {
@@ -282,7 +282,7 @@ impl PluginApi {
     }
 }
 
-/// Who answers a cached list.
+/// The source of a cached list.
 enum Lister {
     /// An informer, asked for this.
     Informer(Arc<Informer>, ListOptions),
@@ -291,7 +291,7 @@ enum Lister {
     OutOfReach,
 }
 
-/// Who answers when the quota of cached bytes is used up.
+/// Returns the source when the quota of cached bytes is used up.
 fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError> {
     let message = format!(
         "lists of {} by index or owner need the host's cache, and this plugin's quota of it (cacheBytes) is used up",
@@ -300,7 +300,7 @@ fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError
     if whole { Err(ApiError::new(ErrorKind::TooManyRequests, message)) } else { Ok(Source::Selected(vec![])) }
 }
 
-/// As the host words it: no right of the plugin's helps.
+/// Builds the error for a kind that the host itself may not watch: no permission of the plugin helps.
 fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
     let place = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name:?}"));
     let message = format!(
@@ -310,10 +310,10 @@ fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
     ApiError::new(ErrorKind::Forbidden, message)
 }
 
-/// How much of what a list is about may be seen.
+/// The visible part of a list's scope.
 enum Parts {
     All,
-    /// What was asked, and what is answered when nothing of it may be seen.
+    /// Some namespaces: the denied request, and the error when none is visible.
     Some(Access, ApiError),
 }
 
@@ -330,7 +330,7 @@ async fn listable(
     asked.buffer_unordered(8).try_filter_map(async |namespace| Ok(namespace)).try_collect().await
 }
 
-/// As the API server words it.
+/// Builds the error in the API server's words.
 fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
     let group = resource.kind.group();
     let (plural, dot) = (&resource.plural, if group.is_empty() { "" } else { "." });

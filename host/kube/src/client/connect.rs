@@ -14,7 +14,7 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder};
 
-/// Why there is no connection. The person who started the program has to fix it.
+/// The error of connecting. The person who started the program must fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig cannot be read, or names no such context.
@@ -28,7 +28,7 @@ pub enum ConnectError {
     Client {
         /// The API server.
         url: String,
-        /// Why.
+        /// The cause.
         source: Box<kube::Error>,
     },
 }
@@ -51,7 +51,7 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
     client(config).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
 }
 
-/// What `Client::try_from` makes, with TCP_NODELAY as client-go has it. kube leaves Nagle's algorithm on
+/// Builds a client as `Client::try_from` does, with TCP_NODELAY as client-go has it. kube leaves Nagle's algorithm on
 /// (github.com/kube-rs/kube/issues/2056): then some requests wait 40 ms for an acknowledgement that the server delays.
 fn client(config: Config) -> kube::Result<Client> {
     if config.proxy_url.is_some() {

@@ -39,20 +39,20 @@ pub struct PluginApi {
     pub(crate) wire: Wire,
     pub(crate) discovery: Arc<Discovery>,
     pub(crate) registry: Arc<InformerRegistry>,
-    /// What may be read from caches; None for the host itself, whose caches they are.
+    /// The access reviews for cached reads; None for the host itself, which owns the caches.
     pub(crate) grants: Option<SubjectGrants>,
     /// The field manager of writes that name none.
     field_manager: String,
-    /// What the plugin's controllers watch, and its indexes; replaced when its code is.
+    /// The informers and indexes of the plugin's controllers; replaced with its code.
     pub(crate) watched: RwLock<Watched>,
     /// Informers of whole kinds, or of a kind in one namespace, that cached reads have started; None when they may start
     /// none any more.
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
-    /// What holds cached reads back that the API server answers.
+    /// The rate limiters of cached reads that the API server answers.
     pub(crate) throttle: OnceLock<Throttle>,
-    /// What its calls need of RBAC; None for the host, of which deploy/base says it.
+    /// The record of the permissions that its calls need; None for the host, whose permissions are in deploy/base.
     pub(crate) observed: Option<Arc<Observed>>,
-    /// What was forbidden last.
+    /// The last refusal.
     pub(crate) refusal: Mutex<Option<Refusal>>,
 }
 
@@ -62,13 +62,13 @@ type OnDemand = HashMap<(GroupVersionKind, Option<String>), Arc<Informer>>;
 /// Something that RBAC forbade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the plugin was told.
+    /// The message that the plugin got.
     pub message: String,
     /// The commands that give the right.
     pub remedy: String,
 }
 
-/// What a plugin's manifest makes the host cache.
+/// The informers and indexes that a plugin's manifest asks for.
 #[derive(Default)]
 pub struct Watched {
     /// The informers its controllers subscribe to.
@@ -135,17 +135,17 @@ impl PluginApi {
         *self.on_demand.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Whether [`Self::read_live`] is in effect.
+    /// Reports whether [`Self::read_live`] is in effect.
     pub fn reads_live(&self) -> bool {
         self.on_demand.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// What the plugin may read from caches; None for the host.
+    /// Returns the access reviews for cached reads; None for the host.
     pub fn grants(&self) -> Option<&SubjectGrants> {
         self.grants.as_ref()
     }
 
-    /// What was forbidden last.
+    /// Returns the last refusal.
     pub fn refusal(&self) -> Option<Refusal> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

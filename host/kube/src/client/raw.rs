@@ -143,7 +143,7 @@ impl PluginApi {
     }
 }
 
-/// Whether the request may be answered by a cached read, and that can give what it asks for.
+/// Reports whether a cached read may and can answer the request.
 fn answers(request: &RawRequest, parameters: &HashMap<String, String>) -> bool {
     let whole = |accept: &String| accept.split(',').any(|one| [JSON, "*/*", ""].contains(&one.trim()));
     request.is_cached()

@@ -139,7 +139,7 @@ fn build(request: http::request::Builder, body: Vec<u8>) -> Result<Request<Vec<u
     request.body(body).map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
 }
 
-/// What the API server did with a DELETE.
+/// The API server's answer to a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteAnswer {
     /// The object is gone for good.

@@ -22,14 +22,14 @@ use crate::{
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 /// Rows asked for at once; kubectl's `--chunk-size`.
 const PAGE: u32 = 500;
-/// How long one answer may take.
+/// The timeout of one answer.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Column {
-    /// What stands above it; kubectl prints it in capitals.
+    /// The column's name, which kubectl prints in capitals.
     pub name: String,
     /// Above 0, it is shown with `-o wide` only.
     pub priority: i32,
@@ -46,7 +46,7 @@ pub struct Row {
     pub revision: Option<u64>,
     /// metadata.creationTimestamp, RFC 3339; empty if there is none.
     pub created: String,
-    /// As many as there are columns, or fewer; as the API server wrote them.
+    /// The cells as the API server wrote them: as many as there are columns, or fewer.
     pub cells: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// Where rows come from.
+/// The source of rows.
 pub struct Tables {
     wire: Wire,
     resource: Arc<ApiResource>,
@@ -67,7 +67,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Of the objects of a scope.
+    /// Creates the source for the objects of a scope.
     pub fn new(wire: Wire, resource: Arc<ApiResource>, scope: Scope) -> Self {
         Self { wire, resource, scope }
     }
@@ -133,7 +133,7 @@ struct WireTable {
     column_definitions: Vec<Column>,
     #[serde(default)]
     rows: Vec<WireRow>,
-    /// Of an API server that renders nothing.
+    /// The items of an API server that does not render tables.
     #[serde(default)]
     items: Vec<Partial>,
 }

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::{client::object_api::PluginApi, discovery::ApiResource};
 
-/// What a write makes of an object.
+/// The change that a write makes.
 #[derive(Clone, Copy, Debug)]
 enum Change<'a> {
     /// This, in its place.
@@ -85,7 +85,7 @@ impl PluginApi {
     }
 }
 
-/// Whether a change leaves an object as it is. What cannot be read is for the API server to refuse.
+/// Reports whether a change leaves an object as it is. Unreadable input is left to the API server to refuse.
 fn leaves(cached: &str, change: Change<'_>) -> bool {
     let (Change::Replace(text) | Change::Merge(text)) = change;
     let Some((mut before, given)) = read(cached).zip(read(text)) else { return false };
@@ -108,8 +108,8 @@ fn leaves(cached: &str, change: Change<'_>) -> bool {
     before == after
 }
 
-/// Whether it asks that nobody own the fields any more, which is a list without one whole entry; or says something that is
-/// no list.
+/// Reports whether a write clears the managed fields, with a list that has no whole entry; or has something else than a
+/// list.
 fn resets_managed_fields(given: &Value) -> bool {
     let whole = |entry: &Value| entry.as_object().is_some_and(|entry| !entry.is_empty());
     match given.pointer("/metadata/managedFields") {

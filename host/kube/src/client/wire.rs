@@ -21,10 +21,10 @@ const MAX_ANSWER: usize = 256 << 20;
 /// Bytes that are read of an answer that is a refusal.
 const MAX_REFUSAL: usize = 1 << 20;
 
-/// What stays as it is in a query value; the rest is percent-encoded.
+/// The characters that stay as they are in a query value; all others are percent-encoded.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Who a request is made as.
+/// The identity of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// The host's own.
@@ -100,7 +100,7 @@ impl Wire {
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
-    /// Why an answer was not read to its end.
+    /// Builds the error for an answer that was not read to its end.
     fn unread(&self, error: Box<dyn std::error::Error + Send + Sync>) -> ApiError {
         if error.is::<LengthLimitError>() {
             return ApiError::too_large(format!(

@@ -21,21 +21,21 @@ use tokio::sync::watch;
 
 use crate::client::wire::{Wire, check_segment};
 
-/// How often a missing kind is asked for when nothing tells of a change.
+/// The interval at which a missing kind is looked up when no change of a CRD is seen.
 const POLL: Duration = Duration::from_secs(3);
 
-/// Where a kind is served.
+/// The resource that serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
     /// The kind.
     pub kind: GroupVersionKind,
     /// The resource's name in paths, e.g. `deployments`.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// True if its objects have namespaces.
     pub namespaced: bool,
     /// Subresources, e.g. `status`, `scale`.
     pub subresources: Vec<String>,
-    /// Whether it can be listed and watched.
+    /// True if it can be listed and watched.
     pub watchable: bool,
 }
 
@@ -101,10 +101,10 @@ impl Discovery {
         Arc::new(Self { wire, known: Mutex::default(), changes: watch::Sender::new(0) })
     }
 
-    /// Where a kind is served now.
+    /// Resolves a kind to the resource that serves it now.
     ///
     /// # Errors
-    /// `NotFound` when it is not served, or what the API server said.
+    /// `NotFound` when the kind is not served, or the API server's error.
     pub async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(kind) {
             return Ok(known.clone());

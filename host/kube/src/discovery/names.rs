@@ -114,7 +114,7 @@ struct Name {
     group: Option<String>,
 }
 
-/// Whether a name is one of a resource's.
+/// A rule that matches a name with a resource.
 type Match = fn(&Name, &Served) -> bool;
 
 impl Name {

@@ -15,14 +15,14 @@ use std::{
 use lru::LruCache;
 use operetta_core::ports::EventNote;
 
-/// How many objects and Events are remembered, as in client-go.
+/// The number of objects and Events that are remembered, as in client-go.
 const CACHE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 const SPAM_BURST: f64 = 25.0;
 const SPAM_PER_SECOND: f64 = 1.0 / 300.0;
 const SIMILAR_LIMIT: usize = 10;
 const SIMILAR_WINDOW: Duration = Duration::from_secs(600);
 
-/// What to do with a note.
+/// The decision about an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Too many about this object.
@@ -47,14 +47,14 @@ pub enum Decision {
     },
 }
 
-/// What makes two Events the same: everything but time and count.
+/// The identity of an Event: everything but time and count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     similar: Similar,
     message: String,
 }
 
-/// What makes two Events similar: everything but time, count and message.
+/// The identity of similar Events: everything but time, count and message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Similar {
     about: About,

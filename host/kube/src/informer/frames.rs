@@ -35,7 +35,7 @@ pub struct Lines<B = kube::client::Body> {
 }
 
 impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
-    /// Of an answer of which nothing was read.
+    /// Creates the frames of an answer of which nothing was read.
     pub fn new(body: B) -> Self {
         Self { body, buffer: Vec::new(), taken: 0, scanned: 0 }
     }
@@ -115,21 +115,21 @@ pub enum WatchEvent {
     Bookmark {
         /// Up to where.
         resource_version: String,
-        /// Whether everything that was there has been sent now.
+        /// True if all objects that existed at the start have been sent now.
         initial_events_end: bool,
     },
-    /// What the API server said against it; the watch ends here.
+    /// The API server's error; the watch ends here.
     Error(ApiError),
     /// An object that is none.
     Unreadable(Unreadable),
 }
 
-/// What is not an object, or no event.
+/// Something that is not an object, or not an event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// Whose it is, as far as that can be read.
     pub key: Option<ObjectKey>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 

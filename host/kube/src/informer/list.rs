@@ -10,21 +10,21 @@ const MAX_ITEM: usize = 32 << 20;
 /// Finds the elements of `items` in the bytes of a list, wherever these end.
 #[derive(Default)]
 pub struct Items {
-    /// What is still needed: the envelope while outside of `items`, the element that is not whole yet inside.
+    /// The bytes still needed: the envelope outside of `items`, or the incomplete element inside.
     buffer: Vec<u8>,
-    /// Where in `buffer` the next byte to look at is.
+    /// The position of the next byte in `buffer`.
     at: usize,
-    /// What came before `items`, and its bracket.
+    /// The bytes before `items`, with its bracket.
     head: Vec<u8>,
     place: Place,
     /// Objects and arrays that are open.
     depth: usize,
     in_string: bool,
-    /// Whether the next byte of the string is escaped.
+    /// True if the next byte of the string is escaped.
     escaped: bool,
-    /// Where the last string at depth 1 is: a key, if a bracket follows.
+    /// The range of the last string at depth 1: a key, if a bracket follows.
     key: (usize, usize),
-    /// Where the element begins.
+    /// The start of the element.
     item: Option<usize>,
 }
 
@@ -36,11 +36,11 @@ enum Place {
     After,
 }
 
-/// What stands beside the items (apimachinery's `metav1.ListMeta`).
+/// The metadata beside the items (apimachinery's `metav1.ListMeta`).
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// Of the list; the same on all its pages.
+    /// The resourceVersion of the list, the same on all its pages.
     pub resource_version: String,
     /// Names the next page; empty on the last.
     #[serde(default)]
@@ -148,10 +148,10 @@ impl Items {
 }
 
 impl Items {
-    /// What stood beside the items, when the answer has ended.
+    /// Returns the metadata once the answer has ended.
     ///
     /// # Errors
-    /// `Unavailable` for an answer that was cut off, `Other` for what is no list.
+    /// `Unavailable` for an answer that was cut off, `Other` for something else than a list.
     pub fn end(mut self) -> Result<ListMeta, ApiError> {
         if self.place == Place::Inside || self.depth > 0 {
             return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list before its end"));

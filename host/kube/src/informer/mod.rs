@@ -43,12 +43,12 @@ use crate::{
     store::{Lookup, Packing, Relist, Relisted, Store, Writer, cache::Cache, overlay::Overlay},
 };
 
-/// How informers list, and when they lose patience.
+/// The timing of informers: how they list, and when they give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// A watch that was silent for so long is replaced. The API server sends a bookmark about once a minute.
     pub stall: Duration,
-    /// How long the head of an answer may take, and each part of a list.
+    /// The timeout of the head of an answer, and of each part of a list.
     pub answer: Duration,
     /// The first pause after a failure, doubled with each further one.
     pub backoff: Duration,
@@ -57,8 +57,8 @@ pub struct Timing {
     /// The API server is asked to end each watch after this to twice this, as client-go does: so that the watches of many
     /// informers spread over several API servers.
     pub watch: Duration,
-    /// Whether lists are streaming ones (KEP-3157, WatchList) where the API server knows them. They spare an API server
-    /// before 1.33 memory, and cost it twice the processor time of a list: docs/decisions/0015-lists.md.
+    /// True for streaming lists (KEP-3157, WatchList) where the API server knows them. They spare an API server before
+    /// 1.33 memory, and cost it twice the processor time of a list: docs/decisions/0015-lists.md.
     pub streaming_lists: bool,
 }
 
@@ -75,7 +75,7 @@ impl Default for Timing {
     }
 }
 
-/// What an informer watches. Two who ask for the same share one watch.
+/// The scope of an informer. Users with the same scope share one watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// One namespace; None watches all.
@@ -96,38 +96,38 @@ impl Scope {
         Self { namespace: None, labels: String::new(), fields: String::new(), metadata_only: false, pruned: vec![] }
     }
 
-    /// Whether objects are there with the fields at these paths; whole, if there are none.
+    /// Reports whether objects have the fields at these paths; the whole object, if there are no paths.
     pub fn has(&self, projection: &[String]) -> bool {
         let pruned = Prune::new(&self.pruned).unwrap_or_default();
         let missing = |path: &String| pruned.touches(path);
         self.pruned.is_empty() || (!projection.is_empty() && !projection.iter().any(missing))
     }
 
-    /// Whether every object of a namespace, or of all of them (None), is in view, with all its fields but those that are
-    /// pruned.
+    /// Reports whether every object of a namespace, or of all of them (None), is in scope, with all fields but the
+    /// pruned ones.
     pub fn covers(&self, namespace: Option<&str>) -> bool {
         let selects = !self.labels.is_empty() || !self.fields.is_empty() || self.metadata_only;
         !selects && self.is_within_reach(namespace)
     }
 
-    /// Whether objects of a namespace, or of all of them (None), are in view if they are selected.
+    /// Reports whether objects of a namespace, or of all of them (None), are in scope if the selectors match.
     pub fn is_within_reach(&self, namespace: Option<&str>) -> bool {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }
 }
 
-/// How an informer is doing.
+/// The state of an informer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InformerState {
-    /// Whether the store has had a full list (client-go's HasSynced).
+    /// True once the store has had a full list (client-go's HasSynced).
     pub synced: bool,
-    /// What the API server last said against it, while that is recent.
+    /// The API server's last error, while it is recent.
     pub error: Option<String>,
-    /// Whether that was that the host may not.
+    /// True if the error is that the host lacks the permission.
     pub forbidden: bool,
 }
 
-/// What an informer has done so far.
+/// The counts of an informer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InformerStats {
     /// Watch requests that it has begun, streaming lists among them.
@@ -136,7 +136,7 @@ pub struct InformerStats {
     pub relists: u64,
     /// Changes that it has told of, without what a list found at first.
     pub events: u64,
-    /// When it last heard of the API server: an event, a bookmark or a list.
+    /// The time of the last event, bookmark or list.
     pub heard: Option<Instant>,
     /// Its handlers.
     pub users: usize,
@@ -149,9 +149,9 @@ pub type Handler = Arc<dyn Fn(&Event) + Send + Sync>;
 pub struct Informer {
     /// The kind's resource.
     pub resource: Arc<ApiResource>,
-    /// What it watches.
+    /// The scope that it watches.
     pub scope: Scope,
-    /// What it holds.
+    /// The objects that it holds.
     pub cache: Cache,
     dispatch: Mutex<Dispatch>,
     state: watch::Sender<InformerState>,
@@ -224,7 +224,7 @@ impl Informer {
         Subscription { informer: self.clone(), id, resync }
     }
 
-    /// How it is doing, now and later.
+    /// Returns its state, now and later.
     pub fn state(&self) -> watch::Receiver<InformerState> {
         self.state.subscribe()
     }
@@ -236,7 +236,7 @@ impl Informer {
         let _synced = state.wait_for(|state| state.synced).await;
     }
 
-    /// What it has done so far.
+    /// Returns its counts.
     pub fn stats(&self) -> InformerStats {
         let dispatch = self.lock();
         InformerStats {
@@ -253,7 +253,7 @@ impl Informer {
     }
 }
 
-/// What the reflector reports.
+/// The reports of the reflector.
 impl Informer {
     fn begins_list(&self) {
         self.relists.fetch_add(1, Ordering::Relaxed);

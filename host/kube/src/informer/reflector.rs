@@ -54,21 +54,21 @@ pub(super) struct Reflector {
     timing: Timing,
     /// The resourceVersion up to which the store is complete; None before the first list, and when it is lost.
     position: Option<String>,
-    /// Whether lists are streaming ones.
+    /// True for streaming lists.
     streams: bool,
     /// Those in a row that fell silent.
     silent_streams: u32,
-    /// Of lists that are not; None lists without pages.
+    /// The page size of other lists; None lists without pages.
     page_size: Option<u32>,
     pause: Pause,
-    /// What the last list could not read.
+    /// The objects that the last list could not read.
     unreadable: Option<Unread>,
 }
 
 /// An object that could not be read, as far as it is known which, and what is said of it.
 type Unread = (Option<ObjectKey>, ApiError);
 
-/// Why it does not go on as it was.
+/// The reason why a watch ends.
 enum Stop {
     /// Nobody needs the informer any more.
     Unused,
@@ -86,7 +86,7 @@ impl From<ApiError> for Stop {
     }
 }
 
-/// What a list has found so far.
+/// The state of a list in progress.
 struct Listing {
     began: Instant,
     found: Relist,
@@ -373,7 +373,7 @@ impl Listing {
     }
 }
 
-/// Whether the API server does not have a resourceVersion any more, or not yet (it was set back to a backup).
+/// Reports whether the API server no longer has a resourceVersion, or not yet (it was restored from a backup).
 fn is_lost(error: &ApiError) -> bool {
     let too_large = |cause: &operetta_core::status::Cause| cause.reason == "ResourceVersionTooLarge";
     error.kind == ErrorKind::Expired || error.status.causes.iter().any(too_large)

@@ -18,7 +18,7 @@ use crate::{
 /// The informers of a host.
 pub struct InformerRegistry {
     wire: Wire,
-    /// Where the informers may watch.
+    /// The namespaces in which informers may watch.
     pub reach: Reach,
     timing: Timing,
     packing: Packing,

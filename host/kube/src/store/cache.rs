@@ -20,19 +20,19 @@ use crate::store::{
 
 /// A store and the writes that its watch has not brought yet.
 pub struct Cache {
-    /// What the watch brought.
+    /// The objects that the watch brought.
     pub store: Arc<Store>,
-    /// What was written since.
+    /// The host's own writes since.
     pub overlay: Overlay,
     /// The one namespace that the informer watches; None if it watches all.
     pub namespace: Option<String>,
-    /// What the informer selects by: an own write that does not match is not in its view.
+    /// The informer's label selector: an own write that does not match is not in its view.
     pub selects: LabelSelector,
-    /// Whether the informer also selects by fields, which only the API server can judge.
+    /// True if the informer also selects by fields, which only the API server can judge.
     pub field_selected: bool,
 }
 
-/// What a cached list returns, parsed.
+/// The parsed options of a cached list.
 pub struct Query<'a> {
     /// Which objects.
     pub lookup: Lookup,
@@ -44,7 +44,7 @@ pub struct Query<'a> {
     pub fields: MetadataFieldSelector,
     /// At most this many.
     pub limit: Option<usize>,
-    /// Where the page before ended.
+    /// The last key of the page before.
     pub after: Option<ObjectKey>,
     /// Field paths to keep.
     pub projection: &'a [String],
@@ -152,7 +152,7 @@ impl Cache {
     }
 }
 
-/// What a list has found, before it is opened.
+/// The objects that a list has found, before they are unpacked.
 enum Found {
     Stored(Entry),
     Written(Arc<Object>),
@@ -167,7 +167,7 @@ impl Found {
     }
 }
 
-/// Where the store has to look: at one value of an index if the labels ask for it.
+/// Returns the part of the store to search: one value of an index if the labels ask for it.
 fn narrowed(query: &Query<'_>, stored: &Snapshot<'_>) -> Lookup {
     if query.lookup != Lookup::All {
         return query.lookup.clone();

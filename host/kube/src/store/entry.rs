@@ -9,15 +9,15 @@ use zstd::{
     zstd_safe::CParameter,
 };
 
-/// What the pointer to an entry counts its users with.
+/// The size of the reference count at a pointer to an entry.
 const COUNTS: usize = size_of::<usize>();
 /// A dictionary's bytes: more gain little (docs/decisions/0014).
 const DICTIONARY: usize = 16 << 10;
 /// zstd's own default: the levels above take longer and gain nothing.
 const LEVEL: i32 = 3;
-/// What a packed object may be of the plain one, in hundredths; others stay plain.
+/// The largest size of a packed object, in hundredths of the plain one; others stay plain.
 const WORTH: usize = 70;
-/// What zstd holds to decompress, by its own estimate, without the dictionary.
+/// The memory that zstd needs to decompress, by its own estimate, without the dictionary.
 const DECOMPRESSOR: usize = 128 << 10;
 /// Readers that are kept for the next read: more at once make their own.
 const KEPT: usize = 8;
@@ -27,7 +27,7 @@ const ROOM: usize = 1 << 20;
 /// An object in a store. Cheap to clone.
 #[derive(Clone)]
 pub enum Entry {
-    /// As it is.
+    /// The plain bytes.
     Plain(Body),
     /// Compressed, with the store's codec.
     Packed(Packed),
@@ -37,16 +37,16 @@ pub enum Entry {
 #[derive(Clone)]
 pub struct Packed(Arc<HeaderSlice<Parts, [u8]>>);
 
-/// Where the parts of a compressed object are.
+/// The offsets of the parts of a compressed object.
 struct Parts {
-    /// Where the head ends.
+    /// The end of the metadata.
     head: u32,
     /// The rest's bytes, before it was compressed.
     rest: u32,
 }
 
 impl Entry {
-    /// What can be said of it without unpacking.
+    /// Returns the metadata, which needs no unpacking.
     pub fn head(&self) -> Head<'_> {
         match self {
             Self::Plain(body) => body.head(),
@@ -67,7 +67,7 @@ impl Entry {
         }
     }
 
-    /// Whether both are the very same bytes in memory.
+    /// Reports whether both are the same bytes in memory.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Plain(one), Self::Plain(other)) => one.is(other),
@@ -98,7 +98,7 @@ impl Packed {
     }
 }
 
-/// What it takes to unpack an object, and room to do it in.
+/// A decompressor, with room for an object.
 struct Reader {
     decompressor: Decompressor<'static>,
     rest: Vec<u8>,

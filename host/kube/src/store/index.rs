@@ -13,11 +13,11 @@ const VALUE: usize = 112;
 #[derive(Default)]
 pub(super) struct Index {
     values: HashMap<Box<str>, Order>,
-    /// What it holds in memory.
+    /// The memory that it takes, in bytes.
     bytes: usize,
 }
 
-/// Whether a slot's object comes before a key.
+/// Reports whether a slot's object comes before a key.
 pub(super) fn before<'a>(slots: &'a [Option<Entry>], key: (Option<&'a str>, &'a str)) -> impl Fn(u32) -> bool + 'a {
     move |slot| key_of(slots, slot) < key
 }
@@ -62,7 +62,7 @@ impl Index {
         self.bytes
     }
 
-    /// What [`Index::heap_bytes`] should be, counted anew.
+    /// Counts [`Index::heap_bytes`] anew.
     #[cfg(test)]
     pub(super) fn counted(&self) -> usize {
         self.values.iter().map(|(value, order)| VALUE + value.len() + order.from(|_| false).count() * PLACE).sum()

@@ -50,7 +50,7 @@ const SLOT: usize = size_of::<Option<Entry>>() + 14;
 #[derive(Default)]
 pub struct Store {
     inner: RwLock<Inner>,
-    /// What is left out of each object.
+    /// The fields that are pruned from each object.
     prune: Prune,
     /// Set once; entries are packed with it, and no other.
     codec: OnceLock<Codec>,
@@ -82,7 +82,7 @@ struct Inner {
     bytes: usize,
 }
 
-/// Where an object is kept, or would be.
+/// The slot of an object, or the position for a new one.
 #[derive(Clone, Copy)]
 struct Place {
     hash: u32,
@@ -122,7 +122,7 @@ impl<'a> Snapshot<'a> {
         self.inner.slots[self.inner.find(key)? as usize].as_ref()
     }
 
-    /// Whether an index was declared.
+    /// Reports whether an index was declared.
     pub fn has_index(&self, index: &IndexKey) -> bool {
         self.inner.indexes.iter().any(|(declared, _)| declared == index)
     }
@@ -177,7 +177,7 @@ impl Store {
         Some(self.open(&entry))
     }
 
-    /// Whether it has this object in this version or a later one.
+    /// Reports whether the store has this object in this version or a later one.
     pub fn is_past(&self, object: &Object) -> bool {
         let Some(revision) = object.revision() else { return false };
         self.snapshot(|stored| {
@@ -189,17 +189,17 @@ impl Store {
         })
     }
 
-    /// Whether it has another object of this name: one that was made later, or before.
+    /// Reports whether the store has another object of this name, created before or after.
     pub fn is_of_another(&self, object: &Object) -> bool {
         self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.head().uid() != object.uid()))
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.read(|inner| inner.by_key.len())
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -209,7 +209,7 @@ impl Store {
         self.read(Inner::heap_bytes) + self.codec.get().map_or(0, Codec::heap_bytes)
     }
 
-    /// How many objects are compressed.
+    /// Returns the number of compressed objects.
     pub fn packed_objects(&self) -> usize {
         self.read(|inner| inner.slots.iter().flatten().filter(|entry| matches!(entry, Entry::Packed(_))).count())
     }
@@ -323,8 +323,8 @@ impl Store {
         look(&self.inner.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Where an object of this key is kept, or would be, and what is there. Both stay so: only the writer asks, and nobody
-    /// else changes anything; an object keeps its slot.
+    /// Finds the slot of a key, or the position for it, and the object there. Both stay valid: only the writer asks,
+    /// and nobody else changes anything; an object keeps its slot.
     fn place(&self, key: &ObjectKey) -> (Place, Option<Arc<Object>>) {
         let (place, entry) = self.read(|inner| {
             let place = inner.place(key);

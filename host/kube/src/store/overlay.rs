@@ -22,7 +22,7 @@ use crate::store::Store;
 /// A deletion that the watch never confirms (it was seen before the answer came) is forgotten after this time.
 const TOMBSTONE_AGE: Duration = Duration::from_secs(300);
 
-/// What a write left behind.
+/// The result of a write.
 #[derive(Clone, Debug)]
 pub enum Written {
     /// The object as stored by the API server.
@@ -113,7 +113,7 @@ impl Overlay {
         self.change(|entries| entries.retain(|_, entry| entry.at >= began));
     }
 
-    /// What a write left at a key.
+    /// Returns the result of the last write at a key.
     pub fn get(&self, key: &ObjectKey) -> Option<Written> {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;

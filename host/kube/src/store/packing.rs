@@ -22,7 +22,7 @@ use super::{
 const OBJECTS: usize = 1_000;
 /// Fewer bytes are not worth the time.
 const BYTES: usize = 8 << 20;
-/// What the sample must come down to.
+/// The ratio that the sample must reach.
 const RATIO: f64 = 0.5;
 /// Objects of the sample, and bytes that they may have in all.
 const SAMPLE: usize = 1_000;
@@ -30,7 +30,7 @@ const SAMPLE_BYTES: usize = 6 << 20;
 /// Objects that are swapped in at once.
 const BATCH: usize = 64;
 
-/// Whether a host's stores compress their objects.
+/// The compression of a host's stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
@@ -41,12 +41,12 @@ pub enum Packing {
     Off,
 }
 
-/// When a store is tried, and what it was worth.
+/// The trial of a store, and its result.
 #[derive(Default)]
 pub(super) struct Trial {
     /// From how many bytes on the next trial is made; the greatest number when there is none to come.
     from: AtomicUsize,
-    /// What the sample came down to, once it was good enough.
+    /// The ratio of the sample, once it was good enough.
     ratio: OnceLock<f64>,
 }
 
@@ -58,7 +58,7 @@ impl Trial {
 }
 
 impl Store {
-    /// What a sample of the objects came down to by compression, if they are compressed.
+    /// Returns the ratio that compression reached on a sample, if the objects are compressed.
     pub fn packing_ratio(&self) -> Option<f64> {
         self.trial.ratio.get().copied()
     }

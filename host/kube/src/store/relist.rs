@@ -13,23 +13,23 @@ use operetta_core::object::{Object, ObjectKey};
 
 use super::{Store, Writer, taken};
 
-/// What a list has found so far.
+/// The state of a relist in progress.
 pub struct Relist {
     store: Arc<Store>,
     /// A bit for each slot whose object was found, in whatever version.
     seen: Vec<u64>,
-    /// What the store does not have so.
+    /// The objects that the store does not have in this version.
     changed: BTreeMap<ObjectKey, Arc<Object>>,
     /// The highest resourceVersion found.
     revision: u64,
 }
 
-/// What a relist has changed.
+/// The changes of a relist.
 #[derive(Debug, Default)]
 pub struct Relisted {
-    /// What is new, and what was there in another version, which comes first; in the order of keys.
+    /// The new or changed objects, each with its old version first, in the order of keys.
     pub changed: Vec<(Option<Arc<Object>>, Arc<Object>)>,
-    /// What is no longer there, as it was; in the order of keys.
+    /// The deleted objects in their last state, in the order of keys.
     pub gone: Vec<Arc<Object>>,
 }
 
@@ -82,7 +82,7 @@ impl Relist {
         self.seen[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// How many objects it holds: those that the store does not have so.
+    /// Returns the number of objects held: those that the store does not have in this version.
     pub fn held(&self) -> usize {
         self.changed.len()
     }

@@ -23,7 +23,7 @@ use crate::{
     plugin::{slot::Slot, slots::Slots},
 };
 
-/// How long the API server's versions are kept.
+/// The time for which the API server's versions are kept.
 const KEPT: Duration = Duration::from_secs(2);
 /// The requests to the API server at the same time.
 const AT_ONCE: usize = 4;
@@ -31,7 +31,7 @@ const AT_ONCE: usize = 4;
 const DEADLINE: Duration = Duration::from_secs(3);
 /// The timeout of all requests together.
 const TOTAL_DEADLINE: Duration = Duration::from_secs(10);
-/// How long to wait for a plugin that is being reconciled.
+/// The time to wait for a plugin that is being reconciled.
 const BUSY: Duration = Duration::from_millis(500);
 /// The name of the host among the users of an informer.
 const HOST: &str = "host";
@@ -58,9 +58,9 @@ pub struct InformerView {
     pub label_selector: String,
     /// The field selector; empty selects all.
     pub field_selector: String,
-    /// Whether it holds apiVersion, kind and metadata only.
+    /// True if it holds apiVersion, kind and metadata only.
     pub metadata_only: bool,
-    /// Whether its first list is complete.
+    /// True once its first list is complete.
     pub synced: bool,
     /// The number of objects that it holds.
     pub objects: u64,
@@ -78,7 +78,7 @@ pub struct InformerView {
     pub revision: u64,
     /// The API server's present resourceVersion; None when it did not answer.
     pub server_revision: Option<u64>,
-    /// Whether `revision` has reached `serverRevision`; None when that is unknown.
+    /// True if `revision` has reached `serverRevision`; None when that is unknown.
     pub current: Option<bool>,
     /// The users: plugins as NAMESPACE/NAME, and `host` for the host itself.
     pub users: Vec<String>,

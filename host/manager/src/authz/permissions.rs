@@ -20,7 +20,7 @@ pub struct Permissions {
     pub service_account: String,
     /// The start of the recording of its calls; RFC 3339.
     pub since: String,
-    /// Whether any call was recorded. Its watches need permissions in any case.
+    /// True if any call was recorded. The plugin's watches need permissions in any case.
     pub called: bool,
     /// The number of calls that are not in `needs`, because there were too many different ones.
     pub missed: u64,

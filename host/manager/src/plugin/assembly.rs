@@ -50,7 +50,7 @@ pub(super) struct Identity {
     pub(super) recorded: Arc<Observed>,
 }
 
-/// What a plugin is charged for and throttled by.
+/// The account and the throttle of a plugin.
 #[derive(Clone)]
 pub struct Metered {
     /// The account of processor time.

@@ -106,7 +106,7 @@ pub struct ControllerHealth {
     pub failing: usize,
     /// The last failure that is reported, or else the last one.
     pub last_error: Option<Problem>,
-    /// Whether the failure deserves a person's attention.
+    /// True if the failure deserves a person's attention.
     pub degraded: bool,
 }
 

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// How long the API server may take to answer discovery of a built-in kind.
+/// The timeout of discovering a built-in kind.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The manager's own informers. All but the one of Plugins hold metadata only.

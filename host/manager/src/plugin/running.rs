@@ -37,7 +37,7 @@ use crate::plugin::{
 pub struct Running {
     controllers: BTreeMap<String, RunningController>,
     identity: Identity,
-    /// What the plugin is charged for, whatever code it runs.
+    /// The account that the plugin is charged to, whatever code it runs.
     metered: Option<Metered>,
     /// The hot loops of its keys, whatever code it runs.
     loops: Arc<HotLoops>,
@@ -59,7 +59,7 @@ struct RunningController {
 pub struct Watching {
     /// The events and objects that RBAC lets the plugin see.
     pub view: View,
-    /// Whether it is one namespace's part of a source that covers all namespaces.
+    /// True if it is one namespace's part of a source that covers all namespaces.
     pub part: bool,
 }
 

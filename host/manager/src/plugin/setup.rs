@@ -14,7 +14,7 @@ use crate::{
 
 /// Everything that a plugin's controllers are set up from.
 pub struct Setup<'a> {
-    /// What plugins share.
+    /// The context that plugins share.
     pub context: &'a Arc<Context>,
     /// The Plugin's key.
     pub key: &'a ObjectKey,

@@ -27,7 +27,7 @@ pub struct Slot {
     pub state: Mutex<State>,
     /// The bytes that the host caches for it.
     pub cached_bytes: AtomicU64,
-    /// When its status was written last.
+    /// The time of the last write of its status.
     status_written: SyncMutex<Option<Instant>>,
 }
 

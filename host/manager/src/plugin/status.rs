@@ -23,7 +23,7 @@ pub struct Facts {
     pub problems: Problems,
     /// The code that is loaded.
     pub loaded: Option<LoadedCode>,
-    /// Whether it has controllers, those that wait for their kinds included.
+    /// True if it has controllers, including those that wait for their kinds.
     pub running: bool,
     /// The state of its watches.
     pub watches: WatchFacts,

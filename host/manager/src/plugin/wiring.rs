@@ -49,7 +49,7 @@ pub(super) struct Wiring {
     pub(super) kind: GroupVersionKind,
     pub(super) informer: Arc<Informer>,
     pub(super) handler: EventHandler,
-    /// Whether it is one namespace's part of a source that covers all namespaces.
+    /// True if it is one namespace's part of a source that covers all namespaces.
     pub(super) part: bool,
 }
 

@@ -20,7 +20,7 @@ use operetta_manager::plugin::{
     },
 };
 
-/// What Kubernetes takes in one ConfigMap, keys included.
+/// The largest ConfigMap that Kubernetes accepts, with its keys, in bytes.
 const CONFIG_MAP_LIMIT: usize = 1024 * 1024;
 /// zstd's level: components are compressed once and stored for long.
 const LEVEL: i32 = 19;

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::args::{CheckArgs, Output};
 use operetta_manager::config::HostConfig;
 
-/// What a guest logs goes to stderr, after the name of what runs.
+/// Writes a guest's log lines to stderr, after the name of what runs.
 pub struct Stderr(pub &'static str);
 
 impl LogSink for Stderr {

@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use crate::args::PluginArgs;
 use operetta_manager::plugin::crd::{self, Plugin};
 
-/// What is beyond this is no answer of a host.
+/// The longest answer of a host, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// A client, and the namespace that is meant.
@@ -54,7 +54,7 @@ pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result
     serde_json::from_str(object.json()).context("the Plugin is not as its CRD says")
 }
 
-/// Where the host that runs a Plugin answers.
+/// Returns the address of the host that runs a Plugin.
 pub fn address(plugin: &Plugin) -> Result<String> {
     let host = plugin.status.as_ref().and_then(|status| status.host.clone()).filter(|address| !address.is_empty());
     let name = plugin.metadata.name.as_deref().unwrap_or_default();

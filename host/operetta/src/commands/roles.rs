@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The verbs in the order in which people write them; others follow.
 const ORDER: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// What a verb is about.
+/// The object of a verb: a resource or a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct About {
     /// The API group.
@@ -37,12 +37,12 @@ impl Rules {
         self.0.entry(about).or_default().insert(verb.to_owned());
     }
 
-    /// Whether they give nothing.
+    /// Reports whether they grant nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether they give a right, to all objects or to this one.
+    /// Reports whether they grant a permission, on all objects or on this one.
     pub fn allows(&self, about: &About, verb: &str) -> bool {
         let gives = |about: &About| self.0.get(about).is_some_and(|verbs| verbs.contains(verb));
         gives(about) || gives(&About { name: None, ..about.clone() })
@@ -113,15 +113,15 @@ pub fn plain(text: &str) -> String {
 pub struct Role<'a> {
     /// Its name, and its binding's.
     pub name: &'a str,
-    /// Whether it holds everywhere.
+    /// True if the role holds in all namespaces.
     pub cluster: bool,
     /// Its namespace; None leaves it to kubectl.
     pub namespace: Option<&'a str>,
     /// The ServiceAccount that has it.
     pub account: &'a str,
-    /// That one's namespace; None for the role's.
+    /// The ServiceAccount's namespace; None for the role's.
     pub account_namespace: Option<&'a str>,
-    /// What it gives.
+    /// The rules.
     pub rules: &'a Rules,
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 const MIN_WIDTH: usize = 6;
 const PADDING: usize = 3;
 
-/// What was printed so far, as far as it matters to what comes.
+/// The column widths of the lines printed so far.
 #[derive(Debug, Default)]
 pub struct TabWriter {
     /// By column; the last one of a line has none.

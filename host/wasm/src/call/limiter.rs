@@ -10,9 +10,9 @@ use crate::engine::{CORE_INSTANCES, MEMORIES, TABLE_ELEMENTS, TABLES};
 /// Counts the linear memory of one store against a limit.
 pub(crate) struct MemoryLimiter {
     limit_bytes: usize,
-    /// Of all memories together; never more than `limit_bytes`.
+    /// The bytes of all memories together; never more than `limit_bytes`.
     used_bytes: usize,
-    /// What the growth allowed last added: taken back if it fails after all.
+    /// The bytes that the last allowed growth added: taken back if it fails after all.
     last_bytes: usize,
     refused: bool,
 }
@@ -22,7 +22,7 @@ impl MemoryLimiter {
         Self { limit_bytes, used_bytes: 0, last_bytes: 0, refused: false }
     }
 
-    /// Whether the guest has asked for more than its limit.
+    /// Reports whether the guest has asked for more than its limit.
     pub(crate) fn refused(&self) -> bool {
         self.refused
     }

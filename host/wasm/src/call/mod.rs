@@ -40,7 +40,7 @@ pub(crate) const MAX_LOGGED: usize = 2048;
 /// Live handles of one call, such as streams and pollables: each is host memory.
 const MAX_HANDLES: usize = 1024;
 
-/// What one call may use of the sandbox.
+/// The sandbox limits of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     pub memory_bytes: usize,
@@ -48,7 +48,7 @@ pub(crate) struct Budget {
     pub timeout: Duration,
 }
 
-/// What the host keeps of one call: the data of its store.
+/// The data of a call's store.
 pub(crate) struct Call {
     session: Session,
     memory: MemoryLimiter,
@@ -95,7 +95,7 @@ impl Call {
     }
 }
 
-/// How a call ended that did not return.
+/// The end of a call that did not return.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// The guest's doing.
@@ -197,7 +197,7 @@ fn describe(error: &wasmtime::Error, words: Option<Words>) -> String {
     cut(what, MAX_TRAP_MESSAGE)
 }
 
-/// What happened, without the words that every trap begins with.
+/// Returns a trap's description without wasmtime's common prefix.
 fn short(trap: Trap) -> String {
     trap.to_string().trim_start_matches("wasm trap: ").to_owned()
 }

@@ -23,14 +23,14 @@ use crate::{
 /// Bytes of a failure's message; what is over is cut.
 pub(crate) const MAX_FAILURE: usize = 4096;
 
-/// What one reconcile may use of the sandbox. What it may use of the host is in core's `GateLimits`.
+/// The sandbox limits of one reconcile. The limits of host calls are in core's `GateLimits`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallLimits {
     /// Bytes of linear memory, of all memories of the instance together.
     pub memory_bytes: usize,
     /// Bytes the guest may hand to the host in one call, all strings and lists together; more is a trap.
     pub transfer_bytes: usize,
-    /// How long a reconcile may take, waiting included.
+    /// The timeout of a reconcile, with the time that it waits.
     pub timeout: Duration,
 }
 

@@ -9,7 +9,7 @@ use crate::cut;
 /// Bytes kept of what the guest said last.
 const MAX_WORDS: usize = 2048;
 
-/// What a guest said last.
+/// The last output of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
     /// It announced its end, and this is why.
@@ -18,7 +18,7 @@ pub(crate) enum Words {
     LastLine(String),
 }
 
-/// What was said last on stderr; fed line by line.
+/// The last output on stderr; fed line by line.
 #[derive(Default)]
 pub(crate) struct LastWords {
     /// The newest announcement of an end.
@@ -47,14 +47,14 @@ enum Runtime {
     JavaScript,
 }
 
-/// What the lines after an announcement may add to it.
+/// The lines that may follow an announcement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// This line, whatever it is.
     Message,
     /// The first line that is not indented.
     Exception,
-    /// Of the frames, the first one of the author's.
+    /// The first stack frame of the author's code.
     Frame,
     /// The place of the frame before.
     Place,
@@ -80,7 +80,7 @@ impl LastWords {
         }
     }
 
-    /// What tells most, and begins anew; none if nothing was said.
+    /// Takes the most telling message, and begins anew; None if there was no output.
     pub(crate) fn take(&mut self) -> Option<Words> {
         let Self { end, last } = std::mem::take(self);
         match end {
@@ -129,7 +129,7 @@ impl End {
     }
 }
 
-/// Whether this line announces an end, and whose.
+/// Returns the kind of end that this line announces.
 fn announced(line: &str) -> Option<End> {
     // A guest may write a million lines: most of them are looked at only here.
     if line.len() < "panic: x".len() {
@@ -155,7 +155,7 @@ fn announced(line: &str) -> Option<End> {
     None
 }
 
-/// Whether this is the function of a goroutine's frame that is not the runtime's own.
+/// Reports whether this is a goroutine's frame outside the runtime.
 fn is_own_go_frame(line: &str) -> bool {
     let is_function = line.ends_with(')') && !line.starts_with([' ', '\t', '[', '(']) && line.contains('(');
     is_function && !line.starts_with("runtime.") && !line.starts_with("panic(") && !line.starts_with("goroutine ")

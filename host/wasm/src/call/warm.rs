@@ -20,14 +20,14 @@ use crate::{
     code::resident::Linked,
 };
 
-/// How long a plugin's instances are kept.
+/// The limits of a plugin's warm instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarmLimits {
     /// Reconciles that one instance serves.
     pub max_calls: u32,
     /// Bytes by which its memory may grow over what it had when it had started.
     pub max_memory_growth_bytes: usize,
-    /// How long it waits for the next reconcile.
+    /// The longest wait for the next reconcile.
     pub max_idle: Duration,
 }
 

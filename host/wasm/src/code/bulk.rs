@@ -72,7 +72,7 @@ fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
     Ok(output)
 }
 
-/// What has to be known of a module.
+/// The parts of a module that the rewriting needs.
 #[derive(Default)]
 struct Module<'a> {
     types: u32,
@@ -316,7 +316,7 @@ fn instruction(sink: &mut InstructionSink<'_>, bulk: Bulk) {
     };
 }
 
-/// Whether the bytes that are left, local 2, are more than a piece.
+/// Tests whether the bytes that are left, local 2, are more than a piece.
 fn long(sink: &mut InstructionSink<'_>, ty: ValType) {
     sink.local_get(2);
     piece(sink, ty);

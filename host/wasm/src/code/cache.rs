@@ -19,13 +19,13 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::hex;
 
-/// How the names of entries end: `KEY.HASH.cwasm`.
+/// The suffix of entries: `KEY.HASH.cwasm`.
 const SUFFIX: &str = ".cwasm";
 
-/// How the names of files that are being written begin.
+/// The prefix of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
 
-/// What is unfinished for so long belongs to a process that has died.
+/// The age from which an unfinished file belongs to a process that has died.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A directory of compiled code, for this process and others of the same user.
@@ -41,7 +41,7 @@ pub struct CodeCache {
     evicting: Mutex<()>,
 }
 
-/// Why a directory cannot hold compiled code.
+/// The reason why a directory cannot hold compiled code.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// It cannot be made, read or written.
@@ -49,7 +49,7 @@ pub enum CacheError {
     Io {
         /// The directory.
         directory: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -61,7 +61,7 @@ pub enum CacheError {
     NotTrusted {
         /// The directory.
         directory: PathBuf,
-        /// What to change.
+        /// The change that helps.
         why: String,
     },
 }
@@ -98,7 +98,7 @@ impl CodeCache {
         Ok(Self { _temporary: Some(temporary), ..cache })
     }
 
-    /// Where it is.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -203,7 +203,7 @@ impl CodeCache {
     }
 }
 
-/// Why something on disk could be another user's doing.
+/// Returns the reason why a file on disk could be another user's, if there is one.
 fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
     let mode = metadata.mode() & 0o7777;
     if metadata.is_symlink() {

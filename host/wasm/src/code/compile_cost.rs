@@ -15,7 +15,7 @@ use wasmparser::{
 /// of it one module.
 const MAX_WEIGHT: u64 = 100_000;
 
-/// Why a component is not compiled.
+/// The reason why a component is not compiled.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WeightError {
     /// It is malformed.
@@ -39,13 +39,13 @@ impl From<wasmparser::BinaryReaderError> for WeightError {
 
 /// A component that the parser is inside of.
 struct Inside {
-    /// What is in it so far; never more than `MAX_WEIGHT`, or it is refused.
+    /// The cost so far; never more than `MAX_WEIGHT`, or the component is refused.
     weight: u64,
-    /// What it exports so far, and what is in that.
+    /// The exports so far, with their contents.
     exports: u64,
     /// The KiB of each of its modules, by index.
     modules: Vec<u64>,
-    /// Whether it is within another one.
+    /// True if it is nested in another component.
     nested: bool,
 }
 
@@ -53,9 +53,9 @@ struct Inside {
 #[derive(Default)]
 struct Heaviest {
     component: u64,
-    /// What a component exports.
+    /// The exports of a component.
     exports: u64,
-    /// What is in an instance: what can be taken out of it.
+    /// The contents of an instance, which can be taken out of it.
     instance: u64,
     module: u64,
 }
@@ -162,7 +162,7 @@ impl Inside {
     }
 }
 
-/// Of things of these kinds, together: an instance is all that is in it.
+/// Adds up things of these kinds: an instance counts with all its contents.
 fn of(kinds: impl IntoIterator<Item = ComponentExternalKind>, instance_weight: u64) -> u64 {
     let weight = |kind| if kind == ComponentExternalKind::Instance { instance_weight } else { 1 };
     kinds.into_iter().map(weight).fold(0, u64::saturating_add)

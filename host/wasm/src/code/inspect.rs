@@ -5,7 +5,7 @@ use wasmparser::{Encoding, Parser, Payload};
 
 use crate::hex;
 
-/// What a file turned out to be.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A component, as a plugin has to be.
@@ -16,20 +16,20 @@ pub enum Format {
     NotWasm,
 }
 
-/// What a file says about itself.
+/// The content of a file, as far as its outside shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// What it is.
+    /// The format.
     pub format: Format,
     /// `sha256:` and the hash of its bytes in hex.
     pub digest: String,
     /// Its size in bytes.
     pub size: usize,
-    /// What it imports, in order: interfaces for a component, `module.name` for a core module.
+    /// The imports, in order: interfaces for a component, `module.name` for a core module.
     pub imports: Vec<String>,
-    /// What it exports, in order.
+    /// The exports, in order.
     pub exports: Vec<String>,
-    /// What is wrong with it, if it does not parse; imports and exports are then those before the mistake.
+    /// The mistake in a file that does not parse; imports and exports are then those before it.
     pub error: Option<String>,
 }
 

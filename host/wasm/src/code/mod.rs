@@ -35,13 +35,13 @@ pub use worker::{WorkerError, WorkerLimits, compile_worker};
 
 use crate::{LoadError, engine::Engine, hex, plugin::in_short};
 
-/// Where compiled code comes from, and what compiling may take. By default nothing is kept, and everything is compiled
-/// in this process.
+/// The source of compiled code, and the limits of compiling. By default nothing is kept, and everything is compiled in
+/// this process.
 #[derive(Debug)]
 pub struct Code {
-    /// Where compiled code is kept.
+    /// The cache of compiled code.
     pub cache: Option<CodeCache>,
-    /// How components are compiled; None compiles them in this process.
+    /// The worker that compiles components; None compiles them in this process.
     pub worker: Option<Worker>,
     /// One permit for components under [`LARGE`]: a compilation already uses every core.
     small: Semaphore,
@@ -57,13 +57,13 @@ const LARGE: usize = 1 << 20;
 pub struct Worker {
     /// The program.
     pub program: PathBuf,
-    /// What comes before the limits.
+    /// The arguments before the limits.
     pub arguments: Vec<String>,
-    /// What one compilation may take.
+    /// The limits of one compilation.
     pub limits: WorkerLimits,
 }
 
-/// Where a plugin's code came from.
+/// The origin of a plugin's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was compiled before.
@@ -77,16 +77,16 @@ pub enum Origin {
 /// A plugin's code.
 pub(crate) struct Obtained {
     pub component: Component,
-    /// Where it can be mapped from again: the file of the cache, also when that forgets it. None if it is kept nowhere.
+    /// The file from which it can be mapped again, even when the cache forgets it. None if it is not kept.
     pub file: Option<File>,
 }
 
-/// How a plugin's code was come by.
+/// The provenance of a plugin's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provenance {
-    /// Where from.
+    /// The origin.
     pub origin: Origin,
-    /// How long it took, waiting for other compilations not included.
+    /// The time that it took, without waiting for other compilations.
     pub took: Duration,
 }
 
@@ -159,7 +159,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|stopped| LoadError::Busy(stopped.to_string()))?
 }
 
-/// What was compiled before. Whatever is wrong with it, it is compiled again.
+/// Returns code that was compiled before. If anything is wrong with it, it is compiled again.
 fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
     let Some(cache) = &engine.code().cache else { return Ok(None) };
     let Some(file) = cache.get(key) else { return Ok(None) };
@@ -220,7 +220,7 @@ fn no_file(error: io::Error) -> LoadError {
     LoadError::Busy(format!("there is no place for compiled code: {error}"))
 }
 
-/// Where a worker writes to.
+/// The file that a worker writes to.
 enum Temporary {
     /// A file that can become an entry of the cache.
     InCache(tempfile::NamedTempFile),
@@ -256,7 +256,7 @@ fn key(engine: &wasmtime::Engine, digest: &str) -> String {
     hex(&hash.finalize())
 }
 
-/// What shapes the code that an engine makes: what it is made of, the compiler's version and settings, and the processor.
+/// Describes everything that shapes an engine's code: its version and settings, the compiler, and the processor.
 fn compatibility(engine: &wasmtime::Engine) -> String {
     struct Stable(Sha256);
     impl Hasher for Stable {

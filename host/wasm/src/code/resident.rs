@@ -27,7 +27,7 @@ use crate::{
     plugin::link,
 };
 
-/// What instances are made from.
+/// The linked code that instances are created from.
 pub(crate) struct Linked {
     pub pre: PluginPre<Call>,
     /// None when it exports none.
@@ -41,14 +41,14 @@ pub(crate) struct MappedCode {
     engine: Engine,
     /// To map it from again.
     file: Option<File>,
-    /// Whether it exports a mapper.
+    /// True if it exports a mapper.
     pub maps: bool,
     /// Bytes of address space, when it is mapped.
     bytes: u64,
     linked: Mutex<Option<Arc<Linked>>>,
     /// Held while it is mapped again.
     mapping: tokio::sync::Mutex<()>,
-    /// When it was last called, in nanoseconds of the shelf's time.
+    /// The time of its last call, in nanoseconds of the shelf's clock.
     used: AtomicU64,
 }
 
@@ -56,14 +56,14 @@ pub(crate) struct MappedCode {
 pub(crate) struct Shelf {
     /// Bytes of code that may be mapped.
     max_bytes: u64,
-    /// How long code stays mapped after its last call.
+    /// The time for which code stays mapped after its last call.
     max_idle: Duration,
     codes: Mutex<Vec<Weak<MappedCode>>>,
     since: Instant,
     again: AtomicU64,
 }
 
-/// How much code is mapped.
+/// The amount of mapped code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedTotals {
     /// Plugins that are loaded.
@@ -72,7 +72,7 @@ pub struct MappedTotals {
     pub mapped: usize,
     /// Bytes of mapped code.
     pub bytes: u64,
-    /// How often code was mapped again.
+    /// The number of times that code was mapped again.
     pub again: u64,
 }
 
@@ -100,10 +100,10 @@ impl MappedCode {
         Ok(code)
     }
 
-    /// What an instance is made from; maps the code again if it has to.
+    /// Returns the linked code; maps it again if necessary.
     ///
     /// # Errors
-    /// [`LoadError::Busy`]: memory or mappings are used up.
+    /// [`LoadError::Busy`] when memory or mappings are used up.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
         self.used.store(self.engine.shelf().now(), Ordering::Relaxed);
         if let Some(linked) = lock(&self.linked).clone() {

@@ -19,10 +19,10 @@ use crate::{
     call::{self, Budget, Call, Ended},
 };
 
-/// How long the start may take, and how much memory.
+/// The limits of the start.
 const BUDGET: Budget = Budget { memory_bytes: 1 << 30, transfer_bytes: usize::MAX, timeout: Duration::from_secs(60) };
 
-/// Why there is no snapshot.
+/// The reason why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The component has something of which no snapshot can be taken, or no such function.

@@ -20,7 +20,7 @@ use tokio::{
 use super::{LARGE, Worker, bulk, compatibility};
 use crate::{LoadError, cut, engine};
 
-/// What one compilation may take.
+/// The limits of one compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerLimits {
     /// Bytes of address space beyond what the program itself takes: nearly all of it is memory.
@@ -35,7 +35,7 @@ impl Default for WorkerLimits {
     }
 }
 
-/// Why a worker wrote nothing. [`WorkerError::exit_code`] tells the parent whose fault it is.
+/// The reason why a worker wrote nothing. [`WorkerError::exit_code`] tells the parent whose fault it is.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The component is to be changed.
@@ -47,7 +47,7 @@ pub enum WorkerError {
 }
 
 impl WorkerError {
-    /// What the process ends with.
+    /// Returns the exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Component(_) => COMPONENT,
@@ -64,14 +64,13 @@ const HOST: u8 = 70;
 /// Seconds of processor time for a component under [`LARGE`]: others of its size wait for it.
 const SMALL_CPU_SECONDS: u64 = 60;
 
-/// How much a worker gives way to the host: its reconciles come first.
+/// The niceness of a worker: the host's reconciles come first.
 const NICENESS: i32 = 5;
 
 /// Bytes of what a worker says that are read.
 const MAX_WORDS: u64 = 16 * 1024;
 
-/// What a worker process does: compiles the component on its stdin to its stdout, for an engine whose settings have
-/// this hash.
+/// Runs a worker process: compiles the component on stdin to stdout, for an engine whose settings have this hash.
 ///
 /// # Errors
 /// [`WorkerError`]; a worker over its limits ends by a signal instead.
@@ -152,8 +151,8 @@ impl Worker {
 }
 
 fn outcome(limits: WorkerLimits, status: ExitStatus, words: String, bytes: usize) -> Result<(), LoadError> {
-    /// What Rust, its thread pool, the allocator, the compiler and the operating system say of memory that there is not. The
-    /// allocator says it so often that nothing else may be heard.
+    /// The messages of Rust, its thread pool, the allocator, the compiler and the operating system for a lack of
+    /// memory. The allocator repeats its message so often that other output is lost.
     const NO_MEMORY: [&str; 6] = [
         "memory allocation of",
         // wasmtime, where it handles that itself, and std's I/O errors.

@@ -72,7 +72,7 @@ pub(crate) fn offered_in_short() -> String {
     packages.collect::<Vec<_>>().join("; ")
 }
 
-/// Whether the host offers the interface of this import, of a version that agrees.
+/// Reports whether the host offers the interface of this import in a version that agrees.
 pub(crate) fn is_offered(import: &str) -> bool {
     let Some(name) = InterfaceName::parse(import) else { return false };
     OFFERED.iter().any(|(package, version, interfaces)| {
@@ -95,7 +95,7 @@ impl<'a> InterfaceName<'a> {
         Some(Self { package, interface, version })
     }
 
-    /// Whether this version is one of `major.minor`.
+    /// Reports whether this version is one of `major.minor`.
     pub(crate) fn agrees_with(&self, major_minor: &str) -> bool {
         let rest = self.version.strip_prefix(major_minor);
         // A pre-release agrees with nothing but itself.

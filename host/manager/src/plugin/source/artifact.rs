@@ -6,10 +6,10 @@ use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 
 pub use operetta_api::labels::PLUGIN as PLUGIN_LABEL;
 
-/// What a component's file or key ends in.
+/// The suffixes of a component's file or key.
 pub const ENDINGS: &str = ".wasm or .wasm.zst";
 
-/// Why a ConfigMap or a file gives no component. Its author has to change it; retrying cannot help.
+/// The reason why a ConfigMap or a file gives no component. Its author must change it; a retry cannot help.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ArtifactError {
     /// No key of binaryData has the ending of a component.
@@ -43,7 +43,7 @@ pub enum ArtifactError {
     Damaged {
         /// The key or file.
         what: String,
-        /// What zstd said.
+        /// The message of zstd.
         message: String,
     },
     /// The component is larger than the host takes.
@@ -79,7 +79,7 @@ pub fn component(config_map: &ConfigMap, key: Option<&str>, limit: usize) -> Res
     decompress(format!("{key} of ConfigMap {name:?}"), key, data, limit)
 }
 
-/// Whether a file or key of this name holds a component.
+/// Reports whether a file or key of this name holds a component.
 pub fn is_component(name: &str) -> bool {
     name.ends_with(".wasm") || name.ends_with(".wasm.zst")
 }

@@ -25,7 +25,8 @@ use crate::{
     problem::Problem,
 };
 
-/// How long parts of a ConfigMap may be missing before that is reported: `kubectl apply` sends one after another.
+/// The time for which parts of a ConfigMap may be missing before that is reported: `kubectl apply` sends one after
+/// another.
 const PARTS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The version of a source, with the pin that it was read for.

@@ -14,7 +14,7 @@ pub use operetta_api::labels::PART_OF;
 /// More parts than any component that a host takes can need.
 const MAX_PARTS: u32 = 256;
 
-/// What the first part says of all.
+/// The annotations of the first part, which describe all parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     name: String,
@@ -22,7 +22,7 @@ pub struct Split {
     digest: String,
 }
 
-/// Why parts give no file.
+/// The reason why parts cannot be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PartsError {
     /// The annotations of the first part are wrong. Its author has to change them.
@@ -30,7 +30,7 @@ pub enum PartsError {
     Annotation {
         /// The first part.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// Not all parts are there yet, or some are of another version.
@@ -38,9 +38,9 @@ pub enum PartsError {
     Incomplete {
         /// The first part.
         name: String,
-        /// How many there should be.
+        /// The expected number of parts.
         count: u32,
-        /// What is wrong with those that are missing.
+        /// The parts that are missing, each with the reason.
         missing: Vec<String>,
     },
     /// All parts say the same digest, but it is not that of their bytes.
@@ -48,9 +48,9 @@ pub enum PartsError {
     WrongDigest {
         /// The first part.
         name: String,
-        /// What they say.
+        /// The digest in the annotation.
         digest: String,
-        /// What they are.
+        /// The digest of the joined parts.
         found: String,
     },
 }
@@ -67,7 +67,7 @@ impl PartsError {
 }
 
 impl Split {
-    /// What a ConfigMap says of its parts; None when it is whole.
+    /// Reads the annotations about parts; None when the ConfigMap is whole.
     ///
     /// # Errors
     /// [`PartsError::Annotation`].

@@ -17,7 +17,7 @@ use rustix::{
 
 use crate::plugin::source::artifact::{ArtifactError, ENDINGS, decompress, is_component};
 
-/// Why a path gives no component.
+/// The reason why a path gives no component.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The host's configuration names no directory.
@@ -40,7 +40,7 @@ pub enum PathError {
     Unreadable {
         /// The path.
         path: String,
-        /// What it said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// It is damaged or too large.

@@ -84,7 +84,7 @@ fn encode(module: &[u8], initialize: bool) -> Result<Vec<u8>> {
         .context("the module is no plugin: its imports or exports are not the contract's")
 }
 
-/// Whether the toolchain has embedded a world itself, as wit-bindgen's C does.
+/// Reports whether the toolchain has embedded a world itself, as wit-bindgen's C generator does.
 fn has_world(module: &[u8]) -> Result<bool> {
     for payload in Parser::new(0).parse_all(module) {
         if let Payload::CustomSection(section) = payload.context("the compiler's module is malformed")?

@@ -9,7 +9,7 @@ use super::{Job, Tools, steps::Steps, tools::run};
 /// The SDK's module for programs over controller-runtime, which brings the tool that makes them smaller.
 const CONTROLLER_RUNTIME: &str = "operetta.dev/sdk-go/controllerruntime";
 
-/// Where that tool writes, in the project's folder.
+/// The output folder of that tool, in the project's folder.
 const SLIM: &str = "build/slim";
 
 /// Compiles the package in the project's folder.
@@ -39,7 +39,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     })
 }
 
-/// Whether go.mod names a module as a requirement.
+/// Reports whether go.mod requires a module.
 fn requires(dir: &Path, module: &str) -> bool {
     let text = std::fs::read_to_string(dir.join("go.mod")).unwrap_or_default();
     text.lines().any(|line| line.trim().trim_start_matches("require ").trim().starts_with(&format!("{module} v")))

@@ -61,7 +61,7 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
     Ok(())
 }
 
-/// What a language's compiler needs to know.
+/// The input of a language's compiler.
 struct Job<'a> {
     project: &'a Project,
     args: &'a BuildArgs,

@@ -22,7 +22,7 @@ pub struct Project {
     pub dir: PathBuf,
     /// The language it is written in.
     pub language: Language,
-    /// As its own files call it; the folder's name where they do not.
+    /// The name in the project's own files, or else the folder's name.
     pub name: String,
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// Where tools are.
+/// The folders to search for tools.
 pub struct Tools {
     folders: Vec<PathBuf>,
 }
@@ -53,7 +53,7 @@ impl Tools {
     }
 }
 
-/// What is said about a tool that is not there.
+/// Builds the error about a missing tool.
 pub fn missing(name: &str, install: &str) -> anyhow::Error {
     anyhow!("{name} is not installed; to install it: {install}")
 }

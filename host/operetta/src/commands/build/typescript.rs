@@ -31,7 +31,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     })
 }
 
-/// Whether the project lacks the SDK, or only its packages.
+/// Builds the error about a project that lacks the SDK, or only its packages.
 fn not_installed(job: &Job<'_>) -> anyhow::Error {
     let dir = job.project.dir.display();
     let manifest = std::fs::read_to_string(job.project.dir.join("package.json"))

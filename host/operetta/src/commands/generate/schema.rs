@@ -247,7 +247,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a schema takes every value.
+/// Reports whether a schema accepts every value.
 fn anything(schema: &Value) -> bool {
     match schema {
         Value::Bool(any) => *any,

@@ -30,12 +30,12 @@ pub struct Kind {
     /// JSON Schema; without it the kind has no status.
     #[serde(default)]
     pub status: Option<Value>,
-    /// Whether the schemas are a CRD's already.
+    /// True if the schemas are structural already.
     #[serde(skip)]
     pub structural: bool,
 }
 
-/// Whether objects live in namespaces.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Scope {
     /// They do.

@@ -12,19 +12,19 @@ pub struct Of {
     pub sdk: &'static str,
     /// The folder in templates/.
     pub template: &'static str,
-    /// What has to be installed, for a sentence that begins with "You need".
+    /// The tools to install, for a sentence that begins with "You need".
     pub needs: &'static str,
-    /// Where the code is, one sentence.
+    /// A sentence that says where the code is.
     pub code: &'static str,
-    /// How crd.yaml follows from the code, one sentence.
+    /// A sentence that says how crd.yaml is generated from the code.
     pub generate: &'static str,
-    /// How to go over to the SDK from the language's registry, one sentence.
+    /// A sentence that says how to switch to the published SDK.
     pub published: &'static str,
     /// Commands that are run once.
     pub setup: &'static [&'static str],
     /// Commands that test.
     pub test: &'static [&'static str],
-    /// What git is not to keep, beside build/.
+    /// The entries of .gitignore, beside build/.
     pub ignored: &'static [&'static str],
 }
 
@@ -97,10 +97,10 @@ pub fn of(language: Language) -> Of {
     }
 }
 
-/// Whether a name can be a project's in this language.
+/// Checks that a name can be a project's in this language.
 ///
 /// # Errors
-/// The language has another use for that word.
+/// When the language reserves that word.
 pub fn check(language: Language, name: &str) -> Result<()> {
     let ident = name.replace('-', "_");
     // Elsewhere the name is no identifier.

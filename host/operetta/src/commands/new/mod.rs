@@ -18,7 +18,7 @@ use crate::args::NewArgs;
 /// A folder in the program: its name, and its files by their paths.
 type Folder = (&'static str, &'static [(&'static str, &'static [u8])]);
 
-/// What build.rs found.
+/// The files that build.rs has found.
 #[allow(clippy::redundant_static_lifetimes, reason = "generated")]
 mod files {
     use super::Folder;
@@ -77,7 +77,7 @@ pub fn write_sdk(name: &str, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What stands for the placeholders.
+/// Returns the values of the placeholders.
 fn values(args: &NewArgs) -> Result<Values> {
     let name = &args.name;
     // Compilers want a letter first.

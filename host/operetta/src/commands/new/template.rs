@@ -10,7 +10,7 @@ use crate::commands::names::plural;
 /// The files that every language gets.
 const COMMON: &str = "common";
 
-/// What stands for each placeholder.
+/// The values of the placeholders.
 pub struct Values(BTreeMap<&'static str, String>);
 
 impl Values {

@@ -38,7 +38,7 @@ pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if ends(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// What is needed and not had.
+/// Returns the permissions that are needed and missing.
 pub fn lacks(needs: &[Needed]) -> Vec<Difference> {
     let mut verbs: BTreeMap<(Option<&str>, String), BTreeSet<String>> = BTreeMap::new();
     for Needed { need, name, .. } in needs.iter().filter(|needed| !needed.allowed) {
@@ -50,7 +50,7 @@ pub fn lacks(needs: &[Needed]) -> Vec<Difference> {
     lines.collect()
 }
 
-/// What is had and not used.
+/// Returns the permissions that are granted and unused.
 pub fn unused(needs: &[Needed], held: &[Held]) -> Vec<Difference> {
     let mut lines = Vec::new();
     for held in held.iter().filter(|held| !held.everybodys) {
@@ -72,7 +72,7 @@ pub fn unused(needs: &[Needed], held: &[Held]) -> Vec<Difference> {
     lines
 }
 
-/// What a rule says of one resource of one group, or of one path.
+/// The part of a rule about one resource of one group, or about one path.
 struct Part<'a> {
     rule: &'a PolicyRule,
     group: &'a str,
@@ -138,7 +138,7 @@ fn right(verbs: &BTreeSet<String>, what: &str, namespace: Option<&str>) -> Strin
     format!("{verbs} {what} {place}")
 }
 
-/// As kubectl names it: `deployments.apps/scale`.
+/// Writes a resource as kubectl names it: `deployments.apps/scale`.
 fn about(group: &str, resource: &str, names: &[String]) -> String {
     let (plural, rest) =
         resource.split_once('/').map_or((resource, String::new()), |(plural, sub)| (plural, format!("/{sub}")));

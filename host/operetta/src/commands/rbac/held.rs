@@ -19,11 +19,11 @@ pub struct Held {
     pub role: String,
     /// The binding, by kind and name.
     pub binding: String,
-    /// Where it holds; None for everywhere.
+    /// The namespace in which it holds; None for all.
     pub namespace: Option<String>,
-    /// What it gives.
+    /// The rules.
     pub rules: Vec<PolicyRule>,
-    /// Whether Kubernetes itself gives it to everybody.
+    /// True if Kubernetes itself grants it to everybody.
     pub everybodys: bool,
 }
 
@@ -92,7 +92,7 @@ impl Cluster {
         held
     }
 
-    /// What a binding gives; None when the role does not exist.
+    /// Returns the permissions of a binding; None when the role does not exist.
     fn bound(&self, kind: &str, binding: &ObjectMeta, role: &RoleRef, place: Option<&str>) -> Option<Held> {
         let named = |metadata: &ObjectMeta| metadata.name.as_deref() == Some(&role.name);
         let (rules, role_place) = if role.kind == "Role" {
@@ -115,7 +115,7 @@ impl Cluster {
     }
 }
 
-/// Whether a binding is for a ServiceAccount, as the API server's authorizer sees it.
+/// Reports whether a binding is for a ServiceAccount, as the API server's authorizer sees it.
 fn is_for(subjects: Option<&[Subject]>, account: &ServiceAccount, place: Option<&str>) -> bool {
     subjects.unwrap_or_default().iter().any(|subject| match subject.kind.as_str() {
         "ServiceAccount" => {
@@ -129,14 +129,14 @@ fn is_for(subjects: Option<&[Subject]>, account: &ServiceAccount, place: Option<
 }
 
 impl Held {
-    /// Whether it gives the right, or a part of it.
+    /// Reports whether it grants the permission, or a part of it.
     pub fn gives(&self, needed: &Needed) -> bool {
         let here = self.namespace.is_none() || self.namespace == needed.need.namespace;
         here && self.rules.iter().any(|rule| gives(rule, needed))
     }
 }
 
-/// Whether a rule gives the right, or some of the names that it may be about.
+/// Reports whether a rule grants the permission, or some of its names.
 pub fn gives(rule: &PolicyRule, Needed { need, name, .. }: &Needed) -> bool {
     let Need { group, resource, path, verb, .. } = need;
     if !matches(&rule.verbs, |one| one == verb) {

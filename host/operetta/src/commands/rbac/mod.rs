@@ -71,7 +71,7 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the host says.
+/// Requests the permissions from the host.
 async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Permissions> {
     let name = &args.of.plugin;
     if found.spec.suspend {

@@ -47,9 +47,9 @@ use self::{
 };
 use crate::args::{WatchArgs, WatchOutput};
 
-/// How long the API server may refuse what it allowed before.
+/// The time for which the API server may refuse a watch that it allowed before.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one answer may take.
+/// The timeout of one answer.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -59,7 +59,7 @@ const AT_ONCE: usize = 8;
 const FEW: usize = 16;
 const SPARSE: usize = 100;
 
-/// What has become of an object: metav1.WatchEvent's type.
+/// The type of a change: metav1.WatchEvent's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Added,
@@ -67,7 +67,7 @@ enum Change {
     Deleted,
 }
 
-/// Why it ends.
+/// The reason why the watch ends.
 enum End {
     /// Nobody reads any more, or stdout fails.
     Output(io::Error),
@@ -109,7 +109,7 @@ pub async fn watch(args: WatchArgs) -> Result<()> {
     }
 }
 
-/// What is watched.
+/// The objects that are watched.
 struct Source {
     wire: Wire,
     resource: Arc<ApiResource>,
@@ -164,7 +164,7 @@ impl Source {
         Ok(informer)
     }
 
-    /// As kubectl names it: `deployments.apps`.
+    /// Returns the name that kubectl uses: `deployments.apps`.
     fn name(&self) -> String {
         let group = self.resource.kind.group();
         let dot = if group.is_empty() { "" } else { "." };

@@ -59,7 +59,7 @@ impl Pending {
 }
 
 impl Waiting {
-    /// Whether the event before tells of this one now, too.
+    /// Merges a later event. Reports whether this event now covers it.
     fn merge(&mut self, event: &Event) -> bool {
         let Event::Modified { object, .. } = event else { return false };
         if self.events.len() < MANY {

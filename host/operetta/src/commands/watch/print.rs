@@ -19,7 +19,7 @@ pub struct TablePrinter {
     /// With the change in front.
     pub events: bool,
     writer: TabWriter,
-    /// What stands above the lines printed last; None before the first line.
+    /// The header of the lines printed last; None before the first line.
     columns: Option<Vec<Column>>,
 }
 
@@ -118,7 +118,7 @@ impl Change {
         self.padded().trim_end()
     }
 
-    /// As kubectl has it in a table.
+    /// Returns the word as kubectl pads it in a table.
     fn padded(self) -> &'static str {
         match self {
             Self::Added => "ADDED   ",

@@ -23,18 +23,18 @@ const TERMINATING: [&str; 3] = ["Pod", "PersistentVolume", "PersistentVolumeClai
 /// A line of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What has become of it.
+    /// The change.
     pub change: Change,
-    /// Of whom it tells.
+    /// The object's key.
     pub key: ObjectKey,
     /// In the order of the columns.
     pub cells: Vec<String>,
 }
 
-/// What has been printed.
+/// The rows that were printed.
 #[derive(Default)]
 pub struct Rows {
-    /// Whether the kind is one of [`TERMINATING`].
+    /// True if the kind is one of [`TERMINATING`].
     terminating: bool,
     columns: Vec<Column>,
     /// Each object that was printed and is not deleted.
@@ -43,7 +43,7 @@ pub struct Rows {
 
 struct Shown {
     row: Row,
-    /// When the API server rendered it.
+    /// The time when the API server rendered it.
     at: Timestamp,
 }
 
@@ -61,7 +61,7 @@ impl Rows {
         }
     }
 
-    /// How many objects are shown.
+    /// Returns the number of objects shown.
     pub fn len(&self) -> usize {
         self.shown.len()
     }
