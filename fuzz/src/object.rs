@@ -4,7 +4,8 @@
 //! The input: paths to prune, with spaces between them, a line's end, and the object.
 
 use operetta_core::object::{
-    Body, Head, ManagedFields, Object, OwnerReference, kind::GroupVersionKind, projection::project, prune::Prune,
+    ManagedFields, Metadata, Object, OwnerReference, RawObject, kind::GroupVersionKind, projection::project,
+    prune::Prune,
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -26,7 +27,7 @@ pub fn object(data: &[u8]) {
     assert!(json, "what is no JSON is refused");
     for (object, prune) in [(&kept, Prune::nothing()), (&dropped, Prune::managed_fields())] {
         check_text(object, &kind);
-        check_stripped(object.body());
+        check_stripped(object.raw());
         if let Some(tree) = &tree {
             check_fields(object, tree);
             let mut expected = tree.clone();
@@ -81,26 +82,26 @@ fn check_fields(object: &Object, tree: &Value) {
     assert_eq!(object.owners(), owners.unwrap_or_default());
 }
 
-fn check_stripped(body: &Body) {
-    let (head, rest) = body.strip();
-    let (whole, stripped) = (body.head(), Head::of_stripped(&head));
+fn check_stripped(raw: &RawObject) {
+    let (metadata, rest) = raw.strip();
+    let (whole, stripped) = (raw.metadata(), Metadata::of_stripped(&metadata));
     assert_eq!((stripped.name(), stripped.namespace()), (whole.name(), whole.namespace()));
     assert_eq!((stripped.uid(), stripped.resource_version()), (whole.uid(), whole.resource_version()));
     assert!(stripped.labels().eq(whole.labels()));
     assert!(stripped.is(whole.namespace(), whole.name()));
-    let restored = Body::restore(&head, &rest, &mut String::new()).expect("what was stripped is restored");
-    assert_eq!(restored.text(), body.text());
-    assert_eq!((restored.generation(), restored.deleting()), (body.generation(), body.deleting()));
-    assert_eq!(restored.owners(), body.owners());
+    let restored = RawObject::restore(&metadata, &rest, &mut String::new()).expect("what was stripped is restored");
+    assert_eq!(restored.text(), raw.text());
+    assert_eq!((restored.generation(), restored.deleting()), (raw.generation(), raw.deleting()));
+    assert_eq!(restored.owners(), raw.owners());
     // Whatever else it is given.
-    let _either = Body::restore(&rest, &head, &mut String::new());
-    let _either = Body::restore(&head, &rest[1..], &mut String::new());
+    let _either = RawObject::restore(&rest, &metadata, &mut String::new());
+    let _either = RawObject::restore(&metadata, &rest[1..], &mut String::new());
 }
 
 fn check_pruned(object: &Object, paths: &[String], comparable: bool) {
     let Ok(prune) = Prune::new(paths) else { return };
-    let pruned = Body::read(object.json(), None, &prune).expect("what may be pruned leaves an object");
-    let (before, after) = (object.body().head(), pruned.head());
+    let pruned = RawObject::read(object.json(), None, &prune).expect("what may be pruned leaves an object");
+    let (before, after) = (object.raw().metadata(), pruned.metadata());
     assert_eq!((after.name(), after.namespace()), (before.name(), before.namespace()));
     assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
     assert!(after.labels().eq(before.labels()));

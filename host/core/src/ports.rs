@@ -1,7 +1,7 @@
 //! The traits at which the core meets the rest: the API server on one side, the sandbox on the other.
 //!
 //! `operetta-kube` implements [`ObjectApi`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`] and
-//! [`Mapper`], the binary implements [`LogSink`], and whoever records or replays reconciles [`Ambient`]; none of them knows
+//! [`Mapper`], the binary implements [`LogSink`], and whoever records or replays reconciles [`Nondeterminism`]; none of them knows
 //! the others.
 
 use std::{sync::Arc, time::Duration};
@@ -14,7 +14,7 @@ use crate::{
         operation::{Operation, Reply},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
-    handler::mapping::MapEvent,
+    handler::map_event::MapEvent,
     object::{Object, ObjectKey, kind::GroupVersionKind},
     status::ApiError,
 };
@@ -53,7 +53,7 @@ pub trait EventSink: Send + Sync {
 }
 
 /// The source of a guest's time and randomness.
-pub trait Ambient: Send + Sync {
+pub trait Nondeterminism: Send + Sync {
     /// The time since 1970-01-01 UTC.
     fn wall_clock(&self) -> Duration;
     /// The time since a moment that stays the same while the process runs; never goes back.

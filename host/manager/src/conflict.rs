@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use operetta_core::{
-    conflict::{Author, Fight, FightSink, Rival, Stage},
+    conflict::{Author, ConflictSink, FieldConflict, Rival, Stage},
     object::{ObjectKey, kind::GroupVersionKind},
     ports::EventSink,
 };
@@ -31,26 +31,26 @@ pub struct ConflictReporter {
     pub informers: Arc<InformerRegistry>,
 }
 
-impl FightSink for ConflictReporter {
-    fn fight(&self, fight: &Fight) {
-        self.metrics.conflict(fight);
-        if fight.stage == Stage::Lasts {
+impl ConflictSink for ConflictReporter {
+    fn conflict(&self, conflict: &FieldConflict) {
+        self.metrics.conflict(conflict);
+        if conflict.stage == Stage::Lasts {
             return;
         }
-        tracing::warn!(target: "conflicts", kind = %fight.kind, object = %fight.key, "{}", describe(fight, None));
+        tracing::warn!(target: "conflicts", kind = %conflict.kind, object = %conflict.key, "{}", describe(conflict, None));
         let report = |kind: GroupVersionKind, key: &ObjectKey, uid: Option<String>| {
             // Events about cluster-scoped objects are in `default`.
             let reader = key.namespace.as_deref().unwrap_or("default");
-            let text = describe(fight, Some(reader));
+            let text = describe(conflict, Some(reader));
             self.events.emit(Regarding { kind, key: key.clone(), uid }.warning(REASON, text));
         };
-        report(fight.kind.clone(), &fight.key, Some(fight.uid.clone()));
+        report(conflict.kind.clone(), &conflict.key, Some(conflict.uid.clone()));
         let plugins = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
-        let other = match &fight.rival {
-            Rival::Author(other) => Some(&other.plugin).filter(|other| **other != fight.author.plugin),
+        let other = match &conflict.rival {
+            Rival::Author(other) => Some(&other.plugin).filter(|other| **other != conflict.author.plugin),
             Rival::Outside { .. } => None,
         };
-        for plugin in std::iter::once(&fight.author.plugin).chain(other) {
+        for plugin in std::iter::once(&conflict.author.plugin).chain(other) {
             let cached = self.informers.of_kind(&plugins).into_iter().find_map(|informer| informer.cache.get(plugin));
             report(plugins.clone(), plugin, cached.map(|plugin| plugin.uid().to_owned()));
         }
@@ -59,14 +59,14 @@ impl FightSink for ConflictReporter {
 
 /// Describes a conflict for the readers of a namespace, or in full for None. The text stays the same while the conflict
 /// lasts, so that its Events are aggregated into one with a count.
-fn describe(fight: &Fight, reader: Option<&str>) -> String {
+fn describe(conflict: &FieldConflict, reader: Option<&str>) -> String {
     let own = |author: &Author| reader.is_none_or(|reader| author.plugin.namespace.as_deref() == Some(reader));
     let name = |author: &Author| {
         let controller = if own(author) { format!(" (controller {:?})", author.controller) } else { String::new() };
         format!("Plugin {}{controller}", author.plugin)
     };
-    let author = &fight.author;
-    let who = match &fight.rival {
+    let author = &conflict.author;
+    let who = match &conflict.rival {
         Rival::Author(other) if other.plugin == author.plugin && !own(author) => {
             format!("two controllers of Plugin {}", author.plugin)
         }
@@ -77,8 +77,8 @@ fn describe(fight: &Fight, reader: Option<&str>) -> String {
         }
         Rival::Outside { manager: None } => format!("{} and a writer outside this host", name(author)),
     };
-    let path = shortened(&fight.path);
-    let Fight { kind, key, .. } = fight;
+    let path = shortened(&conflict.path);
+    let FieldConflict { kind, key, .. } = conflict;
     format!(
         "{who} fight over {path} of {kind} {key}: each sets it back to its own value after the other changed it; leave \
          the field to one of them"
@@ -98,8 +98,8 @@ mod tests {
         Author { plugin: ObjectKey::namespaced(namespace, "p"), controller: controller.to_owned() }
     }
 
-    fn fight(rival: Rival) -> Fight {
-        Fight {
+    fn conflict(rival: Rival) -> FieldConflict {
+        FieldConflict {
             kind: GroupVersionKind::new("v1", "Secret"),
             key: ObjectKey::namespaced("a", "target"),
             uid: "u".to_owned(),
@@ -112,20 +112,20 @@ mod tests {
 
     #[test]
     fn description_names_writers_object_and_field() {
-        let text = describe(&fight(Rival::Author(author("a", "two"))), Some("a"));
+        let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("a"));
         let both = "Plugin a/p (controller \"one\") and Plugin a/p (controller \"two\") fight over .data.x of Secret.v1 a/target";
         assert!(text.starts_with(both), "{text}");
-        let text = describe(&fight(Rival::Author(author("a", "two"))), Some("b"));
+        let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("b"));
         assert!(text.starts_with("two controllers of Plugin a/p fight over"), "{text}");
-        let text = describe(&fight(Rival::Outside { manager: Some("helm".into()) }), Some("a"));
+        let text = describe(&conflict(Rival::Outside { manager: Some("helm".into()) }), Some("a"));
         assert!(text.contains("and a writer with field manager \"helm\" fight over"), "{text}");
-        let text = describe(&fight(Rival::Outside { manager: None }), Some("a"));
+        let text = describe(&conflict(Rival::Outside { manager: None }), Some("a"));
         assert!(text.contains("and a writer outside this host fight over"), "{text}");
     }
 
     #[test]
     fn event_shows_other_namespaces_the_plugin_name_only() {
-        let other = fight(Rival::Author(author("b", "secret-controller")));
+        let other = conflict(Rival::Author(author("b", "secret-controller")));
         for (reader, one, two) in [("a", true, false), ("b", false, true), ("default", false, false)] {
             let text = describe(&other, Some(reader));
             assert!(text.contains("Plugin a/p") && text.contains("Plugin b/p"), "{text}");
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn description_does_not_depend_on_the_last_writer_and_is_bounded() {
         let (one, two) = (author("a", "one"), author("b", "two"));
-        let first = fight(Rival::Author(two.clone()));
-        let second = Fight { author: two, rival: Rival::Author(one), ..first.clone() };
+        let first = conflict(Rival::Author(two.clone()));
+        let second = FieldConflict { author: two, rival: Rival::Author(one), ..first.clone() };
         assert_eq!(describe(&first, Some("a")), describe(&second, Some("a")));
-        let long = Fight { path: "é".repeat(100_000), ..first };
+        let long = FieldConflict { path: "é".repeat(100_000), ..first };
         assert!(describe(&long, Some("a")).len() < 1024);
     }
 }

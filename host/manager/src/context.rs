@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use kube::Client;
-use operetta_core::conflict::Fights;
+use operetta_core::conflict::FieldConflicts;
 use operetta_wasm::Engine;
 
 use crate::{
@@ -37,7 +37,7 @@ pub struct Context {
     /// The audit of plugins' writes.
     pub audit: Arc<AuditLog>,
     /// The detector of field conflicts between writers.
-    pub conflicts: Arc<Fights>,
+    pub conflicts: Arc<FieldConflicts>,
     /// The queue of Plugins to reconcile.
     pub queue: PluginQueue,
     /// The address of the admin endpoints; set when the host starts.
@@ -58,7 +58,7 @@ impl Context {
             informers: cluster.registry.clone(),
         };
         Ok(Arc::new(Self {
-            conflicts: Fights::new(Arc::new(reporter)),
+            conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine: Engine::with_code(&config.engine(), config.code()?)?,
             tenants: Tenants::start(config.quotas.clone(), crate::worker_slots())?,

@@ -13,7 +13,7 @@ use operetta_core::{
     queue::WorkQueue,
 };
 use operetta_kube::{
-    authz::access_review::RightsWatch,
+    authz::permission_watch::PermissionWatch,
     informer::{Scope, Subscription},
 };
 use tokio::task::JoinSet;
@@ -49,7 +49,7 @@ pub struct Manager {
 /// The manager's own controllers and watches.
 struct Started {
     informers: Arc<HostInformers>,
-    _permission_watch: RightsWatch,
+    _permission_watch: PermissionWatch,
     /// The task that enforces the quota of cached bytes; ends with this.
     _cache_quota: JoinSet<()>,
     plugins: Arc<Controller>,
@@ -97,7 +97,7 @@ impl Manager {
         let mut subscriptions = vec![self.follow_crds().await?];
         let informers = HostInformers::start(context.clone()).await?;
         let cluster = &context.cluster;
-        let permission_watch = RightsWatch::start(&cluster.grants, &cluster.discovery, &cluster.registry).await?;
+        let permission_watch = PermissionWatch::start(&cluster.grants, &cluster.discovery, &cluster.registry).await?;
         let mut quota_task = JoinSet::new();
         quota_task.spawn(cache_quota::enforce(context.clone(), self.slots.clone()));
 

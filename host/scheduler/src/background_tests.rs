@@ -105,7 +105,7 @@ fn new_plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Ar
 /// One that is known to take long.
 fn plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
     let (notes, reconciler, scheduler) = new_plugin(background, concurrency);
-    (0..10).for_each(|_| reconciler.account.suspicion.polled(u64::MAX));
+    (0..10).for_each(|_| reconciler.account.demotion.polled(u64::MAX));
     (notes, reconciler, scheduler)
 }
 
@@ -126,7 +126,7 @@ async fn its_threads_have_a_lower_priority() {
 async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while() {
     let background = background();
     let (notes, reconciler, _scheduler) = new_plugin(&background, None);
-    for (name, times) in [("new", 1), ("long", 10), ("suspect", 3), ("forgiven", 300)] {
+    for (name, times) in [("new", 1), ("long", 10), ("demoted", 3), ("forgiven", 300)] {
         for _ in 0..times {
             reconciler.reconcile(&request(name)).await.expect("done");
         }
@@ -135,7 +135,7 @@ async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while(
     let of = |name: &'static str| seen.iter().filter(move |of| of.0 == name).map(|of| of.1);
     assert_eq!(of("new").next(), Some(false));
     assert!(!of("long").next().expect("ten"), "not for one poll");
-    assert!(of("suspect").all(|in_background| in_background), "{seen:?}");
+    assert!(of("demoted").all(|in_background| in_background), "{seen:?}");
     assert!(!of("forgiven").next_back().expect("many"), "{seen:?}");
     end(background);
 }

@@ -12,17 +12,17 @@ const MOST_AT_ONCE: u64 = 1_000_000;
 /// The amount that each reconcile forgives.
 const FORGIVEN: u64 = 50_000;
 
-/// Above this an account is suspect: it takes three of the longest polls, or some ten turns of a guest that spins.
+/// Above this an account is demoted: it takes three of the longest polls, or some ten turns of a guest that spins.
 const SUSPECT: u64 = 2 * MOST_AT_ONCE;
 
-/// One that spins is suspect for a hundred reconciles more.
+/// One that spins is demoted for a hundred reconciles more.
 const MOST: u64 = SUSPECT + 100 * FORGIVEN;
 
 /// By how many nanoseconds an account's polls took longer than they may, less what is forgiven since.
 #[derive(Debug, Default)]
-pub struct Suspicion(AtomicU64);
+pub struct Demotion(AtomicU64);
 
-impl Suspicion {
+impl Demotion {
     /// A poll has taken so many nanoseconds.
     pub fn polled(&self, nanos: u64) {
         let longer = nanos.saturating_sub(POLL).min(MOST_AT_ONCE);
@@ -31,13 +31,13 @@ impl Suspicion {
         }
     }
 
-    /// A reconcile begins; returns whether it is a suspect's.
+    /// A reconcile begins; returns whether it is a demoted's.
     pub fn begin(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0 && self.change(|of| of.saturating_sub(FORGIVEN)) > SUSPECT
     }
 
     /// Reports whether the account is demoted now.
-    pub fn is_suspect(&self) -> bool {
+    pub fn is_demoted(&self) -> bool {
         self.0.load(Ordering::Relaxed) > SUSPECT
     }
 
@@ -53,48 +53,48 @@ mod tests {
 
     const TURN: u64 = 1_000_000;
 
-    /// How many of so many reconciles are a suspect's, each of which polls for so long, so many times.
-    fn suspects(of: &Suspicion, reconciles: u32, polls: u32, nanos: u64) -> u32 {
+    /// How many of so many reconciles are a demoted's, each of which polls for so long, so many times.
+    fn demoted_after(of: &Demotion, reconciles: u32, polls: u32, nanos: u64) -> u32 {
         let reconcile = || {
-            let is_suspect = of.begin();
+            let is_demoted = of.begin();
             (0..polls).for_each(|_| of.polled(nanos));
-            is_suspect
+            is_demoted
         };
         (0..reconciles).map(|_| u32::from(reconcile())).sum()
     }
 
     #[test]
     fn one_whose_polls_are_short_is_never_suspect() {
-        assert_eq!(suspects(&Suspicion::default(), 1000, 20, POLL), 0);
+        assert_eq!(demoted_after(&Demotion::default(), 1000, 20, POLL), 0);
     }
 
     #[test]
     fn one_whose_polls_are_a_little_longer_is_forgiven() {
-        assert_eq!(suspects(&Suspicion::default(), 1000, 1, POLL + FORGIVEN), 0);
+        assert_eq!(demoted_after(&Demotion::default(), 1000, 1, POLL + FORGIVEN), 0);
     }
 
     #[test]
     fn two_long_polls_may_be_the_machines_doing_and_three_are_not() {
-        let new = Suspicion::default();
-        assert_eq!(suspects(&new, 2, 1, 500 * TURN), 0);
-        assert_eq!(suspects(&new, 20, 1, 0), 0);
-        assert_eq!(suspects(&new, 2, 1, 500 * TURN), 0);
-        assert_eq!(suspects(&new, 1, 1, 0), 1, "by now there are three");
+        let new = Demotion::default();
+        assert_eq!(demoted_after(&new, 2, 1, 500 * TURN), 0);
+        assert_eq!(demoted_after(&new, 20, 1, 0), 0);
+        assert_eq!(demoted_after(&new, 2, 1, 500 * TURN), 0);
+        assert_eq!(demoted_after(&new, 1, 1, 0), 1, "by now there are three");
     }
 
     #[test]
     fn one_that_spins_is_suspect_from_its_second_reconcile_on_and_for_a_hundred_more() {
-        let spins = Suspicion::default();
-        assert_eq!(suspects(&spins, 1, 1000, TURN), 0);
-        assert_eq!(suspects(&spins, 10, 1000, TURN), 10);
-        assert_eq!(suspects(&spins, 1000, 1, 0), 100);
-        assert_eq!(suspects(&spins, 1000, 1, 0), 0);
+        let spins = Demotion::default();
+        assert_eq!(demoted_after(&spins, 1, 1000, TURN), 0);
+        assert_eq!(demoted_after(&spins, 10, 1000, TURN), 10);
+        assert_eq!(demoted_after(&spins, 1000, 1, 0), 100);
+        assert_eq!(demoted_after(&spins, 1000, 1, 0), 0);
     }
 
     #[test]
     fn a_poll_of_any_length_counts() {
-        let of = Suspicion::default();
+        let of = Demotion::default();
         (0..10).for_each(|_| of.polled(u64::MAX));
-        assert_eq!(suspects(&of, 1000, 1, 0), 100);
+        assert_eq!(demoted_after(&of, 1000, 1, 0), 100);
     }
 }

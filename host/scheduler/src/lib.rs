@@ -108,13 +108,13 @@ use std::{
 use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 pub use background::Background;
-use demotion::Suspicion;
+use demotion::Demotion;
 pub use future::Fair;
 use future::Signal;
 pub use reconciler::FairReconciler;
 pub use share::{Share, Usage};
 use state::{State, Ticket};
-use worker_slots::{Place, Places};
+use worker_slots::{WorkerSlot, WorkerSlots};
 
 /// The scheduler over all plugins of a host.
 pub struct FairScheduler {
@@ -141,7 +141,7 @@ struct Shared {
 pub struct Group {
     name: String,
     id: usize,
-    places: Arc<Places>,
+    worker_slots: Arc<WorkerSlots>,
     scheduler: Arc<FairScheduler>,
 }
 
@@ -149,16 +149,16 @@ pub struct Group {
 pub struct Account {
     id: usize,
     /// Decides whether the account runs in the background.
-    suspicion: Suspicion,
-    places: Arc<Places>,
+    demotion: Demotion,
+    worker_slots: Arc<WorkerSlots>,
     group: Arc<Group>,
 }
 
-/// A place among the reconciles in flight; dropping it gives it back.
-#[must_use = "dropping it gives the place back"]
+/// A worker_slot among the reconciles in flight; dropping it gives it back.
+#[must_use = "dropping it gives the worker_slot back"]
 pub struct Permit {
-    _account: Place,
-    _group: Place,
+    _account: WorkerSlot,
+    _group: WorkerSlot,
 }
 
 /// A poll under way.
@@ -217,8 +217,8 @@ impl FairScheduler {
             return group;
         }
         let id = shared.state.add_group(&share, self.clock.now());
-        let places = Places::new(share.concurrency);
-        let group = Arc::new(Group { name: name.clone(), id, places, scheduler: self.clone() });
+        let worker_slots = WorkerSlots::new(share.concurrency);
+        let group = Arc::new(Group { name: name.clone(), id, worker_slots, scheduler: self.clone() });
         shared.groups.insert(name, Arc::downgrade(&group));
         group
     }
@@ -290,13 +290,13 @@ impl Group {
     /// A new account.
     pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
         let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
-        let places = Places::new(share.concurrency);
-        Arc::new(Account { id, suspicion: Suspicion::default(), places, group: self.clone() })
+        let worker_slots = WorkerSlots::new(share.concurrency);
+        Arc::new(Account { id, demotion: Demotion::default(), worker_slots, group: self.clone() })
     }
 
     /// Changes what the group may use, from now on. Nobody is thrown out.
     pub fn set_share(&self, share: Share) {
-        self.places.set_limit(share.concurrency);
+        self.worker_slots.set_limit(share.concurrency);
         self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
     }
 
@@ -326,7 +326,7 @@ impl Account {
 
     /// Changes what the account may use, from now on. Nobody is thrown out.
     pub fn set_share(&self, share: Share) {
-        self.places.set_limit(share.concurrency);
+        self.worker_slots.set_limit(share.concurrency);
         self.group.scheduler.update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
@@ -336,11 +336,11 @@ impl Account {
         self.group.scheduler.update(|state, now, _| state.usage(self.id, now))
     }
 
-    /// Waits for a place among the account's reconciles in flight, then among the group's; each first come, first
-    /// served. Cancel safe: a dropped call has taken no place.
+    /// Waits for a worker_slot among the account's reconciles in flight, then among the group's; each first come, first
+    /// served. Cancel safe: a dropped call has taken no worker_slot.
     pub async fn enter(&self) -> Permit {
-        let account = self.places.clone().enter().await;
-        let group = self.group.places.clone().enter().await;
+        let account = self.worker_slots.clone().enter().await;
+        let group = self.group.worker_slots.clone().enter().await;
         Permit { _account: account, _group: group }
     }
 
@@ -386,7 +386,7 @@ impl Account {
         let clock = &scheduler.clock;
         let ended = if started.in_background.is_some() { clock.of_thread() } else { clock.now() };
         let polled = ended.saturating_sub(started.at);
-        self.suspicion.polled(polled);
+        self.demotion.polled(polled);
         let ticket = scheduler.update(|state, now, woken| match started.in_background {
             None => state.done(self.id, polled, again, now, woken),
             Some(ticket) => state.done_in_background(self.id, (ticket, polled), again, now, woken),

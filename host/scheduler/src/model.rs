@@ -26,7 +26,7 @@ use crate::{Share, bucket::Bucket, state::State};
 type Ticket = u64;
 
 /// A group or an account.
-struct Contender {
+struct Tenant {
     weight: u64,
     virtual_time: u128,
     bucket: Option<Bucket>,
@@ -37,7 +37,7 @@ struct Contender {
     wait: u64,
 }
 
-impl Contender {
+impl Tenant {
     fn new(share: &Share, floor: u128, now: u64) -> Self {
         let bucket = share.cpu_limit.map(|limit| Bucket::new(limit, now));
         let weight = share.weight.into();
@@ -79,13 +79,13 @@ struct Account {
     /// The state's name for it.
     id: usize,
     group: usize,
-    contender: Contender,
+    tenant: Tenant,
     waiting: Vec<(Ticket, u64)>,
 }
 
 struct Group {
     id: usize,
-    contender: Contender,
+    tenant: Tenant,
     floor: u128,
 }
 
@@ -113,37 +113,37 @@ impl Model {
     fn look(&mut self, now: u64) {
         let mut waits = vec![false; self.groups.len()];
         for account in &mut self.accounts {
-            let ready = !account.waiting.is_empty() && account.contender.closed(now).is_none();
-            account.contender.enter(ready, self.groups[account.group].floor, self.credit);
+            let ready = !account.waiting.is_empty() && account.tenant.closed(now).is_none();
+            account.tenant.enter(ready, self.groups[account.group].floor, self.credit);
             waits[account.group] |= ready;
         }
         for (group, waits) in self.groups.iter_mut().zip(waits) {
-            let ready = waits && group.contender.closed(now).is_none();
-            group.contender.enter(ready, self.floor, self.credit);
+            let ready = waits && group.tenant.closed(now).is_none();
+            group.tenant.enter(ready, self.floor, self.credit);
         }
     }
 
     fn pick(&mut self, at: usize) {
         let account = &mut self.accounts[at];
         let group = &mut self.groups[account.group];
-        if !account.contender.ready {
-            account.contender.enter(true, group.floor, self.credit);
+        if !account.tenant.ready {
+            account.tenant.enter(true, group.floor, self.credit);
         }
-        if !group.contender.ready {
-            group.contender.enter(true, self.floor, self.credit);
+        if !group.tenant.ready {
+            group.tenant.enter(true, self.floor, self.credit);
         }
-        group.floor = group.floor.max(account.contender.virtual_time);
-        self.floor = self.floor.max(group.contender.virtual_time);
+        group.floor = group.floor.max(account.tenant.virtual_time);
+        self.floor = self.floor.max(group.tenant.virtual_time);
         self.free -= 1;
     }
 
     /// Who is next.
     fn first(&self) -> Option<usize> {
-        let groups = self.groups.iter().enumerate().filter(|(_, group)| group.contender.ready);
-        let (group, _) = groups.min_by_key(|(_, group)| (group.contender.virtual_time, group.id))?;
+        let groups = self.groups.iter().enumerate().filter(|(_, group)| group.tenant.ready);
+        let (group, _) = groups.min_by_key(|(_, group)| (group.tenant.virtual_time, group.id))?;
         let accounts = self.accounts.iter().enumerate();
-        let accounts = accounts.filter(|(_, account)| account.group == group && account.contender.ready);
-        accounts.min_by_key(|(_, account)| (account.contender.virtual_time, account.id)).map(|(at, _)| at)
+        let accounts = accounts.filter(|(_, account)| account.group == group && account.tenant.ready);
+        accounts.min_by_key(|(_, account)| (account.tenant.virtual_time, account.id)).map(|(at, _)| at)
     }
 
     fn dispatch(&mut self, now: u64) -> Vec<Ticket> {
@@ -162,9 +162,9 @@ impl Model {
     /// Whether one who asks now gets a slot at once, and who loses it.
     fn at_once(&mut self, at: usize, now: u64, in_background: bool) -> Option<Option<(usize, Ticket)>> {
         self.look(now);
-        let open = self.accounts[at].contender.closed(now).is_none();
+        let open = self.accounts[at].tenant.closed(now).is_none();
         let group = self.accounts[at].group;
-        let open = open && self.groups[group].contender.closed(now).is_none();
+        let open = open && self.groups[group].tenant.closed(now).is_none();
         if !open {
             return None;
         }
@@ -190,32 +190,32 @@ impl Model {
         let may_lose = self.granted.iter().filter(|of| !in_background || !of.polled);
         let most = may_lose.max_by_key(|of| {
             let account = &self.accounts[of.account];
-            (self.groups[account.group].contender.virtual_time, account.contender.virtual_time, of.ticket)
+            (self.groups[account.group].tenant.virtual_time, account.tenant.virtual_time, of.ticket)
         });
         let most = *most?;
         let account = &self.accounts[at];
         let group = &self.groups[account.group];
-        let lifted = |contender: &Contender, floor: u128| match contender.ready {
-            true => contender.virtual_time,
-            false => contender.virtual_time.max(floor.saturating_sub(self.credit)),
+        let lifted = |tenant: &Tenant, floor: u128| match tenant.ready {
+            true => tenant.virtual_time,
+            false => tenant.virtual_time.max(floor.saturating_sub(self.credit)),
         };
-        let group_time = lifted(&group.contender, self.floor);
-        let time = lifted(&account.contender, group.floor);
+        let group_time = lifted(&group.tenant, self.floor);
+        let time = lifted(&account.tenant, group.floor);
         let is_before = |of: &Account| {
             let other = &self.groups[of.group];
             if of.group == account.group {
-                (time, account.id) < (of.contender.virtual_time, of.id)
+                (time, account.id) < (of.tenant.virtual_time, of.id)
             } else {
-                (group_time, group.id) < (other.contender.virtual_time, other.id)
+                (group_time, group.id) < (other.tenant.virtual_time, other.id)
             }
         };
-        let ready = |of: &&Account| of.contender.ready && self.groups[of.group].contender.ready;
+        let ready = |of: &&Account| of.tenant.ready && self.groups[of.group].tenant.ready;
         let is_next = account.waiting.is_empty() && self.accounts.iter().filter(ready).all(is_before);
         let loser = &self.accounts[most.account];
         let had_less = if loser.group == account.group {
-            time < loser.contender.virtual_time
+            time < loser.tenant.virtual_time
         } else {
-            group_time < self.groups[loser.group].contender.virtual_time
+            group_time < self.groups[loser.group].tenant.virtual_time
         };
         (is_next && had_less).then_some(most)
     }
@@ -224,8 +224,8 @@ impl Model {
         let at = self.granted.iter().position(|of| of.ticket == ticket).expect("it was given a slot");
         let Grant { account, since, .. } = self.granted.swap_remove(at);
         let account = &mut self.accounts[account];
-        account.contender.wait += now - since;
-        self.groups[account.group].contender.wait += now - since;
+        account.tenant.wait += now - since;
+        self.groups[account.group].tenant.wait += now - since;
     }
 
     fn begin_in_background(&mut self, ticket: Ticket, now: u64) {
@@ -246,13 +246,13 @@ impl Model {
         let mut due: Vec<u64> = Vec::new();
         let mut waits = vec![false; self.groups.len()];
         for account in self.accounts.iter_mut().filter(|account| !account.waiting.is_empty()) {
-            match account.contender.closed(now) {
+            match account.tenant.closed(now) {
                 Some(at) => due.push(at),
                 None => waits[account.group] = true,
             }
         }
         let groups = self.groups.iter_mut().zip(waits).filter(|(_, waits)| *waits);
-        due.extend(groups.filter_map(|(group, _)| group.contender.closed(now)));
+        due.extend(groups.filter_map(|(group, _)| group.tenant.closed(now)));
         due.into_iter().min()
     }
 }
@@ -370,9 +370,9 @@ impl Run {
                 self.granted.retain(|(_, other)| *other != of);
             }
         }
-        model.accounts[at].contender.charge(polled, self.now);
+        model.accounts[at].tenant.charge(polled, self.now);
         let group = model.accounts[at].group;
-        model.groups[group].contender.charge(polled, self.now);
+        model.groups[group].tenant.charge(polled, self.now);
         if again {
             self.next_ticket += 1;
             model.accounts[at].waiting.push((ticket, self.now));
@@ -395,11 +395,11 @@ impl Run {
         let (share, mut woken) = (self.share(), Vec::new());
         if self.random.random_bool(0.7) {
             let account = self.model.accounts.choose_mut(&mut self.random).expect("some");
-            account.contender.set_share(&share, self.now);
+            account.tenant.set_share(&share, self.now);
             self.state.set_share(account.id, &share, self.now, &mut woken);
         } else {
             let group = self.model.groups.choose_mut(&mut self.random).expect("some");
-            group.contender.set_share(&share, self.now);
+            group.tenant.set_share(&share, self.now);
             self.state.set_group_share(group.id, &share, self.now, &mut woken);
         }
         let given = self.model.dispatch(self.now);
@@ -426,11 +426,11 @@ impl Run {
     fn compare_usage(&self) {
         let time = Duration::from_nanos;
         for account in &self.model.accounts {
-            let (usage, of) = (self.state.usage(account.id, self.now), &account.contender);
+            let (usage, of) = (self.state.usage(account.id, self.now), &account.tenant);
             assert_eq!((usage.polled, usage.polls, usage.wait), (time(of.polled), of.polls, time(of.wait)));
         }
         for group in &self.model.groups {
-            let (usage, of) = (self.state.group_usage(group.id, self.now), &group.contender);
+            let (usage, of) = (self.state.group_usage(group.id, self.now), &group.tenant);
             assert_eq!((usage.polled, usage.polls, usage.wait), (time(of.polled), of.polls, time(of.wait)));
         }
     }
@@ -527,12 +527,12 @@ fn run(seed: u64) -> (u64, u64) {
     for group in 0..run.random.random_range(1..5) {
         let share = run.share();
         let id = run.state.add_group(&share, 0);
-        run.model.groups.push(Group { id, contender: Contender::new(&share, 0, 0), floor: 0 });
+        run.model.groups.push(Group { id, tenant: Tenant::new(&share, 0, 0), floor: 0 });
         for _ in 0..run.random.random_range(1..5) {
             let share = run.share();
             let id = run.state.add_account(id, &share, 0);
-            let contender = Contender::new(&share, 0, 0);
-            run.model.accounts.push(Account { id, group, contender, waiting: Vec::new() });
+            let tenant = Tenant::new(&share, 0, 0);
+            run.model.accounts.push(Account { id, group, tenant, waiting: Vec::new() });
         }
     }
     for _ in 0..2000 {

@@ -17,7 +17,7 @@ use operetta_core::{
     ports::Reconciler,
 };
 
-/// Runs another reconciler on an account's share of the processors. Once the account is suspect, each of its reconciles
+/// Runs another reconciler on an account's share of the processors. Once the account is demoted, each of its reconciles
 /// goes on in the background, from where it is.
 pub struct FairReconciler {
     inner: Arc<dyn Reconciler>,
@@ -34,14 +34,14 @@ impl FairReconciler {
 #[async_trait]
 impl Reconciler for FairReconciler {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        let place = self.account.enter().await;
+        let worker_slot = self.account.enter().await;
         let Some(background) = self.account.background() else {
             return self.account.run(self.inner.reconcile(request)).await;
         };
         let (inner, request) = (self.inner.clone(), request.clone());
         let mut work = Box::pin(async move { inner.reconcile(&request).await });
-        if !self.account.suspicion.begin() {
-            let here = poll_fn(|cx| match self.account.suspicion.is_suspect() {
+        if !self.account.demotion.begin() {
+            let here = poll_fn(|cx| match self.account.demotion.is_demoted() {
                 false => work.as_mut().poll(cx).map(Some),
                 true => Poll::Ready(None),
             });
@@ -51,8 +51,8 @@ impl Reconciler for FairReconciler {
         }
         let fair = self.account.run_in_background(work);
         let work = async move {
-            // The place is free when the reconcile is gone, which is later than this call may be.
-            let _place = place;
+            // The worker_slot is free when the reconcile is gone, which is later than this call may be.
+            let _place = worker_slot;
             fair.await
         };
         // What it waits for is served by the threads here: timers, connections, whatever it lets run on.

@@ -1,9 +1,9 @@
 //! Who is next among siblings: virtual time, the same for the groups and for the accounts of a group.
 //!
-//! A contender's virtual time is what it was polled, divided by its weight. The next one is the ready contender that
+//! A tenant's virtual time is what it was polled, divided by its weight. The next one is the ready tenant that
 //! has least of it. The line's own time, its *floor*, is the highest virtual time at which anyone was picked (start-time
 //! fair queueing). Whoever becomes ready is lifted to the floor less [`State::credit`](super::state::State): an idle
-//! contender saves that much and no more, and one that cannot use its whole share keeps no claim to the rest.
+//! tenant saves that much and no more, and one that cannot use its whole share keeps no claim to the rest.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,7 +14,7 @@ pub const SCALE: u64 = 10_000;
 
 /// The position of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// Nobody waits.
     Out,
     /// In the line, at this virtual time.
@@ -25,13 +25,13 @@ pub enum Place {
 
 /// A group or an account: what competes with its siblings.
 #[derive(Debug)]
-pub struct Contender {
+pub struct Tenant {
     weight: u64,
     /// Polled nanoseconds, times [`SCALE`], by weight.
     virtual_time: u128,
     /// Set while there is a limit.
     bucket: Option<Bucket>,
-    place: Place,
+    position: Position,
     /// The time since which it is throttled.
     throttled_since: u64,
     polled: u64,
@@ -42,13 +42,13 @@ pub struct Contender {
     wait_max: u64,
 }
 
-impl Contender {
+impl Tenant {
     pub fn new(share: &Share, floor: u128, now: u64) -> Self {
         let mut new = Self {
             weight: 1,
             virtual_time: floor,
             bucket: None,
-            place: Place::Out,
+            position: Position::Out,
             throttled_since: 0,
             polled: 0,
             polls: 0,
@@ -98,8 +98,8 @@ impl Contender {
         self.throttled_time += gone.throttled_time;
     }
 
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn position(&self) -> Position {
+        self.position
     }
 
     pub fn virtual_time(&self) -> u128 {
@@ -107,9 +107,9 @@ impl Contender {
     }
 
     pub fn usage(&self, now: u64) -> Usage {
-        let running = match self.place {
-            Place::Throttled(_) => now.saturating_sub(self.throttled_since),
-            Place::Out | Place::Ready(_) => 0,
+        let running = match self.position {
+            Position::Throttled(_) => now.saturating_sub(self.throttled_since),
+            Position::Out | Position::Ready(_) => 0,
         };
         Usage {
             polled: Duration::from_nanos(self.polled),
@@ -124,14 +124,14 @@ impl Contender {
 
 /// The siblings that have a waiter and are not throttled.
 #[derive(Debug, Default)]
-pub struct Line {
-    /// Virtual time and id of exactly those contenders whose place is [`Place::Ready`].
+pub struct RunQueue {
+    /// Virtual time and id of exactly those tenants whose position is [`Position::Ready`].
     ready: BTreeSet<(u128, usize)>,
     /// Never falls.
     floor: u128,
 }
 
-impl Line {
+impl RunQueue {
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
@@ -150,57 +150,57 @@ impl Line {
         self.ready.first().is_none_or(|first| (virtual_time, id) <= *first)
     }
 
-    /// The contender's virtual time in the line, when it has come into it.
-    pub fn time(&self, contender: &Contender, credit: u128) -> u128 {
-        match contender.place {
-            Place::Ready(at) => at,
-            Place::Out | Place::Throttled(_) => contender.virtual_time.max(self.floor.saturating_sub(credit)),
+    /// The tenant's virtual time in the line, when it has come into it.
+    pub fn time(&self, tenant: &Tenant, credit: u128) -> u128 {
+        match tenant.position {
+            Position::Ready(at) => at,
+            Position::Out | Position::Throttled(_) => tenant.virtual_time.max(self.floor.saturating_sub(credit)),
         }
     }
 
-    /// The contender gets a slot.
-    pub fn pick(&mut self, contender: &mut Contender, credit: u128) {
-        if contender.place == Place::Out {
-            contender.virtual_time = self.time(contender, credit);
+    /// The tenant gets a slot.
+    pub fn pick(&mut self, tenant: &mut Tenant, credit: u128) {
+        if tenant.position == Position::Out {
+            tenant.virtual_time = self.time(tenant, credit);
         }
-        self.floor = self.floor.max(contender.virtual_time);
+        self.floor = self.floor.max(tenant.virtual_time);
     }
 
-    /// Brings the contender to the place where it belongs, after any change, and returns the place before.
-    pub fn put(&mut self, id: usize, contender: &mut Contender, waits: bool, credit: u128, now: u64) -> Place {
-        let before = contender.place;
-        if !waits && before == Place::Out {
+    /// Brings the tenant to the position where it belongs, after any change, and returns the position before.
+    pub fn put(&mut self, id: usize, tenant: &mut Tenant, waits: bool, credit: u128, now: u64) -> Position {
+        let before = tenant.position;
+        if !waits && before == Position::Out {
             return before;
         }
         let after = if !waits {
-            Place::Out
-        } else if let Some(until) = contender.closed_until(now) {
-            Place::Throttled(until)
+            Position::Out
+        } else if let Some(until) = tenant.closed_until(now) {
+            Position::Throttled(until)
         } else {
-            if !matches!(before, Place::Ready(_)) {
-                contender.virtual_time = self.time(contender, credit);
+            if !matches!(before, Position::Ready(_)) {
+                tenant.virtual_time = self.time(tenant, credit);
             }
-            Place::Ready(contender.virtual_time)
+            Position::Ready(tenant.virtual_time)
         };
         if after == before {
             return before;
         }
-        if let Place::Ready(at) = before {
+        if let Position::Ready(at) = before {
             self.ready.remove(&(at, id));
         }
-        if let Place::Ready(at) = after {
+        if let Position::Ready(at) = after {
             self.ready.insert((at, id));
         }
         match (before, after) {
-            (Place::Throttled(_), Place::Throttled(_)) => {}
-            (Place::Throttled(_), _) => contender.throttled_time += now.saturating_sub(contender.throttled_since),
-            (_, Place::Throttled(_)) => {
-                contender.throttled += 1;
-                contender.throttled_since = now;
+            (Position::Throttled(_), Position::Throttled(_)) => {}
+            (Position::Throttled(_), _) => tenant.throttled_time += now.saturating_sub(tenant.throttled_since),
+            (_, Position::Throttled(_)) => {
+                tenant.throttled += 1;
+                tenant.throttled_since = now;
             }
             (_, _) => {}
         }
-        contender.place = after;
+        tenant.position = after;
         before
     }
 }

@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::{
     Share, Usage,
-    run_queue::{Contender, Line, Place, SCALE},
+    run_queue::{Position, RunQueue, SCALE, Tenant},
 };
 
 /// Names one wish for a slot, from [`State::want`] or [`State::done`] until it is taken or cancelled; never used twice.
@@ -29,7 +29,7 @@ struct Waiter<W> {
 
 #[derive(Debug)]
 struct Account<W> {
-    contender: Contender,
+    tenant: Tenant,
     group: usize,
     /// In the order of their tickets, which is the order in which they came.
     waiting: VecDeque<Waiter<W>>,
@@ -46,9 +46,9 @@ struct Granted<W> {
 
 #[derive(Debug)]
 struct Group {
-    contender: Contender,
+    tenant: Tenant,
     /// The group's accounts. One is in it also while the group itself is throttled.
-    line: Line,
+    line: RunQueue,
 }
 
 /// Whose limit ends.
@@ -67,13 +67,13 @@ pub struct State<W> {
     free: usize,
     /// Slots that are granted and not taken; few, for there are as many slots as processors.
     granted: Vec<Granted<W>>,
-    /// Virtual time that an idle contender may save.
+    /// Virtual time that an idle tenant may save.
     credit: u128,
     groups: Slab<Group>,
     accounts: Slab<Account<W>>,
     /// The groups.
-    line: Line,
-    /// Exactly the contenders whose place is [`Place::Throttled`], by the end of it.
+    line: RunQueue,
+    /// Exactly the tenants whose position is [`Position::Throttled`], by the end of it.
     throttled: BTreeSet<(u64, Who)>,
     next_ticket: Ticket,
 }
@@ -89,7 +89,7 @@ impl<W: Clone> State<W> {
             credit: u128::from(CREDIT_PER_SLOT * SCALE / u64::from(Share::DEFAULT_WEIGHT)) * slots as u128,
             groups: Slab::new(),
             accounts: Slab::new(),
-            line: Line::default(),
+            line: RunQueue::default(),
             throttled: BTreeSet::new(),
             next_ticket: 0,
         }
@@ -97,13 +97,13 @@ impl<W: Clone> State<W> {
 
     /// A new group, which has saved nothing.
     pub fn add_group(&mut self, share: &Share, now: u64) -> usize {
-        self.groups.insert(Group { contender: Contender::new(share, self.line.floor(), now), line: Line::default() })
+        self.groups.insert(Group { tenant: Tenant::new(share, self.line.floor(), now), line: RunQueue::default() })
     }
 
     /// A new account, which has saved nothing.
     pub fn add_account(&mut self, group: usize, share: &Share, now: u64) -> usize {
-        let contender = Contender::new(share, self.groups[group].line.floor(), now);
-        self.accounts.insert(Account { contender, group, waiting: VecDeque::new() })
+        let tenant = Tenant::new(share, self.groups[group].line.floor(), now);
+        self.accounts.insert(Account { tenant, group, waiting: VecDeque::new() })
     }
 
     /// Forgets a group that has no account any more.
@@ -114,17 +114,17 @@ impl<W: Clone> State<W> {
     /// Forgets an account for which nobody waits and nobody has a slot; its group keeps its numbers.
     pub fn remove_account(&mut self, id: usize) {
         let account = self.accounts.remove(id);
-        self.groups[account.group].contender.inherit(&account.contender);
+        self.groups[account.group].tenant.inherit(&account.tenant);
     }
 
     pub fn set_group_share(&mut self, id: usize, share: &Share, now: u64, woken: &mut Vec<W>) {
-        self.groups[id].contender.set_share(share, now);
+        self.groups[id].tenant.set_share(share, now);
         self.put_group(id, now);
         self.dispatch(now, woken);
     }
 
     pub fn set_share(&mut self, id: usize, share: &Share, now: u64, woken: &mut Vec<W>) {
-        self.accounts[id].contender.set_share(share, now);
+        self.accounts[id].tenant.set_share(share, now);
         self.put(id, now);
         self.dispatch(now, woken);
     }
@@ -199,8 +199,8 @@ impl<W: Clone> State<W> {
 
     fn settle(&mut self, id: usize, polled: u64, again: Option<W>, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
         let account = &mut self.accounts[id];
-        account.contender.charge(polled, now);
-        self.groups[account.group].contender.charge(polled, now);
+        account.tenant.charge(polled, now);
+        self.groups[account.group].tenant.charge(polled, now);
         let ticket = match again {
             Some(wake) => Some(self.wait(id, wake, now)),
             None => {
@@ -252,14 +252,14 @@ impl<W: Clone> State<W> {
     }
 
     pub fn usage(&self, id: usize, now: u64) -> Usage {
-        self.accounts[id].contender.usage(now)
+        self.accounts[id].tenant.usage(now)
     }
 
     /// Returns the usage of the group's accounts, with those that are gone, and the group's own throttling.
     pub fn group_usage(&self, id: usize, now: u64) -> Usage {
-        let mut usage = self.groups[id].contender.usage(now);
+        let mut usage = self.groups[id].tenant.usage(now);
         for (_, account) in self.accounts.iter().filter(|(_, account)| account.group == id) {
-            let of = account.contender.usage(now);
+            let of = account.tenant.usage(now);
             usage.throttled += of.throttled;
             usage.throttled_time += of.throttled_time;
         }
@@ -294,8 +294,8 @@ impl<W: Clone> State<W> {
 
     fn waited(&mut self, id: usize, wait: u64) {
         let account = &mut self.accounts[id];
-        account.contender.waited(wait);
-        self.groups[account.group].contender.waited(wait);
+        account.tenant.waited(wait);
+        self.groups[account.group].tenant.waited(wait);
     }
 
     fn wait(&mut self, id: usize, wake: W, now: u64) -> Ticket {
@@ -315,7 +315,7 @@ impl<W: Clone> State<W> {
     fn make_way(&mut self, id: usize, now: u64, in_background: bool) -> bool {
         let of = |account: usize| {
             let account = &self.accounts[account];
-            (account.group, self.groups[account.group].contender.virtual_time(), account.contender.virtual_time())
+            (account.group, self.groups[account.group].tenant.virtual_time(), account.tenant.virtual_time())
         };
         let may_lose = |at: &usize| !(in_background && self.granted[*at].in_background);
         let most = (0..self.granted.len()).filter(may_lose).max_by_key(|at| {
@@ -326,8 +326,8 @@ impl<W: Clone> State<W> {
         let Some(at) = most else { return false };
         let account = &self.accounts[id];
         let group = &self.groups[account.group];
-        let group_time = self.line.time(&group.contender, self.credit);
-        let time = group.line.time(&account.contender, self.credit);
+        let group_time = self.line.time(&group.tenant, self.credit);
+        let time = group.line.time(&account.tenant, self.credit);
         let is_next = self.line.is_next(account.group, group_time)
             && group.line.is_next(id, time)
             // First come, first served.
@@ -349,14 +349,14 @@ impl<W: Clone> State<W> {
     fn is_open(&mut self, id: usize, now: u64) -> bool {
         let account = &mut self.accounts[id];
         let group = &mut self.groups[account.group];
-        account.contender.closed_until(now).is_none() && group.contender.closed_until(now).is_none()
+        account.tenant.closed_until(now).is_none() && group.tenant.closed_until(now).is_none()
     }
 
     fn pick(&mut self, id: usize) {
         let account = &mut self.accounts[id];
         let group = &mut self.groups[account.group];
-        group.line.pick(&mut account.contender, self.credit);
-        self.line.pick(&mut group.contender, self.credit);
+        group.line.pick(&mut account.tenant, self.credit);
+        self.line.pick(&mut group.tenant, self.credit);
     }
 
     /// Those whose throttling has ended come into their line.
@@ -366,7 +366,7 @@ impl<W: Clone> State<W> {
                 Who::Account(id) => self.put(id, now),
                 Who::Group(id) => self.put_group(id, now),
             }
-            debug_assert_ne!(self.throttled.first(), Some(&(due, who)), "it has another place");
+            debug_assert_ne!(self.throttled.first(), Some(&(due, who)), "it has another position");
         }
     }
 
@@ -374,27 +374,27 @@ impl<W: Clone> State<W> {
     fn put(&mut self, id: usize, now: u64) {
         let account = &mut self.accounts[id];
         let (group, waits) = (account.group, !account.waiting.is_empty());
-        let before = self.groups[group].line.put(id, &mut account.contender, waits, self.credit, now);
-        let after = account.contender.place();
+        let before = self.groups[group].line.put(id, &mut account.tenant, waits, self.credit, now);
+        let after = account.tenant.position();
         self.note(Who::Account(id), before, after);
         self.put_group(group, now);
     }
 
     fn put_group(&mut self, id: usize, now: u64) {
         let group = &mut self.groups[id];
-        let before = self.line.put(id, &mut group.contender, !group.line.is_empty(), self.credit, now);
-        let after = group.contender.place();
+        let before = self.line.put(id, &mut group.tenant, !group.line.is_empty(), self.credit, now);
+        let after = group.tenant.position();
         self.note(Who::Group(id), before, after);
     }
 
-    fn note(&mut self, who: Who, before: Place, after: Place) {
+    fn note(&mut self, who: Who, before: Position, after: Position) {
         if before == after {
             return;
         }
-        if let Place::Throttled(due) = before {
+        if let Position::Throttled(due) = before {
             self.throttled.remove(&(due, who));
         }
-        if let Place::Throttled(due) = after {
+        if let Position::Throttled(due) = after {
             self.throttled.insert((due, who));
         }
     }

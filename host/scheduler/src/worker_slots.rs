@@ -1,6 +1,6 @@
-//! How many are in at once: a number of places that may change while they are taken.
+//! How many are in at once: a number of worker_slots that may change while they are taken.
 //!
-//! First come, first served. Fewer places throw nobody out: those who leave take the surplus with them.
+//! First come, first served. Fewer worker_slots throw nobody out: those who leave take the surplus with them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,56 +9,56 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Stands for no limit.
 const UNLIMITED: usize = u32::MAX as usize >> 3;
 
-/// The places of an account or a group.
+/// The worker_slots of an account or a group.
 #[derive(Debug)]
-pub struct Places {
+pub struct WorkerSlots {
     semaphore: Arc<Semaphore>,
     limit: Mutex<Limit>,
 }
 
 #[derive(Debug)]
 struct Limit {
-    places: usize,
-    /// Places to be removed when they are given back: the semaphore's permits, free and taken, are `places + surplus`.
+    worker_slots: usize,
+    /// WorkerSlots to be removed when they are given back: the semaphore's permits, free and taken, are `worker_slots + surplus`.
     surplus: usize,
 }
 
-/// One place; dropping it gives it back.
+/// One worker_slot; dropping it gives it back.
 #[derive(Debug)]
-pub struct Place {
+pub struct WorkerSlot {
     /// Present until it is dropped.
     permit: Option<OwnedSemaphorePermit>,
-    places: Arc<Places>,
+    worker_slots: Arc<WorkerSlots>,
 }
 
-impl Places {
+impl WorkerSlots {
     /// None: without limit.
     pub fn new(limit: Option<u32>) -> Arc<Self> {
-        let places = count(limit);
-        let semaphore = Arc::new(Semaphore::new(places));
-        Arc::new(Self { semaphore, limit: Mutex::new(Limit { places, surplus: 0 }) })
+        let worker_slots = count(limit);
+        let semaphore = Arc::new(Semaphore::new(worker_slots));
+        Arc::new(Self { semaphore, limit: Mutex::new(Limit { worker_slots, surplus: 0 }) })
     }
 
-    /// Changes the number of places; None: without limit.
+    /// Changes the number of worker_slots; None: without limit.
     pub fn set_limit(&self, limit: Option<u32>) {
         let mut now = self.lock();
         let wanted = count(limit);
-        if wanted >= now.places {
-            let more = wanted - now.places;
+        if wanted >= now.worker_slots {
+            let more = wanted - now.worker_slots;
             let kept = more.min(now.surplus);
             now.surplus -= kept;
             self.semaphore.add_permits(more - kept);
         } else {
-            let fewer = now.places - wanted;
+            let fewer = now.worker_slots - wanted;
             now.surplus += fewer - self.semaphore.forget_permits(fewer);
         }
-        now.places = wanted;
+        now.worker_slots = wanted;
     }
 
-    /// Waits for a place. Cancel safe: a dropped call has taken none and loses its turn.
-    pub async fn enter(self: Arc<Self>) -> Place {
+    /// Waits for a worker_slot. Cancel safe: a dropped call has taken none and loses its turn.
+    pub async fn enter(self: Arc<Self>) -> WorkerSlot {
         let permit = self.semaphore.clone().acquire_owned().await.ok();
-        Place { permit, places: self }
+        WorkerSlot { permit, worker_slots: self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Limit> {
@@ -66,10 +66,10 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkerSlot {
     fn drop(&mut self) {
         let Some(permit) = self.permit.take() else { return };
-        let mut limit = self.places.lock();
+        let mut limit = self.worker_slots.lock();
         if limit.surplus > 0 {
             limit.surplus -= 1;
             permit.forget();

@@ -5,7 +5,7 @@
 //! could have made the same request itself. There is no other rule here, and the answer to everything unknown is no.
 //!
 //! - An answer to a read is used for [`Grants::KEEP`] at most. From half of that on it is asked again in the background.
-//!   Events are let through for [`Grants::KEEP_TOLD`], as long as somebody tells of changes ([`Grants::set_told`]).
+//!   Events are let through for [`Grants::KEEP_WATCHED`], as long as somebody tells of changes ([`Grants::set_watched`]).
 //! - [`Grants::changed`] ends answers at once, also those that are on their way. The authorizer learns of a change by a
 //!   watch of its own, maybe after we do: what it answers soon after one is used for [`Grants::UNSETTLED`] only.
 //! - When the API server cannot be asked, nothing is let through.
@@ -208,7 +208,7 @@ pub struct Grants {
     /// Counts changes; whoever waits for one waits here.
     changes: watch::Sender<u64>,
     /// Whether changes of permissions are watched.
-    told: AtomicBool,
+    watched: AtomicBool,
 }
 
 #[derive(Default)]
@@ -251,7 +251,7 @@ impl Grants {
     pub const KEEP: Duration = Duration::from_secs(4);
     /// The lifetime of an answer about events while changes are watched: a host with a thousand plugins would otherwise
     /// ask all day.
-    pub const KEEP_TOLD: Duration = Duration::from_secs(60);
+    pub const KEEP_WATCHED: Duration = Duration::from_secs(60);
     /// The time after a change during which an authorizer may still answer from its old state.
     pub const SETTLE: Duration = Duration::from_secs(2);
     /// The lifetime of an answer given during that time.
@@ -265,7 +265,7 @@ impl Grants {
             reviewer,
             kept: Mutex::default(),
             changes: watch::Sender::new(0),
-            told: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
         })
     }
 
@@ -293,13 +293,13 @@ impl Grants {
     }
 
     /// Says whether every change will be told with [`Self::changed`] from now on.
-    pub fn set_told(&self, told: bool) {
-        self.told.store(told, Ordering::Relaxed);
+    pub fn set_watched(&self, told: bool) {
+        self.watched.store(told, Ordering::Relaxed);
     }
 
     /// Returns the lifetime of answers about events.
     pub fn keep_for_events(&self) -> Duration {
-        if self.told.load(Ordering::Relaxed) { Self::KEEP_TOLD } else { Self::KEEP }
+        if self.watched.load(Ordering::Relaxed) { Self::KEEP_WATCHED } else { Self::KEEP }
     }
 
     /// Drops what was answered for a subject that no plugin acts as any more.

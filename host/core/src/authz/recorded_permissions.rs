@@ -80,7 +80,7 @@ pub enum Names {
 }
 
 /// The record of one plugin. It outlives the plugin's code.
-pub struct Observed {
+pub struct RecordedPermissions {
     since: SystemTime,
     kept: Mutex<Kept>,
 }
@@ -94,13 +94,13 @@ pub struct Kept {
     pub missed: u64,
 }
 
-impl Default for Observed {
+impl Default for RecordedPermissions {
     fn default() -> Self {
         Self { since: SystemTime::now(), kept: Mutex::default() }
     }
 }
 
-impl Observed {
+impl RecordedPermissions {
     /// Keeps a need. `name` is the object's, where a rule with `resourceNames` can be about it.
     pub fn note(&self, need: &Need, name: Option<&str>) {
         let too_long = |text: Option<&str>| text.is_some_and(|text| text.len() > NAME_BYTES);
@@ -141,7 +141,7 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn needs(observed: &Observed) -> BTreeMap<Need, Names> {
+    fn needs(observed: &RecordedPermissions) -> BTreeMap<Need, Names> {
         observed.kept().0.needs
     }
 
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_call_made_twice_is_one_need_and_its_names_are_kept_while_they_are_few() {
-        let observed = Observed::default();
+        let observed = RecordedPermissions::default();
         let get = Need::resource("get", "", "secrets", Some("n"));
         observed.note(&get, Some("a"));
         observed.note(&get, Some("a"));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_call_without_a_name_is_about_any() {
-        let (observed, delete) = (Observed::default(), Need::resource("delete", "", "pods", Some("n")));
+        let (observed, delete) = (RecordedPermissions::default(), Need::resource("delete", "", "pods", Some("n")));
         observed.note(&delete, Some("a"));
         observed.note(&delete, None);
         observed.note(&delete, Some("a"));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_makes_up_namespaces_fills_its_record_and_no_more() {
-        let observed = Observed::default();
+        let observed = RecordedPermissions::default();
         let early = Need::resource("update", "", "configmaps", Some("early"));
         observed.note(&early, None);
         for number in 0..NEEDS + 9 {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_no_object_can_be_called_takes_no_place() {
-        let (observed, long) = (Observed::default(), "a".repeat(254));
+        let (observed, long) = (RecordedPermissions::default(), "a".repeat(254));
         observed.note(&Need::resource("get", "", "pods", Some(&long)), Some("a"));
         observed.note(&Need::resource("get", "", "pods", Some("n")), Some(&long));
         assert_eq!(observed.kept().0, Kept::default());

@@ -2,7 +2,7 @@
 //! reconcile succeeds, so nothing else would tell.
 //!
 //! A writer **sets a field back** when it changes the field to the very value that it had set before, and somebody else had
-//! changed it in between. Two writers that do this [`FLIPS`] times within [`WINDOW`] fight. So it is no fight when
+//! changed it in between. Two writers that do this [`FLIPS`] times within [`WINDOW`] conflict. So it is no conflict when
 //!
 //! - a controller repairs drift now and then;
 //! - values do not come back: counters, timestamps;
@@ -37,7 +37,7 @@ pub use state::{FLIPS, WINDOW};
 use state::{FieldChange, State};
 
 /// The interval at which a lasting conflict is reported again.
-pub const TOLD_AGAIN: Duration = Duration::from_secs(600);
+pub const REPORT_INTERVAL: Duration = Duration::from_secs(600);
 /// Fields looked at in one write; more in one write are no fight over a field.
 const MAX_FIELDS: usize = 32;
 
@@ -67,15 +67,15 @@ pub enum Rival {
 pub enum Stage {
     /// It was not one before: to be told.
     Begins,
-    /// It was told [`TOLD_AGAIN`] ago: to be told again.
+    /// It was told [`REPORT_INTERVAL`] ago: to be told again.
     StillOn,
     /// It was told.
     Lasts,
 }
 
-/// A write with which a field of an object was set back in a fight.
+/// A write with which a field of an object was set back in a conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fight {
+pub struct FieldConflict {
     /// The object's kind.
     pub kind: GroupVersionKind,
     /// The object.
@@ -92,10 +92,10 @@ pub struct Fight {
     pub stage: Stage,
 }
 
-/// Is told of fights.
-pub trait FightSink: Send + Sync {
+/// Is told of conflicts.
+pub trait ConflictSink: Send + Sync {
     /// Takes one; returns soon.
-    fn fight(&self, fight: &Fight);
+    fn conflict(&self, conflict: &FieldConflict);
 }
 
 /// A write that was done.
@@ -111,33 +111,33 @@ pub(crate) struct Wrote<'a> {
     pub changes: &'a [Change<'a>],
 }
 
-/// Finds the fights among the writes of all plugins of a host.
-pub struct Fights {
+/// Finds the conflicts among the writes of all plugins of a host.
+pub struct FieldConflicts {
     state: Mutex<State>,
     /// Fields and values are remembered as hashes: nobody outside can make two that are the same.
     hasher: RandomState,
-    sink: Arc<dyn FightSink>,
+    sink: Arc<dyn ConflictSink>,
 }
 
-impl Fights {
+impl FieldConflicts {
     /// Knows of no write yet.
-    pub fn new(sink: Arc<dyn FightSink>) -> Arc<Self> {
+    pub fn new(sink: Arc<dyn ConflictSink>) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), hasher: RandomState::new(), sink })
     }
 
     /// Reports whether the object's former writer must be looked up at the author's next write. Returns true once, and
     /// again only after the author has set back one more field, or after [`FieldConflicts::keep_candidate`].
-    pub(crate) fn suspects(&self, author: &Author, object: &Object) -> bool {
+    pub(crate) fn candidates(&self, author: &Author, object: &Object) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Nearly always there is none.
-        state.has_suspects() && state.take_suspect(self.hash(&(author, object.uid())))
+        state.has_candidates() && state.take_candidate(self.hash(&(author, object.uid())))
     }
 
     /// The look has shown nothing: the next write is worth another one.
-    pub(crate) fn still_suspects(&self, author: &Author, object: &Object) {
+    pub(crate) fn keep_candidate(&self, author: &Author, object: &Object) {
         let now = tokio::time::Instant::now().into_std();
-        let suspect = self.hash(&(author, object.uid()));
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).suspect(now, suspect);
+        let candidate = self.hash(&(author, object.uid()));
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).candidate(now, candidate);
     }
 
     /// Takes what a write has changed.
@@ -153,7 +153,7 @@ impl Fights {
             return;
         }
         let now = tokio::time::Instant::now().into_std();
-        let suspect = self.hash(&(wrote.author, wrote.object.uid()));
+        let candidate = self.hash(&(wrote.author, wrote.object.uid()));
         let fields = own.into_iter().map(|change| {
             // Only what was read for it has managedFields; of the cache they are dropped.
             let others = managers(wrote.before, &change.path).into_iter().flatten();
@@ -161,18 +161,18 @@ impl Fights {
                 field: self.hash(&(wrote.object.uid(), &change.path)),
                 before: self.hash(change.before),
                 after: self.hash(change.after),
-                suspect,
+                candidate,
                 manager: others.into_iter().find(|manager| *manager != wrote.manager),
             };
             (change, field)
         });
         let fields: Vec<_> = fields.collect();
-        let mut fights = Vec::new();
+        let mut conflicts = Vec::new();
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             for (change, field) in &fields {
                 if let Some((rival, stage)) = state.changed(now, wrote.author, field) {
-                    fights.push(Fight {
+                    conflicts.push(FieldConflict {
                         kind: wrote.kind.clone(),
                         key: wrote.object.key().clone(),
                         uid: wrote.object.uid().to_owned(),
@@ -184,7 +184,7 @@ impl Fights {
                 }
             }
         }
-        fights.iter().for_each(|fight| self.sink.fight(fight));
+        conflicts.iter().for_each(|conflict| self.sink.conflict(conflict));
     }
 
     fn hash(&self, what: &impl std::hash::Hash) -> u64 {

@@ -1,7 +1,7 @@
 //! The state against a naive model, on random writes.
 //!
 //! The model keeps every change that ever was, and scans them all for each new one. After every change both must say the
-//! same: whether it is a part of a fight, against whom, how far that is, and whether somebody outside is to be looked for; and
+//! same: whether it is a part of a conflict, against whom, how far that is, and whether somebody outside is to be looked for; and
 //! they must remember as many fields. Fields, values and writers are few, so that most writes are a part of something, and
 //! bounds are small.
 //!
@@ -15,7 +15,7 @@ use std::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::conflict::{
-    Author, FLIPS, Rival, Stage, TOLD_AGAIN, WINDOW,
+    Author, FLIPS, REPORT_INTERVAL, Rival, Stage, WINDOW,
     state::{AUTHORS, Bounds, FieldChange, RIVALRIES, State},
 };
 use crate::object::ObjectKey;
@@ -37,7 +37,7 @@ struct Model {
     history: Vec<Was>,
     /// Those remembered: the field, where its history begins, and whose it is; the one longest untouched first.
     remembered: Vec<(u64, usize, ObjectKey)>,
-    suspects: BTreeSet<u64>,
+    candidates: BTreeSet<u64>,
 }
 
 impl Model {
@@ -49,7 +49,7 @@ impl Model {
             Some(at) => self.remembered.remove(at),
             None => (change.field, self.history.len(), author.plugin.clone()),
         };
-        let fight = self.look(now, author, change, entry.1);
+        let conflict = self.look(now, author, change, entry.1);
         self.remembered.push(entry);
         let own = |entry: &(u64, usize, ObjectKey)| entry.2 == author.plugin;
         if self.remembered.iter().filter(|entry| own(entry)).count() > self.bounds.fields_of_plugin {
@@ -59,7 +59,7 @@ impl Model {
         if self.remembered.len() > self.bounds.fields {
             self.remembered.remove(0);
         }
-        fight
+        conflict
     }
 
     /// Judges a change by what is remembered of its field, and adds it to the history.
@@ -80,7 +80,7 @@ impl Model {
         let own = all.iter().rfind(|was| was.author == *author && writers.contains(&author)).map(|was| was.after);
         let other = all.last().filter(|was| was.author != *author && was.after == change.before);
         let other = other.map(|was| was.author.clone());
-        let mut fight = None;
+        let mut conflict = None;
         let mut flip = None;
         if own == Some(change.after) {
             // Both directions, and of those only what is not interrupted: by time, or by too many others.
@@ -114,16 +114,16 @@ impl Model {
             let told = flips.iter().find(|was| was.flip.as_ref().is_some_and(|(_, told)| *told)).map(|was| was.at);
             let stage = match told {
                 None => often.then_some(Stage::Begins),
-                Some(told) if now - told >= TOLD_AGAIN => Some(Stage::StillOn),
+                Some(told) if now - told >= REPORT_INTERVAL => Some(Stage::StillOn),
                 Some(_) => Some(Stage::Lasts),
             };
             let manager = change.manager.map(str::to_owned);
             let manager = manager.or_else(|| flips.iter().find_map(|was| was.manager.clone()));
             if stage.is_none() && other.is_none() && manager.is_none() && count >= 2 {
-                self.suspects.insert(change.suspect);
+                self.candidates.insert(change.candidate);
             }
             flip = Some((other.clone(), stage.is_some_and(|stage| stage != Stage::Lasts)));
-            fight = stage.map(|stage| (other.map_or(Rival::Outside { manager }, Rival::Author), stage));
+            conflict = stage.map(|stage| (other.map_or(Rival::Outside { manager }, Rival::Author), stage));
         }
         self.history.push(Was {
             at: now,
@@ -133,14 +133,14 @@ impl Model {
             flip,
             manager: change.manager.map(str::to_owned),
         });
-        fight
+        conflict
     }
 }
 
 fn run(seed: u64, seen: &mut BTreeSet<String>) {
     let mut random = StdRng::seed_from_u64(seed);
     let bounds = Bounds { fields: random.random_range(1..6), fields_of_plugin: random.random_range(1..4) };
-    let mut model = Model { bounds, history: Vec::new(), remembered: Vec::new(), suspects: BTreeSet::new() };
+    let mut model = Model { bounds, history: Vec::new(), remembered: Vec::new(), candidates: BTreeSet::new() };
     let mut state = State::bounded(bounds);
     let (writers, fields) = (random.random_range(1..7), random.random_range(1..4));
     let values = random.random_range(2..4);
@@ -170,14 +170,14 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
             plugin: ObjectKey::namespaced("n", format!("plugin-{}", writer / 2)),
             controller: format!("controller-{writer}"),
         };
-        let suspect = field as u64 * 100 + u64::from(writer);
-        let asked = state.take_suspect(suspect);
-        assert_eq!(asked, model.suspects.remove(&suspect));
+        let candidate = field as u64 * 100 + u64::from(writer);
+        let asked = state.take_candidate(candidate);
+        assert_eq!(asked, model.candidates.remove(&candidate));
         let manager = (asked && named).then_some("helm");
-        let change = FieldChange { field: field as u64, before, after, suspect, manager };
+        let change = FieldChange { field: field as u64, before, after, candidate, manager };
         let (found, expected) = (state.changed(now, &author, &change), model.changed(now, &author, &change));
         assert_eq!(found, expected);
-        assert_eq!((state.len(), state.has_suspects()), (model.remembered.len(), !model.suspects.is_empty()));
+        assert_eq!((state.len(), state.has_candidates()), (model.remembered.len(), !model.candidates.is_empty()));
         if let Some((rival, stage)) = found {
             let rival = if matches!(rival, Rival::Author(_)) { "inside" } else { "outside" };
             seen.insert(format!("{rival} {stage:?}"));

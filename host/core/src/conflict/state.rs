@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::conflict::{Author, Rival, Stage, TOLD_AGAIN};
+use crate::conflict::{Author, REPORT_INTERVAL, Rival, Stage};
 use crate::object::ObjectKey;
 
-/// Times that two writers set a field back until it is a fight.
+/// Times that two writers set a field back until it is a conflict.
 pub const FLIPS: usize = 5;
-/// Within which they do, and after which a fight without any is over.
+/// Within which they do, and after which a conflict without any is over.
 pub const WINDOW: Duration = Duration::from_secs(600);
 /// Times set back after which somebody who is not known is looked for.
 const SUSPICIOUS: usize = 2;
@@ -46,7 +46,7 @@ pub(super) struct FieldChange<'a> {
     /// Another one.
     pub after: u64,
     /// The author and the object.
-    pub suspect: u64,
+    pub candidate: u64,
     /// The other field manager that owned the field before the write, where that was looked up.
     pub manager: Option<&'a str>,
 }
@@ -64,7 +64,7 @@ pub(super) struct State {
     authors: HashSet<Arc<Author>>,
     /// The number of `authors` at which unused ones are dropped.
     authors_limit: usize,
-    suspects: HashMap<u64, Instant>,
+    candidates: HashMap<u64, Instant>,
     /// Counts changes.
     tick: u64,
 }
@@ -93,7 +93,7 @@ struct Rivalry {
 }
 
 impl State {
-    /// Takes a change of a field by an author; a fight if it is a part of one.
+    /// Takes a change of a field by an author; a conflict if it is a part of one.
     pub(super) fn changed(
         &mut self,
         now: Instant,
@@ -104,33 +104,33 @@ impl State {
         let author = self.intern(author);
         self.touch(now, change.field, &author);
         let rivalry = self.fields.get_mut(&change.field).and_then(|field| field.changed(now, &author, change));
-        let fight = rivalry.and_then(|rivalry| {
+        let conflict = rivalry.and_then(|rivalry| {
             let stage = rivalry.flip(now, change.manager);
             let unknown = rivalry.other.is_none() && rivalry.manager.is_none();
-            if stage.is_none() && unknown && rivalry.flips.len() >= SUSPICIOUS && self.suspects.len() < SUSPECTS {
-                self.suspects.insert(change.suspect, now);
+            if stage.is_none() && unknown && rivalry.flips.len() >= SUSPICIOUS && self.candidates.len() < SUSPECTS {
+                self.candidates.insert(change.candidate, now);
             }
             stage.map(|stage| (rivalry.rival(&author), stage))
         });
         self.bound(&author.plugin);
-        fight
+        conflict
     }
 
     /// Reports whether any author's next write must be examined.
-    pub(super) fn has_suspects(&self) -> bool {
-        !self.suspects.is_empty()
+    pub(super) fn has_candidates(&self) -> bool {
+        !self.candidates.is_empty()
     }
 
     /// They are from now on, as long as there is room for suspicions.
-    pub(super) fn suspect(&mut self, now: Instant, suspect: u64) {
-        if self.suspects.len() < SUSPECTS {
-            self.suspects.insert(suspect, now);
+    pub(super) fn candidate(&mut self, now: Instant, candidate: u64) {
+        if self.candidates.len() < SUSPECTS {
+            self.candidates.insert(candidate, now);
         }
     }
 
     /// Takes this author and object out of the candidates. Reports whether they were one.
-    pub(super) fn take_suspect(&mut self, suspect: u64) -> bool {
-        self.suspects.remove(&suspect).is_some()
+    pub(super) fn take_candidate(&mut self, candidate: u64) -> bool {
+        self.candidates.remove(&candidate).is_some()
     }
 
     /// Returns the number of fields that are remembered.
@@ -159,8 +159,8 @@ impl State {
             }
             self.remove(oldest);
         }
-        if self.suspects.len() >= SUSPECTS {
-            self.suspects.retain(|_, since| now.duration_since(*since) <= WINDOW);
+        if self.candidates.len() >= SUSPECTS {
+            self.candidates.retain(|_, since| now.duration_since(*since) <= WINDOW);
         }
     }
 
@@ -246,7 +246,7 @@ impl Rivalry {
         same || (Some(&self.one) == other && self.other.as_ref() == Some(author))
     }
 
-    /// Counts that a field was set back; how far the fight is, if it is one.
+    /// Counts that a field was set back; how far the conflict is, if it is one.
     fn flip(&mut self, now: Instant, manager: Option<&str>) -> Option<Stage> {
         self.flips.push_back(now);
         if self.flips.len() > FLIPS {
@@ -259,7 +259,7 @@ impl Rivalry {
         let stage = match self.told {
             None if often => Stage::Begins,
             None => return None,
-            Some(told) if now.duration_since(told) >= TOLD_AGAIN => Stage::StillOn,
+            Some(told) if now.duration_since(told) >= REPORT_INTERVAL => Stage::StillOn,
             Some(_) => return Some(Stage::Lasts),
         };
         self.told = Some(now);

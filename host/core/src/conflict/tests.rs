@@ -28,7 +28,7 @@ impl Contested {
 
     fn look_and_write(&mut self, author: &Author, value: u64, manager: Option<&str>) -> Option<(Rival, Stage)> {
         self.after(1);
-        let change = FieldChange { field: 1, before: self.value, after: value, suspect: 7, manager };
+        let change = FieldChange { field: 1, before: self.value, after: value, candidate: 7, manager };
         self.value = value;
         self.state.changed(self.now, author, &change)
     }
@@ -76,7 +76,7 @@ fn a_fight_that_lasts_is_told_again_now_and_then_and_one_that_was_quiet_anew() {
     assert_eq!(told, stages.into_iter().zip(again).collect::<Vec<_>>());
     field.after(WINDOW.as_secs() + 1);
     let anew: Vec<_> = (0..8).map(|at| field.write(if at % 2 == 0 { &a } else { &b }, 1 + at % 2)).collect();
-    let stages: Vec<_> = anew.into_iter().map(|fight| fight.map(|(_, stage)| stage)).collect();
+    let stages: Vec<_> = anew.into_iter().map(|conflict| conflict.map(|(_, stage)| stage)).collect();
     assert_eq!(stages[..6], [None; 6]);
     assert_eq!(stages[6..], [Some(Stage::Begins), Some(Stage::Lasts)]);
 }
@@ -89,11 +89,11 @@ fn somebody_outside_is_suspected_after_the_second_time_and_named_once_it_was_loo
     let mut looks = 0;
     for at in 1..=FLIPS {
         field.outside(2);
-        let manager = field.state.take_suspect(7).then_some("helm");
+        let manager = field.state.take_candidate(7).then_some("helm");
         looks += usize::from(manager.is_some());
-        let fight = field.look_and_write(&a, 1, manager);
+        let conflict = field.look_and_write(&a, 1, manager);
         let named = Rival::Outside { manager: Some("helm".into()) };
-        assert_eq!(fight, (at == FLIPS).then_some((named, Stage::Begins)), "at {at}");
+        assert_eq!(conflict, (at == FLIPS).then_some((named, Stage::Begins)), "at {at}");
     }
     assert_eq!(looks, 1, "one that tells is enough");
 }
@@ -105,7 +105,7 @@ fn somebody_outside_who_cannot_be_looked_at_is_looked_for_a_few_times_only() {
     let (mut looks, mut told) = (0, None);
     for _ in 0..100 {
         field.outside(2);
-        looks += usize::from(field.state.take_suspect(7));
+        looks += usize::from(field.state.take_candidate(7));
         told = told.or(field.write(&a, 1));
     }
     assert_eq!((looks, told), (3, Some((Rival::Outside { manager: None }, Stage::Begins))));
@@ -115,11 +115,11 @@ fn somebody_outside_who_cannot_be_looked_at_is_looked_for_a_few_times_only() {
 fn controllers_of_one_plugin_fight_too_but_none_with_itself() {
     let (one, two) = (author("a", "one"), author("a", "two"));
     let mut field = Contested::new();
-    let mut fight = None;
+    let mut conflict = None;
     for _ in 0..4 {
-        fight = fight.or(field.write(&one, 1)).or(field.write(&two, 2));
+        conflict = conflict.or(field.write(&one, 1)).or(field.write(&two, 2));
     }
-    assert_eq!(fight, Some((Rival::Author(two), Stage::Begins)));
+    assert_eq!(conflict, Some((Rival::Author(two), Stage::Begins)));
     let mut field = Contested::new();
     for _ in 0..100 {
         assert_eq!(field.write(&one, 1), None);
@@ -131,14 +131,14 @@ fn controllers_of_one_plugin_fight_too_but_none_with_itself() {
 fn whoever_came_after_the_last_one_seen_is_the_rival_and_not_that_one() {
     let (a, b) = (author("a", "c"), author("b", "c"));
     let mut field = Contested::new();
-    let mut fight = None;
+    let mut conflict = None;
     // b writes once, what somebody outside then writes again and again.
     field.write(&b, 2);
     for _ in 0..10 {
-        fight = fight.or(field.write(&a, 1));
+        conflict = conflict.or(field.write(&a, 1));
         field.outside(2);
     }
-    assert!(matches!(fight, Some((Rival::Outside { .. }, _))), "{fight:?}");
+    assert!(matches!(conflict, Some((Rival::Outside { .. }, _))), "{conflict:?}");
 }
 
 #[test]
@@ -168,16 +168,16 @@ fn a_plugin_that_writes_much_pushes_out_its_own_fields_only_and_nothing_is_kept_
     let (quiet, noisy) = (author("quiet", "c"), author("noisy", "c"));
     let mut state = State::bounded(Bounds { fields: 100, fields_of_plugin: 10 });
     let mut now = Instant::now();
-    let change = |field, before, after| FieldChange { field, before, after, suspect: 0, manager: None };
-    let mut fights = 0;
+    let change = |field, before, after| FieldChange { field, before, after, candidate: 0, manager: None };
+    let mut conflicts = 0;
     state.changed(now, &quiet, &change(1, 0, 1));
     for field in 2..1_000 {
         state.changed(now, &noisy, &change(field, 0, 1));
         assert!(state.len() <= 11, "{}", state.len());
-        // Somebody outside fights with the quiet one meanwhile.
-        fights += usize::from(state.changed(now, &quiet, &change(1, 2, 1)).is_some());
+        // Somebody outside conflicts with the quiet one meanwhile.
+        conflicts += usize::from(state.changed(now, &quiet, &change(1, 2, 1)).is_some());
     }
-    assert!(fights > 900, "{fights}");
+    assert!(conflicts > 900, "{conflicts}");
     for plugin in 0..1_000 {
         let one = author(&format!("plugin-{plugin}"), "c");
         (0..10).for_each(|at| drop(state.changed(now, &one, &change(10_000 + plugin * 10 + at, 0, 1))));

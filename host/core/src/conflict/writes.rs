@@ -1,4 +1,4 @@
-//! Fights among writes that pass the gate: which of them are seen, and who is named.
+//! FieldConflicts among writes that pass the gate: which of them are seen, and who is named.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -25,14 +25,14 @@ struct Server {
     stale: Mutex<Option<Value>>,
     cached: bool,
     looks: Mutex<u32>,
-    fights: Mutex<Vec<Fight>>,
+    conflicts: Mutex<Vec<FieldConflict>>,
     records: Mutex<Vec<AuditRecord>>,
 }
 
 impl Server {
     fn new(cached: bool) -> Arc<Self> {
-        let (fields, fights, records) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { fields, stale: Mutex::default(), cached, looks: Mutex::default(), fights, records })
+        let (fields, conflicts, records) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { fields, stale: Mutex::default(), cached, looks: Mutex::default(), conflicts, records })
     }
 
     /// Somebody writes a field.
@@ -56,23 +56,24 @@ impl Server {
     }
 
     /// The plugin's way to it.
-    fn gate(self: &Arc<Self>, fights: &Arc<Fights>, plugin: &str) -> Arc<Gate> {
+    fn gate(self: &Arc<Self>, conflicts: &Arc<FieldConflicts>, plugin: &str) -> Arc<Gate> {
         let writer = Writer {
             plugin: ObjectKey::namespaced("n", plugin),
             digest: String::new(),
             service_account: String::new(),
             field_manager: format!("operetta:n/{plugin}"),
         };
-        let audit = Some(Audit { writer, sink: self.clone(), fights: fights.clone() });
+        let audit = Some(Audit { writer, sink: self.clone(), conflicts: conflicts.clone() });
         let shared = Shared { audit, ..Shared::default() };
         Gate::sharing(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
     }
 
-    /// The fights that were told: path, author, rival.
+    /// The conflicts that were told: path, author, rival.
     fn told(&self) -> Vec<(String, String, Rival)> {
-        let fights = self.fights.lock().expect("lock");
-        let told = fights.iter().filter(|fight| fight.stage != Stage::Lasts);
-        told.map(|fight| (fight.path.clone(), fight.author.plugin.name.clone(), fight.rival.clone())).collect()
+        let conflicts = self.conflicts.lock().expect("lock");
+        let told = conflicts.iter().filter(|conflict| conflict.stage != Stage::Lasts);
+        told.map(|conflict| (conflict.path.clone(), conflict.author.plugin.name.clone(), conflict.rival.clone()))
+            .collect()
     }
 }
 
@@ -124,9 +125,9 @@ fn read(object: &Value, managed_fields: ManagedFields) -> Arc<Object> {
     Arc::new(Object::from_json(&object.to_string(), &kind, managed_fields).expect("an object"))
 }
 
-impl FightSink for Server {
-    fn fight(&self, fight: &Fight) {
-        self.fights.lock().expect("lock").push(fight.clone());
+impl ConflictSink for Server {
+    fn conflict(&self, conflict: &FieldConflict) {
+        self.conflicts.lock().expect("lock").push(conflict.clone());
     }
 }
 
@@ -181,8 +182,8 @@ fn plugin(name: &str) -> Rival {
 #[tokio::test]
 async fn two_plugins_that_fight_are_named_with_the_field_and_other_fields_are_not() {
     let server = Server::new(true);
-    let fights = Fights::new(server.clone());
-    let [a, b] = ["a", "b"].map(|name| server.gate(&fights, name));
+    let conflicts = FieldConflicts::new(server.clone());
+    let [a, b] = ["a", "b"].map(|name| server.gate(&conflicts, name));
     for round in 0..10 {
         patch(&a, "a", "x.y/z", &json!("a"), false).await;
         patch(&a, "a", "of-a", &json!(round), false).await;
@@ -197,8 +198,8 @@ async fn two_plugins_that_fight_are_named_with_the_field_and_other_fields_are_no
 async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes() {
     for raw in [false, true] {
         let server = Server::new(true);
-        let fights = Fights::new(server.clone());
-        let a = server.gate(&fights, "a");
+        let conflicts = FieldConflicts::new(server.clone());
+        let a = server.gate(&conflicts, "a");
         for _ in 0..10 {
             if raw {
                 assert_eq!(patch_raw(&a, "x", &json!("a")).await.status, 200);
@@ -218,8 +219,8 @@ async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes(
 #[tokio::test]
 async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_somebody_outside() {
     let server = Server::new(true);
-    let fights = Fights::new(server.clone());
-    let a = server.gate(&fights, "a");
+    let conflicts = FieldConflicts::new(server.clone());
+    let a = server.gate(&conflicts, "a");
     for _ in 0..10 {
         patch(&a, "a", "x", &json!("a"), false).await;
         patch(&a, "a", "x", &json!("a"), false).await;
@@ -233,8 +234,8 @@ async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_som
 #[tokio::test]
 async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_s() {
     let server = Server::new(true);
-    let fights = Fights::new(server.clone());
-    let a = server.gate(&fights, "a");
+    let conflicts = FieldConflicts::new(server.clone());
+    let a = server.gate(&conflicts, "a");
     for round in 0..20 {
         // The cache has not seen yet that helm has put its own field back.
         server.write("flaps", &json!("old"), "helm");
@@ -245,21 +246,21 @@ async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_
         let record = server.records.lock().expect("lock").last().cloned().expect("a record");
         assert!(record.changed.expect("compared").contains(&".data.flaps".to_owned()), "it looks as if");
     }
-    assert_eq!(server.fights.lock().expect("lock").len(), 0);
+    assert_eq!(server.conflicts.lock().expect("lock").len(), 0);
 }
 
 #[tokio::test]
 async fn dry_runs_and_objects_that_no_cache_has_are_not_compared() {
     for (dry_run, cached) in [(true, true), (false, false)] {
         let server = Server::new(cached);
-        let fights = Fights::new(server.clone());
-        let [a, b] = ["a", "b"].map(|name| server.gate(&fights, name));
+        let conflicts = FieldConflicts::new(server.clone());
+        let [a, b] = ["a", "b"].map(|name| server.gate(&conflicts, name));
         for _ in 0..10 {
             patch(&a, "a", "x", &json!("a"), dry_run).await;
             patch(&b, "b", "x", &json!("b"), dry_run).await;
         }
         assert_eq!(server.told(), []);
         let looks = *server.looks.lock().expect("lock");
-        assert_eq!((looks, server.fights.lock().expect("lock").len()), (0, 0));
+        assert_eq!((looks, server.conflicts.lock().expect("lock").len()), (0, 0));
     }
 }

@@ -3,7 +3,7 @@
 //! A [`Controller`] promises what controller-runtime's does, for one plugin's controller:
 //!
 //! - a key is never reconciled twice at the same time, whatever the number of workers;
-//! - what becomes of a key after a reconcile is decided in one place, the `match` of `settle`;
+//! - what becomes of a key after a reconcile is decided in one place, the `match` of `apply_outcome`;
 //! - no key is lost: not by a reconciler that panics (that counts as a [`Fault::Trap`]), not by [`Controller::swap`],
 //!   not by [`Controller::set_workers`]. A key whose reconcile is cut off goes back into the queue;
 //! - a key that loops waits, and holds no worker meanwhile: see [`crate::hot_loop`];
@@ -79,7 +79,7 @@ struct Shared {
     wanted: watch::Sender<u32>,
     /// For each index whether a worker has it. Taken and given back under this lock, together with a look at
     /// `wanted`: so no index is held twice, and none below `wanted` stays free.
-    seats: Mutex<Vec<bool>>,
+    worker_slots: Mutex<Vec<bool>>,
 }
 
 impl Controller {
@@ -110,7 +110,7 @@ impl Controller {
             reconciler: RwLock::new(reconciler),
             observer,
             wanted: watch::Sender::new(0),
-            seats: Mutex::default(),
+            worker_slots: Mutex::default(),
         };
         Arc::new(Self { shared: Arc::new(shared), tasks: Mutex::default() })
     }
@@ -159,15 +159,15 @@ impl Controller {
     pub fn set_workers(&self, workers: u32) {
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        let mut seats = lock(&self.shared.seats);
+        let mut worker_slots = lock(&self.shared.worker_slots);
         if self.shared.queue.shutting_down() {
             return;
         }
         self.shared.wanted.send_replace(workers);
-        let count = seats.len().max(workers as usize);
-        seats.resize(count, false);
-        for (index, seat) in (0..workers).zip(seats.iter_mut()) {
-            if !std::mem::replace(seat, true) {
+        let count = worker_slots.len().max(workers as usize);
+        worker_slots.resize(count, false);
+        for (index, is_taken) in (0..workers).zip(worker_slots.iter_mut()) {
+            if !std::mem::replace(is_taken, true) {
                 tasks.spawn(self.shared.clone().work(index));
             }
         }
@@ -211,11 +211,11 @@ impl Shared {
         }
     }
 
-    /// Gives the worker's seat back if it is one too many.
+    /// Gives the worker slot back if it is one too many.
     fn leaves(&self, index: u32) -> bool {
-        let mut seats = lock(&self.seats);
+        let mut worker_slots = lock(&self.worker_slots);
         let leaves = index >= *self.wanted.borrow();
-        seats[index as usize] = !leaves;
+        worker_slots[index as usize] = !leaves;
         leaves
     }
 
@@ -241,7 +241,7 @@ impl Shared {
         let result = caught(async { reconciler.reconcile(&request).await }).await;
         let took = start.elapsed();
         self.guard.ended(&request.key, &result);
-        settle(&self.queue, &request.key, &result);
+        apply_outcome(&self.queue, &request.key, &result);
         in_hand.settled = true;
         let retries_now = self.queue.num_requeues(&request.key);
         self.tell(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
@@ -257,7 +257,7 @@ impl Shared {
 
 /// Applies the outcome of a reconcile to its key. This is the whole outcome policy, as in controller-runtime's
 /// `reconcileHandler`, except that a terminal failure also ends the count of failures.
-fn settle(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<Action, Failure>) {
+fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<Action, Failure>) {
     match result {
         Ok(Action::Done) | Err(Failure::Terminal(_)) => queue.forget(key),
         // A delay of zero asks for nothing, as in controller-runtime.

@@ -2,7 +2,7 @@
 //!
 //! Every write that passes the gate leaves one [`AuditRecord`], also one that failed, and raw requests like others; one that
 //! was not sent because it would have changed nothing says so. A write that the gate refused never was one. What a write
-//! changed is told to [`Fights`] too.
+//! changed is told to [`FieldConflicts`] too.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    conflict::{Author, Fights, Wrote},
+    conflict::{Author, FieldConflicts, Wrote},
     controller::request::ReconcileRequest,
     gate::{
         changes::{Change, changes},
@@ -86,7 +86,7 @@ pub struct Audit {
     /// The sink of the records.
     pub sink: Arc<dyn AuditSink>,
     /// The detector of field conflicts, which sees each write.
-    pub fights: Arc<Fights>,
+    pub conflicts: Arc<FieldConflicts>,
 }
 
 /// A write that is under way.
@@ -165,11 +165,11 @@ impl Audit {
         Begun { record, author, manager, kind: about.map(|(kind, _)| kind), before, looked: false }
     }
 
-    /// Looks at who wrote the object before, where this write may be a part of a fight with somebody who is not known.
+    /// Looks at who wrote the object before, where this write may be a part of a conflict with somebody who is not known.
     pub(crate) async fn look(&self, begun: &mut Begun, api: &dyn ObjectApi) {
         let (Some(kind), Some(before)) = (&begun.kind, &begun.before) else { return };
         if !begun.record.dry_run
-            && self.fights.suspects(&begun.author, before)
+            && self.conflicts.candidates(&begun.author, before)
             && let Some(stored) = api.stored(kind, before.key()).await
         {
             begun.before = Some(stored);
@@ -200,7 +200,7 @@ impl Audit {
     fn keep_looking(&self, begun: &Begun) {
         let changed = begun.record.changed.as_ref().is_some_and(|changed| !changed.is_empty());
         if let Some(before) = begun.before.as_ref().filter(|_| begun.looked && !changed) {
-            self.fights.still_suspects(&begun.author, before);
+            self.conflicts.keep_candidate(&begun.author, before);
         }
     }
 
@@ -232,7 +232,7 @@ impl Audit {
         if !begun.record.dry_run {
             let (author, manager) = (&begun.author, begun.manager.as_str());
             let (before, after, changes) = (&before, &after, changes.as_slice());
-            self.fights.wrote(&Wrote { author, manager, kind, object: known, before, after, changes });
+            self.conflicts.wrote(&Wrote { author, manager, kind, object: known, before, after, changes });
         }
     }
 
@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        conflict::{Fight, FightSink},
+        conflict::{ConflictSink, FieldConflict},
         gate::{Gate, GateLimits, Shared, operation::WriteOptions},
         object::ManagedFields,
         ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink},
@@ -300,8 +300,8 @@ mod tests {
         }
     }
 
-    impl FightSink for Unchanging {
-        fn fight(&self, _: &Fight) {}
+    impl ConflictSink for Unchanging {
+        fn conflict(&self, _: &FieldConflict) {}
     }
 
     impl EventSink for Unchanging {
@@ -324,7 +324,7 @@ mod tests {
             service_account: String::new(),
             field_manager: "m".to_owned(),
         };
-        let audit = Some(Audit { writer, sink: api.clone(), fights: Fights::new(api.clone()) });
+        let audit = Some(Audit { writer, sink: api.clone(), conflicts: FieldConflicts::new(api.clone()) });
         let shared = Shared { audit, ..Shared::default() };
         let gate = Gate::sharing(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
         let options = WriteOptions::default();

@@ -33,7 +33,7 @@ use crate::{
         throttle::{Meter, Throttle},
     },
     hot_loop::{HotLoops, OwnWrite},
-    ports::{Ambient, EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, Nondeterminism, ObjectApi},
     status::{ApiError, ErrorKind},
 };
 
@@ -74,7 +74,7 @@ pub struct Shared {
     /// The detector of hot loops, which sees each write in order to recognize its event; None detects none.
     pub loops: Option<Arc<HotLoops>>,
     /// The source of time and randomness; None uses the machine's.
-    pub ambient: Option<Arc<dyn Ambient>>,
+    pub nondeterminism: Option<Arc<dyn Nondeterminism>>,
 }
 
 /// One plugin's way to the host.
@@ -280,8 +280,8 @@ impl Session {
     }
 
     /// Returns the source of the guest's time and randomness; None is the machine.
-    pub fn ambient(&self) -> Option<&Arc<dyn Ambient>> {
-        self.gate.shared.ambient.as_ref()
+    pub fn nondeterminism(&self) -> Option<&Arc<dyn Nondeterminism>> {
+        self.gate.shared.nondeterminism.as_ref()
     }
 
     /// Reports whether a log line of this level would be kept. The call is not counted: it exists to save work.

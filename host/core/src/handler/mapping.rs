@@ -23,7 +23,10 @@ use async_trait::async_trait;
 
 use crate::{
     controller::request::{Action, Failure, ReconcileRequest},
-    handler::event::Event,
+    handler::{
+        event::Event,
+        map_event::{Change, MapEvent},
+    },
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{Mapper, Reconciler},
     queue::Priority,
@@ -33,30 +36,6 @@ use crate::{
 pub const MAX_KEYS: usize = 1_000;
 /// Bytes of objects that are kept for their keys alone.
 pub const MAX_HELD: usize = 32 << 20;
-
-/// The change of a watched object since its last mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is new to the controller.
-    Added,
-    /// It changed, or a resync repeats it.
-    Modified,
-    /// It is gone.
-    Deleted,
-}
-
-/// The event that a plugin maps.
-#[derive(Clone, Debug)]
-pub struct MapEvent {
-    /// The watched kind, as the manifest names it.
-    pub kind: GroupVersionKind,
-    /// The change of the object.
-    pub change: Change,
-    /// The object in its present or last state.
-    pub object: Arc<Object>,
-    /// The object at its last mapping, if it has changed since.
-    pub old: Option<Arc<Object>>,
-}
 
 /// The events of one watch that were not mapped yet.
 pub struct Mappings {
@@ -96,7 +75,7 @@ impl Untold {
 
     fn held(&self) -> usize {
         let told = self.told.as_ref().filter(|told| !Arc::ptr_eq(told, &self.now));
-        told.map_or(0, |told| told.body().heap_bytes()) + if self.gone { self.now.body().heap_bytes() } else { 0 }
+        told.map_or(0, |told| told.raw().heap_bytes()) + if self.gone { self.now.raw().heap_bytes() } else { 0 }
     }
 }
 

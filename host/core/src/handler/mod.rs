@@ -1,6 +1,7 @@
 //! Which keys an event enqueues: controller-runtime's For, Owns and Watches.
 
 pub mod event;
+pub mod map_event;
 pub mod mapping;
 
 use crate::{

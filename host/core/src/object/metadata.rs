@@ -21,12 +21,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// The metadata of an object, which can be read without its whole text.
 #[derive(Clone, Copy)]
-pub struct Head<'a> {
+pub struct Metadata<'a> {
     pub(crate) text: &'a str,
     pub(crate) marks: Marks,
 }
 
-impl<'a> Head<'a> {
+impl<'a> Metadata<'a> {
     pub(crate) fn string(&self, mark: usize) -> Option<&'a str> {
         let at = self.marks.at(mark)?;
         let rest = &self.text[at..];
@@ -81,18 +81,18 @@ impl<'a> Head<'a> {
         self.labels().filter(|(label, _)| *label == name).last().map(|(_, value)| value)
     }
 
-    /// The head of a text that [`Body::strip`](crate::object::Body::strip) has made.
-    pub fn of_stripped(head: &'a str) -> Self {
+    /// The metadata of a text that [`RawObject::strip`](crate::object::RawObject::strip) has made.
+    pub fn of_stripped(metadata: &'a str) -> Self {
         let mut marks = Marks::NONE;
         let mut at = 0;
         for mark in [NAME, NAMESPACE, UID, REVISION] {
             marks.set(mark, at);
-            at += head[at..].bytes().position(|byte| byte == b'"').map_or(head.len() - at, |end| end + 1);
+            at += metadata[at..].bytes().position(|byte| byte == b'"').map_or(metadata.len() - at, |end| end + 1);
         }
-        if at < head.len() {
+        if at < metadata.len() {
             marks.set(LABELS, at);
         }
-        Self { text: head, marks }
+        Self { text: metadata, marks }
     }
 }
 

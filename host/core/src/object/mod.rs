@@ -1,6 +1,6 @@
 //! Objects as the cache holds them: compact JSON text plus the few fields the host itself looks at.
 //!
-//! The host never builds a tree of an object: what it looks at is found in one pass over the text (see [`Body`]), and the
+//! The host never builds a tree of an object: what it looks at is found in one pass over the text (see [`RawObject`]), and the
 //! rest stays the bytes the API server sent. `metadata.managedFields` is dropped on the way when asked, because it is a
 //! quarter to half of a typical object and reconcilers do not read it. An [`Object`] is a cheap view of such bytes: a
 //! store keeps the bytes alone.
@@ -23,8 +23,8 @@ use serde::Deserialize;
 
 use crate::object::{kind::GroupVersionKind, prune::Prune, scanner::Fields};
 pub use crate::object::{
-    metadata::{Head, Labels},
-    raw_object::Body,
+    metadata::{Labels, Metadata},
+    raw_object::RawObject,
     scanner::ScanError,
 };
 
@@ -51,7 +51,7 @@ pub struct OwnerReference {
 /// only what the reader asks for.
 #[derive(Clone)]
 pub struct Object {
-    body: Body,
+    raw: RawObject,
     key: OnceLock<ObjectKey>,
     owners: OnceLock<Box<[OwnerReference]>>,
 }
@@ -137,7 +137,7 @@ impl Object {
     /// # Errors
     /// When the text is not JSON, has no metadata.name, or a metadata field has the wrong type or stands there twice.
     pub fn from_json(text: &str, kind: &GroupVersionKind, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        Ok(Self::of(Body::read(text, Some(kind), &managed_fields.prune())?))
+        Ok(Self::of(RawObject::read(text, Some(kind), &managed_fields.prune())?))
     }
 
     /// Reads an object from bytes that nobody has looked at.
@@ -154,65 +154,65 @@ impl Object {
     /// # Errors
     /// As [`Object::from_json`].
     pub fn untyped(text: &str, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        Ok(Self::of(Body::read(text, None, &managed_fields.prune())?))
+        Ok(Self::of(RawObject::read(text, None, &managed_fields.prune())?))
     }
 
     /// The object of such bytes.
-    pub fn of(body: Body) -> Self {
-        Self { body, key: OnceLock::new(), owners: OnceLock::new() }
+    pub fn of(raw: RawObject) -> Self {
+        Self { raw, key: OnceLock::new(), owners: OnceLock::new() }
     }
 
     /// Its bytes.
-    pub fn body(&self) -> &Body {
-        &self.body
+    pub fn raw(&self) -> &RawObject {
+        &self.raw
     }
 
     /// Namespace and name.
     pub fn key(&self) -> &ObjectKey {
         self.key.get_or_init(|| {
-            let head = self.body.head();
-            ObjectKey { namespace: head.namespace().map(Into::into), name: head.name().into() }
+            let metadata = self.raw.metadata();
+            ObjectKey { namespace: metadata.namespace().map(Into::into), name: metadata.name().into() }
         })
     }
 
     /// metadata.uid; empty if the server sent none.
     pub fn uid(&self) -> &str {
-        self.body.head().uid()
+        self.raw.metadata().uid()
     }
 
     /// metadata.resourceVersion; empty if the server sent none.
     pub fn resource_version(&self) -> &str {
-        self.body.head().resource_version()
+        self.raw.metadata().resource_version()
     }
 
     /// The resourceVersion as a number: since Kubernetes 1.35 clients may compare them (KEP-5504). None if it is none.
     pub fn revision(&self) -> Option<u64> {
-        self.body.head().revision()
+        self.raw.metadata().revision()
     }
 
     /// metadata.generation; 0 for kinds that have none.
     pub fn generation(&self) -> i64 {
-        self.body.generation()
+        self.raw.generation()
     }
 
     /// Reports whether metadata.deletionTimestamp is set.
     pub fn deleting(&self) -> bool {
-        self.body.deleting()
+        self.raw.deleting()
     }
 
     /// metadata.labels, in the order of the text.
     pub fn labels(&self) -> Labels<'_> {
-        self.body.head().labels()
+        self.raw.metadata().labels()
     }
 
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.body.head().label(name)
+        self.raw.metadata().label(name)
     }
 
     /// metadata.ownerReferences.
     pub fn owners(&self) -> &[OwnerReference] {
-        self.owners.get_or_init(|| self.body.owners())
+        self.owners.get_or_init(|| self.raw.owners())
     }
 
     /// The managing controller's reference (apimachinery's `metav1.GetControllerOf`).
@@ -224,15 +224,15 @@ impl Object {
     #[must_use]
     pub fn pruned(self: Arc<Self>, prune: &Prune) -> Arc<Self> {
         // It was read before.
-        match Body::read(self.json(), None, prune) {
-            Ok(body) if body.text().len() < self.json().len() => Arc::new(Self::of(body)),
+        match RawObject::read(self.json(), None, prune) {
+            Ok(raw) if raw.text().len() < self.json().len() => Arc::new(Self::of(raw)),
             _ => self,
         }
     }
 
     /// The object's JSON text.
     pub fn json(&self) -> &str {
-        self.body.text()
+        self.raw.text()
     }
 
     /// The value at a path like `.spec.nodeName`, as JSON text; None when a step is missing. Steps are object fields.
@@ -399,7 +399,7 @@ mod tests {
             (" {\"metadata\":{\"name\":\"a\"} }\n", r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"} }"#),
         ] {
             let object = Object::from_json(text, &pod(), ManagedFields::Drop).expect("parses");
-            assert_eq!((object.json(), object.body().head().name()), (typed, "a"));
+            assert_eq!((object.json(), object.raw().metadata().name()), (typed, "a"));
         }
     }
 
@@ -446,30 +446,33 @@ mod tests {
             r#"{"metadata":{"name":"a"}}"#,
             r#"{"spec":{"a":"b"},"metadata":{"labels":{},"resourceVersion":"5","deletionTimestamp":"2026","name":"é","uid":""}}"#,
         ] {
-            let body = Body::read(text, None, &Prune::nothing()).expect("an object");
-            let (head, rest) = body.strip();
-            let (known, whole) = (Head::of_stripped(&head), body.head());
-            let all = |head: &Head<'_>| {
-                let labels: Vec<_> = head.labels().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let raw = RawObject::read(text, None, &Prune::nothing()).expect("an object");
+            let (metadata, rest) = raw.strip();
+            let (known, whole) = (Metadata::of_stripped(&metadata), raw.metadata());
+            let all = |metadata: &Metadata<'_>| {
+                let labels: Vec<_> =
+                    metadata.labels().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
                 (
-                    head.name().to_owned(),
-                    head.namespace().map(str::to_owned),
-                    head.uid().to_owned(),
-                    head.revision(),
+                    metadata.name().to_owned(),
+                    metadata.namespace().map(str::to_owned),
+                    metadata.uid().to_owned(),
+                    metadata.revision(),
                     labels,
                 )
             };
             assert_eq!(all(&known), all(&whole));
-            for head in [&known, &whole] {
-                let (namespace, name) = (head.namespace(), head.name());
-                assert!(head.is(namespace, name) && !head.is(namespace, "") && !head.is(Some("none"), name));
-                assert!(!head.is(namespace, &format!("{name}a")) && head.is(None, name) == namespace.is_none());
+            for metadata in [&known, &whole] {
+                let (namespace, name) = (metadata.namespace(), metadata.name());
+                assert!(
+                    metadata.is(namespace, name) && !metadata.is(namespace, "") && !metadata.is(Some("none"), name)
+                );
+                assert!(!metadata.is(namespace, &format!("{name}a")) && metadata.is(None, name) == namespace.is_none());
             }
-            let restored = Body::restore(&head, &rest, &mut String::new()).expect("restored");
+            let restored = RawObject::restore(&metadata, &rest, &mut String::new()).expect("restored");
             assert_eq!(restored.text(), text);
-            assert_eq!(all(&restored.head()), all(&whole));
-            assert_eq!((restored.generation(), restored.deleting()), (body.generation(), body.deleting()));
-            assert_eq!(restored.owners(), body.owners());
+            assert_eq!(all(&restored.metadata()), all(&whole));
+            assert_eq!((restored.generation(), restored.deleting()), (raw.generation(), raw.deleting()));
+            assert_eq!(restored.owners(), raw.owners());
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The bytes of one object: its JSON text, and where in it the fields stand that the host itself looks at.
 //!
-//! [`Body::read`] goes over a text once. It checks that it is JSON, finds the fields of `metadata`, and copies the text,
+//! [`RawObject::read`] goes over a text once. It checks that it is JSON, finds the fields of `metadata`, and copies the text,
 //! without what is to be left out, into one piece of memory of just its size. Of two fields of one name that the host
 //! reads it takes neither: the text is refused. A name, uid or label with an escape in it (`"\u0061"`) is written plainly
 //! in the copy, so that whoever reads it can do so in place; one that cannot be is refused.
 //!
-//! For a store that compresses, [`Body::strip`] parts a body into its head, which stays readable, and the rest, and
-//! [`Body::restore`] puts both together again.
+//! For a store that compresses, [`RawObject::strip`] parts a raw into its metadata, which stays readable, and the rest, and
+//! [`RawObject::restore`] puts both together again.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use triomphe::{Arc, HeaderSlice};
 use crate::object::{
     ObjectError, OwnerReference,
     kind::GroupVersionKind,
-    metadata::{DELETION, GENERATION, Head, LABELS, MARKS, Marks, NAME, NAMESPACE, NONE, OWNERS, REVISION, UID},
+    metadata::{DELETION, GENERATION, LABELS, MARKS, Marks, Metadata, NAME, NAMESPACE, NONE, OWNERS, REVISION, UID},
     prune::Prune,
     scanner::{Quoted, Scanner},
 };
 
 /// An object's text, and its marks, in one piece of memory. Cheap to clone: the clones share it.
 #[derive(Clone, Debug)]
-pub struct Body(Arc<HeaderSlice<Marks, str>>);
+pub struct RawObject(Arc<HeaderSlice<Marks, str>>);
 
-impl Body {
+impl RawObject {
     /// Reads an object's text: see the module. `kind` is written in front of a text that has no apiVersion or kind, as
     /// items of a typed list have none.
     ///
@@ -52,8 +52,8 @@ impl Body {
         reading.object(&Inside::Top, 1, &paths)?;
         reading.scanner.end()?;
         reading.check_owners()?;
-        let body = reading.copy(start, kind);
-        if body.head().name().is_empty() { Err(ObjectError::Unnamed) } else { Ok(body) }
+        let raw = reading.copy(start, kind);
+        if raw.metadata().name().is_empty() { Err(ObjectError::Unnamed) } else { Ok(raw) }
     }
 
     fn of(text: &str, marks: Marks) -> Self {
@@ -70,8 +70,8 @@ impl Body {
     }
 
     /// Returns the metadata.
-    pub fn head(&self) -> Head<'_> {
-        Head { text: self.text(), marks: *self.marks() }
+    pub fn metadata(&self) -> Metadata<'_> {
+        Metadata { text: self.text(), marks: *self.marks() }
     }
 
     /// metadata.generation; 0 for kinds that have none.
@@ -105,19 +105,24 @@ impl Body {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its head for [`Head::of_stripped`], and the text without what is in the head.
+    /// Its metadata for [`Metadata::of_stripped`], and the text without what is in the metadata.
     ///
     /// What is taken out leaves a control character behind, 1 to 8 by the mark: JSON has none. The first byte tells how
     /// many there are.
     pub fn strip(&self) -> (String, String) {
-        let head = self.head();
+        let metadata = self.metadata();
         let labels = self.marks().at(LABELS).map(|at| {
             let mut scanner = Scanner::at(self.text(), at);
             scanner.value(0).unwrap_or(at..at)
         });
         let labels = labels.map(|range| &self.text()[range]).unwrap_or_default();
-        let taken =
-            [head.name(), head.string(NAMESPACE).unwrap_or_default(), head.uid(), head.resource_version(), labels];
+        let taken = [
+            metadata.name(),
+            metadata.string(NAMESPACE).unwrap_or_default(),
+            metadata.uid(),
+            metadata.resource_version(),
+            labels,
+        ];
         let mut places: Vec<(usize, usize)> =
             (0..MARKS).filter_map(|mark| Some((self.marks().at(mark)?, mark))).collect();
         places.sort_unstable();
@@ -133,15 +138,15 @@ impl Body {
         (taken.join("\""), rest)
     }
 
-    /// The body that [`Body::strip`] has parted. None for other texts. `text` is room to write in, to be used again.
-    pub fn restore(head: &str, rest: &str, text: &mut String) -> Option<Self> {
-        let known = Head::of_stripped(head);
+    /// The raw that [`RawObject::strip`] has parted. None for other texts. `text` is room to write in, to be used again.
+    pub fn restore(metadata: &str, rest: &str, text: &mut String) -> Option<Self> {
+        let known = Metadata::of_stripped(metadata);
         let taken = [
             known.name(),
             known.string(NAMESPACE)?,
             known.uid(),
             known.resource_version(),
-            known.marks.at(LABELS).map_or("", |at| &head[at..]),
+            known.marks.at(LABELS).map_or("", |at| &metadata[at..]),
         ];
         let (count, mut rest) = (usize::from(*rest.as_bytes().first()?), rest.get(1..)?);
         text.clear();
@@ -351,7 +356,7 @@ impl Reading<'_> {
         owners.map(drop).map_err(|error| ObjectError::Owners(error.to_string()))
     }
 
-    fn copy(self, start: usize, kind: Option<&GroupVersionKind>) -> Body {
+    fn copy(self, start: usize, kind: Option<&GroupVersionKind>) -> RawObject {
         let Self { text, mut marks, edits, typed, scanner, .. } = self;
         let front = kind.map(|kind| front(kind, typed)).unwrap_or_default();
         let less: usize = edits.iter().map(|(range, _)| range.len()).sum();
@@ -379,7 +384,7 @@ impl Reading<'_> {
         }
         place(&copy, from, end);
         copy.push_str(&text[from..end]);
-        Body::of(&copy, moved)
+        RawObject::of(&copy, moved)
     }
 }
 

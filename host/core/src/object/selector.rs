@@ -3,7 +3,7 @@
 //! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of `key`, `!key`,
 //! `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key>1`, `key<1`; all must hold.
 
-use crate::object::{Head, Object};
+use crate::object::{Metadata, Object};
 
 /// The labels and names that a selector looks at.
 pub trait Selectable {
@@ -17,11 +17,11 @@ pub trait Selectable {
 
 impl Selectable for Object {
     fn name(&self) -> &str {
-        self.body().head().name()
+        self.raw().metadata().name()
     }
 
     fn namespace(&self) -> Option<&str> {
-        self.body().head().namespace()
+        self.raw().metadata().namespace()
     }
 
     fn label(&self, name: &str) -> Option<&str> {
@@ -29,17 +29,17 @@ impl Selectable for Object {
     }
 }
 
-impl Selectable for Head<'_> {
+impl Selectable for Metadata<'_> {
     fn name(&self) -> &str {
-        Head::name(self)
+        Metadata::name(self)
     }
 
     fn namespace(&self) -> Option<&str> {
-        Head::namespace(self)
+        Metadata::namespace(self)
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        Head::label(self, name)
+        Metadata::label(self, name)
     }
 }
 

@@ -14,7 +14,7 @@ pub const NORMAL_PER_LOW: u32 = 4;
 
 /// The position of a key in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum QueuePosition {
     /// Among the normal ones.
     Normal,
     /// Among the low ones, with this ticket.
@@ -42,25 +42,25 @@ impl<K> Default for Ready<K> {
 
 impl<K> Ready<K> {
     /// Puts a key at the end of its line.
-    pub fn push(&mut self, key: K, priority: Priority) -> Place {
+    pub fn push(&mut self, key: K, priority: Priority) -> QueuePosition {
         match priority {
             Priority::Normal => {
                 self.normal.push_back(key);
-                Place::Normal
+                QueuePosition::Normal
             }
             Priority::Low => {
                 let ticket = self.ticket;
                 self.ticket += 1;
                 self.low.insert(ticket, key);
-                Place::Low(ticket)
+                QueuePosition::Low(ticket)
             }
         }
     }
 
     /// Moves a low key to the end of the normal line.
-    pub fn raise(&mut self, ticket: u64) -> Place {
+    pub fn raise(&mut self, ticket: u64) -> QueuePosition {
         self.normal.extend(self.low.remove(&ticket));
-        Place::Normal
+        QueuePosition::Normal
     }
 
     /// Takes the key whose turn it is, and says in which line it stood.
@@ -128,10 +128,10 @@ mod tests {
     fn a_raised_key_joins_the_end_of_the_normal_line() {
         let mut ready = Ready::default();
         ready.push("l1", Priority::Low);
-        let place = ready.push("l2", Priority::Low);
+        let position = ready.push("l2", Priority::Low);
         ready.push("n1", Priority::Normal);
-        assert_eq!(place, Place::Low(1));
-        assert_eq!(ready.raise(1), Place::Normal);
+        assert_eq!(position, QueuePosition::Low(1));
+        assert_eq!(ready.raise(1), QueuePosition::Normal);
         ready.push("n2", Priority::Normal);
         assert_eq!(rest(&mut ready), ["n1", "l2", "n2", "l1"]);
     }

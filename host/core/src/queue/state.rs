@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     Priority, Stats,
-    ready::{Place, Ready},
+    ready::{QueuePosition, Ready},
 };
 
 /// The longest delay, about thirty years: far enough to be never, near enough to be added to any clock.
@@ -38,7 +38,7 @@ struct Entry {
     dirty: Option<Dirty>,
     /// Set while the key is handed out: its ticket in `State::processing`, and the priority it was handed out with.
     processing: Option<(u64, Priority)>,
-    /// Set while a delay runs: the key's place in `State::waiting`.
+    /// Set while a delay runs: the key's position in `State::waiting`.
     waiting: Option<(Instant, u64)>,
 }
 
@@ -46,7 +46,7 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dirty {
     /// Ready to be handed out; the key is not processing.
-    Ready(Place),
+    Ready(QueuePosition),
     /// Becomes ready with this priority when it is done; the key is processing.
     WhenDone(Priority),
 }
@@ -118,7 +118,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                     (Dirty::Ready(self.ready.push(slot.key().clone(), priority)), Wake::One)
                 }
             }
-            (Some(Dirty::Ready(Place::Low(ticket))), Priority::Normal) => {
+            (Some(Dirty::Ready(QueuePosition::Low(ticket))), Priority::Normal) => {
                 (Dirty::Ready(self.ready.raise(ticket)), Wake::Nobody)
             }
             (Some(Dirty::WhenDone(before)), _) => (Dirty::WhenDone(before.max(priority)), Wake::Nobody),

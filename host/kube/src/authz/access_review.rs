@@ -1,37 +1,26 @@
-//! The API server's authorizer, asked for a ServiceAccount, and the watches that tell when its answers change.
-
-use std::sync::Arc;
+//! Access reviews: questions to the API server's authorizer, for a ServiceAccount or for the host itself.
 
 use async_trait::async_trait;
 use http::Request;
 use operetta_core::{
     authz::{
-        access_review::{Access, AccessReviewer, Grants, ReadVerb, ServiceAccount},
+        access_review::{Access, AccessReviewer, ReadVerb, ServiceAccount},
         recorded_permissions::Need,
     },
-    handler::event::Event,
-    object::kind::GroupVersionKind,
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::{sync::watch, task::JoinSet};
 
-use crate::{
-    client::wire::Wire,
-    discovery::{ApiResource, Discovery},
-    informer::{InformerState, Scope, Subscription, registry::InformerRegistry},
-};
+use crate::{client::wire::Wire, discovery::ApiResource};
 
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
-
-/// Asks by SubjectAccessReviews, as the host.
+/// Asks with SubjectAccessReviews, as the host.
 pub struct SubjectAccessReviews {
     wire: Wire,
 }
 
 impl SubjectAccessReviews {
-    /// Asks over `wire`, whose identity must be allowed to create subjectaccessreviews.
+    /// Creates the reviewer. It asks over `wire`, whose identity must be allowed to create subjectaccessreviews.
     pub fn new(wire: Wire) -> Self {
         Self { wire }
     }
@@ -65,7 +54,7 @@ impl SubjectAccessReviews {
     }
 }
 
-/// The `resourceAttributes` of a review about every name, or one.
+/// Builds the `resourceAttributes` of a review about every name, or one.
 fn attributes(need: &Need, name: Option<&str>) -> Value {
     let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
     let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": "*"});
@@ -85,8 +74,9 @@ async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(review.to_string().into_bytes())
         .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-    let answer: Review = serde_json::from_str(&wire.send(request).await?)
-        .map_err(|error| ApiError::new(ErrorKind::Other, format!("the answer to an access review: {error}")))?;
+    let answer: Review = serde_json::from_str(&wire.send(request).await?).map_err(|error| {
+        ApiError::new(ErrorKind::Other, format!("failed to decode the answer to an access review: {error}"))
+    })?;
     Ok(answer.status.allowed)
 }
 
@@ -121,52 +111,5 @@ pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<
         resource: resource.plural.clone(),
         namespace: namespace.filter(|_| resource.namespaced).map(str::to_owned),
         name: name.map(str::to_owned),
-    }
-}
-
-/// Tells `grants` of every change of a role or a binding, as long as it is held; and, while one of its watches fails,
-/// that it cannot.
-pub struct RightsWatch {
-    _subscriptions: Vec<Subscription>,
-    _health: JoinSet<()>,
-}
-
-impl RightsWatch {
-    /// Begins to watch.
-    ///
-    /// # Errors
-    /// What the API server said when it was asked where these kinds are served.
-    pub async fn start(
-        grants: &Arc<Grants>,
-        discovery: &Discovery,
-        registry: &InformerRegistry,
-    ) -> Result<Self, ApiError> {
-        let mut subscriptions = Vec::new();
-        for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
-            let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
-            let informer = registry.informer(&resource, Scope { metadata_only: true, ..Scope::everything() });
-            let told = grants.clone();
-            let tell = move |event: &Event| {
-                if !matches!(event, Event::Added { initial: true, .. }) {
-                    told.changed(event.object().key().namespace.as_deref());
-                }
-            };
-            subscriptions.push(informer.subscribe(Arc::new(tell), None));
-        }
-        let mut health = JoinSet::new();
-        let states = subscriptions.iter().map(|subscription| subscription.informer().state()).collect();
-        health.spawn(follow(states, grants.clone()));
-        Ok(Self { _subscriptions: subscriptions, _health: health })
-    }
-}
-
-async fn follow(mut states: Vec<watch::Receiver<InformerState>>, grants: Arc<Grants>) {
-    loop {
-        let well = |state: &watch::Receiver<InformerState>| state.borrow().synced && state.borrow().error.is_none();
-        grants.set_told(states.iter().all(well));
-        let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
-        if futures::future::select_all(changes).await.0.is_err() {
-            return;
-        }
     }
 }

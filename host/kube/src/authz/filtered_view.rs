@@ -1,6 +1,6 @@
 //! What one plugin sees of a shared informer: the events of the namespaces that RBAC lets it list and watch.
 //!
-//! A [`View`] sits between an informer and a handler. What it promises:
+//! A [`FilteredView`] sits between an informer and a handler. What it promises:
 //!
 //! - the handler is told nothing of a namespace before the API server has said that the plugin's ServiceAccount may list
 //!   and watch the resource there;
@@ -46,7 +46,7 @@ const AT_ONCE: usize = 8;
 type Place = Option<String>;
 
 /// A plugin's view of an informer. Dropping it ends the calls of its handler.
-pub struct View {
+pub struct FilteredView {
     subscription: Subscription,
     inner: Arc<Inner>,
     state: watch::Receiver<ViewState>,
@@ -85,7 +85,7 @@ enum Sight {
     Hidden,
 }
 
-impl View {
+impl FilteredView {
     /// Lets `handler` see of `informer` what `grants` allow: of the namespace `only`, or of all.
     pub fn open(
         informer: &Arc<Informer>,
@@ -134,7 +134,7 @@ impl View {
     }
 }
 
-impl Drop for View {
+impl Drop for FilteredView {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -2,6 +2,8 @@
 
 pub mod access_review;
 pub mod filtered_view;
+pub mod permission_watch;
+mod plugin_permissions;
 pub mod probe;
 pub mod required_permissions;
 pub mod watch_scope;

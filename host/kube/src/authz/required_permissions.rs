@@ -1,51 +1,31 @@
-//! What a plugin needs of RBAC: each of its calls is noted on its way, and so are its Events; what was refused comes with
-//! the commands that give the right; and the API server's authorizer says what of it all the ServiceAccount has.
+//! The permissions that requests, watches and Events of a plugin need.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, PoisonError},
-    time::SystemTime,
-};
+use std::{sync::Arc, time::SystemTime};
 
-use futures::{StreamExt, TryStreamExt, stream};
 use operetta_core::{
-    authz::{
-        access_review::{ServiceAccount, remedy},
-        recorded_permissions::{Names, Need, Observed},
-    },
+    authz::recorded_permissions::{Need, RecordedPermissions},
     gate::{
         operation::{Operation, OperationAction, Read},
         raw_request::{RawRequest, ResourcePath},
     },
     object::ObjectKey,
     ports::{EventNote, EventSink},
-    status::{ApiError, ErrorKind},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    authz::access_review::SubjectAccessReviews,
-    client::{
-        object_api::{PluginApi, Refusal},
-        wire::check_key,
-    },
-    discovery::ApiResource,
-};
+use crate::{client::wire::check_key, discovery::ApiResource};
 
-/// Questions that are asked at once.
-const AT_ONCE: usize = 8;
-
-/// A need, and the name of the object that its calls were about, where a rule with `resourceNames` can be about it.
+/// The permission that a call needs, with the object's name where a rule with `resourceNames` can grant it.
 pub type Call = (Need, Option<String>);
 
-/// A need, and whether the ServiceAccount has the right.
+/// A permission, and whether the ServiceAccount has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Needed {
-    /// The right.
+    /// The permission.
     #[serde(flatten)]
     pub need: Need,
-    /// The name for which it is had, or not, while it is not had for every name.
+    /// The name for which it was asked, while it is not granted for every name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// True if the ServiceAccount has it.
@@ -57,139 +37,14 @@ pub struct Needed {
 
 /// The permissions that a plugin needs.
 pub struct Needs {
-    /// Each right, in order.
+    /// The permissions, in order.
     pub needed: Vec<Needed>,
-    /// Calls that are not among them, because they were too many.
+    /// The number of calls that are not among them, because there were too many.
     pub missed: u64,
     /// True if a call was recorded, and not only watches.
     pub called: bool,
-    /// Since when calls are noted.
+    /// The start of the recording.
     pub since: SystemTime,
-}
-
-impl PluginApi {
-    /// Notes what a call needs.
-    pub(crate) fn note(&self, (need, name): &Call) {
-        if let Some(observed) = &self.observed {
-            observed.note(need, name.as_deref());
-        }
-    }
-
-    /// Notes that the answer to an update or a patch was 201: it made the object, for which one needs `create`.
-    pub(crate) fn note_created(&self, (need, _): &Call) {
-        if !need.resource.contains('/') {
-            self.note(&(Need { verb: "create".to_owned(), ..need.clone() }, None));
-        }
-    }
-
-    /// Keeps a refusal of RBAC with the commands that give the right. What admission refuses is forbidden as well, and no
-    /// right helps there.
-    pub(crate) fn note_refusal(&self, (need, _): &Call, error: &ApiError) {
-        let Some(grants) = self.grants.as_ref().filter(|_| error.kind == ErrorKind::Forbidden) else { return };
-        let refused = |verb: &str| error.status.message.contains(&format!("\" cannot {verb} resource \""));
-        let verb = if refused(&need.verb) {
-            need.verb.as_str()
-        } else if ["update", "patch"].contains(&need.verb.as_str()) && refused("create") {
-            // Of an object that it would have made.
-            self.note_created(&(need.clone(), None));
-            "create"
-        } else {
-            return;
-        };
-        let what = (need.group.as_str(), need.resource.as_str());
-        let remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
-        let refusal = Refusal { message: error.status.message.clone(), remedy };
-        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
-    }
-
-    /// Lists the permissions that the plugin needs for its calls so far, and for `watched`. `reviews` tells which of
-    /// them are granted now. None for the host itself.
-    ///
-    /// # Errors
-    /// The API server's error when it cannot be asked.
-    pub async fn needs(&self, reviews: &SubjectAccessReviews, watched: Vec<Call>) -> Result<Option<Needs>, ApiError> {
-        let (Some(grants), Some(observed)) = (&self.grants, &self.observed) else { return Ok(None) };
-        let (kept, since) = observed.kept();
-        let called = !kept.needs.is_empty();
-        let mut all = kept.needs;
-        for (need, name) in watched {
-            let names = name.map_or(Names::Any, |name| Names::Only(BTreeSet::from([name])));
-            all.entry(need).and_modify(|known| *known = Names::Any).or_insert(names);
-        }
-        let asking = Asking { reviews, subject: grants.subject(), api: self };
-        // A right that holds everywhere is asked for once, not for each namespace.
-        let wide: BTreeSet<Need> = all.keys().map(everywhere).collect();
-        let wide = stream::iter(wide).map(async |need| {
-            let has = reviews.has(asking.subject, &need, None).await?;
-            Ok::<_, ApiError>((need, has))
-        });
-        let wide: BTreeMap<Need, bool> = wide.buffer_unordered(AT_ONCE).try_collect().await?;
-        let answers = stream::iter(all).map(async |(need, names)| {
-            if wide.get(&everywhere(&need)) == Some(&true) {
-                return Ok(vec![Needed { need, name: None, allowed: true, partial: false }]);
-            }
-            asking.narrower(need, names).await
-        });
-        let needed: Vec<Vec<Needed>> = answers.buffered(AT_ONCE).try_collect().await?;
-        Ok(Some(Needs { needed: needed.concat(), missed: kept.missed, called, since }))
-    }
-}
-
-fn everywhere(need: &Need) -> Need {
-    Need { cached: false, ..need.within(None) }
-}
-
-struct Asking<'a> {
-    reviews: &'a SubjectAccessReviews,
-    subject: &'a ServiceAccount,
-    api: &'a PluginApi,
-}
-
-impl Asking<'_> {
-    async fn has(&self, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
-        self.reviews.has(self.subject, need, name).await
-    }
-
-    /// Splits a permission that is not granted everywhere into its granted parts: in its namespace, for its names, or
-    /// in some namespaces.
-    async fn narrower(&self, need: Need, names: Names) -> Result<Vec<Needed>, ApiError> {
-        let whole = |allowed: bool| Needed { need: need.clone(), name: None, allowed, partial: false };
-        if need.namespace.is_some() && self.has(&need, None).await? {
-            return Ok(vec![whole(true)]);
-        }
-        if let Names::Only(names) = names {
-            let mut named = Vec::new();
-            for name in names {
-                let allowed = self.has(&need, Some(&name)).await?;
-                named.push(Needed { need: need.clone(), name: Some(name), allowed, partial: false });
-            }
-            if named.iter().any(|needed| needed.allowed) {
-                return Ok(named);
-            }
-        }
-        if need.cached {
-            let mut parts = Vec::new();
-            for namespace in self.namespaces(&need) {
-                let need = everywhere(&need).within(Some(&namespace));
-                if self.has(&need, None).await? {
-                    parts.push(Needed { need, name: None, allowed: true, partial: true });
-                }
-            }
-            if !parts.is_empty() {
-                return Ok(parts);
-            }
-        }
-        Ok(vec![whole(false)])
-    }
-
-    /// The namespaces that the caches have objects of.
-    fn namespaces(&self, need: &Need) -> BTreeSet<String> {
-        let informers = self.api.registry.running().into_iter();
-        let of_need = informers.filter(|informer| {
-            informer.resource.plural == need.resource && informer.resource.kind.group() == need.group
-        });
-        of_need.flat_map(|informer| informer.cache.namespaces()).collect()
-    }
 }
 
 /// Returns the permission that an operation needs.
@@ -245,19 +100,19 @@ pub fn named(fields: &str) -> Option<String> {
 }
 
 /// Hands on a plugin's Events, and notes that it writes them.
-pub struct NotedEvents {
+pub struct RecordingEvents {
     sink: Arc<dyn EventSink>,
-    observed: Arc<Observed>,
+    observed: Arc<RecordedPermissions>,
 }
 
-impl NotedEvents {
+impl RecordingEvents {
     /// Hands them on to `sink`.
-    pub fn new(sink: Arc<dyn EventSink>, observed: Arc<Observed>) -> Self {
+    pub fn new(sink: Arc<dyn EventSink>, observed: Arc<RecordedPermissions>) -> Self {
         Self { sink, observed }
     }
 }
 
-impl EventSink for NotedEvents {
+impl EventSink for RecordingEvents {
     fn emit(&self, note: EventNote) {
         // Where the recorder writes it. One that comes again is counted by a patch.
         let namespace = note.key.namespace.as_deref().unwrap_or("default");

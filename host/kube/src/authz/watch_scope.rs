@@ -32,14 +32,14 @@ const AT_ONCE: usize = 8;
 const KEPT: usize = 1024;
 
 /// The namespaces in which the host may list and watch.
-pub struct Reach {
+pub struct WatchScope {
     wire: Wire,
     /// The namespaces that plugins run in; set once.
     opted_in: OnceLock<Arc<Informer>>,
     kept: Mutex<HashMap<Access, (Instant, bool)>>,
 }
 
-impl Reach {
+impl WatchScope {
     /// Creates the answers for the identity of `wire`.
     pub(crate) fn new(wire: Wire) -> Self {
         Self { wire, opted_in: OnceLock::new(), kept: Mutex::default() }

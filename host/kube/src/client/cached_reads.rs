@@ -255,7 +255,7 @@ impl PluginApi {
         if let Some(informer) = started {
             return Ok(Source::Whole(informer));
         }
-        let reach = &self.registry.reach;
+        let reach = &self.registry.watch_scope;
         // Where it cannot be asked, the informer says what is wrong.
         let place = if !resource.namespaced || reach.may_watch(resource, None, None).await.unwrap_or(true) {
             None

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use http::StatusCode;
 use kube::Client;
 use operetta_core::{
-    authz::{access_review::SubjectGrants, recorded_permissions::Observed},
+    authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions},
     gate::{
         operation::{ListOptions, Operation, OperationAction, Reply},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
@@ -51,7 +51,7 @@ pub struct PluginApi {
     /// The rate limiters of cached reads that the API server answers.
     pub(crate) throttle: OnceLock<Throttle>,
     /// The record of the permissions that its calls need; None for the host, whose permissions are in deploy/base.
-    pub(crate) observed: Option<Arc<Observed>>,
+    pub(crate) recorded: Option<Arc<RecordedPermissions>>,
     /// The last refusal.
     pub(crate) refusal: Mutex<Option<Refusal>>,
 }
@@ -89,7 +89,7 @@ impl PluginApi {
     }
 
     /// An API for one plugin: `client` is what its requests go out over, `grants` says as whom, and what it may read from
-    /// the host's caches; `observed` gets what its calls need. `field_manager` is used by writes that name none.
+    /// the host's caches; `recorded` gets what its calls need. `field_manager` is used by writes that name none.
     ///
     /// # Errors
     /// `BadRequest` when the ServiceAccount's name cannot stand in a header.
@@ -98,24 +98,24 @@ impl PluginApi {
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
         grants: SubjectGrants,
-        observed: Arc<Observed>,
+        recorded: Arc<RecordedPermissions>,
         field_manager: String,
     ) -> Result<Arc<Self>, ApiError> {
         let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
-        Ok(Arc::new(Self::with(wire, discovery, registry, Some((grants, observed)), field_manager)))
+        Ok(Arc::new(Self::with(wire, discovery, registry, Some((grants, recorded)), field_manager)))
     }
 
     fn with(
         wire: Wire,
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
-        plugin: Option<(SubjectGrants, Arc<Observed>)>,
+        plugin: Option<(SubjectGrants, Arc<RecordedPermissions>)>,
         field_manager: String,
     ) -> Self {
-        let (grants, observed) = plugin.unzip();
+        let (grants, recorded) = plugin.unzip();
         let (watched, refusal, throttle) = (RwLock::default(), Mutex::default(), OnceLock::new());
         let on_demand = Mutex::new(Some(HashMap::new()));
-        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, observed, refusal }
+        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, recorded, refusal }
     }
 
     /// Lets cached reads that the API server answers wait for these quotas. What is set once stays.

@@ -8,7 +8,7 @@ use std::{
 use operetta_core::object::{Object, kind::GroupVersionKind};
 
 use crate::{
-    authz::watch_scope::Reach,
+    authz::watch_scope::WatchScope,
     client::wire::Wire,
     discovery::ApiResource,
     informer::{Informer, Scope, Timing},
@@ -19,7 +19,7 @@ use crate::{
 pub struct InformerRegistry {
     wire: Wire,
     /// The namespaces in which informers may watch.
-    pub reach: Reach,
+    pub watch_scope: WatchScope,
     timing: Timing,
     packing: Packing,
     /// Looked up and filled under one lock: two who ask at once get one informer.
@@ -39,8 +39,8 @@ impl InformerRegistry {
 
     /// The same, and says whether caches may be compressed.
     pub fn with(wire: Wire, timing: Timing, packing: Packing) -> Arc<Self> {
-        let reach = Reach::new(wire.clone());
-        Arc::new(Self { wire, reach, timing, packing, informers: Mutex::default() })
+        let watch_scope = WatchScope::new(wire.clone());
+        Arc::new(Self { wire, watch_scope, timing, packing, informers: Mutex::default() })
     }
 
     /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.

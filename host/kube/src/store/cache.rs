@@ -6,7 +6,7 @@ use operetta_core::{
     gate::operation::{Item, Page},
     manifest::IndexKey,
     object::{
-        Head, Object, ObjectKey,
+        Metadata, Object, ObjectKey,
         projection::project,
         selector::{LabelSelector, MetadataFieldSelector},
     },
@@ -73,10 +73,10 @@ impl Cache {
             self.store.keep_order();
         }
         let (revision, mut found) = self.store.snapshot(|stored| {
-            let selected = |head: &Head<'_>| {
-                is_visible(head.namespace(), query.visible.as_ref())
-                    && query.labels.matches(head)
-                    && query.fields.matches(head)
+            let selected = |metadata: &Metadata<'_>| {
+                is_visible(metadata.namespace(), query.visible.as_ref())
+                    && query.labels.matches(metadata)
+                    && query.fields.matches(metadata)
             };
             let in_range = |key: &ObjectKey| {
                 query.after.as_ref().is_none_or(|after| key > after)
@@ -92,22 +92,22 @@ impl Cache {
                     (Some(_), None) => Ordering::Less,
                     (None, Some(_)) => Ordering::Greater,
                     (Some((key, _)), Some(entry)) => {
-                        let head = entry.head();
-                        (key.namespace.as_deref(), key.name.as_str()).cmp(&(head.namespace(), head.name()))
+                        let metadata = entry.metadata();
+                        (key.namespace.as_deref(), key.name.as_str()).cmp(&(metadata.namespace(), metadata.name()))
                     }
                 };
                 if order != Ordering::Less {
                     let entry = stored_ones.next();
                     if order == Ordering::Greater {
                         found.extend(
-                            entry.filter(|entry| selected(&entry.head())).map(|entry| Found::Stored(entry.clone())),
+                            entry.filter(|entry| selected(&entry.metadata())).map(|entry| Found::Stored(entry.clone())),
                         );
                         continue;
                     }
                 }
                 let Some((key, written)) = written.next() else { break };
                 let now = self.newer(Some(written), stored.get(&key).map(|entry| self.store.open(entry)));
-                let now = now.filter(|object| found_by(&query.lookup, object) && selected(&object.body().head()));
+                let now = now.filter(|object| found_by(&query.lookup, object) && selected(&object.raw().metadata()));
                 found.extend(now.map(Found::Written));
             }
             (stored.revision(), found)

@@ -1,8 +1,8 @@
-//! One object as the store holds it: its bytes, or its head and the compressed rest.
+//! One object as the store holds it: its bytes, or its metadata and the compressed rest.
 
 use std::sync::{self, Mutex, PoisonError};
 
-use operetta_core::object::{Body, Head, Object};
+use operetta_core::object::{Metadata, Object, RawObject};
 use triomphe::{Arc, HeaderSlice};
 use zstd::{
     bulk::{Compressor, Decompressor},
@@ -28,41 +28,41 @@ const ROOM: usize = 1 << 20;
 #[derive(Clone)]
 pub enum Entry {
     /// The plain bytes.
-    Plain(Body),
+    Plain(RawObject),
     /// Compressed, with the store's codec.
     Packed(Packed),
 }
 
-/// A compressed object: [`Body::strip`]'s head, and behind it the rest as a zstd frame, in one piece of memory.
+/// A compressed object: [`RawObject::strip`]'s metadata, and behind it the rest as a zstd frame, in one piece of memory.
 #[derive(Clone)]
 pub struct Packed(Arc<HeaderSlice<Parts, [u8]>>);
 
 /// The offsets of the parts of a compressed object.
 struct Parts {
     /// The end of the metadata.
-    head: u32,
+    metadata: u32,
     /// The rest's bytes, before it was compressed.
     rest: u32,
 }
 
 impl Entry {
     /// Returns the metadata, which needs no unpacking.
-    pub fn head(&self) -> Head<'_> {
+    pub fn metadata(&self) -> Metadata<'_> {
         match self {
-            Self::Plain(body) => body.head(),
-            Self::Packed(packed) => Head::of_stripped(packed.head()),
+            Self::Plain(raw) => raw.metadata(),
+            Self::Packed(packed) => Metadata::of_stripped(packed.metadata()),
         }
     }
 
     pub(super) fn key(&self) -> (Option<&str>, &str) {
-        let head = self.head();
-        (head.namespace(), head.name())
+        let metadata = self.metadata();
+        (metadata.namespace(), metadata.name())
     }
 
     /// Bytes it holds in memory, without the allocator's rounding.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
-            Self::Plain(body) => body.heap_bytes(),
+            Self::Plain(raw) => raw.heap_bytes(),
             Self::Packed(packed) => COUNTS + size_of::<Parts>() + packed.0.slice.len(),
         }
     }
@@ -78,23 +78,23 @@ impl Entry {
 
     /// The object.
     pub(super) fn open(&self, codec: Option<&Codec>) -> sync::Arc<Object> {
-        let body = match (self, codec) {
-            (Self::Plain(body), _) => body.clone(),
+        let raw = match (self, codec) {
+            (Self::Plain(raw), _) => raw.clone(),
             (Self::Packed(packed), Some(codec)) => codec.unpack(packed),
             (Self::Packed(_), None) => unreachable!("a store has its codec before it packs"),
         };
-        sync::Arc::new(Object::of(body))
+        sync::Arc::new(Object::of(raw))
     }
 }
 
 impl Packed {
-    fn head(&self) -> &str {
+    fn metadata(&self) -> &str {
         // It was a text when it was packed.
-        std::str::from_utf8(&self.0.slice[..self.0.header.head as usize]).unwrap_or_default()
+        std::str::from_utf8(&self.0.slice[..self.0.header.metadata as usize]).unwrap_or_default()
     }
 
     fn frame(&self) -> &[u8] {
-        &self.0.slice[self.0.header.head as usize..]
+        &self.0.slice[self.0.header.metadata as usize..]
     }
 }
 
@@ -115,14 +115,14 @@ pub struct Codec {
 impl Codec {
     /// Learns from three quarters of a sample, and says what the others are then of their plain size. None if nothing can
     /// be learnt from it.
-    pub fn train(sample: &[Body]) -> Option<(Self, f64)> {
+    pub fn train(sample: &[RawObject]) -> Option<(Self, f64)> {
         let stripped: Vec<String> =
-            sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, body)| body.strip().1).collect();
+            sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, raw)| raw.strip().1).collect();
         let dictionary = zstd::dict::from_samples(&stripped, DICTIONARY).ok()?;
         let codec = Self { dictionary, compressors: Mutex::default(), readers: Mutex::default() };
         let (mut plain, mut packed) = (0, 0);
-        for body in sample.iter().step_by(4) {
-            let entry = Entry::Plain(body.clone());
+        for raw in sample.iter().step_by(4) {
+            let entry = Entry::Plain(raw.clone());
             plain += entry.heap_bytes();
             packed += codec.pack(&entry).unwrap_or(entry).heap_bytes();
         }
@@ -140,14 +140,14 @@ impl Codec {
 
     /// The object compressed; None if it is so already, or not worth it.
     pub fn pack(&self, entry: &Entry) -> Option<Entry> {
-        let Entry::Plain(body) = entry else { return None };
-        let (head, rest) = body.strip();
+        let Entry::Plain(raw) = entry else { return None };
+        let (metadata, rest) = raw.strip();
         let kept = self.compressors.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut compressor = kept.or_else(|| self.compressor().ok())?;
         let frame = compressor.compress(rest.as_bytes());
         self.compressors.lock().unwrap_or_else(PoisonError::into_inner).push(compressor);
-        let parts = Parts { head: u32::try_from(head.len()).ok()?, rest: u32::try_from(rest.len()).ok()? };
-        let bytes = [head.as_bytes(), &frame.ok()?].concat();
+        let parts = Parts { metadata: u32::try_from(metadata.len()).ok()?, rest: u32::try_from(rest.len()).ok()? };
+        let bytes = [metadata.as_bytes(), &frame.ok()?].concat();
         let packed = Entry::Packed(Packed(Arc::from_header_and_slice(parts, &bytes)));
         (packed.heap_bytes() * 100 <= entry.heap_bytes() * WORTH).then_some(packed)
     }
@@ -163,30 +163,30 @@ impl Codec {
         Ok(compressor)
     }
 
-    fn unpack(&self, packed: &Packed) -> Body {
+    fn unpack(&self, packed: &Packed) -> RawObject {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut reader = kept.unwrap_or_else(|| Reader {
             decompressor: Decompressor::with_dictionary(&self.dictionary).unwrap_or_else(|error| broken(&error)),
             rest: vec![],
             text: String::new(),
         });
-        let body = reader.read(packed).unwrap_or_else(|error| broken(&error));
+        let raw = reader.read(packed).unwrap_or_else(|error| broken(&error));
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.len() < KEPT && reader.rest.capacity() + reader.text.capacity() <= ROOM {
             readers.push(reader);
         }
-        body
+        raw
     }
 }
 
 impl Reader {
-    fn read(&mut self, packed: &Packed) -> std::io::Result<Body> {
+    fn read(&mut self, packed: &Packed) -> std::io::Result<RawObject> {
         self.rest.clear();
         self.rest.reserve(packed.0.header.rest as usize);
         self.decompressor.decompress_to_buffer(packed.frame(), &mut self.rest)?;
         let rest = simdutf8::basic::from_utf8(&self.rest).map_err(std::io::Error::other)?;
-        let body = Body::restore(packed.head(), rest, &mut self.text);
-        body.ok_or_else(|| std::io::Error::other("not what was packed"))
+        let raw = RawObject::restore(packed.metadata(), rest, &mut self.text);
+        raw.ok_or_else(|| std::io::Error::other("not what was packed"))
     }
 }
 
@@ -205,17 +205,17 @@ mod tests {
     fn what_was_packed_is_read_again_to_the_byte_and_headers_are_read_without_unpacking() {
         let kind = GroupVersionKind::new("v1", "Pod");
         let read = |at| Object::from_json(&operetta_testkit::pods::pod(at), &kind, ManagedFields::Drop).expect("a Pod");
-        let bodies: Vec<Body> = (0..400).map(|at| read(at * 3).body().clone()).collect();
+        let bodies: Vec<RawObject> = (0..400).map(|at| read(at * 3).raw().clone()).collect();
         let (codec, ratio) = Codec::train(&bodies).expect("trained");
         println!("{ratio:.3} of the plain size; {} bytes of its own", codec.heap_bytes());
         assert!(ratio < 0.5, "{ratio}");
         for at in 0..200 {
             let object = read(at);
-            let packed = codec.pack(&Entry::Plain(object.body().clone())).expect("worth it");
-            let head = packed.head();
+            let packed = codec.pack(&Entry::Plain(object.raw().clone())).expect("worth it");
+            let metadata = packed.metadata();
             assert_eq!(packed.key(), (object.key().namespace.as_deref(), object.key().name.as_str()));
-            assert_eq!((head.uid(), head.revision()), (object.uid(), object.revision()));
-            assert!(head.labels().eq(object.labels()));
+            assert_eq!((metadata.uid(), metadata.revision()), (object.uid(), object.revision()));
+            assert!(metadata.labels().eq(object.labels()));
             assert_eq!(*packed.open(Some(&codec)), object);
         }
     }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn what_does_not_compress_stays_as_it_is_and_too_little_trains_nothing() {
         let kind = GroupVersionKind::new("v1", "Pod");
-        let read = |text: &str| Object::from_json(text, &kind, ManagedFields::Drop).expect("an object").body().clone();
+        let read = |text: &str| Object::from_json(text, &kind, ManagedFields::Drop).expect("an object").raw().clone();
         assert!(Codec::train(&[read(r#"{"metadata":{"name":"a"}}"#)]).is_none());
         let bodies: Vec<_> = (0..200).map(|at| read(&operetta_testkit::pods::pod(at))).collect();
         let (codec, _) = Codec::train(&bodies).expect("trained");

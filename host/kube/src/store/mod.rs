@@ -29,7 +29,7 @@ use std::{
 use hashbrown::HashTable;
 use operetta_core::{
     manifest::IndexKey,
-    object::{Head, Object, ObjectKey, prune::Prune},
+    object::{Metadata, Object, ObjectKey, prune::Prune},
 };
 
 pub use self::{
@@ -84,7 +84,7 @@ struct Inner {
 
 /// The slot of an object, or the position for a new one.
 #[derive(Clone, Copy)]
-struct Place {
+struct SlotPosition {
     hash: u32,
     /// None if there is no object of the key.
     slot: Option<u32>,
@@ -155,7 +155,7 @@ impl<'a> Snapshot<'a> {
         let sorted = sorted.into_iter().flatten().skip_while(move |slot| is_before(*slot));
         let found = found.chain(sorted);
         let entries = found.filter_map(|slot| inner.slots[slot as usize].as_ref());
-        entries.take_while(move |entry| namespace.is_none() || entry.head().namespace() == namespace)
+        entries.take_while(move |entry| namespace.is_none() || entry.metadata().namespace() == namespace)
     }
 }
 
@@ -181,17 +181,17 @@ impl Store {
     pub fn is_past(&self, object: &Object) -> bool {
         let Some(revision) = object.revision() else { return false };
         self.snapshot(|stored| {
-            let head = stored.get(object.key()).map(Entry::head);
-            head.is_some_and(|head| {
-                head.uid() == object.uid()
-                    && head.resource_version().parse::<u64>().is_ok_and(|stored| stored >= revision)
+            let metadata = stored.get(object.key()).map(Entry::metadata);
+            metadata.is_some_and(|metadata| {
+                metadata.uid() == object.uid()
+                    && metadata.resource_version().parse::<u64>().is_ok_and(|stored| stored >= revision)
             })
         })
     }
 
     /// Reports whether the store has another object of this name, created before or after.
     pub fn is_of_another(&self, object: &Object) -> bool {
-        self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.head().uid() != object.uid()))
+        self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.metadata().uid() != object.uid()))
     }
 
     /// Returns the number of objects.
@@ -266,7 +266,7 @@ impl Store {
 
     /// Every key, in order.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.snapshot(|stored| stored.walk(&Lookup::All, None, None).map(|entry| key(&entry.head())).collect())
+        self.snapshot(|stored| stored.walk(&Lookup::All, None, None).map(|entry| key(&entry.metadata())).collect())
     }
 
     /// Keeps the order of all keys from now on, for lists of all objects or of a namespace, page by page.
@@ -325,7 +325,7 @@ impl Store {
 
     /// Finds the slot of a key, or the position for it, and the object there. Both stay valid: only the writer asks,
     /// and nobody else changes anything; an object keeps its slot.
-    fn place(&self, key: &ObjectKey) -> (Place, Option<Arc<Object>>) {
+    fn place(&self, key: &ObjectKey) -> (SlotPosition, Option<Arc<Object>>) {
         let (place, entry) = self.read(|inner| {
             let place = inner.place(key);
             (place, place.slot.and_then(|slot| inner.slots[slot as usize].clone()))
@@ -335,7 +335,7 @@ impl Store {
 
     /// An object as this store keeps it.
     fn packed(&self, object: &Object) -> Entry {
-        let entry = Entry::Plain(object.body().clone());
+        let entry = Entry::Plain(object.raw().clone());
         self.codec.get().and_then(|codec| codec.pack(&entry)).unwrap_or(entry)
     }
 }
@@ -389,14 +389,14 @@ impl Inner {
         self.bytes + order + self.by_owner.heap_bytes() + indexes
     }
 
-    fn place(&self, key: &ObjectKey) -> Place {
+    fn place(&self, key: &ObjectKey) -> SlotPosition {
         // Half of a good hash is one.
         let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
-        let is_key = |entry: &Entry| entry.head().is(key.namespace.as_deref(), &key.name);
+        let is_key = |entry: &Entry| entry.metadata().is(key.namespace.as_deref(), &key.name);
         let found =
             |(other, slot): &(u32, u32)| *other == hash && self.slots[*slot as usize].as_ref().is_some_and(is_key);
         let slot = self.by_key.find(spread(hash), found).map(|(_, slot)| *slot);
-        Place { hash, slot }
+        SlotPosition { hash, slot }
     }
 
     fn find(&self, key: &ObjectKey) -> Option<u32> {
@@ -404,7 +404,7 @@ impl Inner {
     }
 
     /// Puts an object in; `old` is the one of its key that is there.
-    fn put(&mut self, place: Place, entry: Entry, object: &Object, old: Option<&Object>) {
+    fn put(&mut self, place: SlotPosition, entry: Entry, object: &Object, old: Option<&Object>) {
         self.bytes += entry.heap_bytes();
         let slot = match place.slot {
             Some(slot) => {
@@ -434,7 +434,7 @@ impl Inner {
     }
 
     /// Takes an object out that is there.
-    fn take(&mut self, place: Place, old: &Object) {
+    fn take(&mut self, place: SlotPosition, old: &Object) {
         let Some(slot) = place.slot else { return };
         self.index(slot, Some(old), None);
         if let Some(order) = &mut self.order {
@@ -473,8 +473,8 @@ fn sorted(slots: &[Option<Entry>]) -> Vec<u32> {
     sorted
 }
 
-fn key(head: &Head<'_>) -> ObjectKey {
-    ObjectKey { namespace: head.namespace().map(Into::into), name: head.name().into() }
+fn key(metadata: &Metadata<'_>) -> ObjectKey {
+    ObjectKey { namespace: metadata.namespace().map(Into::into), name: metadata.name().into() }
 }
 
 /// A hash for the table, which looks at both ends of it.

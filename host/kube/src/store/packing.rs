@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use operetta_core::object::Body;
+use operetta_core::object::RawObject;
 
 use super::{
     Store,
@@ -85,17 +85,17 @@ impl Store {
         self.packing_ratio().is_some()
     }
 
-    fn sample(&self) -> Vec<Body> {
+    fn sample(&self) -> Vec<RawObject> {
         self.read(|inner| {
             let step = (inner.by_key.len() / SAMPLE).max(1);
             let mut left = SAMPLE_BYTES;
             let plain = inner.slots.iter().flatten().step_by(step).filter_map(|entry| match entry {
-                Entry::Plain(body) => Some(body.clone()),
+                Entry::Plain(raw) => Some(raw.clone()),
                 Entry::Packed(_) => None,
             });
-            let fits = plain.take_while(|body| {
-                let fits = body.text().len() <= left;
-                left = left.saturating_sub(body.text().len());
+            let fits = plain.take_while(|raw| {
+                let fits = raw.text().len() <= left;
+                left = left.saturating_sub(raw.text().len());
                 fits
             });
             fits.collect()

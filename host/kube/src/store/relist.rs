@@ -43,8 +43,8 @@ impl Relist {
         self.revision = self.revision.max(object.revision().unwrap_or_default());
         let stored = self.store.read(|inner| {
             let slot = inner.find(object.key())?;
-            let head = inner.slots[slot as usize].as_ref()?.head();
-            let same = head.uid() == object.uid() && head.resource_version() == object.resource_version();
+            let metadata = inner.slots[slot as usize].as_ref()?.metadata();
+            let same = metadata.uid() == object.uid() && metadata.resource_version() == object.resource_version();
             Some((slot as usize, same && !object.resource_version().is_empty()))
         });
         if let Some((slot, same)) = stored {

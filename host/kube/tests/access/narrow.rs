@@ -80,7 +80,7 @@ impl Narrow {
         let namespaces = discovery.resolve(&GroupVersionKind::new("v1", "Namespace")).await.expect("served");
         let namespaces = InformerRegistry::new(wire.clone()).informer(&namespaces, Scope::everything());
         namespaces.synced().await;
-        registry.reach.choose_from(namespaces);
+        registry.watch_scope.choose_from(namespaces);
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
         let api = |name: &str| {
             let grants = grants.of(ServiceAccount { namespace: home.clone(), name: name.to_owned() });

@@ -20,10 +20,7 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
-    authz::{
-        access_review::{RightsWatch, SubjectAccessReviews},
-        filtered_view::View,
-    },
+    authz::{access_review::SubjectAccessReviews, filtered_view::FilteredView, permission_watch::PermissionWatch},
     client::{
         object_api::{PluginApi, Watched},
         wire::{Identity, Wire},
@@ -99,9 +96,9 @@ pub struct Stage {
     told: Told,
     touched: Mutex<BTreeMap<(Kind, Option<String>), String>>,
     touches: Mutex<u64>,
-    _views: Vec<View>,
+    _views: Vec<FilteredView>,
     _references: Vec<Subscription>,
-    _rights: Option<RightsWatch>,
+    _rights: Option<PermissionWatch>,
 }
 
 impl Stage {
@@ -126,7 +123,7 @@ impl Stage {
         let (discovery, registry) = (Discovery::new(wire.clone()), InformerRegistry::new(wire.clone()));
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
         let rights = if told_of_changes {
-            Some(RightsWatch::start(&grants, &discovery, &registry).await.expect("a watch"))
+            Some(PermissionWatch::start(&grants, &discovery, &registry).await.expect("a watch"))
         } else {
             None
         };
@@ -228,7 +225,7 @@ impl Stage {
             self.apis.insert(account, api);
             for (kind, informer) in &informers {
                 let handler = self.note(account, Way::Event, *kind, |event| vec![event.object().key().clone()]);
-                self._views.push(View::open(informer, own.clone(), None, handler, None));
+                self._views.push(FilteredView::open(informer, own.clone(), None, handler, None));
             }
             let target = Target::Mapped {
                 kind: gvk(Kind::ConfigMap),
@@ -238,7 +235,7 @@ impl Stage {
             };
             let mapping = EventHandler { predicates: vec![], namespace: None, target };
             let handler = self.note(account, Way::Mapping, Kind::Deployment, move |event| mapping.keys(event));
-            self._views.push(View::open(&informers[&Kind::Deployment], own, None, handler, None));
+            self._views.push(FilteredView::open(&informers[&Kind::Deployment], own, None, handler, None));
         }
         // The last to be told of an event: when these have seen it, whoever may see it has.
         for (kind, informer) in &informers {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use operetta_core::{
-    conflict::{Fight, Rival, Stage},
+    conflict::{FieldConflict, Rival, Stage},
     object::ObjectKey,
 };
 use operetta_wasm::{Origin, Provenance};
@@ -145,20 +145,20 @@ impl Metrics {
     }
 
     /// Counts a field conflict for each plugin in it, and the write for the plugin that wrote.
-    pub fn conflict(&self, fight: &Fight) {
+    pub fn conflict(&self, conflict: &FieldConflict) {
         let labels = |plugin: &ObjectKey, against| ConflictLabels {
             plugin: plugin.name.clone(),
             namespace: plugin.namespace.clone().unwrap_or_default(),
-            kind: fight.kind.to_string(),
+            kind: conflict.kind.to_string(),
             against,
         };
-        let (against, other) = match &fight.rival {
-            Rival::Author(other) => ("plugin", Some(&other.plugin).filter(|other| **other != fight.author.plugin)),
+        let (against, other) = match &conflict.rival {
+            Rival::Author(other) => ("plugin", Some(&other.plugin).filter(|other| **other != conflict.author.plugin)),
             Rival::Outside { .. } => ("outside", None),
         };
-        let own = labels(&fight.author.plugin, against);
+        let own = labels(&conflict.author.plugin, against);
         self.conflict_writes.get_or_create(&own).inc();
-        if fight.stage == Stage::Begins {
+        if conflict.stage == Stage::Begins {
             self.conflicts.get_or_create(&own).inc();
             if let Some(other) = other {
                 self.conflicts.get_or_create(&labels(other, against)).inc();

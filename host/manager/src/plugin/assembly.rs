@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use operetta_core::{
     authz::{
         access_review::{ServiceAccount, SubjectGrants},
-        recorded_permissions::{Need, Observed},
+        recorded_permissions::{Need, RecordedPermissions},
     },
     gate::{
         Gate, Shared,
@@ -17,7 +17,7 @@ use operetta_core::{
     ports::Reconciler,
 };
 use operetta_kube::{
-    authz::required_permissions::NotedEvents,
+    authz::required_permissions::RecordingEvents,
     client::{
         object_api::{PluginApi, Watched},
         wire::Wire,
@@ -47,7 +47,7 @@ pub(super) struct Identity {
     /// The API behind the gate.
     pub(super) api: Option<Arc<PluginApi>>,
     /// The permissions that its calls were seen to need, whatever code it runs.
-    pub(super) recorded: Arc<Observed>,
+    pub(super) recorded: Arc<RecordedPermissions>,
 }
 
 /// The account and the throttle of a plugin.
@@ -92,7 +92,7 @@ fn field_manager(setup: &Setup<'_>) -> String {
 /// When the ServiceAccount's name cannot be impersonated.
 pub(super) fn connect(
     setup: &Setup<'_>,
-    recorded: &Arc<Observed>,
+    recorded: &Arc<RecordedPermissions>,
     controllers: &[WiredController],
 ) -> Result<Arc<PluginApi>, SetupError> {
     let cluster = &setup.context.cluster;
@@ -124,7 +124,7 @@ pub(super) fn instantiate(
     loops: &Arc<HotLoops>,
 ) -> Code {
     let recorder = recorder(identity, setup.grants.subject(), api.wire().clone(), &setup.key.name);
-    let events = Arc::new(NotedEvents::new(recorder, identity.recorded.clone()));
+    let events = Arc::new(RecordingEvents::new(recorder, identity.recorded.clone()));
     let (call_limits, gate_limits) = setup.context.config.limits(&setup.spec.limits);
     let shared = shared(setup, metered, loops);
     api.throttle_by(metered.throttle.clone());
@@ -159,9 +159,9 @@ fn shared(setup: &Setup<'_>, metered: &Metered, loops: &Arc<HotLoops>) -> Shared
     let sink = setup.context.audit.clone();
     Shared {
         throttle: metered.throttle.clone(),
-        audit: Some(Audit { writer, sink, fights: setup.context.conflicts.clone() }),
+        audit: Some(Audit { writer, sink, conflicts: setup.context.conflicts.clone() }),
         loops: Some(loops.clone()),
-        ambient: None,
+        nondeterminism: None,
     }
 }
 

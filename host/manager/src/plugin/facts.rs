@@ -9,7 +9,7 @@ use operetta_core::{
     authz::access_review::{ServiceAccount, remedy},
     manifest::Controller,
 };
-use operetta_kube::{authz::filtered_view::View, client::object_api::Refusal, informer::Informer};
+use operetta_kube::{authz::filtered_view::FilteredView, client::object_api::Refusal, informer::Informer};
 
 use crate::{
     plugin::{
@@ -80,7 +80,7 @@ fn add_remedy(facts: &mut ControllerFacts, refusal: &Refusal) -> bool {
 }
 
 /// The views of one source where the host watches namespace by namespace, by kind and selectors.
-type ViewsByNamespace<'a> = BTreeMap<(String, &'a String, &'a String), Vec<&'a View>>;
+type ViewsByNamespace<'a> = BTreeMap<(String, &'a String, &'a String), Vec<&'a FilteredView>>;
 
 fn watch_facts(state: &State, controllers: &[ControllerFacts]) -> WatchFacts {
     let missing_kinds = state.missing.kinds.iter().map(ToString::to_string).collect();
@@ -138,7 +138,7 @@ fn host_forbidden(informer: &Informer, error: &str) -> String {
 }
 
 /// Adds what a plugin sees of a kind that the host may watch in some namespaces only.
-fn add_views_by_namespace(kind: &str, views: &[&View], facts: &mut WatchFacts) {
+fn add_views_by_namespace(kind: &str, views: &[&FilteredView], facts: &mut WatchFacts) {
     let states: Vec<_> = views.iter().map(|view| (view, view.state().borrow().clone())).collect();
     let seen: BTreeSet<&str> = states
         .iter()
@@ -158,7 +158,7 @@ fn add_views_by_namespace(kind: &str, views: &[&View], facts: &mut WatchFacts) {
     }
 }
 
-fn add_view(view: &View, facts: &mut WatchFacts) {
+fn add_view(view: &FilteredView, facts: &mut WatchFacts) {
     let state = view.state().borrow().clone();
     let kind = view.informer().resource.kind.to_string();
     if let Some(error) = state.error {
@@ -173,7 +173,7 @@ fn add_view(view: &View, facts: &mut WatchFacts) {
     }
 }
 
-fn add_denial(view: &View, facts: &mut WatchFacts) {
+fn add_denial(view: &FilteredView, facts: &mut WatchFacts) {
     let (permission, remedy) = view.needs();
     add(&mut facts.denied, format!("{permission}: {remedy}"));
 }

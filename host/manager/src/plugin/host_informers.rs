@@ -59,7 +59,7 @@ impl HostInformers {
         let parts = registry.informer(&config_map, labelled(PART_OF));
         let namespace = resolve(discovery, "v1", "Namespace").await?;
         let namespaces = registry.informer(&namespace, labelled(&format!("{NAMESPACE_LABEL}=enabled")));
-        registry.reach.choose_from(namespaces.clone());
+        registry.watch_scope.choose_from(namespaces.clone());
         let service_account = resolve(discovery, "v1", "ServiceAccount").await?;
         let not_default = Scope { fields: "metadata.name!=default".to_owned(), ..labelled("") };
         let service_accounts = registry.informer(&service_account, not_default);

@@ -18,7 +18,7 @@ use operetta_core::{
     queue::WorkQueue,
 };
 use operetta_kube::{
-    authz::{filtered_view::View, required_permissions::Call, watch_scope},
+    authz::{filtered_view::FilteredView, required_permissions::Call, watch_scope},
     client::object_api::{PluginApi, Refusal},
     informer::Informer,
 };
@@ -58,7 +58,7 @@ struct RunningController {
 /// A controller's view of an informer.
 pub struct Watching {
     /// The events and objects that RBAC lets the plugin see.
-    pub view: View,
+    pub view: FilteredView,
     /// True if it is one namespace's part of a source that covers all namespaces.
     pub part: bool,
 }
@@ -152,7 +152,7 @@ impl Running {
                 }
                 _ => enqueue_on(&controller, handler),
             };
-            let view = View::open(&informer, setup.grants.clone(), only, handler, resync);
+            let view = FilteredView::open(&informer, setup.grants.clone(), only, handler, resync);
             self.enqueue_on_change(setup, informer.state());
             self.enqueue_on_change(setup, view.state());
             views.push(Watching { view, part });

@@ -68,7 +68,7 @@ impl Placement {
     /// Returns the namespaces in which the host would watch now.
     async fn current(&self, setup: &Setup<'_>) -> Result<Option<Vec<String>>, ApiError> {
         let home = setup.key.namespace.as_deref();
-        let scope = &setup.context.cluster.registry.reach;
+        let scope = &setup.context.cluster.registry.watch_scope;
         scope.places(&self.resource, self.name.as_deref(), self.only.as_deref(), home).await
     }
 

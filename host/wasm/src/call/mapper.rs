@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use operetta_core::{
     controller::request::{Failure, ReconcileRequest},
     gate::Gate,
-    handler::mapping::{Change, MapEvent},
+    handler::map_event::{Change, MapEvent},
     object::ObjectKey,
     ports::Mapper,
 };

@@ -25,7 +25,7 @@ use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::{
-    call::{limiter::MemoryLimiter, trap_message::Words},
+    call::{limiter::MemoryLimiter, trap_message::TrapMessage},
     cut,
     engine::Engine,
     imports::{nondeterminism, wasi::Wasi},
@@ -87,8 +87,8 @@ impl Call {
     /// The empty WASI of this call.
     pub(crate) fn wasi(&mut self) -> &mut Wasi {
         let wasi = self.wasi.get_or_insert_with(|| {
-            let ambient = self.session.ambient().unwrap_or_else(|| nondeterminism::machine());
-            Box::new(Wasi::new(MAX_HANDLES, ambient))
+            let nondeterminism = self.session.nondeterminism().unwrap_or_else(|| nondeterminism::machine());
+            Box::new(Wasi::new(MAX_HANDLES, nondeterminism))
         });
         wasi.output().drain(&mut self.session);
         wasi
@@ -168,15 +168,17 @@ pub(crate) fn settle<T>(
     if call.memory.refused() {
         return Err(Ended::Fault(Fault::MemoryExceeded { limit_bytes: call.memory.limit_bytes() }));
     }
-    let logged = call.last_error.take().map(Words::LastLine);
+    let logged = call.last_error.take().map(TrapMessage::LastLine);
     Err(Ended::Fault(Fault::Trap(describe(&error, on_stderr.or(logged)))))
 }
 
 /// One sentence about a trap: what the guest said of it first, because the trap itself is most often `unreachable`.
-fn describe(error: &wasmtime::Error, words: Option<Words>) -> String {
+fn describe(error: &wasmtime::Error, words: Option<TrapMessage>) -> String {
     let what = if let Some(I32Exit(status)) = error.downcast_ref() {
         match words {
-            Some(Words::Reason(words) | Words::LastLine(words)) => format!("the guest called exit({status}): {words}"),
+            Some(TrapMessage::Reason(words) | TrapMessage::LastLine(words)) => {
+                format!("the guest called exit({status}): {words}")
+            }
             None => format!("the guest called exit({status}), but a plugin has to return"),
         }
     } else {
@@ -186,8 +188,8 @@ fn describe(error: &wasmtime::Error, words: Option<Words>) -> String {
             None => format!("{error:#}"),
         };
         match words {
-            Some(Words::Reason(words)) => format!("{words} ({trap})"),
-            Some(Words::LastLine(words)) => format!("{trap}; the guest's last words: {words}"),
+            Some(TrapMessage::Reason(words)) => format!("{words} ({trap})"),
+            Some(TrapMessage::LastLine(words)) => format!("{trap}; the guest's last words: {words}"),
             None if error.downcast_ref() == Some(&Trap::UnreachableCodeReached) => {
                 format!("{trap}: a panic or an abort that said nothing")
             }

@@ -11,7 +11,7 @@ const MAX_WORDS: usize = 2048;
 
 /// The last output of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Words {
+pub(crate) enum TrapMessage {
     /// It announced its end, and this is why.
     Reason(String),
     /// Its last line, which may have to do with its end or not.
@@ -20,7 +20,7 @@ pub(crate) enum Words {
 
 /// The last output on stderr; fed line by line.
 #[derive(Default)]
-pub(crate) struct LastWords {
+pub(crate) struct TrapMessageReader {
     /// The newest announcement of an end.
     end: Option<End>,
     /// The last line that says something, whatever it says.
@@ -61,7 +61,7 @@ enum Next {
     Nothing,
 }
 
-impl LastWords {
+impl TrapMessageReader {
     /// Takes the next line.
     pub(crate) fn hear(&mut self, line: &str) {
         match (&mut self.end, announced(line)) {
@@ -81,11 +81,11 @@ impl LastWords {
     }
 
     /// Takes the most telling message, and begins anew; None if there was no output.
-    pub(crate) fn take(&mut self) -> Option<Words> {
+    pub(crate) fn take(&mut self) -> Option<TrapMessage> {
         let Self { end, last } = std::mem::take(self);
         match end {
-            Some(End { text, .. }) if !text.is_empty() => Some(Words::Reason(cut(text, MAX_WORDS))),
-            _ if !last.is_empty() => Some(Words::LastLine(last)),
+            Some(End { text, .. }) if !text.is_empty() => Some(TrapMessage::Reason(cut(text, MAX_WORDS))),
+            _ if !last.is_empty() => Some(TrapMessage::LastLine(last)),
             _ => None,
         }
     }
@@ -166,11 +166,11 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Option<String> {
-        let mut words = LastWords::default();
+        let mut words = TrapMessageReader::default();
         text.lines().filter(|line| !line.trim().is_empty()).for_each(|line| words.hear(line.trim_end()));
         words.take().map(|words| match words {
-            Words::Reason(text) => text,
-            Words::LastLine(text) => format!("last: {text}"),
+            TrapMessage::Reason(text) => text,
+            TrapMessage::LastLine(text) => format!("last: {text}"),
         })
     }
 

@@ -13,16 +13,16 @@ use wasmparser::{
 
 /// Instances, and the KiB of their modules, all repetitions included. The largest plugins seen come to 30,000, nearly all
 /// of it one module.
-const MAX_WEIGHT: u64 = 100_000;
+const MAX_COST: u64 = 100_000;
 
 /// The reason why a component is not compiled.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WeightError {
+pub(crate) enum CompileCostError {
     /// It is malformed.
     #[error("{0}")]
     Malformed(String),
     /// It repeats itself too often.
-    #[error("its instances come to more than {MAX_WEIGHT}, where each counts one, and one for each KiB of its module")]
+    #[error("its instances come to more than {MAX_COST}, where each counts one, and one for each KiB of its module")]
     TooHeavy,
     /// Nobody can tell what it repeats.
     #[error(
@@ -31,7 +31,7 @@ pub(crate) enum WeightError {
     Unknown,
 }
 
-impl From<wasmparser::BinaryReaderError> for WeightError {
+impl From<wasmparser::BinaryReaderError> for CompileCostError {
     fn from(error: wasmparser::BinaryReaderError) -> Self {
         Self::Malformed(error.to_string())
     }
@@ -39,8 +39,8 @@ impl From<wasmparser::BinaryReaderError> for WeightError {
 
 /// A component that the parser is inside of.
 struct Inside {
-    /// The cost so far; never more than `MAX_WEIGHT`, or the component is refused.
-    weight: u64,
+    /// The cost so far; never more than `MAX_COST`, or the component is refused.
+    cost: u64,
     /// The exports so far, with their contents.
     exports: u64,
     /// The KiB of each of its modules, by index.
@@ -61,25 +61,25 @@ struct Heaviest {
 }
 
 /// Checks that a component stays within bounds when its instances are made.
-pub(crate) fn check(component: &[u8]) -> Result<(), WeightError> {
+pub(crate) fn check(component: &[u8]) -> Result<(), CompileCostError> {
     // None for a module.
     let mut inside: Vec<Option<Inside>> = Vec::new();
     let mut heaviest = Heaviest { component: 1, exports: 1, instance: 1, module: 0 };
     for payload in Parser::new(0).parse_all(component) {
         match payload? {
             Payload::Version { encoding, .. } => {
-                let entered = Inside { weight: 1, exports: 1, modules: Vec::new(), nested: !inside.is_empty() };
+                let entered = Inside { cost: 1, exports: 1, modules: Vec::new(), nested: !inside.is_empty() };
                 inside.push((encoding == Encoding::Component).then_some(entered));
             }
             Payload::End(_) => {
                 if let Some(left) = inside.pop().flatten() {
-                    heaviest.component = heaviest.component.max(left.weight);
+                    heaviest.component = heaviest.component.max(left.cost);
                     heaviest.exports = heaviest.exports.max(left.exports);
                 }
             }
             payload => {
                 if let Some(Some(inside)) = inside.last_mut() {
-                    inside.weigh(payload, &mut heaviest)?;
+                    inside.compile_cost(payload, &mut heaviest)?;
                 }
             }
         }
@@ -88,7 +88,7 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WeightError> {
 }
 
 impl Inside {
-    fn weigh(&mut self, payload: Payload<'_>, heaviest: &mut Heaviest) -> Result<(), WeightError> {
+    fn compile_cost(&mut self, payload: Payload<'_>, heaviest: &mut Heaviest) -> Result<(), CompileCostError> {
         use ComponentExternalKind::{Component, Module};
         match payload {
             Payload::ModuleSection { unchecked_range, .. } => {
@@ -100,7 +100,7 @@ impl Inside {
                 for instance in section {
                     self.add(match instance? {
                         Instance::Instantiate { module_index, args } => {
-                            let module = self.modules.get(module_index as usize).ok_or(WeightError::Unknown)?;
+                            let module = self.modules.get(module_index as usize).ok_or(CompileCostError::Unknown)?;
                             1 + module + args.len() as u64
                         }
                         Instance::FromExports(exports) => 1 + exports.len() as u64,
@@ -134,7 +134,7 @@ impl Inside {
             Payload::ComponentImportSection(section) if self.nested => {
                 for import in section {
                     if let ComponentTypeRef::Component(_) | ComponentTypeRef::Module(_) = import?.ty {
-                        return Err(WeightError::Unknown);
+                        return Err(CompileCostError::Unknown);
                     }
                 }
             }
@@ -142,7 +142,7 @@ impl Inside {
                 for alias in section {
                     match alias? {
                         ComponentAlias::InstanceExport { kind: Component | Module, .. } => {
-                            return Err(WeightError::Unknown);
+                            return Err(CompileCostError::Unknown);
                         }
                         ComponentAlias::Outer { kind: ComponentOuterAliasKind::CoreModule, .. } => {
                             self.modules.push(heaviest.module);
@@ -156,23 +156,23 @@ impl Inside {
         Ok(())
     }
 
-    fn add(&mut self, more: u64) -> Result<(), WeightError> {
-        self.weight = self.weight.saturating_add(more);
-        if self.weight > MAX_WEIGHT { Err(WeightError::TooHeavy) } else { Ok(()) }
+    fn add(&mut self, more: u64) -> Result<(), CompileCostError> {
+        self.cost = self.cost.saturating_add(more);
+        if self.cost > MAX_COST { Err(CompileCostError::TooHeavy) } else { Ok(()) }
     }
 }
 
 /// Adds up things of these kinds: an instance counts with all its contents.
 fn of(kinds: impl IntoIterator<Item = ComponentExternalKind>, instance_weight: u64) -> u64 {
-    let weight = |kind| if kind == ComponentExternalKind::Instance { instance_weight } else { 1 };
-    kinds.into_iter().map(weight).fold(0, u64::saturating_add)
+    let cost = |kind| if kind == ComponentExternalKind::Instance { instance_weight } else { 1 };
+    kinds.into_iter().map(cost).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn checked(text: &str) -> Result<(), WeightError> {
+    fn checked(text: &str) -> Result<(), CompileCostError> {
         check(&wat::parse_str(text).expect("text"))
     }
 
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn what_doubles_often_enough_is_refused_and_what_does_so_a_few_times_is_not() {
         assert_eq!(checked(&doubling(10)), Ok(()));
-        assert_eq!(checked(&doubling(20)), Err(WeightError::TooHeavy));
-        assert_eq!(checked(&doubling(200)), Err(WeightError::TooHeavy), "no overflow");
+        assert_eq!(checked(&doubling(20)), Err(CompileCostError::TooHeavy));
+        assert_eq!(checked(&doubling(200)), Err(CompileCostError::TooHeavy), "no overflow");
     }
 
     #[test]
@@ -204,18 +204,18 @@ mod tests {
         let within = "(component (alias outer 1 $m (core module $m))";
         for from in ["", within] {
             assert_eq!(checked(&text(40, from)), Ok(()), "80 MB");
-            assert_eq!(checked(&text(60, from)), Err(WeightError::TooHeavy), "120 MB");
+            assert_eq!(checked(&text(60, from)), Err(CompileCostError::TooHeavy), "120 MB");
         }
     }
 
     #[test]
     fn what_is_given_from_outside_is_refused_within_another() {
         let import = r#"(import "c" (component $c)) (instance (instantiate $c))"#;
-        assert_eq!(checked(&format!("(component (component {import}))")), Err(WeightError::Unknown));
+        assert_eq!(checked(&format!("(component (component {import}))")), Err(CompileCostError::Unknown));
         let alias = r#"(import "i" (instance $i (export "c" (component)))) (alias export $i "c" (component $c))"#;
         let module = r#"(import "m" (core module $m)) (core instance (instantiate $m))"#;
         for given in [alias, module] {
-            assert_eq!(checked(&format!("(component (component {given}))")), Err(WeightError::Unknown));
+            assert_eq!(checked(&format!("(component (component {given}))")), Err(CompileCostError::Unknown));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Time and chance of guests: what WASI asks, as core's [`Ambient`] answers it.
+//! Time and chance of guests: what WASI asks, as core's [`Nondeterminism`] answers it.
 //!
 //! It is the one place that a guest learns them from, so whoever answers here records or replays them. A wait, such as
 //! `thread::sleep`, ends when the machine's clock says so: how long it is to be is the guest's reckoning by this one.
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use operetta_core::ports::Ambient;
+use operetta_core::ports::Nondeterminism;
 use rand::TryRng;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
@@ -19,12 +19,12 @@ struct Machine {
 }
 
 /// The machine's own clocks and randomness.
-pub(crate) fn machine() -> &'static Arc<dyn Ambient> {
-    static MACHINE: LazyLock<Arc<dyn Ambient>> = LazyLock::new(|| Arc::new(Machine { started: Instant::now() }));
+pub(crate) fn machine() -> &'static Arc<dyn Nondeterminism> {
+    static MACHINE: LazyLock<Arc<dyn Nondeterminism>> = LazyLock::new(|| Arc::new(Machine { started: Instant::now() }));
     &MACHINE
 }
 
-impl Ambient for Machine {
+impl Nondeterminism for Machine {
     fn wall_clock(&self) -> Duration {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
@@ -39,7 +39,7 @@ impl Ambient for Machine {
     }
 }
 
-pub(crate) struct WallClock(pub Arc<dyn Ambient>);
+pub(crate) struct WallClock(pub Arc<dyn Nondeterminism>);
 
 impl HostWallClock for WallClock {
     fn resolution(&self) -> Duration {
@@ -51,7 +51,7 @@ impl HostWallClock for WallClock {
     }
 }
 
-pub(crate) struct MonotonicClock(pub Arc<dyn Ambient>);
+pub(crate) struct MonotonicClock(pub Arc<dyn Nondeterminism>);
 
 impl HostMonotonicClock for MonotonicClock {
     fn resolution(&self) -> u64 {
@@ -64,7 +64,7 @@ impl HostMonotonicClock for MonotonicClock {
 }
 
 /// All that WASI has of chance, also what it calls insecure.
-pub(crate) struct Random(pub Arc<dyn Ambient>);
+pub(crate) struct Random(pub Arc<dyn Nondeterminism>);
 
 impl Random {
     pub(crate) fn seed(&self) -> u128 {

@@ -15,7 +15,7 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamError, StreamResult},
 };
 
-use crate::call::trap_message::{LastWords, Words};
+use crate::call::trap_message::{TrapMessage, TrapMessageReader};
 
 /// Bytes of one line; longer ones are split.
 const MAX_LINE: usize = 4096;
@@ -35,7 +35,7 @@ struct Lines {
     stdout: Vec<u8>,
     /// The unfinished line of stderr; never more than `MAX_LINE` bytes.
     stderr: Vec<u8>,
-    last_words: LastWords,
+    last_words: TrapMessageReader,
 }
 
 impl Output {
@@ -53,7 +53,7 @@ impl Output {
     }
 
     /// Hands everything to the log; returns what the guest said last on stderr.
-    pub(crate) fn finish(&self, session: &mut Session) -> Option<Words> {
+    pub(crate) fn finish(&self, session: &mut Session) -> Option<TrapMessage> {
         {
             let mut lines = self.lock();
             for level in [LogLevel::Info, LogLevel::Warn] {

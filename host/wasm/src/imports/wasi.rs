@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use operetta_core::ports::{Ambient, LogLevel};
+use operetta_core::ports::{LogLevel, Nondeterminism};
 use wasmtime_wasi::{ResourceTable, WasiCtx, WasiCtxView, WasiView};
 
 use crate::{
@@ -29,7 +29,7 @@ pub(crate) struct Wasi {
 
 impl Wasi {
     /// An empty world with at most this many open handles.
-    pub(crate) fn new(max_handles: usize, ambient: &Arc<dyn Ambient>) -> Self {
+    pub(crate) fn new(max_handles: usize, nondeterminism: &Arc<dyn Nondeterminism>) -> Self {
         let output = Output::default();
         let mut table = ResourceTable::new();
         table.set_max_capacity(max_handles);
@@ -41,11 +41,11 @@ impl Wasi {
             .allow_udp(false)
             .allow_ip_name_lookup(false)
             .max_random_size(MAX_RANDOM)
-            .wall_clock(WallClock(ambient.clone()))
-            .monotonic_clock(MonotonicClock(ambient.clone()))
-            .secure_random(Random(ambient.clone()))
-            .insecure_random(Random(ambient.clone()))
-            .insecure_random_seed(Random(ambient.clone()).seed())
+            .wall_clock(WallClock(nondeterminism.clone()))
+            .monotonic_clock(MonotonicClock(nondeterminism.clone()))
+            .secure_random(Random(nondeterminism.clone()))
+            .insecure_random(Random(nondeterminism.clone()))
+            .insecure_random_seed(Random(nondeterminism.clone()).seed())
             .build();
         Self { context, table, output }
     }
@@ -89,7 +89,7 @@ mod tests {
     /// What was recorded.
     struct Recorded;
 
-    impl Ambient for Recorded {
+    impl Nondeterminism for Recorded {
         fn wall_clock(&self) -> Duration {
             Duration::new(1_000_000_000, 5)
         }
@@ -113,9 +113,9 @@ mod tests {
         fn write(&self, _: LogRecord) {}
     }
 
-    fn store(ambient: Option<Arc<dyn Ambient>>) -> Store<Call> {
+    fn store(nondeterminism: Option<Arc<dyn Nondeterminism>>) -> Store<Call> {
         let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("an engine");
-        let shared = Shared { ambient, ..Shared::default() };
+        let shared = Shared { nondeterminism, ..Shared::default() };
         let gate = Gate::mapping(Arc::new(Nowhere), "{}".into(), GateLimits::default(), shared);
         call::store(&engine, gate.session(None), &CallLimits::default().budget())
     }

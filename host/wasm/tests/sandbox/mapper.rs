@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
     controller::request::{Failure, Fault, ReconcileRequest},
-    handler::mapping::{Change, MapEvent},
+    handler::map_event::{Change, MapEvent},
     object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::Mapper,
 };

@@ -27,7 +27,7 @@ impl PluginApi {
         refusal: ApiError,
     ) -> Result<Reply, ApiError> {
         let Some(grants) = &self.grants else { return Err(refusal) };
-        let candidates = self.registry.reach.candidates(Some(&grants.subject().namespace));
+        let candidates = self.registry.watch_scope.candidates(Some(&grants.subject().namespace));
         let namespaces = listable(candidates, access, grants).await?;
         if namespaces.is_empty() {
             return Err(refusal);

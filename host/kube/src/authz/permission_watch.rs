@@ -1,0 +1,64 @@
+//! The watch of roles and bindings, which ends cached access reviews when permissions change.
+
+use std::sync::Arc;
+
+use operetta_core::{
+    authz::access_review::Grants, handler::event::Event, object::kind::GroupVersionKind, status::ApiError,
+};
+use tokio::{sync::watch, task::JoinSet};
+
+use crate::{
+    discovery::Discovery,
+    informer::{InformerState, Scope, Subscription, registry::InformerRegistry},
+};
+
+/// The API version of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// Ends cached access reviews at every change of a role or a binding, until it is dropped. While one of its watches fails,
+/// the cache uses shorter lifetimes.
+pub struct PermissionWatch {
+    _subscriptions: Vec<Subscription>,
+    _health: JoinSet<()>,
+}
+
+impl PermissionWatch {
+    /// Starts the watches.
+    ///
+    /// # Errors
+    /// The API server's error when it does not serve these kinds.
+    pub async fn start(
+        grants: &Arc<Grants>,
+        discovery: &Discovery,
+        registry: &InformerRegistry,
+    ) -> Result<Self, ApiError> {
+        let mut subscriptions = Vec::new();
+        for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
+            let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
+            let informer = registry.informer(&resource, Scope { metadata_only: true, ..Scope::everything() });
+            let cached = grants.clone();
+            let expire = move |event: &Event| {
+                if !matches!(event, Event::Added { initial: true, .. }) {
+                    cached.changed(event.object().key().namespace.as_deref());
+                }
+            };
+            subscriptions.push(informer.subscribe(Arc::new(expire), None));
+        }
+        let mut health = JoinSet::new();
+        let states = subscriptions.iter().map(|subscription| subscription.informer().state()).collect();
+        health.spawn(follow(states, grants.clone()));
+        Ok(Self { _subscriptions: subscriptions, _health: health })
+    }
+}
+
+async fn follow(mut states: Vec<watch::Receiver<InformerState>>, grants: Arc<Grants>) {
+    loop {
+        let is_healthy =
+            |state: &watch::Receiver<InformerState>| state.borrow().synced && state.borrow().error.is_none();
+        grants.set_watched(states.iter().all(is_healthy));
+        let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
+        if futures::future::select_all(changes).await.0.is_err() {
+            return;
+        }
+    }
+}
