@@ -23,12 +23,13 @@ use wasmtime::{
 };
 
 use crate::{
-    call::Call,
+    call::limiter::{CORE_INSTANCES, MEMORIES, TABLE_ELEMENTS, TABLES},
     code::{
         Code,
         resident::{MappedTotals, Shelf},
     },
     imports,
+    store_data::Call,
 };
 
 /// The time that a guest may run before it yields its thread, while no other guest has yielded lately.
@@ -37,18 +38,6 @@ const TICK: Duration = Duration::from_millis(10);
 const BUSY_TICK: Duration = Duration::from_millis(1);
 /// Busy ticks after the last guest that ran for longer than one.
 const BUSY_TICKS: u32 = 100;
-
-/// Elements of one table; the largest guest seen, Go with controller-runtime, needs 31,336.
-pub(crate) const TABLE_ELEMENTS: usize = 65_536;
-
-/// Core instances of one component; those that wrap interpreters have a dozen.
-pub(crate) const CORE_INSTANCES: u32 = 64;
-
-/// Tables of one component. Each takes `TABLE_ELEMENTS` pointers of reserved address space per slot.
-pub(crate) const TABLES: u32 = 8;
-
-/// Memories of one component. Each takes 4 GiB of reserved address space per slot.
-pub(crate) const MEMORIES: u32 = 8;
 
 /// A smaller pool than this is not worth having.
 const LEAST_SLOTS: u32 = 16;

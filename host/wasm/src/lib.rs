@@ -56,7 +56,9 @@ mod call;
 pub mod code;
 mod engine;
 mod imports;
+mod load_error;
 mod plugin;
+mod store_data;
 
 pub use call::{CallLimits, PluginMapper, PluginReconciler, WarmLimits};
 pub use code::{
@@ -65,7 +67,8 @@ pub use code::{
 };
 pub use engine::{Allocation, Engine, EngineConfig, EngineError};
 pub use imports::offered;
-pub use plugin::{LoadError, LoadLimits, Plugin, check};
+pub use load_error::LoadError;
+pub use plugin::{LoadLimits, Plugin, check};
 
 /// The version of `operetta:controller` that this host speaks; it runs every plugin of the same `major.minor`.
 pub const CONTRACT_VERSION: &str = "0.1.0";

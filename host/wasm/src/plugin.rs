@@ -9,22 +9,17 @@ use std::{sync::Arc, time::Duration};
 use operetta_core::{
     controller::request::Fault,
     gate::Gate,
-    manifest::{self, Manifest, ManifestError},
+    manifest::{self, Manifest},
     ports::LogSink,
 };
-use wasmtime::component::Component;
 
 use crate::{
-    CONTRACT_VERSION, Code, Engine, Format, Inspection, MAPPER, Provenance, RECONCILER,
-    bindings::PluginPre,
+    CONTRACT_VERSION, Code, Engine, Format, Inspection, LoadError, Provenance,
     call::{self, Budget, Ended},
-    code::{
-        compile_cost, inspect,
-        resident::{Linked, MappedCode},
-    },
+    code::{compile_cost, inspect, link::Linked, resident::MappedCode},
     cut,
     imports::{self, InterfaceName},
-    mapper_bindings::MappingPre,
+    load_error::MAX_MESSAGE,
 };
 
 /// The limits of loading a plugin.
@@ -46,148 +41,6 @@ impl Default for LoadLimits {
 
 /// Bytes that `describe()` may return.
 const MAX_MANIFEST: usize = 1 << 20;
-
-/// Bytes that a message has of what stands in the component.
-const MAX_MESSAGE: usize = 2048;
-
-/// The reason why a plugin was refused. Its author must change it; only [`LoadError::Busy`] is worth another try.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The bytes are no WebAssembly binary.
-    #[error("this is not a WebAssembly binary: it {found}")]
-    NotWasm {
-        /// The format, as far as the first bytes tell.
-        found: String,
-    },
-    /// The file is larger than [`LoadLimits::max_wasm_bytes`].
-    #[error("the component has {bytes} bytes, over the limit of {limit_bytes} bytes")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        limit_bytes: usize,
-    },
-    /// A core module instead of a component.
-    #[error("this is a core module, not a component; build with wasm32-wasip2 or `wasm-tools component new`")]
-    CoreModule,
-    /// A component that breaks off or contradicts itself.
-    #[error("the component is malformed: {0}")]
-    InvalidComponent(String),
-    /// The contract, of a version that this host does not speak.
-    #[error("the component is built for {found}, but this host speaks operetta:controller@{CONTRACT_VERSION}")]
-    UnsupportedVersion {
-        /// The interface it exports or imports.
-        found: String,
-    },
-    /// No reconciler: the component is no plugin.
-    #[error("the component does not export {RECONCILER}; it exports {}", list(exports))]
-    MissingExport {
-        /// The component's exports.
-        exports: Vec<String>,
-    },
-    /// A reconciler or a mapper whose functions are not those of the contract.
-    #[error("the component exports {interface}, but not as this host knows it: {message}")]
-    IncompatibleExport {
-        /// Which.
-        interface: &'static str,
-        /// The difference.
-        message: String,
-    },
-    /// The manifest asks for a mapper, and there is none.
-    #[error(
-        "controller {controller:?} has a watch whose map is of type \"Custom\", but the component does not export {MAPPER}"
-    )]
-    MissingMapper {
-        /// The first controller that has such a watch.
-        controller: String,
-    },
-    /// Imports that the host lacks.
-    #[error(
-        "the component imports what this host does not offer: {}; offered: {}",
-        list(missing),
-        imports::offered_in_short()
-    )]
-    MissingImport {
-        /// Those the host lacks.
-        missing: Vec<String>,
-    },
-    /// An import that the host has, but with other functions or types.
-    #[error("the component imports an interface not as this host offers it: {0}")]
-    IncompatibleImport(String),
-    /// The code does not validate, repeats itself without measure, or needs a feature or more of something than the host has.
-    #[error("the component does not compile: {0}")]
-    CompileFailed(String),
-    /// Compiling takes more memory than the host allows.
-    #[error(
-        "compiling the component of {} MB takes more than {} MiB of memory (compileMemoryMiB of the host): make it smaller",
-        megabytes(*bytes), .limit_bytes / (1024 * 1024)
-    )]
-    CompileMemoryExceeded {
-        /// The component's size.
-        bytes: usize,
-        /// The limit.
-        limit_bytes: u64,
-    },
-    /// Compiling takes longer than the host allows.
-    #[error(
-        "compiling the component of {} MB takes more than {limit_seconds} s of processor time (compileSeconds of the \
-         host): make it smaller",
-        megabytes(*bytes)
-    )]
-    CompileTimedOut {
-        /// The component's size.
-        bytes: usize,
-        /// The limit.
-        limit_seconds: u64,
-    },
-    /// `describe()` trapped.
-    #[error("describe() trapped: {0}")]
-    DescribeTrapped(String),
-    /// `describe()` did not end.
-    #[error("describe() did not end within {} s", .limit.as_secs_f32())]
-    DescribeTimedOut {
-        /// The limit.
-        limit: Duration,
-    },
-    /// `describe()` took too much memory.
-    #[error("describe() asked for more memory than its limit of {} MiB", .limit_bytes / (1024 * 1024))]
-    DescribeMemoryExceeded {
-        /// The limit.
-        limit_bytes: usize,
-    },
-    /// `describe()` returned no manifest.
-    #[error(transparent)]
-    InvalidManifest(#[from] ManifestError),
-    /// The host cannot load it now; the caller retries with backoff.
-    #[error("the host cannot load the plugin now: {0}")]
-    Busy(String),
-}
-
-impl LoadError {
-    /// A CamelCase word for conditions, Events and metrics.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::NotWasm { .. } => "NotWasm",
-            Self::TooLarge { .. } => "TooLarge",
-            Self::CoreModule => "CoreModule",
-            Self::InvalidComponent(_) => "InvalidComponent",
-            Self::UnsupportedVersion { .. } => "UnsupportedVersion",
-            Self::MissingExport { .. } => "MissingExport",
-            Self::IncompatibleExport { .. } => "IncompatibleExport",
-            Self::MissingMapper { .. } => "MissingMapper",
-            Self::MissingImport { .. } => "MissingImport",
-            Self::IncompatibleImport(_) => "IncompatibleImport",
-            Self::CompileFailed(_) => "CompileFailed",
-            Self::CompileMemoryExceeded { .. } => "CompileMemoryExceeded",
-            Self::CompileTimedOut { .. } => "CompileTimedOut",
-            Self::DescribeTrapped(_) => "DescribeTrapped",
-            Self::DescribeTimedOut { .. } => "DescribeTimedOut",
-            Self::DescribeMemoryExceeded { .. } => "DescribeMemoryExceeded",
-            Self::InvalidManifest(_) => "InvalidManifest",
-            Self::Busy(_) => "Busy",
-        }
-    }
-}
 
 /// One loaded digest.
 pub struct Plugin {
@@ -269,18 +122,6 @@ impl Plugin {
         // Whatever it is, the code was fine before.
         self.code.linked().await.map_err(|error| Ended::Busy(error.to_string()))
     }
-}
-
-/// Resolves the imports, so that an instance is a matter of microseconds.
-pub(crate) fn link(engine: &Engine, component: &Component, maps: bool) -> Result<Linked, LoadError> {
-    let pre =
-        engine.linker().instantiate_pre(component).map_err(|error| LoadError::IncompatibleImport(in_short(&error)))?;
-    let incompatible = |interface: &'static str| {
-        move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: in_short(&error) }
-    };
-    let mapper = maps.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
-    let slots = engine.slots_of(component);
-    Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper, slots })
 }
 
 /// Checks a file of at most `max_bytes` from its outside: [`Plugin::load`] begins with this, before it compiles
@@ -368,28 +209,7 @@ async fn ask(engine: &Engine, linked: &Linked, budget: &Budget, logs: Arc<dyn Lo
         guest.operetta_controller_reconciler().call_describe(&mut store).await
     });
     let answer = answer.await;
-    call::settle(&mut store, answer, budget)
-}
-
-fn megabytes(bytes: usize) -> String {
-    format!("{:.1}", bytes as f64 / 1e6)
-}
-
-/// Shortens wasmtime's message: a name in it may have megabytes.
-pub(crate) fn in_short(error: &wasmtime::Error) -> String {
-    cut(format!("{error:#}"), MAX_MESSAGE)
-}
-
-/// Names for a message: the first of them.
-fn list(names: &[String]) -> String {
-    const MOST: usize = 20;
-    if names.is_empty() {
-        return "nothing".to_owned();
-    }
-    let shown: Vec<String> = names.iter().take(MOST).map(|name| cut(name.clone(), 128)).collect();
-    let more = names.len().saturating_sub(MOST);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
+    call::finish(&mut store, answer, budget)
 }
 
 /// Describes the first bytes of a file that is not WebAssembly.

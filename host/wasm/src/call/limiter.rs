@@ -5,7 +5,17 @@
 
 use wasmtime::{ResourceLimiter, Result};
 
-use crate::engine::{CORE_INSTANCES, MEMORIES, TABLE_ELEMENTS, TABLES};
+/// Elements of one table; the largest guest seen, Go with controller-runtime, needs 31,336.
+pub(crate) const TABLE_ELEMENTS: usize = 65_536;
+
+/// Core instances of one component; those that wrap interpreters have a dozen.
+pub(crate) const CORE_INSTANCES: u32 = 64;
+
+/// Tables of one component. Each takes `TABLE_ELEMENTS` pointers of reserved address space per slot.
+pub(crate) const TABLES: u32 = 8;
+
+/// Memories of one component. Each takes 4 GiB of reserved address space per slot.
+pub(crate) const MEMORIES: u32 = 8;
 
 /// Counts the linear memory of one store against a limit.
 pub(crate) struct MemoryLimiter {

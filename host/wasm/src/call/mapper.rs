@@ -56,7 +56,7 @@ impl Mapper for PluginMapper {
             guest.operetta_controller_mapper().call_map_event(&mut store, &event).await
         });
         let answer = answer.await;
-        match call::settle(&mut store, answer, &self.budget)? {
+        match call::finish(&mut store, answer, &self.budget)? {
             Ok(keys) => Ok(keys.into_iter().map(key).collect()),
             Err(message) => Err(Failure::Retry(cut(message, MAX_FAILURE))),
         }

@@ -1,8 +1,8 @@
-//! One call into a guest: a fresh store, a deadline, a memory limit, and how it ended.
+//! One call into a guest: a fresh store, a deadline, a memory limit, and the outcome.
 //!
-//! The deadline holds twice. A timer ends a guest that waits in a host call; the epoch ends one that spins, even on a
-//! runtime too busy to fire timers. At each tick a spinning guest gives its thread back and asks for its next turn, so
-//! that others get theirs, and timers and sockets are served too.
+//! The deadline is enforced twice. A timer ends a guest that waits in a host call; the epoch ends one that spins, even on a
+//! runtime too busy to fire timers. At each tick a spinning guest yields its thread and asks for its next turn, so that
+//! other guests run, and timers and sockets are served.
 
 pub(crate) mod limiter;
 mod mapper;
@@ -28,17 +28,11 @@ use crate::{
     call::{limiter::MemoryLimiter, trap_message::TrapMessage},
     cut,
     engine::Engine,
-    imports::{nondeterminism, wasi::Wasi},
+    store_data::{Call, MAX_HANDLES},
 };
 
 /// Bytes of a trap's description, a panic's message included.
 const MAX_TRAP_MESSAGE: usize = 2304;
-
-/// Bytes kept of the last error that a guest logged.
-pub(crate) const MAX_LOGGED: usize = 2048;
-
-/// Live handles of one call, such as streams and pollables: each is host memory.
-const MAX_HANDLES: usize = 1024;
 
 /// The sandbox limits of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,59 +42,12 @@ pub(crate) struct Budget {
     pub timeout: Duration,
 }
 
-/// The data of a call's store.
-pub(crate) struct Call {
-    session: Session,
-    memory: MemoryLimiter,
-    /// Made by the first WASI call: most reconciles make none.
-    wasi: Option<Box<Wasi>>,
-    /// The last line that the guest logged as an error: guests without a stderr tell their panics there.
-    last_error: Option<String>,
-    started: Instant,
-    timeout: Duration,
-}
-
-impl Call {
-    /// The way to the host, after the lines that the guest has written to stdout and stderr before.
-    pub(crate) fn session(&mut self) -> &mut Session {
-        if let Some(wasi) = &self.wasi {
-            wasi.output().drain(&mut self.session);
-        }
-        &mut self.session
-    }
-
-    /// Bytes of linear memory that the instance has.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory.used_bytes()
-    }
-
-    /// Bytes of linear memory that the instance may have.
-    pub(crate) fn memory_limit(&self) -> usize {
-        self.memory.limit_bytes()
-    }
-
-    /// Remembers an error that the guest logged: at most [`MAX_LOGGED`] bytes of it.
-    pub(crate) fn logged_error(&mut self, message: String) {
-        self.last_error = Some(message);
-    }
-
-    /// The empty WASI of this call.
-    pub(crate) fn wasi(&mut self) -> &mut Wasi {
-        let wasi = self.wasi.get_or_insert_with(|| {
-            let nondeterminism = self.session.nondeterminism().unwrap_or_else(|| nondeterminism::machine());
-            Box::new(Wasi::new(MAX_HANDLES, nondeterminism))
-        });
-        wasi.output().drain(&mut self.session);
-        wasi
-    }
-}
-
 /// The end of a call that did not return.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// The guest's doing.
+    /// The guest caused it.
     Fault(Fault),
-    /// The pool had no slot: nobody's doing, worth another try.
+    /// The pool had no slot; worth another try.
     Busy(String),
 }
 
@@ -109,16 +56,15 @@ pub(crate) enum Ended {
 #[error("deadline")]
 struct DeadlineReached;
 
-/// Waits for this many slots of the pool: the time spent here is the host's, not the guest's.
+/// Waits for this many slots of the pool. The guest is not charged for this time.
 pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphorePermit, Ended> {
     engine.calls().clone().acquire_many_owned(count).await.map_err(|closed| Ended::Busy(closed.to_string()))
 }
 
-/// A store for one call. Its clock starts now.
+/// Creates the store of one call. Its clock starts now.
 pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store<Call> {
     let memory = MemoryLimiter::new(budget.memory_bytes);
-    let (started, timeout) = (Instant::now(), budget.timeout);
-    let call = Call { session, memory, wasi: None, last_error: None, started, timeout };
+    let call = Call { session, memory, wasi: None, last_error: None, started: Instant::now(), timeout: budget.timeout };
     let mut store = Store::new(engine.wasmtime(), call);
     store.limiter(|call| &mut call.memory);
     store.set_hostcall_fuel(budget.transfer_bytes);
@@ -131,14 +77,14 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
         if call.started.elapsed() >= call.timeout {
             return Err(DeadlineReached.into());
         }
-        // It wakes itself at once, so that it is in the scheduler's line before its turn goes to another one.
+        // The guest wakes itself at once, so that it is in the run queue before its turn goes to another one.
         Ok(UpdateDeadline::Yield(1))
     });
     store
 }
 
-/// Makes a store ready for another call of its instance, behind its own session and with its own clock. Memory and
-/// handles stay the instance's, and so does what it has used of their limits.
+/// Prepares a store for another call of its instance, with a new session and a new clock. The instance keeps its memory and
+/// handles, which still count against their limits.
 pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
     let call = store.data_mut();
     call.session = session;
@@ -148,8 +94,11 @@ pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
     store.set_epoch_deadline(1);
 }
 
-/// Hands the rest of the guest's output to the log and says how the call ended.
-pub(crate) fn settle<T>(
+/// Passes the rest of the guest's output to the log, and returns the outcome of the call.
+///
+/// # Errors
+/// [`Ended`], when the call did not return.
+pub(crate) fn finish<T>(
     store: &mut Store<Call>,
     outcome: Result<wasmtime::Result<T>, Elapsed>,
     budget: &Budget,
@@ -172,14 +121,14 @@ pub(crate) fn settle<T>(
     Err(Ended::Fault(Fault::Trap(describe(&error, on_stderr.or(logged)))))
 }
 
-/// One sentence about a trap: what the guest said of it first, because the trap itself is most often `unreachable`.
+/// Describes a trap in one sentence: the guest's message first, because the trap itself is most often `unreachable`.
 fn describe(error: &wasmtime::Error, words: Option<TrapMessage>) -> String {
     let what = if let Some(I32Exit(status)) = error.downcast_ref() {
         match words {
             Some(TrapMessage::Reason(words) | TrapMessage::LastLine(words)) => {
                 format!("the guest called exit({status}): {words}")
             }
-            None => format!("the guest called exit({status}), but a plugin has to return"),
+            None => format!("the guest called exit({status}), but a plugin must return"),
         }
     } else {
         let trap = match error.downcast_ref::<Trap>() {
@@ -189,9 +138,9 @@ fn describe(error: &wasmtime::Error, words: Option<TrapMessage>) -> String {
         };
         match words {
             Some(TrapMessage::Reason(words)) => format!("{words} ({trap})"),
-            Some(TrapMessage::LastLine(words)) => format!("{trap}; the guest's last words: {words}"),
+            Some(TrapMessage::LastLine(words)) => format!("{trap}; the guest's last output: {words}"),
             None if error.downcast_ref() == Some(&Trap::UnreachableCodeReached) => {
-                format!("{trap}: a panic or an abort that said nothing")
+                format!("{trap}: a panic or an abort without a message")
             }
             None => trap,
         }

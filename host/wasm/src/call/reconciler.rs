@@ -96,7 +96,7 @@ impl Reconciler for PluginReconciler {
         let answer = tokio::time::timeout(budget.timeout, instance.reconcile(&request));
         let answer = answer.await;
         // What did not return is never used again.
-        let answer = call::settle(&mut instance.store, answer, budget)?;
+        let answer = call::finish(&mut instance.store, answer, budget)?;
         if let Some(warm) = &self.warm {
             warm.keep(instance, engine);
         }

@@ -16,8 +16,8 @@ use wasmtime::{Result, Store};
 use crate::{
     Engine,
     bindings::{self, exports::operetta::controller::reconciler as generated},
-    call::Call,
-    code::resident::Linked,
+    code::link::Linked,
+    store_data::Call,
 };
 
 /// The limits of a plugin's warm instances.

@@ -1,40 +1,29 @@
-//! Code that is mapped: of plugins that run often all the time, of others when they are called.
+//! Code that is mapped into memory: for busy plugins all the time, for others while they are called.
 //!
-//! An idle plugin has no instance, but its code takes address space, mappings and what wasmtime knows of it. What was not
-//! called for a while is unmapped, and sooner, those not called for longest first, when all code together is larger than a
-//! bound; the next call maps it again from the file it was compiled to, which takes a millisecond or so and compiles
-//! nothing. A call in flight, and an instance that is kept, hold on to their code; so does a plugin whose code is kept in
-//! no file.
+//! An idle plugin has no instance, but its code takes address space, mappings and wasmtime's metadata. Code that was not
+//! called for a while is unmapped. When all code together exceeds a bound, the least recently called is unmapped sooner. The
+//! next call maps it again from the file it was compiled to, which takes about a millisecond and compiles nothing. Calls in
+//! flight and warm instances keep their code mapped, and so does a plugin whose code is in no file.
 
 use std::{
     fs::File,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use wasmtime::component::Component;
 
-use crate::{
-    Engine, LoadError,
-    bindings::PluginPre,
-    call::Call,
-    code::{self, Obtained},
-    mapper_bindings::MappingPre,
-    plugin::link,
+use super::{
+    Obtained,
+    link::{Linked, link},
+    trusted,
 };
-
-/// The linked code that instances are created from.
-pub(crate) struct Linked {
-    pub pre: PluginPre<Call>,
-    /// None when it exports none.
-    pub mapper: Option<MappingPre<Call>>,
-    /// Places of the pool that an instance takes.
-    pub slots: u32,
-}
+use crate::{Engine, LoadError};
 
 /// The code of one plugin.
 pub(crate) struct MappedCode {
@@ -106,23 +95,24 @@ impl MappedCode {
     /// [`LoadError::Busy`] when memory or mappings are used up.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
         self.used.store(self.engine.shelf().now(), Ordering::Relaxed);
-        if let Some(linked) = lock(&self.linked).clone() {
+        if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
         let _one_at_a_time = self.mapping.lock().await;
-        if let Some(linked) = lock(&self.linked).clone() {
+        if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
-        let again = |error: std::io::Error| LoadError::Busy(format!("the code cannot be mapped: {error}"));
+        let again = |error: std::io::Error| LoadError::Busy(format!("failed to map the code: {error}"));
         let file = self.file.as_ref().map(File::try_clone).transpose().map_err(again)?;
         let Some(file) = file else { return Err(LoadError::Busy("the code is kept nowhere".to_owned())) };
-        let (engine, maps) = (self.engine.clone(), self.maps);
+        let engine = self.engine.clone();
+        let maps = self.maps;
         let linked = tokio::task::spawn_blocking(move || {
-            let component = code::map_again(engine.wasmtime(), &file)?;
+            let component = map_again(engine.wasmtime(), &file)?;
             link(&engine, &component, maps)
         });
         let linked = Arc::new(linked.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??);
-        *lock(&self.linked) = Some(linked.clone());
+        *self.linked.lock() = Some(linked.clone());
         self.engine.shelf().again.fetch_add(1, Ordering::Relaxed);
         self.engine.shelf().make_room();
         Ok(linked)
@@ -130,12 +120,12 @@ impl MappedCode {
 
     /// The code as it is: mapped, or not.
     fn is_mapped(&self) -> bool {
-        lock(&self.linked).is_some()
+        self.linked.lock().is_some()
     }
 
     /// Unmaps it if nothing uses it and it can be mapped again. Returns whether it did.
     fn unmap(&self) -> bool {
-        let mut linked = lock(&self.linked);
+        let mut linked = self.linked.lock();
         let idle = self.file.is_some() && linked.as_ref().is_some_and(|linked| Arc::strong_count(linked) == 1);
         let taken = if idle { linked.take() } else { None };
         drop(linked);
@@ -154,7 +144,7 @@ impl Shelf {
     }
 
     fn put(&self, code: &Arc<MappedCode>) {
-        let mut codes = lock(&self.codes);
+        let mut codes = self.codes.lock();
         codes.retain(|one| one.strong_count() > 0);
         codes.push(Arc::downgrade(code));
         drop(codes);
@@ -182,7 +172,7 @@ impl Shelf {
     }
 
     fn codes(&self) -> Vec<Arc<MappedCode>> {
-        lock(&self.codes).iter().filter_map(Weak::upgrade).collect()
+        self.codes.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     pub(crate) fn totals(&self) -> MappedTotals {
@@ -213,12 +203,16 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
     }
 }
 
-/// Bytes of address space that code takes.
+/// Maps code again that was [`Obtained`] before.
+///
+/// # Errors
+/// [`LoadError::Busy`] when memory or mappings are used up.
+fn map_again(engine: &wasmtime::Engine, file: &File) -> Result<Component, LoadError> {
+    trusted::load(engine, file).map_err(|error| LoadError::Busy(format!("failed to map the code: {error:#}")))
+}
+
+/// Returns the address space that code takes, in bytes.
 fn size(component: &Component) -> u64 {
     let range = component.image_range();
     (range.end as usize - range.start as usize) as u64
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

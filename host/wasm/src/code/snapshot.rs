@@ -16,7 +16,8 @@ use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use crate::{
     Engine,
-    call::{self, Budget, Call, Ended},
+    call::{self, Budget, Ended},
+    store_data::Call,
 };
 
 /// The limits of the start.
@@ -78,7 +79,7 @@ pub async fn snapshot(
         state.error.map_or(Ok(made), Err)
     });
     let outcome = outcome.await;
-    let made = call::settle(&mut store, outcome, &BUDGET)?;
+    let made = call::finish(&mut store, outcome, &BUDGET)?;
     // What has too much memory in too many places makes more data segments than a module may have.
     { restart_adapters(bytes, &made) }
         .and_then(|made| Validator::new().validate_all(&made).map(|_| made))

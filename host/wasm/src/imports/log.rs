@@ -11,7 +11,7 @@ use wasmtime::{
 
 use crate::{
     bindings::operetta::controller::log as generated,
-    call::{Call, MAX_LOGGED},
+    store_data::{Call, MAX_LOGGED},
 };
 
 type Fields = WasmList<(WasmStr, WasmStr)>;

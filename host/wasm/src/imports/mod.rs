@@ -13,7 +13,7 @@ pub(crate) mod wasi;
 
 use wasmtime::{Engine, Result, component::Linker};
 
-use crate::{bindings::operetta::controller as generated, call::Call};
+use crate::{bindings::operetta::controller as generated, store_data::Call};
 
 /// The interfaces this host links. Each stands for every version that agrees in `major.minor` (in `major` from 1 on).
 const OFFERED: &[(&str, &str, &[&str])] = &[

@@ -13,7 +13,7 @@ use wasmtime::component::HasData;
 use super::some;
 use crate::{
     bindings::operetta::controller::{objects as generated, types},
-    call::Call,
+    store_data::Call,
 };
 
 pub(super) struct Objects;

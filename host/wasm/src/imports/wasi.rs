@@ -1,23 +1,21 @@
-//! WASI 0.2, linked broadly but empty: every interface a language's runtime may import is there, and behind it nothing.
+//! WASI 0.2, linked broadly but empty: every interface that a language's runtime may import exists and gives access to
+//! nothing.
 //!
-//! No files, no sockets, no name lookup, no environment; one argument, because some runtimes read the zeroth without
-//! looking; stdin at its end; stdout and stderr lead to the plugin's log; the clocks and randomness are those of the
-//! session, see [`crate::imports::nondeterminism`].
+//! There are no files, sockets, name lookups or environment variables. There is one argument, because some runtimes read
+//! the zeroth unconditionally. stdin is at its end; stdout and stderr go to the plugin's log; clocks and randomness come
+//! from the session, see [`crate::imports::nondeterminism`].
 
 use std::sync::Arc;
 
 use operetta_core::ports::{LogLevel, Nondeterminism};
-use wasmtime_wasi::{ResourceTable, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{ResourceTable, WasiCtx, WasiCtxView};
 
-use crate::{
-    call::Call,
-    imports::{
-        nondeterminism::{MonotonicClock, Random, WallClock},
-        output::Output,
-    },
+use crate::imports::{
+    nondeterminism::{MonotonicClock, Random, WallClock},
+    output::Output,
 };
 
-/// Bytes of randomness in one call: a guest that wants more asks again.
+/// The bytes of randomness in one call: a guest that wants more asks again.
 const MAX_RANDOM: u64 = 1 << 20;
 
 /// The WASI state of one call.
@@ -28,7 +26,7 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// An empty world with at most this many open handles.
+    /// Creates an empty WASI with at most this many open handles.
     pub(crate) fn new(max_handles: usize, nondeterminism: &Arc<dyn Nondeterminism>) -> Self {
         let output = Output::default();
         let mut table = ResourceTable::new();
@@ -50,15 +48,13 @@ impl Wasi {
         Self { context, table, output }
     }
 
+    /// Returns the view that wasmtime's WASI works on.
+    pub(crate) fn view(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.context, table: &mut self.table }
+    }
+
     pub(crate) fn output(&self) -> &Output {
         &self.output
-    }
-}
-
-impl WasiView for Call {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        let wasi = self.wasi();
-        WasiCtxView { ctx: &mut wasi.context, table: &mut wasi.table }
     }
 }
 
@@ -81,10 +77,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        CallLimits, Engine, EngineConfig,
-        call::{self, Call},
-    };
+    use crate::{CallLimits, Engine, EngineConfig, call, store_data::Call};
 
     /// What was recorded.
     struct Recorded;

@@ -1,0 +1,165 @@
+//! Obtaining a component's code: from the cache, from a worker, or compiled in this process.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use wasmtime::component::Component;
+
+use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, bulk, compatibility, trusted};
+use crate::{LoadError, engine::Engine, hex, load_error::in_short};
+
+impl Code {
+    /// Returns the code of a component, compiled if necessary; `digest` is the hash of its bytes.
+    ///
+    /// # Errors
+    /// [`LoadError`], when it does not compile within the limits.
+    pub(crate) async fn obtain(
+        engine: &Engine,
+        bytes: Arc<Vec<u8>>,
+        digest: &str,
+    ) -> Result<(Obtained, Provenance), LoadError> {
+        let key = key(engine.wasmtime(), digest);
+        let code = engine.code();
+        if let Some(kept) = obtain_kept(engine, &key).await? {
+            return Ok(kept);
+        }
+        let waited = Instant::now();
+        let _one_at_a_time = acquire(if bytes.len() < LARGE { &code.small } else { &code.large }).await?;
+        if waited.elapsed() > Duration::from_millis(1)
+            && let Some(kept) = obtain_kept(engine, &key).await?
+        {
+            // This one waited for the same component.
+            return Ok(kept);
+        }
+        let started = Instant::now();
+        match &code.worker {
+            Some(worker) => {
+                let output = Temporary::new(code.cache.as_ref()).map_err(no_file)?;
+                let compatibility = compatibility(engine.wasmtime());
+                worker.compile(&bytes, &compatibility, output.file()).await?;
+                let component = blocking(engine, &key, move |engine, key| adopt(engine, key, output)).await?;
+                Ok((component, Provenance { origin: Origin::Worker, took: started.elapsed() }))
+            }
+            None => {
+                let component = blocking(engine, &key, move |engine, key| compile(engine, key, &bytes)).await?;
+                Ok((component, Provenance { origin: Origin::Here, took: started.elapsed() }))
+            }
+        }
+    }
+}
+
+async fn obtain_kept(engine: &Engine, key: &str) -> Result<Option<(Obtained, Provenance)>, LoadError> {
+    let started = Instant::now();
+    let component = blocking(engine, key, kept).await?;
+    Ok(component.map(|component| (component, Provenance { origin: Origin::Cache, took: started.elapsed() })))
+}
+
+async fn acquire(semaphore: &Semaphore) -> Result<tokio::sync::SemaphorePermit<'_>, LoadError> {
+    semaphore.acquire().await.map_err(|closed| LoadError::Busy(closed.to_string()))
+}
+
+/// Runs blocking work off the runtime's threads.
+async fn blocking<T: Send + 'static>(
+    engine: &Engine,
+    key: &str,
+    work: impl FnOnce(&Engine, &str) -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    let (engine, key) = (engine.clone(), key.to_owned());
+    let done = tokio::task::spawn_blocking(move || work(&engine, &key)).await;
+    done.map_err(|stopped| LoadError::Busy(stopped.to_string()))?
+}
+
+/// Returns code that was compiled before. If anything is wrong with it, it is compiled again.
+fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
+    let Some(cache) = &engine.code().cache else { return Ok(None) };
+    let Some(file) = cache.get(key) else { return Ok(None) };
+    match trusted::load(engine.wasmtime(), &file) {
+        Ok(component) => Ok(Some(Obtained { component, file: Some(file) })),
+        Err(error) => {
+            tracing::warn!(%key, error = %format!("{error:#}"), "failed to load cached code, compiling it again");
+            cache.remove(key);
+            Ok(None)
+        }
+    }
+}
+
+/// Loads and keeps the output of a worker.
+fn adopt(engine: &Engine, key: &str, output: Temporary) -> Result<Obtained, LoadError> {
+    // The worker does not know the pool's limits on tables and memories.
+    let component =
+        trusted::load(engine.wasmtime(), output.file()).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
+    let file = match (&engine.code().cache, output) {
+        (Some(cache), Temporary::InCache(file)) => keep(cache.put(key, file), key),
+        _ => None,
+    };
+    Ok(Obtained { component, file })
+}
+
+fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
+    let component = bulk::compiled(bytes, |bytes| Component::from_binary(engine.wasmtime(), bytes))
+        .map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
+    let file = engine.code().cache.as_ref().and_then(|cache| {
+        let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
+        let written = artefact.and_then(|artefact| {
+            let mut file = cache.temporary_file()?;
+            file.write_all(&artefact)?;
+            cache.put(key, file)
+        });
+        keep(written, key)
+    });
+    Ok(Obtained { component, file })
+}
+
+/// Logs when code cannot be kept: the plugin runs all the same.
+fn keep(written: io::Result<File>, key: &str) -> Option<File> {
+    let failed = |error: &io::Error| {
+        tracing::warn!(%key, %error, "failed to keep compiled code: it will be compiled again");
+    };
+    written.inspect_err(failed).ok()
+}
+
+fn no_file(error: io::Error) -> LoadError {
+    LoadError::Busy(format!("failed to create a file for compiled code: {error}"))
+}
+
+/// The file that a worker writes to.
+enum Temporary {
+    /// A file that can become an entry of the cache.
+    InCache(tempfile::NamedTempFile),
+    /// Memory.
+    InMemory(File),
+}
+
+impl Temporary {
+    fn new(cache: Option<&CodeCache>) -> io::Result<Self> {
+        match cache {
+            Some(cache) => Ok(Self::InCache(cache.temporary_file()?)),
+            None => {
+                let memory = rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC)?;
+                Ok(Self::InMemory(memory.into()))
+            }
+        }
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Self::InCache(file) => file.as_file(),
+            Self::InMemory(file) => file,
+        }
+    }
+}
+
+/// Returns the cache key of a component's code: engines whose code differs have different keys.
+fn key(engine: &wasmtime::Engine, digest: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(digest);
+    hash.update("\n");
+    hash.update(compatibility(engine));
+    hex(&hash.finalize())
+}
