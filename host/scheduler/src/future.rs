@@ -69,7 +69,7 @@ pub struct Signal {
 struct Polling<'a> {
     turn: &'a mut Turn,
     started: Started,
-    /// Whether the future wants another slot at once.
+    /// True if the future wants another slot at once.
     again: bool,
     ended: bool,
 }

@@ -81,7 +81,9 @@ mod background;
 mod background_tests;
 mod bucket;
 mod demotion;
+mod entries;
 mod future;
+mod group;
 #[cfg(test)]
 mod model;
 mod reconciler;
@@ -131,7 +133,7 @@ struct Shared {
     state: State<Arc<Signal>>,
     /// The group made last for each name; entries of groups that are gone remain for a moment only.
     groups: HashMap<String, Weak<Group>>,
-    /// Whether the alarm task was started.
+    /// True if the alarm task was started.
     has_alarm: bool,
     /// The time that the alarm waits for, or is on its way to.
     alarm_at: Option<u64>,
@@ -278,43 +280,6 @@ async fn alarm(scheduler: Weak<FairScheduler>, changed: Arc<Notify>) {
 impl Drop for FairScheduler {
     fn drop(&mut self) {
         self.changed.notify_one();
-    }
-}
-
-impl Group {
-    /// The group's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// A new account.
-    pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
-        let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
-        let worker_slots = WorkerSlots::new(share.concurrency);
-        Arc::new(Account { id, demotion: Demotion::default(), worker_slots, group: self.clone() })
-    }
-
-    /// Changes what the group may use, from now on. Nobody is thrown out.
-    pub fn set_share(&self, share: Share) {
-        self.worker_slots.set_limit(share.concurrency);
-        self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
-    }
-
-    /// Returns the usage of the group's accounts, with those that are gone. Takes time linear in the number of
-    /// accounts. `throttled` counts the group's own limit and those of its accounts.
-    pub fn usage(&self) -> Usage {
-        self.scheduler.update(|state, now, _| state.group_usage(self.id, now))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let mut shared = self.scheduler.lock();
-        shared.state.remove_group(self.id);
-        // A new group may have taken the name meanwhile.
-        if shared.groups.get(&self.name).is_some_and(|group| group.strong_count() == 0) {
-            shared.groups.remove(&self.name);
-        }
     }
 }
 

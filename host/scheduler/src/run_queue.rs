@@ -34,6 +34,12 @@ pub struct Tenant {
     position: Position,
     /// The time since which it is throttled.
     throttled_since: u64,
+    used: Used,
+}
+
+/// The usage of a tenant, in nanoseconds and counts.
+#[derive(Debug, Default)]
+struct Used {
     polled: u64,
     polls: u64,
     throttled: u64,
@@ -50,12 +56,7 @@ impl Tenant {
             bucket: None,
             position: Position::Out,
             throttled_since: 0,
-            polled: 0,
-            polls: 0,
-            throttled: 0,
-            throttled_time: 0,
-            wait: 0,
-            wait_max: 0,
+            used: Used::default(),
         };
         new.set_share(share, now);
         new
@@ -78,8 +79,8 @@ impl Tenant {
     /// A poll took `polled` nanoseconds. One that took no measurable time counts as one: two that cost nothing still
     /// take turns.
     pub fn charge(&mut self, polled: u64, now: u64) {
-        self.polled = self.polled.saturating_add(polled);
-        self.polls += 1;
+        self.used.polled = self.used.polled.saturating_add(polled);
+        self.used.polls += 1;
         self.virtual_time += u128::from(polled.max(1).saturating_mul(SCALE) / self.weight);
         if let Some(bucket) = &mut self.bucket {
             bucket.charge(polled, now);
@@ -88,14 +89,14 @@ impl Tenant {
 
     /// A waiter got its slot after `wait` nanoseconds.
     pub fn waited(&mut self, wait: u64) {
-        self.wait = self.wait.saturating_add(wait);
-        self.wait_max = self.wait_max.max(wait);
+        self.used.wait = self.used.wait.saturating_add(wait);
+        self.used.wait_max = self.used.wait_max.max(wait);
     }
 
     /// Adds the throttling of an account that is gone; what it polled and waited was counted at once.
     pub fn inherit(&mut self, gone: &Self) {
-        self.throttled += gone.throttled;
-        self.throttled_time += gone.throttled_time;
+        self.used.throttled += gone.used.throttled;
+        self.used.throttled_time += gone.used.throttled_time;
     }
 
     pub fn position(&self) -> Position {
@@ -112,12 +113,12 @@ impl Tenant {
             Position::Out | Position::Ready(_) => 0,
         };
         Usage {
-            polled: Duration::from_nanos(self.polled),
-            polls: self.polls,
-            throttled: self.throttled,
-            throttled_time: Duration::from_nanos(self.throttled_time + running),
-            wait: Duration::from_nanos(self.wait),
-            wait_max: Duration::from_nanos(self.wait_max),
+            polled: Duration::from_nanos(self.used.polled),
+            polls: self.used.polls,
+            throttled: self.used.throttled,
+            throttled_time: Duration::from_nanos(self.used.throttled_time + running),
+            wait: Duration::from_nanos(self.used.wait),
+            wait_max: Duration::from_nanos(self.used.wait_max),
         }
     }
 }
@@ -193,9 +194,9 @@ impl RunQueue {
         }
         match (before, after) {
             (Position::Throttled(_), Position::Throttled(_)) => {}
-            (Position::Throttled(_), _) => tenant.throttled_time += now.saturating_sub(tenant.throttled_since),
+            (Position::Throttled(_), _) => tenant.used.throttled_time += now.saturating_sub(tenant.throttled_since),
             (_, Position::Throttled(_)) => {
-                tenant.throttled += 1;
+                tenant.used.throttled += 1;
                 tenant.throttled_since = now;
             }
             (_, _) => {}

@@ -9,47 +9,15 @@ use slab::Slab;
 
 use crate::{
     Share, Usage,
+    entries::{Account, Granted, Group, Waiter},
     run_queue::{Position, RunQueue, SCALE, Tenant},
 };
 
-/// Names one wish for a slot, from [`State::want`] or [`State::done`] until it is taken or cancelled; never used twice.
-pub type Ticket = u64;
+pub use crate::entries::Ticket;
 
 /// The credit that an idle tenant of weight 100 may keep for each slot, in polled nanoseconds; in proportion for other
 /// weights.
 const CREDIT_PER_SLOT: u64 = 5_000_000;
-
-/// One that wants a slot.
-#[derive(Debug)]
-struct Waiter<W> {
-    ticket: Ticket,
-    since: u64,
-    wake: W,
-}
-
-#[derive(Debug)]
-struct Account<W> {
-    tenant: Tenant,
-    group: usize,
-    /// In the order of their tickets, which is the order in which they came.
-    waiting: VecDeque<Waiter<W>>,
-}
-
-/// A slot that may be taken back.
-#[derive(Debug)]
-struct Granted<W> {
-    account: usize,
-    waiter: Waiter<W>,
-    /// A poll is under way that gives way to others. Otherwise somebody was woken who is on no thread yet.
-    in_background: bool,
-}
-
-#[derive(Debug)]
-struct Group {
-    tenant: Tenant,
-    /// The group's accounts. One is in it also while the group itself is throttled.
-    line: RunQueue,
-}
 
 /// Whose limit ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

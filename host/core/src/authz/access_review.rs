@@ -1,20 +1,19 @@
-//! Who may see what: RBAC's own answers, kept for seconds.
+//! Access reviews: RBAC's own answers, cached for seconds.
 //!
-//! The cache and the watches are the host's, so the API server cannot guard what a plugin reads from them. [`Grants`]
-//! does: each cached read and each event is let through only if the API server says that the plugin's ServiceAccount
-//! could have made the same request itself. There is no other rule here, and the answer to everything unknown is no.
+//! The cache and the watches belong to the host, so the API server cannot guard what a plugin reads from them. [`Grants`]
+//! does: it lets each cached read and each event through only if the API server says that the plugin's ServiceAccount could
+//! have made the same request itself. There is no other rule here, and an unknown answer is no.
 //!
-//! - An answer to a read is used for [`Grants::KEEP`] at most. From half of that on it is asked again in the background.
-//!   Events are let through for [`Grants::KEEP_WATCHED`], as long as somebody tells of changes ([`Grants::set_watched`]).
-//! - [`Grants::changed`] ends answers at once, also those that are on their way. The authorizer learns of a change by a
-//!   watch of its own, maybe after we do: what it answers soon after one is used for [`Grants::UNSETTLED`] only.
+//! - An answer to a read is used for [`Grants::KEEP`] at most, and renewed in the background from half of that time on.
+//!   Answers about events are used for [`Grants::KEEP_WATCHED`] while changes are watched ([`Grants::set_watched`]).
+//! - [`Grants::changed`] ends answers at once, also those in flight. The authorizer learns of a change by a watch of its
+//!   own, maybe later than the host: its answers soon after a change are used for [`Grants::UNSETTLED`] only.
 //! - When the API server cannot be asked, nothing is let through.
 //!
-//! A refusal is worded as the API server words it, and comes before anyone has looked whether the object exists.
+//! A refusal has the API server's words, and comes before the object is looked up.
 
 use std::{
     collections::HashMap,
-    fmt, iter,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -25,171 +24,8 @@ use std::{
 use async_trait::async_trait;
 use tokio::{sync::watch, time::Instant};
 
+pub use crate::authz::access::{Access, AccessVerb, ReadVerb, ServiceAccount, remedy, remedy_for};
 use crate::status::{ApiError, ErrorKind};
-
-/// A ServiceAccount, the one subject that plugins act as.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServiceAccount {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl ServiceAccount {
-    /// The user name that the API server knows it by.
-    pub fn user(&self) -> String {
-        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
-    }
-
-    /// The groups that the API server puts it into.
-    pub fn groups(&self) -> [String; 3] {
-        let all = "system:serviceaccounts";
-        [all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
-    }
-}
-
-/// The verbs of reads that the host answers for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
-pub enum ReadVerb {
-    Get,
-    List,
-    Watch,
-}
-
-impl ReadVerb {
-    /// In RBAC's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-        }
-    }
-}
-
-/// The verb of an access review.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
-pub enum AccessVerb {
-    Read(ReadVerb),
-    Update,
-    Patch,
-}
-
-impl AccessVerb {
-    /// In RBAC's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read(verb) => verb.as_str(),
-            Self::Update => "update",
-            Self::Patch => "patch",
-        }
-    }
-}
-
-impl From<ReadVerb> for AccessVerb {
-    fn from(verb: ReadVerb) -> Self {
-        Self::Read(verb)
-    }
-}
-
-/// The request that the authorizer is asked about: the ResourceAttributes of a SubjectAccessReview.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Access {
-    /// The verb.
-    pub verb: AccessVerb,
-    /// The API group; empty for the core group.
-    pub group: String,
-    /// The resource, e.g. `pods`, or `pods/status`.
-    pub resource: String,
-    /// None asks for all namespaces, or is about a resource without namespaces.
-    pub namespace: Option<String>,
-    /// None asks for every name.
-    pub name: Option<String>,
-}
-
-impl Access {
-    /// The same in another namespace, for every name.
-    fn wider(&self, namespace: Option<String>) -> Self {
-        Self { namespace, name: None, ..self.clone() }
-    }
-
-    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are asked for once, not
-    /// for each namespace. Each question is built only when the one before was denied.
-    fn ladder(&self) -> impl Iterator<Item = Self> {
-        let in_namespace = self.namespace.iter().map(|namespace| self.wider(Some(namespace.clone())));
-        let by_name = self.name.iter().map(|_| self.clone());
-        iter::once_with(|| self.wider(None)).chain(in_namespace).chain(by_name)
-    }
-
-    /// The refusal, worded as the API server words it.
-    pub fn forbidden(&self, subject: &ServiceAccount) -> ApiError {
-        let Self { verb, group, resource, namespace, name } = self;
-        let dot = if group.is_empty() { "" } else { "." };
-        let object = name.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
-        let place = match namespace {
-            Some(namespace) => format!("in the namespace {namespace:?}"),
-            None => "at the cluster scope".to_owned(),
-        };
-        let (user, verb) = (subject.user(), verb.as_str());
-        ApiError::new(
-            ErrorKind::Forbidden,
-            format!(
-                "{resource}{dot}{group}{object} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API \
-                 group {group:?} {place}"
-            ),
-        )
-    }
-}
-
-/// Writes the request as `get pods in namespace "n"`.
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dot = if self.group.is_empty() { "" } else { "." };
-        write!(f, "{} {}{dot}{}", self.verb.as_str(), self.resource, self.group)?;
-        match &self.namespace {
-            Some(namespace) => write!(f, " in namespace {namespace:?}"),
-            None => f.write_str(" in all namespaces"),
-        }
-    }
-}
-
-/// The commands with which an administrator gives `subject` these verbs, as `get,list`, on a resource or subresource, in a
-/// namespace or everywhere.
-pub fn remedy(subject: &ServiceAccount, verbs: &str, what: (&str, &str), namespace: Option<&str>) -> String {
-    remedy_for(subject, verbs, what, namespace, None)
-}
-
-/// The same for the one object of a name.
-pub fn remedy_for(
-    subject: &ServiceAccount,
-    verbs: &str,
-    (group, resource): (&str, &str),
-    namespace: Option<&str>,
-    object: Option<&str>,
-) -> String {
-    let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let resource = match (group, subresource) {
-        ("", _) => resource.to_owned(),
-        (_, "") => format!("{plural}.{group}"),
-        _ => format!("{plural}.{group}/{subresource}"),
-    };
-    let ServiceAccount { namespace: home, name } = subject;
-    let parts = [name, plural, subresource, object.unwrap_or_default(), verbs];
-    let parts = parts.iter().filter(|part| !part.is_empty()).map(|part| part.replace(',', "-"));
-    let made = parts.collect::<Vec<_>>().join("-");
-    let object = object.map(|object| format!(" --resource-name={object}")).unwrap_or_default();
-    let (kind, place) = match namespace {
-        Some(namespace) => ("role", format!(" -n {namespace}")),
-        None => ("clusterrole", String::new()),
-    };
-    format!(
-        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource}{object} && \
-         kubectl create {kind}binding {made}{place} --{kind}={made} --serviceaccount={home}:{name}"
-    )
-}
 
 /// Asks the API server's authorizer.
 #[async_trait]
@@ -207,7 +43,7 @@ pub struct Grants {
     kept: Mutex<Kept>,
     /// Counts changes; whoever waits for one waits here.
     changes: watch::Sender<u64>,
-    /// Whether changes of permissions are watched.
+    /// True if changes of permissions are watched.
     watched: AtomicBool,
 }
 
@@ -234,7 +70,7 @@ struct Answer {
     asked: Instant,
     /// The last change before that.
     change: u64,
-    /// Whether the answer is being renewed.
+    /// True if the answer is being renewed.
     renewing: bool,
 }
 

@@ -1,4 +1,5 @@
 //! Permissions: what a ServiceAccount may read of the caches, and which permissions a plugin was seen to use.
 
+pub mod access;
 pub mod access_review;
 pub mod recorded_permissions;

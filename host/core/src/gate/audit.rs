@@ -42,18 +42,9 @@ pub struct Writer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
-    /// namespace/name of the Plugin.
-    pub plugin: String,
-    /// sha256 of its code.
-    pub digest: String,
-    /// The ServiceAccount as which the plugin acted.
-    pub service_account: String,
-    /// The controller.
-    pub controller: String,
-    /// The reconcile that did it.
-    pub reconcile_id: String,
-    /// The key that was reconciled.
-    pub key: String,
+    /// The plugin and the reconcile that wrote.
+    #[serde(flatten)]
+    pub source: AuditSource,
     /// create, update, patch or delete.
     pub verb: String,
     /// Kind and group of the object, or the path of a raw request.
@@ -63,13 +54,31 @@ pub struct AuditRecord {
     /// E.g. `status`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
-    /// Whether the request was a dry run, which stores nothing.
+    /// True if the request was a dry run, which stores nothing.
     pub dry_run: bool,
     /// Paths of fields that are not as they were in the cache before. None when it did not have the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
     /// `ok`, `suppressed` when the write would have changed nothing and was not sent, or the code and reason of the refusal.
     pub result: String,
+}
+
+/// The plugin and the reconcile that wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditSource {
+    /// The Plugin as namespace/name.
+    pub plugin: String,
+    /// The sha256 of its code.
+    pub digest: String,
+    /// The ServiceAccount as which the plugin acted.
+    pub service_account: String,
+    /// The controller.
+    pub controller: String,
+    /// The id of the reconcile.
+    pub reconcile_id: String,
+    /// The key that was reconciled.
+    pub key: String,
 }
 
 /// Keeps records.
@@ -98,7 +107,7 @@ pub(crate) struct Begun {
     kind: Option<GroupVersionKind>,
     /// The object as it is known; of the kind.
     before: Option<Arc<Object>>,
-    /// Whether the former writer was looked up for this write, because the author may be in a conflict.
+    /// True if the former writer was looked up for this write, because the author may be in a conflict.
     looked: bool,
 }
 
@@ -160,7 +169,7 @@ impl Audit {
         api: &dyn ObjectApi,
     ) -> Begun {
         let before = about.as_ref().and_then(|(kind, key)| api.known(kind, key));
-        let author = Author { plugin: self.writer.plugin.clone(), controller: record.controller.clone() };
+        let author = Author { plugin: self.writer.plugin.clone(), controller: record.source.controller.clone() };
         let manager = manager.unwrap_or_else(|| self.writer.field_manager.clone());
         Begun { record, author, manager, kind: about.map(|(kind, _)| kind), before, looked: false }
     }
@@ -238,16 +247,15 @@ impl Audit {
 
     fn record(&self, verb: Verb, reconcile: Option<&ReconcileRequest>) -> AuditRecord {
         let Writer { plugin, digest, service_account, field_manager: _ } = &self.writer;
-        AuditRecord {
+        let source = AuditSource {
             plugin: plugin.to_string(),
             digest: digest.clone(),
             service_account: service_account.clone(),
             controller: reconcile.map(|request| request.controller.clone()).unwrap_or_default(),
             reconcile_id: reconcile.map(|request| request.reconcile_id.clone()).unwrap_or_default(),
             key: reconcile.map(|request| request.key.to_string()).unwrap_or_default(),
-            verb: verb.to_string(),
-            ..AuditRecord::default()
-        }
+        };
+        AuditRecord { source, verb: verb.to_string(), ..AuditRecord::default() }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod audit;
 pub mod changes;
 pub mod operation;
 pub mod raw_request;
+pub mod reply;
 pub mod throttle;
 
 use std::{

@@ -3,10 +3,11 @@
 //! Every import of `objects` becomes one [`Operation`], so that metering, quotas, recording and replay are written
 //! once, around one function.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
+pub use crate::gate::reply::{Item, Page, Reply};
 use crate::{
-    object::{Object, ObjectKey, kind::GroupVersionKind},
+    object::{ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
 };
 
@@ -361,48 +362,4 @@ fn within(what: &str, bytes: usize, limit: usize) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::new(ErrorKind::BadRequest, format!("the {what} has {bytes} bytes, over the limit of {limit} bytes")))
-}
-
-/// One page of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Each object's JSON, whole or projected.
-    pub items: Vec<Item>,
-    /// The collection's resourceVersion.
-    pub resource_version: String,
-    /// None on the last page.
-    pub continue_token: Option<String>,
-}
-
-/// One object of a page: shared with the cache when whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// The whole object.
-    Whole(Arc<Object>),
-    /// Only the fields asked for, as JSON.
-    Projected(Box<str>),
-}
-
-impl Item {
-    /// The JSON text.
-    pub fn json(&self) -> &str {
-        match self {
-            Self::Whole(object) => object.json(),
-            Self::Projected(json) => json,
-        }
-    }
-}
-
-/// The result of an [`Operation`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// The object of a get, create, update or patch.
-    Object(Arc<Object>),
-    /// The cached object of an update or a patch that was not sent because it would have changed nothing. The gate
-    /// counts it and passes it on as [`Reply::Object`].
-    Unchanged(Arc<Object>),
-    /// The page of a list.
-    Page(Page),
-    /// The result of a delete.
-    Done,
 }

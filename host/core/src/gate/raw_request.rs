@@ -49,7 +49,7 @@ pub struct RawRequest {
     pub accept: Option<String>,
     /// The body.
     pub body: Option<String>,
-    /// Whether an informer may answer a GET.
+    /// True if an informer may answer a GET.
     pub cached: bool,
 }
 

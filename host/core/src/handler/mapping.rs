@@ -185,7 +185,7 @@ impl Drop for Taken<'_> {
 pub struct KeyRules {
     /// The kind that the controller is for.
     pub kind: GroupVersionKind,
-    /// Whether the kind is cluster-scoped: its keys then have no namespace.
+    /// True if the kind is cluster-scoped: its keys then have no namespace.
     pub cluster_scoped: bool,
     /// Only keys of this namespace; None takes all.
     pub namespace: Option<String>,

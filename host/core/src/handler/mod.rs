@@ -31,7 +31,7 @@ pub enum Target {
     Mapped {
         /// The controller's `for` kind.
         kind: GroupVersionKind,
-        /// Whether `kind` is cluster-scoped: its keys then have no namespace.
+        /// True if `kind` is cluster-scoped: its keys then have no namespace.
         cluster_scoped: bool,
         /// Only keys of this namespace, whatever an object says; None takes all.
         namespace: Option<String>,

@@ -127,7 +127,7 @@ struct Hold {
     round: u32,
     /// Not before this time.
     until: Instant,
-    /// Whether the key waits; otherwise it had its turn, and is watched.
+    /// True if the key waits; otherwise it had its turn, and is watched.
     waiting: bool,
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Origin {
     Own {
         /// The depth of the reconcile that wrote.
         depth: u32,
-        /// Whether the write was in a reconcile of another key than the event's.
+        /// True if the write was in a reconcile of another key than the event's.
         other: bool,
     },
 }

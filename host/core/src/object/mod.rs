@@ -12,6 +12,7 @@ pub mod prune;
 mod raw_object;
 pub(crate) mod scanner;
 pub mod selector;
+mod signs;
 
 use std::{
     fmt,
@@ -40,7 +41,7 @@ pub struct OwnerReference {
     pub name: String,
     /// The owner's uid.
     pub uid: String,
-    /// Whether this owner is the managing controller.
+    /// True if this owner is the managing controller.
     #[serde(default)]
     pub controller: bool,
 }

@@ -18,6 +18,7 @@ use crate::object::{
     metadata::{DELETION, GENERATION, LABELS, MARKS, Marks, Metadata, NAME, NAMESPACE, NONE, OWNERS, REVISION, UID},
     prune::Prune,
     scanner::{Quoted, Scanner},
+    signs::{next_sign, sign},
 };
 
 /// An object's text, and its marks, in one piece of memory. Cheap to clone: the clones share it.
@@ -164,19 +165,6 @@ impl RawObject {
     }
 }
 
-/// Returns the offset of the first byte that [`sign`] makes. Searches a whole cache line at once: most have none.
-fn next_sign(bytes: &[u8]) -> Option<usize> {
-    const LINE: usize = 64;
-    let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
-    let none = bytes.chunks(LINE).take_while(|line| !line.iter().fold(false, |any, byte| any | is_sign(byte))).count();
-    let from = (none * LINE).min(bytes.len());
-    bytes[from..].iter().position(is_sign).map(|at| from + at)
-}
-
-fn sign(number: usize) -> char {
-    char::from(u8::try_from(number).unwrap_or_default())
-}
-
 /// Returns the text to write behind the first brace.
 fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
     let mut front = String::new();
@@ -201,7 +189,7 @@ struct Reading<'a> {
     marks: Marks,
     /// The replacements of parts of the text, in order.
     edits: Vec<(Range<usize>, String)>,
-    /// Whether the text has an apiVersion and a kind.
+    /// True if the text has an apiVersion and a kind.
     typed: [bool; 2],
     /// The fields that have stood in the text, a bit each: the marks, and behind them metadata itself.
     seen: u16,

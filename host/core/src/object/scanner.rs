@@ -32,7 +32,7 @@ pub enum ScanError {
 pub(crate) struct Quoted {
     /// The range between the quotes.
     pub(crate) inside: Range<usize>,
-    /// Whether it contains a backslash.
+    /// True if it contains a backslash.
     pub(crate) escaped: bool,
 }
 

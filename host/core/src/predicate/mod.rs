@@ -33,7 +33,7 @@ const MAX_DEPTH: usize = 4;
 /// An event filter whose JSONPaths are parsed.
 pub type Predicate = operetta_api::manifest::Predicate<Expression>;
 
-/// Whether an event passes all of the predicates.
+/// Reports whether an event passes all of the predicates.
 pub fn passes(predicates: &[Predicate], event: &Event) -> bool {
     let (now, old) = (Look::at(event.object()), event.old().map(|old| Look::at(old)));
     predicates.iter().all(|predicate| says(predicate, &now, old.as_ref()) != Some(false))
@@ -49,7 +49,7 @@ pub fn parse(list: &[Value]) -> Result<Vec<Predicate>, String> {
     check(&predicates).map(|()| predicates)
 }
 
-/// Whether these may be the predicates of one source; else why not.
+/// Checks that these can be the predicates of one source.
 ///
 /// # Errors
 /// A sentence for the author.

@@ -117,7 +117,7 @@ struct Inner<K> {
 struct Shared<K> {
     state: State<K>,
     limiter: Box<dyn RateLimiter<K>>,
-    /// Whether [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`] ends it.
+    /// True if [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`] ends it.
     drain: bool,
 }
 

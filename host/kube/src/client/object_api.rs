@@ -278,8 +278,8 @@ impl PluginApi {
             }
             OperationAction::Patch { key, subresource, body, force, options } => {
                 let subresource = subresource.as_deref();
-                let request = requests::patch(resource, &key, subresource, body, force, &options, manager)?;
-                (request, options.dry_run)
+                let patch = requests::Patch { key: &key, subresource, body, force, options: &options };
+                (requests::patch(resource, patch, manager)?, options.dry_run)
             }
         };
         let (status, text) = self.wire.send_for_status(request).await?;

@@ -74,16 +74,19 @@ pub fn update(
     build(Request::put(path).header(http::header::CONTENT_TYPE, JSON), object.into_bytes())
 }
 
-/// PATCH of an object or of a subresource.
-pub fn patch(
-    resource: &ApiResource,
-    key: &ObjectKey,
-    subresource: Option<&str>,
-    body: PatchBody,
-    force: bool,
-    options: &WriteOptions,
-    manager: &str,
-) -> Result<Request<Vec<u8>>, ApiError> {
+/// The input of a PATCH.
+pub struct Patch<'a> {
+    pub key: &'a ObjectKey,
+    pub subresource: Option<&'a str>,
+    pub body: PatchBody,
+    /// True to take over fields of other managers; for server-side apply only.
+    pub force: bool,
+    pub options: &'a WriteOptions,
+}
+
+/// Builds the PATCH of an object or of a subresource.
+pub fn patch(resource: &ApiResource, patch: Patch<'_>, manager: &str) -> Result<Request<Vec<u8>>, ApiError> {
+    let Patch { key, subresource, body, force, options } = patch;
     let mut path = resource.object_path(key);
     if let Some(subresource) = subresource.filter(|name| !name.is_empty()) {
         path = format!("{path}/{subresource}");

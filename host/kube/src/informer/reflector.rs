@@ -54,18 +54,23 @@ pub(super) struct Reflector {
     timing: Timing,
     /// The resourceVersion up to which the store is complete; None before the first list, and when it is lost.
     position: Option<String>,
-    /// True for streaming lists.
-    streams: bool,
-    /// Those in a row that fell silent.
-    silent_streams: u32,
-    /// The page size of other lists; None lists without pages.
-    page_size: Option<u32>,
+    lists: Lists,
     pause: Pause,
     /// The objects that the last list could not read.
     unreadable: Option<Unread>,
 }
 
-/// An object that could not be read, as far as it is known which, and what is said of it.
+/// The way in which a reflector lists.
+struct Lists {
+    /// True for streaming lists.
+    streams: bool,
+    /// The streaming lists in a row that fell silent.
+    silent_streams: u32,
+    /// The page size of other lists; None lists without pages.
+    page_size: Option<u32>,
+}
+
+/// An object that could not be read, as far as its key is known, and the error.
 type Unread = (Option<ObjectKey>, ApiError);
 
 /// The reason why a watch ends.
@@ -110,9 +115,7 @@ impl Reflector {
             metadata_only: scope.metadata_only,
             timing,
             position: None,
-            streams: timing.streaming_lists,
-            silent_streams: 0,
-            page_size: Some(PAGE_SIZE),
+            lists: Lists { streams: timing.streaming_lists, silent_streams: 0, page_size: Some(PAGE_SIZE) },
             pause: Pause::new(timing),
             unreadable: None,
         }
@@ -131,7 +134,7 @@ impl Reflector {
                 Ok(()) => continue,
                 Err(Stop::Unused) => return,
                 Err(Stop::NoStreams) => {
-                    self.streams = false;
+                    self.lists.streams = false;
                     continue;
                 }
                 Err(Stop::Lost) => {
@@ -159,7 +162,7 @@ impl Reflector {
         informer.begins_list();
         let listing = Listing { began: Instant::now(), found: informer.begin_relist(), unreadable: None };
         drop(informer);
-        let streams = self.streams && self.silent_streams < SILENT_STREAMS;
+        let streams = self.lists.streams && self.lists.silent_streams < SILENT_STREAMS;
         if streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
     }
 
@@ -179,7 +182,7 @@ impl Reflector {
                 Ok(false) => return Err(broken_off("the list")),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
                     // One that takes it for a plain watch sends all there is, too, and then nothing.
-                    self.silent_streams += 1;
+                    self.lists.silent_streams += 1;
                     return Err(error.into());
                 }
                 Err(error) => return Err(error.into()),
@@ -211,7 +214,7 @@ impl Reflector {
                 && !next.is_empty()
             {
                 // The rest of the list is gone. So that it does not end so again, the next one has no pages.
-                self.page_size = None;
+                self.lists.page_size = None;
             }
             let ListMeta { resource_version, r#continue } = page?;
             if r#continue.is_empty() {
@@ -224,7 +227,7 @@ impl Reflector {
 
     /// One page, read while it comes.
     async fn page(&self, next: &str, listing: &mut Listing) -> Result<ListMeta, Stop> {
-        let size = self.page_size.map(|size| size.to_string());
+        let size = self.lists.page_size.map(|size| size.to_string());
         let mut parameters: Vec<(&str, &str)> = size.iter().map(|size| ("limit", size.as_str())).collect();
         if !next.is_empty() {
             parameters.push(("continue", next));
@@ -244,8 +247,8 @@ impl Reflector {
     fn listed(&mut self, informer: &Informer, listing: Listing, resource_version: String) {
         informer.relisted(listing.began, listing.found, &resource_version);
         self.position = Some(resource_version);
-        self.streams &= self.silent_streams < SILENT_STREAMS;
-        self.silent_streams = 0;
+        self.lists.streams &= self.lists.silent_streams < SILENT_STREAMS;
+        self.lists.silent_streams = 0;
         self.unreadable = listing.unreadable;
         self.well(informer);
     }

@@ -14,11 +14,15 @@ pub mod overlay;
 
 mod entry;
 mod index;
+mod inner;
 #[cfg(test)]
 mod oracle;
 mod order;
 mod packing;
 mod relist;
+mod snapshot;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::{
     collections::BTreeSet,
@@ -36,6 +40,7 @@ pub use self::{
     entry::{Codec, Entry},
     packing::Packing,
     relist::{Relist, Relisted},
+    snapshot::Snapshot,
 };
 use self::{
     index::{Index, PLACE, before, key_of},
@@ -104,59 +109,6 @@ pub enum Lookup {
         /// The value.
         value: String,
     },
-}
-
-/// A store at one moment. Nothing changes in it as long as it is looked at, so looking should not take long.
-pub struct Snapshot<'a> {
-    inner: &'a Inner,
-}
-
-impl<'a> Snapshot<'a> {
-    /// The highest resourceVersion that the watch has brought; 0 before the first.
-    pub fn revision(&self) -> u64 {
-        self.inner.revision
-    }
-
-    /// One object.
-    pub fn get(&self, key: &ObjectKey) -> Option<&'a Entry> {
-        self.inner.slots[self.inner.find(key)? as usize].as_ref()
-    }
-
-    /// Reports whether an index was declared.
-    pub fn has_index(&self, index: &IndexKey) -> bool {
-        self.inner.indexes.iter().any(|(declared, _)| declared == index)
-    }
-
-    /// The objects of one namespace, or of all, in the order of their keys, beginning after `after`. Each costs the look
-    /// into its slot; [`Lookup::All`] sorts them where the store keeps no order.
-    pub fn walk(
-        &self,
-        lookup: &Lookup,
-        namespace: Option<&'a str>,
-        after: Option<&'a ObjectKey>,
-    ) -> impl Iterator<Item = &'a Entry> + use<'a> {
-        let inner = self.inner;
-        let order = match lookup {
-            Lookup::All => inner.order.as_ref(),
-            Lookup::Owner(uid) => inner.by_owner.of(uid),
-            Lookup::Index { key, value } => {
-                inner.indexes.iter().find(|(declared, _)| declared == key).and_then(|(_, index)| index.of(value))
-            }
-        };
-        let slots = &inner.slots;
-        let sorted = (*lookup == Lookup::All && order.is_none()).then(|| sorted(slots));
-        // The key that a page begins after may lie before the namespace.
-        let is_before = move |slot| {
-            let key = key_of(slots, slot);
-            after.is_some_and(|after| key <= (after.namespace.as_deref(), after.name.as_str()))
-                || (namespace.is_some() && key < (namespace, ""))
-        };
-        let found = order.into_iter().flat_map(move |order| order.from(is_before));
-        let sorted = sorted.into_iter().flatten().skip_while(move |slot| is_before(*slot));
-        let found = found.chain(sorted);
-        let entries = found.filter_map(|slot| inner.slots[slot as usize].as_ref());
-        entries.take_while(move |entry| namespace.is_none() || entry.metadata().namespace() == namespace)
-    }
 }
 
 impl Store {
@@ -378,89 +330,6 @@ impl Writer {
     }
 }
 
-impl Inner {
-    fn raise_revision(&mut self, object: &Object) {
-        self.revision = self.revision.max(object.revision().unwrap_or_default());
-    }
-
-    fn heap_bytes(&self) -> usize {
-        let indexes: usize = self.indexes.iter().map(|(_, index)| index.heap_bytes()).sum();
-        let order = self.order.as_ref().map_or(0, |_| self.by_key.len() * PLACE);
-        self.bytes + order + self.by_owner.heap_bytes() + indexes
-    }
-
-    fn place(&self, key: &ObjectKey) -> SlotPosition {
-        // Half of a good hash is one.
-        let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
-        let is_key = |entry: &Entry| entry.metadata().is(key.namespace.as_deref(), &key.name);
-        let found =
-            |(other, slot): &(u32, u32)| *other == hash && self.slots[*slot as usize].as_ref().is_some_and(is_key);
-        let slot = self.by_key.find(spread(hash), found).map(|(_, slot)| *slot);
-        SlotPosition { hash, slot }
-    }
-
-    fn find(&self, key: &ObjectKey) -> Option<u32> {
-        self.place(key).slot
-    }
-
-    /// Puts an object in; `old` is the one of its key that is there.
-    fn put(&mut self, place: SlotPosition, entry: Entry, object: &Object, old: Option<&Object>) {
-        self.bytes += entry.heap_bytes();
-        let slot = match place.slot {
-            Some(slot) => {
-                let before = self.slots[slot as usize].replace(entry);
-                self.bytes -= before.map_or(0, |before| before.heap_bytes());
-                slot
-            }
-            None => self.enter(entry, place.hash),
-        };
-        self.index(slot, old, Some(object));
-    }
-
-    fn enter(&mut self, entry: Entry, hash: u32) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            // Four thousand million objects would not fit.
-            u32::try_from(self.slots.len() - 1).unwrap_or_default()
-        });
-        self.slots[slot as usize] = Some(entry);
-        self.bytes += SLOT;
-        self.by_key.insert_unique(spread(hash), (hash, slot), |(hash, _)| spread(*hash));
-        if let Some(order) = &mut self.order {
-            let slots = &self.slots;
-            order.insert(slot, before(slots, key_of(slots, slot)));
-        }
-        slot
-    }
-
-    /// Takes an object out that is there.
-    fn take(&mut self, place: SlotPosition, old: &Object) {
-        let Some(slot) = place.slot else { return };
-        self.index(slot, Some(old), None);
-        if let Some(order) = &mut self.order {
-            let slots = &self.slots;
-            order.remove(slot, before(slots, key_of(slots, slot)));
-        }
-        if let Ok(found) = self.by_key.find_entry(spread(place.hash), |(_, other)| *other == slot) {
-            found.remove();
-        }
-        let entry = self.slots[slot as usize].take();
-        self.bytes -= SLOT + entry.map_or(0, |entry| entry.heap_bytes());
-        self.free.push(slot);
-    }
-
-    fn index(&mut self, slot: u32, old: Option<&Object>, new: Option<&Object>) {
-        fn owner(of: Option<&Object>) -> Option<&str> {
-            of?.controller().map(|owner| owner.uid.as_str())
-        }
-        self.by_owner.change(&self.slots, slot, owner(old), owner(new));
-        for (key, index) in &mut self.indexes {
-            let value = |of: Option<&Object>| key.value(of?);
-            index.change(&self.slots, slot, value(old).as_deref(), value(new).as_deref());
-        }
-    }
-}
-
 /// The slots that have an object.
 fn taken(slots: &[Option<Entry>]) -> impl Iterator<Item = u32> + '_ {
     (0..).zip(slots).filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
@@ -480,66 +349,4 @@ fn key(metadata: &Metadata<'_>) -> ObjectKey {
 /// A hash for the table, which looks at both ends of it.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use operetta_core::object::{ManagedFields, kind::GroupVersionKind};
-
-    pub(crate) fn object(namespace: &str, name: &str, revision: u64, owner: &str, node: &str) -> Arc<Object> {
-        let text = format!(
-            r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","uid":"uid-{name}","resourceVersion":"{revision}","labels":{{"app":"{node}"}},
-            "ownerReferences":[{{"apiVersion":"v1","kind":"X","name":"x","uid":"{owner}","controller":true}}]}},"spec":{{"nodeName":"{node}"}}}}"#
-        );
-        let kind = GroupVersionKind::new("v1", "Pod");
-        Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("object"))
-    }
-
-    fn names(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<String> {
-        objects.into_iter().map(|object| object.key().to_string()).collect()
-    }
-
-    #[test]
-    fn lists_come_in_order_by_namespace_owner_and_declared_path_and_resume_after_a_key() {
-        let (store, mut writer) = Store::new();
-        for (namespace, name, owner, node) in
-            [("b", "1", "o1", "n1"), ("a", "2", "o1", "n2"), ("a", "1", "o2", "n1"), ("c", "1", "o2", "n1")]
-        {
-            writer.apply(object(namespace, name, 1, owner, node));
-        }
-        let by_node = IndexKey::Path(".spec.nodeName".into());
-        store.declare_index(&by_node);
-        assert_eq!(names(store.list(&Lookup::All, None, None)), ["a/1", "a/2", "b/1", "c/1"]);
-        assert_eq!(names(store.list(&Lookup::All, Some("a"), None)), ["a/1", "a/2"]);
-        let after = ObjectKey::namespaced("a", "1");
-        assert_eq!(names(store.list(&Lookup::All, Some("a"), Some(&after))), ["a/2"]);
-        assert_eq!(names(store.list(&Lookup::Owner("o1".into()), None, None)), ["a/2", "b/1"]);
-        assert_eq!(names(store.list(&Lookup::Owner("o1".into()), Some("b"), None)), ["b/1"]);
-        let path = Lookup::Index { key: by_node, value: "n1".into() };
-        assert_eq!(names(store.list(&path, None, Some(&after))), ["b/1", "c/1"]);
-        writer.apply(object("b", "1", 2, "o2", "n9"));
-        assert_eq!(names(store.list(&path, None, None)), ["a/1", "c/1"], "a changed value leaves the index");
-        assert_eq!(names(store.list(&Lookup::Owner("o1".into()), None, None)), ["a/2"]);
-    }
-
-    #[test]
-    fn a_relist_tells_what_is_new_what_changed_and_what_vanished_and_bytes_add_up() {
-        let (store, mut writer) = Store::new();
-        writer.apply(object("a", "kept", 1, "o", "n"));
-        writer.apply(object("a", "gone", 2, "o", "n"));
-        let mut relist = writer.begin_relist();
-        relist.found(object("a", "kept", 3, "o", "n"));
-        relist.found(object("a", "new", 4, "o", "n"));
-        let relisted = writer.finish(relist);
-        let found: Vec<_> =
-            relisted.changed.iter().map(|(old, new)| (old.is_some(), new.key().name.as_str())).collect();
-        assert_eq!(found, [(true, "kept"), (false, "new")]);
-        assert_eq!(names(relisted.gone), ["a/gone"]);
-        assert_eq!((store.len(), store.revision()), (2, 4));
-        for object in store.list(&Lookup::All, None, None) {
-            writer.remove(&object);
-        }
-        assert_eq!((store.len(), store.bytes()), (0, 0));
-    }
 }

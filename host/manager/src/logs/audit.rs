@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use operetta_core::gate::audit::{AuditRecord, AuditSink};
+use operetta_core::gate::audit::{AuditRecord, AuditSink, AuditSource};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -41,12 +41,12 @@ impl AuditLog {
 
 impl AuditSink for AuditLog {
     fn record(&self, record: &AuditRecord) {
-        let AuditRecord { plugin, service_account, verb, kind, object, subresource, result, .. } = record;
+        let AuditRecord { source, verb, kind, object, subresource, result, .. } = record;
+        let AuditSource { plugin, digest, service_account, controller, reconcile_id, key } = source;
         let changed = record.changed.as_ref().map(|paths| paths.join(","));
         tracing::info!(
-            target: "audit", plugin, digest = record.digest, service_account, controller = record.controller,
-            reconcile_id = record.reconcile_id, key = record.key, kind, object, subresource, dry_run = record.dry_run,
-            changed, result, "{verb}"
+            target: "audit", plugin, digest, service_account, controller, reconcile_id, key, kind, object, subresource,
+            dry_run = record.dry_run, changed, result, "{verb}"
         );
         let Some(file) = &self.file else { return };
         let line = Line { time: k8s_openapi::jiff::Timestamp::now().to_string(), record };

@@ -178,11 +178,8 @@ impl PluginController {
     ) -> Result<(), ApiError> {
         let PluginRef { key, object, slot } = plugin;
         let Some(component) = state.component.clone() else { return Ok(()) };
-        let wanted = Applied {
-            generation: object.metadata.generation.unwrap_or_default(),
-            digest: component.digest().to_owned(),
-            config: config.clone(),
-        };
+        let generation = object.metadata.generation.unwrap_or_default();
+        let wanted = Applied { generation, digest: component.digest().to_owned(), config: config.clone() };
         let changed = state.applied.as_ref() != Some(&wanted);
         let setup = Setup {
             context: &self.context,

@@ -7,8 +7,8 @@
 //! toolchain makes it.
 
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, Encoding,
-    Instance, Parser, Payload,
+    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentInstanceSectionReader, ComponentOuterAliasKind,
+    ComponentTypeRef, Encoding, Instance, InstanceSectionReader, Parser, Payload,
 };
 
 /// Instances, and the KiB of their modules, all repetitions included. The largest plugins seen come to 30,000, nearly all
@@ -88,6 +88,7 @@ pub(crate) fn check(component: &[u8]) -> Result<(), CompileCostError> {
 }
 
 impl Inside {
+    /// Adds the cost of a part of the component.
     fn compile_cost(&mut self, payload: Payload<'_>, heaviest: &mut Heaviest) -> Result<(), CompileCostError> {
         use ComponentExternalKind::{Component, Module};
         match payload {
@@ -96,34 +97,8 @@ impl Inside {
                 heaviest.module = heaviest.module.max(module);
                 self.modules.push(module);
             }
-            Payload::InstanceSection(section) => {
-                for instance in section {
-                    self.add(match instance? {
-                        Instance::Instantiate { module_index, args } => {
-                            let module = self.modules.get(module_index as usize).ok_or(CompileCostError::Unknown)?;
-                            1 + module + args.len() as u64
-                        }
-                        Instance::FromExports(exports) => 1 + exports.len() as u64,
-                    })?;
-                }
-            }
-            Payload::ComponentInstanceSection(section) => {
-                for instance in section {
-                    let made = match instance? {
-                        ComponentInstance::Instantiate { args, .. } => {
-                            let args = of(args.iter().map(|arg| arg.kind), heaviest.instance);
-                            self.add(heaviest.component.saturating_add(args))?;
-                            heaviest.exports
-                        }
-                        ComponentInstance::FromExports(exports) => {
-                            let own = of(exports.iter().map(|export| export.kind), heaviest.instance).saturating_add(1);
-                            self.add(own)?;
-                            own
-                        }
-                    };
-                    heaviest.instance = heaviest.instance.max(made);
-                }
-            }
+            Payload::InstanceSection(section) => self.core_instances(section)?,
+            Payload::ComponentInstanceSection(section) => self.component_instances(section, heaviest)?,
             Payload::ComponentExportSection(section) => {
                 for export in section {
                     let own = of([export?.kind], heaviest.instance);
@@ -152,6 +127,42 @@ impl Inside {
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn core_instances(&mut self, section: InstanceSectionReader<'_>) -> Result<(), CompileCostError> {
+        for instance in section {
+            self.add(match instance? {
+                Instance::Instantiate { module_index, args } => {
+                    let module = self.modules.get(module_index as usize).ok_or(CompileCostError::Unknown)?;
+                    1 + module + args.len() as u64
+                }
+                Instance::FromExports(exports) => 1 + exports.len() as u64,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn component_instances(
+        &mut self,
+        section: ComponentInstanceSectionReader<'_>,
+        heaviest: &mut Heaviest,
+    ) -> Result<(), CompileCostError> {
+        for instance in section {
+            let made = match instance? {
+                ComponentInstance::Instantiate { args, .. } => {
+                    let args = of(args.iter().map(|arg| arg.kind), heaviest.instance);
+                    self.add(heaviest.component.saturating_add(args))?;
+                    heaviest.exports
+                }
+                ComponentInstance::FromExports(exports) => {
+                    let own = of(exports.iter().map(|export| export.kind), heaviest.instance).saturating_add(1);
+                    self.add(own)?;
+                    own
+                }
+            };
+            heaviest.instance = heaviest.instance.max(made);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use operetta_core::ports::{LogLevel, Nondeterminism};
 use wasmtime_wasi::{ResourceTable, WasiCtx, WasiCtxView};
 
-use crate::imports::{
+use super::{
     nondeterminism::{MonotonicClock, Random, WallClock},
     output::Output,
 };

@@ -53,22 +53,24 @@ impl Arguments {
     }
 }
 
+/// Builds the error about a missing argument.
+fn missing(input: &DeriveInput, name: &str) -> Error {
+    let text = format!(
+        "#[resource({name} = \"…\")] is missing, e.g. \
+        #[resource(group = \"example.com\", version = \"v1\", kind = \"Foo\")]"
+    );
+    Error::new_spanned(&input.ident, text)
+}
+
 /// Returns the kind's struct with its implementation of `Kind`.
 ///
 /// # Errors
 /// Returns an error if an argument is missing or wrong.
 fn resource(input: &DeriveInput) -> Result<TokenStream> {
     let Arguments { group, version, kind, status, derives } = Arguments::parse(input)?;
-    let missing = |name: &str| {
-        let text = format!(
-            "#[resource({name} = \"…\")] is missing, e.g. \
-            #[resource(group = \"example.com\", version = \"v1\", kind = \"Foo\")]"
-        );
-        Error::new_spanned(&input.ident, text)
-    };
-    let group = group.ok_or_else(|| missing("group"))?;
-    let version = version.ok_or_else(|| missing("version"))?;
-    let kind = kind.ok_or_else(|| missing("kind"))?;
+    let group = group.ok_or_else(|| missing(input, "group"))?;
+    let version = version.ok_or_else(|| missing(input, "version"))?;
+    let kind = kind.ok_or_else(|| missing(input, "kind"))?;
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "the spec of a resource has no type parameters"));
     }

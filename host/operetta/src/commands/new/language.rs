@@ -28,72 +28,83 @@ pub struct Of {
     pub ignored: &'static [&'static str],
 }
 
-/// The project of a language.
+const GENERATED: &str = "`operetta generate` derives the schema from the types in the code; the rest is yours.";
+const BY_HAND: &str = "It is written by hand.";
+
+const RUST: Of = Of {
+    name: "Rust",
+    sdk: "rust",
+    template: "rust",
+    needs: "[rustup](https://rustup.rs) with Rust 1.95 or later",
+    code: "`src/lib.rs` is the reconciler, `src/types.rs` the kind, `src/tests.rs` the tests.",
+    generate: GENERATED,
+    published: "Once the SDK is published: `operetta-sdk = \"0.1\"` in `Cargo.toml` instead.",
+    setup: &["rustup target add wasm32-wasip2"],
+    test: &["cargo test"],
+    ignored: &["/target"],
+};
+
+const GO: Of = Of {
+    name: "Go",
+    sdk: "go",
+    template: "go",
+    needs: "[Go](https://go.dev/doc/install) 1.26 or later",
+    code: "`plugin.go` is the reconciler, `types.go` the kind, `plugin_test.go` the tests.",
+    generate: BY_HAND,
+    published: "Once the SDK is published: take the line `replace` out of `go.mod`, then `go get operetta.dev/sdk-go`.",
+    setup: &[],
+    test: &["go test ."],
+    ignored: &[],
+};
+
+const TYPESCRIPT: Of = Of {
+    name: "TypeScript",
+    sdk: "js",
+    template: "ts",
+    needs: "[Node.js](https://nodejs.org) 20 or later",
+    code: "`src/plugin.ts` is the reconciler, `src/types.ts` the kind, `test/plugin.test.ts` the tests.",
+    generate: GENERATED,
+    published: "Once the SDK is published: `npm install @operetta/sdk`.",
+    setup: &["npm install"],
+    test: &["npm run check", "npm test"],
+    ignored: &["node_modules/"],
+};
+
+const PYTHON: Of = Of {
+    name: "Python",
+    sdk: "python",
+    template: "python",
+    needs: "[Python](https://www.python.org) 3.11 or later",
+    code: "`plugin.py` is the reconciler and names the kind, `tests/` are the tests.",
+    generate: BY_HAND,
+    published: "Once the SDK is published: `pip install 'operetta-sdk[build]'` instead of the folder.",
+    setup: &["python3 -m venv .venv", ".venv/bin/pip install './sdk[build]'"],
+    test: &[".venv/bin/python -m unittest tests/test_plugin.py"],
+    ignored: &[".venv/", "__pycache__/", "/sdk/build", "*.egg-info"],
+};
+
+const C: Of = Of {
+    name: "C",
+    sdk: "c",
+    template: "c",
+    needs: "make and a C compiler for the tests, and for the plugin [zig](https://ziglang.org), for example by \
+        `pip install ziglang`",
+    code: "`plugin.c` is the reconciler, `plugin_test.c` the tests.",
+    generate: BY_HAND,
+    published: "Without that folder, `operetta build` takes the SDK that it carries.",
+    setup: &[],
+    test: &["make test"],
+    ignored: &[],
+};
+
+/// Returns the project of a language.
 pub fn of(language: Language) -> Of {
-    const GENERATED: &str = "The schema is made of the types in the code by `operetta generate`; the rest is yours.";
-    const BY_HAND: &str = "It is written by hand.";
     match language {
-        Language::Rust => Of {
-            name: "Rust",
-            sdk: "rust",
-            template: "rust",
-            needs: "[rustup](https://rustup.rs) with Rust 1.95 or later",
-            code: "`src/lib.rs` is the reconciler, `src/types.rs` the kind, `src/tests.rs` the tests.",
-            generate: GENERATED,
-            published: "Once the SDK is published: `operetta-sdk = \"0.1\"` in `Cargo.toml` instead.",
-            setup: &["rustup target add wasm32-wasip2"],
-            test: &["cargo test"],
-            ignored: &["/target"],
-        },
-        Language::Go => Of {
-            name: "Go",
-            sdk: "go",
-            template: "go",
-            needs: "[Go](https://go.dev/doc/install) 1.26 or later",
-            code: "`plugin.go` is the reconciler, `types.go` the kind, `plugin_test.go` the tests.",
-            generate: BY_HAND,
-            published: "Once the SDK is published: take the line `replace` out of `go.mod`, then `go get operetta.dev/sdk-go`.",
-            setup: &[],
-            test: &["go test ."],
-            ignored: &[],
-        },
-        Language::TypeScript => Of {
-            name: "TypeScript",
-            sdk: "js",
-            template: "ts",
-            needs: "[Node.js](https://nodejs.org) 20 or later",
-            code: "`src/plugin.ts` is the reconciler, `src/types.ts` the kind, `test/plugin.test.ts` the tests.",
-            generate: GENERATED,
-            published: "Once the SDK is published: `npm install @operetta/sdk`.",
-            setup: &["npm install"],
-            test: &["npm run check", "npm test"],
-            ignored: &["node_modules/"],
-        },
-        Language::Python => Of {
-            name: "Python",
-            sdk: "python",
-            template: "python",
-            needs: "[Python](https://www.python.org) 3.11 or later",
-            code: "`plugin.py` is the reconciler and names the kind, `tests/` are the tests.",
-            generate: BY_HAND,
-            published: "Once the SDK is published: `pip install 'operetta-sdk[build]'` instead of the folder.",
-            setup: &["python3 -m venv .venv", ".venv/bin/pip install './sdk[build]'"],
-            test: &[".venv/bin/python -m unittest tests/test_plugin.py"],
-            ignored: &[".venv/", "__pycache__/", "/sdk/build", "*.egg-info"],
-        },
-        Language::C => Of {
-            name: "C",
-            sdk: "c",
-            template: "c",
-            needs: "make and a C compiler for the tests, and for the plugin [zig](https://ziglang.org), for example by \
-                `pip install ziglang`",
-            code: "`plugin.c` is the reconciler, `plugin_test.c` the tests.",
-            generate: BY_HAND,
-            published: "Without that folder, `operetta build` takes the SDK that it carries.",
-            setup: &[],
-            test: &["make test"],
-            ignored: &[],
-        },
+        Language::Rust => RUST,
+        Language::Go => GO,
+        Language::TypeScript => TYPESCRIPT,
+        Language::Python => PYTHON,
+        Language::C => C,
     }
 }
 
@@ -104,14 +115,14 @@ pub fn of(language: Language) -> Of {
 pub fn check(language: Language, name: &str) -> Result<()> {
     let ident = name.replace('-', "_");
     // Elsewhere the name is no identifier.
-    if language == Language::Rust && RUST.contains(&ident.as_str()) {
+    if language == Language::Rust && RUST_KEYWORDS.contains(&ident.as_str()) {
         bail!("{name:?} cannot be the plugin's name: it is a word of Rust itself, or a crate that the project uses");
     }
     Ok(())
 }
 
 /// Keywords, and crates that the project uses.
-const RUST: &[&str] = &[
+const RUST_KEYWORDS: &[&str] = &[
     "abstract",
     "alloc",
     "as",

@@ -1,0 +1,169 @@
+//! The questions of access reviews: who may do what, and the command that grants it.
+
+use std::{fmt, iter};
+
+use crate::status::{ApiError, ErrorKind};
+
+/// A ServiceAccount, the only subject that plugins act as.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceAccount {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ServiceAccount {
+    /// Returns the user name that the API server knows it by.
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// Returns the groups that the API server puts it into.
+    pub fn groups(&self) -> [String; 3] {
+        let all = "system:serviceaccounts";
+        [all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
+    }
+}
+
+/// The verbs of reads that the host answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
+pub enum ReadVerb {
+    Get,
+    List,
+    Watch,
+}
+
+impl ReadVerb {
+    /// Returns the verb in RBAC's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+        }
+    }
+}
+
+/// The verb of an access review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
+pub enum AccessVerb {
+    Read(ReadVerb),
+    Update,
+    Patch,
+}
+
+impl AccessVerb {
+    /// Returns the verb in RBAC's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read(verb) => verb.as_str(),
+            Self::Update => "update",
+            Self::Patch => "patch",
+        }
+    }
+}
+
+impl From<ReadVerb> for AccessVerb {
+    fn from(verb: ReadVerb) -> Self {
+        Self::Read(verb)
+    }
+}
+
+/// The request that the authorizer is asked about: the ResourceAttributes of a SubjectAccessReview.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// The verb.
+    pub verb: AccessVerb,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource, e.g. `pods`, or `pods/status`.
+    pub resource: String,
+    /// None asks for all namespaces, or is about a resource without namespaces.
+    pub namespace: Option<String>,
+    /// None asks for every name.
+    pub name: Option<String>,
+}
+
+impl Access {
+    /// Returns the same request in another namespace, for every name.
+    fn wider(&self, namespace: Option<String>) -> Self {
+        Self { namespace, name: None, ..self.clone() }
+    }
+
+    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are asked for once, not
+    /// for each namespace. Each question is built only when the one before was denied.
+    pub(super) fn ladder(&self) -> impl Iterator<Item = Self> {
+        let in_namespace = self.namespace.iter().map(|namespace| self.wider(Some(namespace.clone())));
+        let by_name = self.name.iter().map(|_| self.clone());
+        iter::once_with(|| self.wider(None)).chain(in_namespace).chain(by_name)
+    }
+
+    /// Builds the refusal in the API server's words.
+    pub fn forbidden(&self, subject: &ServiceAccount) -> ApiError {
+        let Self { verb, group, resource, namespace, name } = self;
+        let dot = if group.is_empty() { "" } else { "." };
+        let object = name.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
+        let place = match namespace {
+            Some(namespace) => format!("in the namespace {namespace:?}"),
+            None => "at the cluster scope".to_owned(),
+        };
+        let (user, verb) = (subject.user(), verb.as_str());
+        ApiError::new(
+            ErrorKind::Forbidden,
+            format!(
+                "{resource}{dot}{group}{object} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API \
+                 group {group:?} {place}"
+            ),
+        )
+    }
+}
+
+/// Writes the request as `get pods in namespace "n"`.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{} {}{dot}{}", self.verb.as_str(), self.resource, self.group)?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace:?}"),
+            None => f.write_str(" in all namespaces"),
+        }
+    }
+}
+
+/// Returns the commands with which an administrator grants `subject` these verbs, such as `get,list`, on a resource or
+/// subresource, in a namespace or in all of them.
+pub fn remedy(subject: &ServiceAccount, verbs: &str, what: (&str, &str), namespace: Option<&str>) -> String {
+    remedy_for(subject, verbs, what, namespace, None)
+}
+
+/// Returns the commands as [`remedy`] does, for the one object of a name.
+pub fn remedy_for(
+    subject: &ServiceAccount,
+    verbs: &str,
+    (group, resource): (&str, &str),
+    namespace: Option<&str>,
+    object: Option<&str>,
+) -> String {
+    let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let resource = match (group, subresource) {
+        ("", _) => resource.to_owned(),
+        (_, "") => format!("{plural}.{group}"),
+        _ => format!("{plural}.{group}/{subresource}"),
+    };
+    let ServiceAccount { namespace: home, name } = subject;
+    let parts = [name, plural, subresource, object.unwrap_or_default(), verbs];
+    let parts = parts.iter().filter(|part| !part.is_empty()).map(|part| part.replace(',', "-"));
+    let made = parts.collect::<Vec<_>>().join("-");
+    let object = object.map(|object| format!(" --resource-name={object}")).unwrap_or_default();
+    let (kind, place) = match namespace {
+        Some(namespace) => ("role", format!(" -n {namespace}")),
+        None => ("clusterrole", String::new()),
+    };
+    format!(
+        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource}{object} && \
+         kubectl create {kind}binding {made}{place} --{kind}={made} --serviceaccount={home}:{name}"
+    )
+}

@@ -1,0 +1,17 @@
+//! Signs: control characters that stand for metadata fields in a stripped object.
+
+use crate::object::metadata::MARKS;
+
+/// Returns the offset of the first byte that [`sign`] makes. Searches a whole cache line at once: most have none.
+pub(super) fn next_sign(bytes: &[u8]) -> Option<usize> {
+    const LINE: usize = 64;
+    let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
+    let none = bytes.chunks(LINE).take_while(|line| !line.iter().fold(false, |any, byte| any | is_sign(byte))).count();
+    let from = (none * LINE).min(bytes.len());
+    bytes[from..].iter().position(is_sign).map(|at| from + at)
+}
+
+/// Returns the sign of a field's number.
+pub(super) fn sign(number: usize) -> char {
+    char::from(u8::try_from(number).unwrap_or_default())
+}

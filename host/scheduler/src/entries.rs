@@ -1,0 +1,40 @@
+//! The entries of the scheduler's state.
+
+use std::collections::VecDeque;
+
+use crate::run_queue::{RunQueue, Tenant};
+
+/// The name of one request for a slot, from `State::want` or `State::done` until it is taken or cancelled; never used twice.
+pub type Ticket = u64;
+
+/// A waiter for a slot.
+#[derive(Debug)]
+pub(super) struct Waiter<W> {
+    pub(super) ticket: Ticket,
+    pub(super) since: u64,
+    pub(super) wake: W,
+}
+
+#[derive(Debug)]
+pub(super) struct Account<W> {
+    pub(super) tenant: Tenant,
+    pub(super) group: usize,
+    /// The waiters in the order of their tickets.
+    pub(super) waiting: VecDeque<Waiter<W>>,
+}
+
+/// A slot that may be taken back.
+#[derive(Debug)]
+pub(super) struct Granted<W> {
+    pub(super) account: usize,
+    pub(super) waiter: Waiter<W>,
+    /// True for a poll in the background, which yields to others. Otherwise a task was woken that is on no thread yet.
+    pub(super) in_background: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) tenant: Tenant,
+    /// The group's accounts. They stay in it while the group itself is throttled.
+    pub(super) line: RunQueue,
+}

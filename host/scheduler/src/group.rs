@@ -1,0 +1,42 @@
+//! A group of accounts: a tenant.
+
+use std::sync::Arc;
+
+use crate::{Account, Group, Share, Usage, demotion::Demotion, worker_slots::WorkerSlots};
+
+impl Group {
+    /// The group's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A new account.
+    pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
+        let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
+        let worker_slots = WorkerSlots::new(share.concurrency);
+        Arc::new(Account { id, demotion: Demotion::default(), worker_slots, group: self.clone() })
+    }
+
+    /// Changes what the group may use, from now on. Nobody is thrown out.
+    pub fn set_share(&self, share: Share) {
+        self.worker_slots.set_limit(share.concurrency);
+        self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
+    }
+
+    /// Returns the usage of the group's accounts, with those that are gone. Takes time linear in the number of
+    /// accounts. `throttled` counts the group's own limit and those of its accounts.
+    pub fn usage(&self) -> Usage {
+        self.scheduler.update(|state, now, _| state.group_usage(self.id, now))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let mut shared = self.scheduler.lock();
+        shared.state.remove_group(self.id);
+        // A new group may have taken the name meanwhile.
+        if shared.groups.get(&self.name).is_some_and(|group| group.strong_count() == 0) {
+            shared.groups.remove(&self.name);
+        }
+    }
+}
