@@ -1,7 +1,7 @@
 //! A key's way from the watch's event through the reflector's store and the Controller's scheduler to a reconcile that
 //! does nothing, or only keeps the processor busy.
 //!
-//! It is what `Controller::run` puts together, fed by a stream in place of a watch: [`reflector`], a trigger for each
+//! It is what `Controller::run` puts together, fed by a stream in place of a watch: [`reflector()`], a trigger for each
 //! object touched, [`applier`], each reconcile spawned as a task. (`Controller::for_stream` would do, but is behind an
 //! unstable feature that the host does not want.)
 
