@@ -1,7 +1,7 @@
 //! A real Kubernetes control plane for tests: `controlplane up` (deploy/controlplane) as a child process.
 //!
 //! The tests of a program share one, which the first test that asks starts. Under nextest, where each test is a process,
-//! it is a [shared process](crate::shared). It ends with the test program or the run, however that ends. The next start
+//! it is a shared process (`shared.rs`). It ends with the test program or the run, however that ends. The next start
 //! removes the folders that earlier ones left under `target/testkit/`.
 
 use std::{

@@ -80,7 +80,7 @@ impl Host {
     }
 
     /// Starts the host that the tests of a program share, or attaches to it. Under `cargo test` a static of the program
-    /// holds it; under nextest it is a [shared process](crate::shared).
+    /// holds it; under nextest it is a shared process (`shared.rs`).
     ///
     /// # Panics
     /// Panics with the host's log if it does not start.

@@ -4,7 +4,7 @@
 //! `...` stands for any text. It is a whole `(component ...)`, or the fields of a core module: what these do not define is
 //! added, so that a file is little more than what it does wrong. Added are the imports that it calls, a memory,
 //! `$describe`, `$reconcile` (of the type `$reconcile`; its parameters 3 to 6 are namespace and name), `$realloc` and the
-//! functions of [`HELPERS`]. One that defines `$map` has a mapper, too. Where a line begins with `@`:
+//! functions of `HELPERS`. One that defines `$map` has a mapper, too. Where a line begins with `@`:
 //!
 //! - `@manifest JSON`: what `describe` returns; `@controllers JSON`: the same, of these controllers;
 //! - `@utf16`: texts cross as UTF-16.

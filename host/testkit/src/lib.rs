@@ -15,7 +15,7 @@
 //! before it and spoils what it says, [`guests`] finds the built components, [`wat_guest`] makes small ones on the spot,
 //! [`hostile`] is the corpus of those that attack, [`host`] runs the program, [`wait`] waits and says for what. A test that
 //! kills things has a control plane and a host of its own, in a test file of its own; all others of a file share one of
-//! each. For benches: [`bench`] is the form of a report, [`peers`] runs what is measured beside the host,
+//! each. For benches: [`mod@bench`] is the form of a report, [`peers`] runs what is measured beside the host,
 //! [`pods`] makes Pods, [`usage`] says what a process uses.
 
 pub mod audit;

@@ -2,7 +2,7 @@
 //!
 //! [`pod`] is one Pod of a Deployment as the API server sends it: 5.7 KB of compact JSON, of which managedFields are
 //! 1.4 KB. What a cluster repeats is repeated (images, probes, mounts), what is chance there is chance here (uids,
-//! container ids, addresses, times), so that compression gains what it would gain there. [`write`] puts them into a file,
+//! container ids, addresses, times), so that compression gains what it would gain there. [`write()`] puts them into a file,
 //! one a line, for peers that are measured beside the host.
 
 use std::{

@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(150);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Looks until `look` returns Ok, for [`LIMIT`] at most: the largest plugins compile one after another, and give way.
+/// Looks until `look` returns Ok, for `LIMIT` at most: the largest plugins compile one after another, and give way.
 ///
 /// # Panics
 /// When the time is over, with `what` and the last Err.
