@@ -1,5 +1,7 @@
 //! A new project in each language builds, passes its tests and runs, by the very commands in its README.
 
+mod tutorials;
+
 use std::{
     fs,
     io::Write as _,

@@ -1,0 +1,111 @@
+//! The tutorials of docs/ can be followed to the letter: the test writes their files and runs their commands.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use operetta_testkit::{ControlPlane, shell, within};
+
+use crate::{OPERETTA, folder, host, repository};
+
+/// A command of a console block, and the output that the page shows; empty if it shows none.
+struct Step {
+    command: String,
+    output: String,
+}
+
+/// A page of docs/ and the home directory of the person who follows it.
+struct Tutorial {
+    text: String,
+    home: PathBuf,
+}
+
+impl Tutorial {
+    /// Reads a page and writes its files into a folder of a new home directory.
+    fn new(page: &str, project: &str) -> Self {
+        let home = folder().join("tutorials").join(page);
+        let _not_there = fs::remove_dir_all(&home);
+        let text = fs::read_to_string(repository().join("docs").join(page)).expect("the page");
+        let tutorial = Self { text, home };
+        for (name, content) in tutorial.files() {
+            let path = tutorial.home.join(project).join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, content).expect("written");
+        }
+        tutorial
+    }
+
+    /// The code blocks after a line that ends with a colon and names a file.
+    fn files(&self) -> Vec<(String, String)> {
+        let mut files = Vec::new();
+        let mut named: Option<String> = None;
+        let mut lines = self.text.lines();
+        while let Some(line) = lines.next() {
+            if let Some(language) = line.strip_prefix("```") {
+                let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+                if let Some(name) = named.take().filter(|_| language != "console") {
+                    files.push((name, block.join("\n") + "\n"));
+                }
+            } else if !line.is_empty() {
+                named = line.strip_suffix(':').and_then(|line| line.rsplit('`').nth(1)).map(str::to_owned);
+            }
+        }
+        files
+    }
+
+    /// The commands under a heading, with the output that follows each of them.
+    fn steps(&self, heading: &str) -> Vec<Step> {
+        let section = self.text.split("\n## ").find(|section| section.starts_with(heading)).expect("the section");
+        let mut steps: Vec<Step> = Vec::new();
+        for block in section.split("```console\n").skip(1) {
+            for line in block.split("```").next().unwrap_or_default().lines() {
+                match (line.strip_prefix("$ "), steps.last_mut()) {
+                    (Some(command), _) => steps.push(Step { command: command.to_owned(), output: String::new() }),
+                    (None, Some(step)) => step.output += &format!("{line}\n"),
+                    (None, None) => panic!("output without a command: {line}"),
+                }
+            }
+        }
+        steps
+    }
+
+    /// Runs a script, from the repository, as the person who follows the page.
+    fn run(&self, script: &str) -> Result<String, String> {
+        let cache = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/pip"));
+        let mut command = shell(&[OPERETTA.as_ref()], &self.home.join("kubeconfig"), script);
+        command.current_dir(repository()).env("HOME", &self.home).envs(cache.map(|cache| ("PIP_CACHE_DIR", cache)));
+        for variable in ["OPERETTA_TOOLS", "VIRTUAL_ENV", "PYTHONPATH"] {
+            command.env_remove(variable);
+        }
+        let output = command.output().expect("bash starts");
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("{script}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+        }
+    }
+}
+
+#[tokio::test]
+async fn follows_first_plugin_python() {
+    let tutorial = Tutorial::new("first-plugin-python.md", "page");
+    let local = ["1. The project", "4. A test", "5. Build and check"];
+    let script: Vec<String> =
+        local.iter().flat_map(|heading| tutorial.steps(heading)).map(|step| step.command).collect();
+    tutorial.run(&script.join("\n")).expect("builds and tests");
+
+    let host = host().await;
+    let control_plane = ControlPlane::shared().await;
+    let namespace = control_plane.namespace("first-plugin-python").await;
+    fs::copy(control_plane.kubeconfig(), tutorial.home.join("kubeconfig")).expect("a kubeconfig");
+    tutorial.run(&format!("kubectl config set-context --current --namespace {}", namespace.name())).expect("set");
+    // `operetta logs -f` does not end.
+    for step in tutorial.steps("7. Run").iter().filter(|step| !step.command.ends_with(" -f")) {
+        let command = step.command.replace("namespace default", &format!("namespace {}", namespace.name()));
+        let script = format!("cd ~/page\n{command}");
+        within(Duration::from_secs(300), &command, async || match tutorial.run(&script)? {
+            output if step.output.is_empty() || output == step.output => Ok(()),
+            output => Err(output),
+        })
+        .await;
+    }
+    host.assert_sound();
+}
