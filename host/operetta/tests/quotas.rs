@@ -87,7 +87,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
         let status = |line: &LogLine| line.fields.iter().any(|(name, value)| name == "status" && value == "200");
         lines.iter().filter(|line| status(line)).count()
     };
-    let words = "reads of what it does not watch are answered by the API server: its quota of cacheBytes is used up";
+    let words = "reads of kinds that it does not watch are answered by the API server: its cacheBytes quota is used up";
     namespace
         .until(kinds::PLUGIN, "reads", |plugin| match plugin["status"]["message"].as_str() {
             Some(message) if message.contains(words) => Ok(()),

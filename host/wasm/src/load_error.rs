@@ -18,7 +18,7 @@ pub enum LoadError {
         /// The format, as far as the first bytes tell.
         found: String,
     },
-    /// The file is larger than [`LoadLimits::max_wasm_bytes`].
+    /// The file is larger than [`crate::LoadLimits::max_wasm_bytes`].
     #[error("the component has {bytes} bytes, over the limit of {limit_bytes} bytes")]
     TooLarge {
         /// Its size.

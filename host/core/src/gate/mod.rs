@@ -3,10 +3,10 @@
 //! A [`Gate`] belongs to a plugin, a [`Session`] to one reconcile. The sandbox holds a session and nothing else, so
 //! what is not on this page a plugin cannot do. The chain, in order:
 //!
-//! 1. [`Session::admit`] — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
+//! 1. `Session::admit` — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
 //! 2. [`Throttle`] — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
 //! 3. the call itself, under its own deadline;
-//! 4. [`Session::settle`] — meter the outcome.
+//! 4. `Session::settle` — meter the outcome.
 //!
 //! What may be read of the host's caches is asked where the resource is known: see [`crate::authz::access_review`]. Fencing, recording and
 //! shadow runs join this chain; nothing goes round it.

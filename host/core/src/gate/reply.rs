@@ -34,7 +34,7 @@ impl Item {
     }
 }
 
-/// The result of an [`Operation`].
+/// The result of an [`Operation`](crate::gate::operation::Operation).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The object of a get, create, update or patch.

@@ -19,7 +19,7 @@ pub enum ScanError {
         /// The offset.
         at: usize,
     },
-    /// Nested deeper than [`MAX_DEPTH`].
+    /// The text is nested too deeply.
     #[error("nested more than {MAX_DEPTH} deep at byte {at}")]
     TooDeep {
         /// The offset of the first level that is too deep.

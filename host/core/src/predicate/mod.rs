@@ -12,7 +12,7 @@
 //! Kinds without metadata.generation (ConfigMap, Secret and others) have 0 before and after, and no update of theirs
 //! passes `GenerationChanged`, as in controller-runtime.
 //!
-//! Predicates run on the informer's task, which all tenants share: what one may cost is bounded in [`expression`].
+//! Predicates run on the informer's task, which all tenants share: what one may cost is bounded in `expression.rs`.
 
 mod bounds;
 mod expression;

@@ -59,7 +59,7 @@ impl Wire {
         Ok(Self { client, impersonate, max_answer })
     }
 
-    /// Reads no answer of more bytes; [`Self::open`] does.
+    /// Reads no answer of more bytes; `Self::open` does.
     #[must_use]
     pub fn reading_at_most(self, bytes: usize) -> Self {
         Self { max_answer: bytes, ..self }

@@ -4,7 +4,7 @@
 //! minute. So the list has both resourceVersions, the informer's and the API server's, and the time since the informer heard
 //! anything; only that time tells whether an informer behind the API server's version misses something.
 //!
-//! A list costs the API server one list of one object for each collection, at most every [`KEPT`].
+//! A list costs the API server one list of one object for each collection, at most every two seconds.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -117,7 +117,7 @@ fn labelled(selector: &str) -> Scope {
 /// Waits until the API server serves a built-in kind.
 ///
 /// # Errors
-/// When it does not within [`DISCOVERY_TIMEOUT`].
+/// When it does not within a minute.
 pub async fn resolve(discovery: &Discovery, api_version: &str, kind: &str) -> Result<Arc<ApiResource>> {
     let kind = GroupVersionKind::new(api_version, kind);
     let resolved = tokio::time::timeout(DISCOVERY_TIMEOUT, discovery.wait_for(&kind)).await;

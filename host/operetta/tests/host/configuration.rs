@@ -83,7 +83,8 @@ async fn a_changed_configuration_is_in_effect_for_all_objects_within_seconds() {
 
     // What cannot be read any more is said, and what ran goes on.
     namespace.patch(kinds::CONFIG_MAP, "settings", map("hunter2")).await;
-    let words = ["ConfigMap \"settings\"", "plugin.yaml is no YAML mapping", "the configuration before goes on"];
+    let words =
+        ["ConfigMap \"settings\"", "plugin.yaml is no YAML mapping", "still running with the previous configuration"];
     let message = namespace.until_degraded("reads", "InvalidConfig", &words).await;
     assert!(!message.contains("hunter2"), "{message}");
     namespace.create_touchable("meanwhile").await;

@@ -78,7 +78,7 @@ async fn somebody_outside_is_named_by_its_field_manager_and_drift_counters_and_f
     set_by(&stage.namespace, "gitops", "target", 6).await;
     let name = stage.namespace.name();
     let what = format!(
-        "Plugin {name}/touch (controller \"touch\") and whoever writes as field manager \"gitops\" fight over .data.touched \
+        "Plugin {name}/touch (controller \"touch\") and a writer with field manager \"gitops\" fight over .data.touched \
          of ConfigMap.v1 {name}/target: "
     );
     for (kind, about) in [(kinds::PLUGIN, "touch"), (kinds::CONFIG_MAP, "target")] {

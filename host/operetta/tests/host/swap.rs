@@ -75,7 +75,7 @@ async fn code_that_does_not_load_leaves_the_code_before_it_at_work() {
 
     let broken = DropIn::new("touch", *b"broken").object();
     namespace.patch(kinds::CONFIG_MAP, "touch", json!({"binaryData": broken["binaryData"]})).await;
-    namespace.until_degraded("touch", "NotWasm", &["goes on"]).await;
+    namespace.until_degraded("touch", "NotWasm", &["still running"]).await;
     let ready = namespace.plugin_condition("touch", "Ready").await.expect("a condition");
     assert_eq!(ready.status, "True", "{ready:?}");
     namespace.create_touchable("second").await;

@@ -2,7 +2,7 @@
 //!
 //! [`Context::kube_client`] is a `kube::Client`, so `Api<T>`, `Patch::Apply`, `entry`, `get_opt` and list parameters are
 //! kube-rs's own, unmodified. GETs and lists are answered by the host's cache, which sees the plugin's own writes;
-//! [`Context::kube_client_live`] asks the API server. [`Controller::kube`] takes the function, the error policy and the
+//! `Context::kube_client_live` asks the API server. `Controller::kube` takes the function, the error policy and the
 //! context that `kube::runtime::Controller::run` takes. `kube::runtime` itself does not compile for WASI. The parts
 //! that reconcilers use are here under the same names: write `operetta_sdk::kube_rs::` in place of `kube::runtime::`.
 //!
@@ -76,7 +76,7 @@ impl Context {
     /// Returns kube-rs's client. The cache answers its GETs and lists where it can, with this plugin's own writes. Its default
     /// namespace is that of the key that is being reconciled.
     ///
-    /// Use it in [`Controller::kube`](crate::Controller::kube), in [`block_on`], or, in a test, in a tokio runtime.
+    /// Use it in `Controller::kube`(crate::Controller::kube), in [`block_on`], or, in a test, in a tokio runtime.
     pub fn kube_client(&self) -> Client {
         self.client(true)
     }
