@@ -3,6 +3,16 @@
 //! Kinds, objects and keys; events, predicates and the handlers that turn them into keys; the work queue and the
 //! controller that drains it; the gate that every guest call passes; the traits at which `operetta-kube` and
 //! `operetta-wasm` plug in. Nothing here does I/O or starts a thread, so everything here is tested with paused time.
+//!
+//! ```
+//! use operetta_core::object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind};
+//!
+//! let text = r#"{"metadata":{"name":"web","namespace":"default"},"spec":{"nodeName":"n1"}}"#;
+//! let pod = Object::from_json(text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop)?;
+//! assert_eq!(pod.key(), &ObjectKey::namespaced("default", "web"));
+//! assert_eq!(pod.scalar_at(".spec.nodeName").as_deref(), Some("n1"));
+//! # Ok::<(), operetta_core::object::ObjectError>(())
+//! ```
 
 pub mod authz;
 pub mod conflict;

@@ -62,7 +62,7 @@
 //! polled within a tokio runtime with time enabled, always the same one.
 //!
 //! ```
-//! use crate::{FairScheduler, Share};
+//! use operetta_scheduler::{FairScheduler, Share};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {

@@ -13,7 +13,7 @@
 //!
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use operetta_core::{gate::Gate, ports::{LogSink, Reconciler}, request::ReconcileRequest};
+//! # use operetta_core::{controller::request::ReconcileRequest, gate::Gate, ports::{LogSink, Reconciler}};
 //! # use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
 //! # async fn example(bytes: Vec<u8>, logs: Arc<dyn LogSink>, gate: Arc<Gate>, request: ReconcileRequest)
 //! # -> Result<(), Box<dyn std::error::Error>> {

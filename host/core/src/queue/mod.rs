@@ -1,27 +1,27 @@
-//! The workqueue: client-go's `util/workqueue` contract, with two priorities.
+//! The work queue: client-go's `util/workqueue` contract, with two priorities.
 //!
-//! A [`WorkQueue`] promises to be
+//! A [`WorkQueue`] promises:
 //!
 //! - **fair**: keys of one priority are handed out in the order in which they were added;
-//! - **stingy**: a key is never handed out twice at the same time, and a key added several times before it is handed
-//!   out is handed out once. A key added while it is processed is handed out once more after [`WorkQueue::done`];
-//! - open to **many producers and consumers**, on any thread;
-//! - **patient**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay, and of two the earlier
-//!   one counts. As in client-go a plain add does not end a running delay: the key is added once more when it is over;
-//! - **forbearing**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls count as failures,
-//!   not the events that add a key meanwhile. [`WorkQueue::forget`] ends the count; it does not replace `done`;
-//! - **without starvation**: a [`Priority::Low`] key has its turn after at most four normal ones, and is raised when it
-//!   is added with [`Priority::Normal`]. What adds a key later while it is processed keeps the priority with which the key
-//!   was handed out, as controller-runtime does: an initial list that fails goes on to wait behind what changes. Other
-//!   delayed keys are normal when they become due.
+//! - **stingy**: a key is never handed out twice at the same time, and a key added several times before it is handed out is
+//!   handed out once. A key added while it is processed is handed out once more after [`WorkQueue::done`];
+//! - **many producers and consumers**, on any thread;
+//! - **delays**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay; the earlier of two counts.
+//!   As in client-go, a plain add does not end a running delay: the key is added once more when it is over;
+//! - **backoff**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls count as failures, not
+//!   events that add the key meanwhile. [`WorkQueue::forget`] ends the count; it does not replace `done`;
+//! - **no starvation**: a [`Priority::Low`] key is handed out after at most four normal ones, and is raised when it is
+//!   added with [`Priority::Normal`]. A delayed add while the key is processed keeps the priority with which the key was
+//!   handed out, as in controller-runtime: failing keys of an initial list still wait behind changes. Other delayed keys
+//!   are normal when they become due.
 //!
-//! Its limits: it holds keys in memory only, each once, without bound; nothing is ordered between two keys of different
-//! priority; nothing is ordered by time more exactly than tokio's timers are, which is a millisecond; and no delay is
-//! longer than thirty years, which is never.
+//! `PROMISES.md` in this folder names the test of each promise.
 //!
-//! There is no task behind it: whoever waits in [`WorkQueue::get`] sleeps until the earliest delay, and every operation
-//! first adds the keys that have become due. So a dropped queue leaves nothing running, and with paused time every
-//! test is exact.
+//! Limits: keys are held in memory only, each once, without bound. Keys of different priorities have no order among them.
+//! Timers are exact to a millisecond, as tokio's. No delay is longer than thirty years.
+//!
+//! The queue has no task of its own: a consumer in [`WorkQueue::get`] sleeps until the earliest delay, and every operation
+//! first adds the keys that are due. So a dropped queue leaves nothing running, and tests with paused time are exact.
 //!
 //! ```
 //! use operetta_core::queue::WorkQueue;

@@ -1,18 +1,19 @@
-//! One watch, one store, many handlers.
+//! Shared informers: one watch, one store, many handlers.
 //!
-//! An informer lists and watches the objects of one kind (and selector), keeps them in a [`Cache`] and tells its
-//! handlers what changed. What it promises follows client-go's shared_informer.go:
+//! An informer lists and watches the objects of one kind (and selector), keeps them in a [`Cache`], and calls its handlers
+//! with changes. Its promises follow client-go's shared_informer.go:
 //!
-//! - the store has a change before any handler is told of it;
-//! - a handler is told the changes of one object in order, and every handler is told of every change;
-//! - a handler that comes late is first told of the whole store, as additions;
-//! - after a gap the relist is compared with the store: what vanished meanwhile is told as deleted;
-//! - an object that was deleted and made again is told as deleted and added, never as changed;
+//! - the store has a change before any handler;
+//! - a handler gets the changes of one object in order, and every handler gets every change;
+//! - a handler that subscribes late first gets the whole store as additions;
+//! - after a gap, the relist is compared with the store: objects that vanished are reported as deleted;
+//! - an object that was deleted and created again is reported as deleted and added, never as modified;
 //! - changes may be compressed: between two calls an object may have changed many times;
-//! - what the watch repeats, and what is older than what the store has, is told to nobody.
+//! - events that repeat the store, or are older than it, are not reported.
 //!
-//! Handlers run on the informer's task, one event at a time: they must only map to keys and enqueue. Dropping the last
-//! `Arc<Informer>` ends the watch on the wire. How the store is filled is the reflector's business.
+//! `PROMISES.md` in this folder names the test of each promise. Handlers run on the informer's task, one event at a time:
+//! they must only map to keys and enqueue. Dropping the last `Arc<Informer>` ends the watch on the wire. The reflector
+//! fills the store.
 
 pub mod registry;
 
