@@ -28,7 +28,7 @@ async fn trap(guest: Guest) -> String {
 #[tokio::test]
 async fn a_trap_is_a_fault_that_says_what_happened() {
     for (body, message) in [
-        ("unreachable", "wasm `unreachable` instruction executed: a panic or an abort that said nothing"),
+        ("unreachable", "wasm `unreachable` instruction executed: a panic or an abort without a message"),
         ("(i32.load (i32.const 0x7fffffff))", "out of bounds memory access"),
         ("(i32.div_u (i32.const 1) (i32.const 0))", "integer divide by zero"),
         ("(call $recurse)", "stack overflow: call stack exhausted"),
@@ -130,7 +130,7 @@ async fn a_guest_without_stderr_is_quoted_with_the_last_error_it_logged() {
         format!("(call $log (i32.const {level}) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))")
     };
     let guest = |level| Guest::default().text("boom at src/lib.rs:3").reconcile(&(log(level) + "unreachable"));
-    assert!(trap(guest(0)).await.ends_with("the guest's last words: boom at src/lib.rs:3"));
+    assert!(trap(guest(0)).await.ends_with("the guest's last output: boom at src/lib.rs:3"));
     assert!(trap(guest(2)).await.ends_with("said nothing"), "an info line is no reason");
 }
 
