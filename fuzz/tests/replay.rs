@@ -4,7 +4,7 @@
 use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use operetta_fuzz as fuzz;
@@ -72,7 +72,7 @@ const TOKENS: &[&str] = &[
 ];
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    PathBuf::from(name)
 }
 
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {

@@ -44,9 +44,12 @@ pub use wait::{eventually, in_effect_after, throughout, within};
 
 use std::path::PathBuf;
 
-/// The repository.
+/// Returns the repository that the running test belongs to, which need not be the clone that compiled it.
 fn workspace() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = here.or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+    let root = here.ancestors().find(|folder| folder.join("wit/controller.wit").is_file());
+    root.expect("cargo runs the tests of a clone").to_path_buf()
 }
 
 /// Where cargo builds to.

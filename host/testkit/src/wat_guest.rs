@@ -228,7 +228,7 @@ pub fn component(world: &str, module: &[u8]) -> Vec<u8> {
 /// The same, with texts encoded like this.
 pub(crate) fn component_of(world: &str, module: &[u8], encoding: StringEncoding) -> Vec<u8> {
     let mut resolve = Resolve::default();
-    resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("the contract");
+    resolve.push_dir(crate::workspace().join("wit")).expect("the contract");
     let package = resolve.push_str("wat_guest.wit", include_str!("wat_guest.wit")).expect("wat_guest.wit");
     let world = resolve.select_world(&[package], Some(world)).expect("a world of wat_guest.wit");
     let mut module = module.to_vec();

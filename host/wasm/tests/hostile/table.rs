@@ -4,7 +4,7 @@ use std::fs;
 
 use operetta_testkit::hostile::all;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/fixtures/README.md");
+const PAGE: &str = "../../plugins/fixtures/README.md";
 const HEAD: &str = "| hostile | what it does | how the host answers |\n|---|---|---|\n";
 
 #[test]
