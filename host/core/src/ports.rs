@@ -1,6 +1,6 @@
 //! The traits at which the core meets the rest: the API server on one side, the sandbox on the other.
 //!
-//! `operetta-kube` implements [`ObjectApi`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`] and
+//! `operetta-kube` implements [`ObjectApi`], [`ObjectLookup`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`] and
 //! [`Mapper`], the binary implements [`LogSink`], and whoever records or replays reconciles [`Nondeterminism`]; none of them knows
 //! the others.
 
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use crate::{
     controller::request::{Action, Failure, ReconcileRequest},
     gate::{
-        operation::{Operation, Reply},
+        operation::{Delete, Get, List, Page, Write, Written},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
     handler::map_event::MapEvent,
@@ -19,31 +19,43 @@ use crate::{
     status::ApiError,
 };
 
-/// Reads and writes of objects under one identity.
+/// Reads and writes of objects under one identity. No call is retried: the caller decides.
+///
+/// # Errors
+/// Each call fails with the API server's own error, or `BadRequest` for what cannot stand in a request, `Unavailable`
+/// while a cache cannot be filled, and `Forbidden` in the API server's words for what the identity may not do.
 #[async_trait]
 pub trait ObjectApi: Send + Sync {
-    /// Carries out one operation. Never retries: the caller decides.
-    async fn call(&self, operation: Operation) -> Result<Reply, ApiError>;
+    /// Reads one object.
+    async fn get(&self, get: Get) -> Result<Arc<Object>, ApiError>;
 
-    /// An object as the host's caches have it now, whole, whoever may see it; None when they do not have it. For the host
-    /// only.
-    fn known(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
-        None
-    }
+    /// Reads a page of objects.
+    async fn list(&self, list: List) -> Result<Page, ApiError>;
 
-    /// The kind that a resource's path is about, as far as it is known without asking.
-    fn kind_of(&self, _: &ResourcePath) -> Option<GroupVersionKind> {
-        None
-    }
+    /// Creates, updates or patches an object.
+    async fn write(&self, write: Write) -> Result<Written, ApiError>;
 
-    /// An object as the API server has it, with managedFields, read under this identity; None when it may not, or cannot.
-    async fn stored(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
-        None
-    }
+    /// Deletes an object.
+    async fn delete(&self, delete: Delete) -> Result<(), ApiError>;
 
-    /// Carries out one request that [`RawRequest::target`] has taken. An answer of the API server is no error here,
-    /// whatever its status. Never retries.
+    /// Carries out one request that [`RawRequest::target`] has parsed. An answer of the API server is not an error here,
+    /// whatever its status.
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError>;
+}
+
+/// The host's own view of objects, for the audit and the detector of hot loops. It is never handed to a guest: RBAC is
+/// not asked about it.
+#[async_trait]
+pub trait ObjectLookup: Send + Sync {
+    /// Returns an object as the host's caches have it now, whole; None when they do not have it.
+    fn cached(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>>;
+
+    /// Returns the kind that a resource's path is about, as far as it is known without a request.
+    fn kind_of(&self, path: &ResourcePath) -> Option<GroupVersionKind>;
+
+    /// Reads an object with managedFields from the API server, under the plugin's identity; None when it may not, or
+    /// cannot.
+    async fn live(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>>;
 }
 
 /// Records Events in the background.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use operetta_core::{
     authz::access_review::{Grants, SubjectGrants},
-    gate::operation::{Operation, OperationAction, Read, Reply},
+    gate::operation::{Get, Read},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::{ApiError, ErrorKind},
@@ -97,9 +97,5 @@ impl Cluster {
 }
 
 async fn get(api: &PluginApi, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
-    let action = OperationAction::Get { key: key.clone(), read: Read::Live };
-    match api.call(Operation { kind: kind.clone(), action }).await? {
-        Reply::Object(object) | Reply::Unchanged(object) => Ok(object),
-        Reply::Page(_) | Reply::Done => Err(ApiError::new(ErrorKind::Other, "the answer to a get is no object")),
-    }
+    api.get(Get { kind: kind.clone(), key: key.clone(), read: Read::Live }).await
 }

@@ -9,11 +9,11 @@ use crate::{
     gate::{
         Gate, GateLimits, Shared,
         audit::{Audit, AuditRecord, AuditSink, Writer},
-        operation::{Operation, OperationAction, PatchBody, Reply, WriteOptions},
+        operation::{Delete, Get, List, Page, PatchBody, Write, WriteAction, WriteOptions, Written},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
     object::{ManagedFields, Object},
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, ObjectLookup},
     status::ApiError,
 };
 
@@ -36,7 +36,7 @@ impl Server {
     }
 
     /// Somebody writes a field.
-    fn write(&self, field: &str, value: &Value, manager: &str) {
+    fn store(&self, field: &str, value: &Value, manager: &str) {
         let mut fields = self.fields.lock().expect("lock");
         let same = fields.iter().any(|(name, now, _)| name == field && now == value);
         if !same {
@@ -64,7 +64,7 @@ impl Server {
             field_manager: format!("operetta:n/{plugin}"),
         };
         let audit = Some(Audit { writer, sink: self.clone(), conflicts: conflicts.clone() });
-        let shared = Shared { audit, ..Shared::default() };
+        let shared = Shared { audit, objects: Some(self.clone()), ..Shared::default() };
         Gate::sharing(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
     }
 
@@ -79,24 +79,48 @@ impl Server {
 
 #[async_trait]
 impl ObjectApi for Server {
-    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
-        let OperationAction::Patch { body: PatchBody::Merge(text), options, .. } = operation.action else {
-            return Ok(Reply::Done);
+    async fn write(&self, write: Write) -> Result<Written, ApiError> {
+        let WriteAction::Patch { body: PatchBody::Merge(text), .. } = write.action else {
+            unreachable!("only merge patches here")
         };
         let patch: Value = serde_json::from_str(&text).expect("json");
-        let manager = options.field_manager.unwrap_or_default();
+        let manager = write.options.field_manager.unwrap_or_default();
         let before = self.fields.lock().expect("lock").clone();
         for (field, value) in patch["data"].as_object().expect("data") {
-            self.write(field, value, &manager);
+            self.store(field, value, &manager);
         }
         let answer = read(&self.object(), ManagedFields::Keep);
-        if options.dry_run {
+        if write.options.dry_run {
             *self.fields.lock().expect("lock") = before;
         }
-        Ok(Reply::Object(answer))
+        Ok(Written::Stored(answer))
     }
 
-    fn known(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+    async fn get(&self, _: Get) -> Result<Arc<Object>, ApiError> {
+        unreachable!("nothing reads here")
+    }
+
+    async fn list(&self, _: List) -> Result<Page, ApiError> {
+        unreachable!("nothing reads here")
+    }
+
+    async fn delete(&self, _: Delete) -> Result<(), ApiError> {
+        unreachable!("nothing is deleted here")
+    }
+
+    async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
+        let patch: Value = serde_json::from_str(&request.body.unwrap_or_default()).expect("json");
+        for (field, value) in patch["data"].as_object().expect("data") {
+            self.store(field, value, "operetta:n/a");
+        }
+        let body = self.object().to_string();
+        Ok(RawResponse { status: 200, content_type: String::new(), retry_after_seconds: None, body })
+    }
+}
+
+#[async_trait]
+impl ObjectLookup for Server {
+    fn cached(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
         let now = self.stale.lock().expect("lock").clone().unwrap_or_else(|| self.object());
         self.cached.then(|| read(&now, ManagedFields::Drop))
     }
@@ -105,18 +129,9 @@ impl ObjectApi for Server {
         (path.plural == "configmaps").then(|| GroupVersionKind::new("v1", "ConfigMap"))
     }
 
-    async fn stored(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+    async fn live(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
         *self.looks.lock().expect("lock") += 1;
         Some(read(&self.object(), ManagedFields::Keep))
-    }
-
-    async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
-        let patch: Value = serde_json::from_str(&request.body.unwrap_or_default()).expect("json");
-        for (field, value) in patch["data"].as_object().expect("data") {
-            self.write(field, value, "operetta:n/a");
-        }
-        let body = self.object().to_string();
-        Ok(RawResponse { status: 200, content_type: String::new(), retry_after_seconds: None, body })
     }
 }
 
@@ -158,9 +173,9 @@ async fn patch(gate: &Arc<Gate>, plugin: &str, field: &str, value: &Value, dry_r
     let options = WriteOptions { dry_run, field_manager: Some(format!("operetta:n/{plugin}")), strict: false };
     let body = PatchBody::Merge(json!({"data": {field: value}}).to_string());
     let key = ObjectKey::namespaced("n", "target");
-    let action = OperationAction::Patch { key, subresource: None, body, force: false, options };
-    let operation = Operation { kind: GroupVersionKind::new("v1", "ConfigMap"), action };
-    gate.session(reconcile("c")).object(operation).await.expect("patched");
+    let action = WriteAction::Patch { key, subresource: None, body, force: false };
+    let write = Write { kind: GroupVersionKind::new("v1", "ConfigMap"), action, options };
+    gate.session(reconcile("c")).write(write).await.expect("patched");
 }
 
 /// The same as a raw request.
@@ -206,7 +221,7 @@ async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes(
             } else {
                 patch(&a, "a", "x", &json!("a"), false).await;
             }
-            server.write("x", &json!("other"), "helm");
+            server.store("x", &json!("other"), "helm");
         }
         let helm = Rival::Outside { manager: Some("helm".into()) };
         assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
@@ -224,7 +239,7 @@ async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_som
     for _ in 0..10 {
         patch(&a, "a", "x", &json!("a"), false).await;
         patch(&a, "a", "x", &json!("a"), false).await;
-        server.write("x", &json!("other"), "helm");
+        server.store("x", &json!("other"), "helm");
     }
     let helm = Rival::Outside { manager: Some("helm".into()) };
     assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
@@ -238,9 +253,9 @@ async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_
     let a = server.gate(&conflicts, "a");
     for round in 0..20 {
         // The cache has not seen yet that helm has put its own field back.
-        server.write("flaps", &json!("old"), "helm");
+        server.store("flaps", &json!("old"), "helm");
         let before = server.object();
-        server.write("flaps", &json!("new"), "helm");
+        server.store("flaps", &json!("new"), "helm");
         *server.stale.lock().expect("lock") = Some(before);
         patch(&a, "a", "of-a", &json!(round), false).await;
         let record = server.records.lock().expect("lock").last().cloned().expect("a record");

@@ -14,11 +14,12 @@ use crate::{
     controller::request::ReconcileRequest,
     gate::{
         changes::{Change, changes},
-        operation::{Operation, OperationAction, Reply, Verb},
-        raw_request::{RawRequest, RawResponse, Target},
+        operation::{Verb, Written},
+        raw_request::RawResponse,
+        recording::Attempt,
     },
     object::{Object, ObjectKey, kind::GroupVersionKind},
-    ports::ObjectApi,
+    ports::ObjectLookup,
     status::ApiError,
 };
 
@@ -112,95 +113,83 @@ pub(crate) struct Begun {
 }
 
 impl Audit {
-    /// Begins the record of an operation; None for what writes nothing.
-    pub(crate) fn begin(
+    /// Begins the record of a write.
+    pub(super) fn begin(
         &self,
-        operation: &Operation,
+        attempt: &Attempt,
         reconcile: Option<&ReconcileRequest>,
-        api: &dyn ObjectApi,
-    ) -> Option<Begun> {
-        let (key, dry_run, manager) = match &operation.action {
-            OperationAction::Get { .. } | OperationAction::List(_) => return None,
-            OperationAction::Create { namespace, options, .. } => {
-                let key = ObjectKey { namespace: namespace.clone(), name: String::new() };
-                (key, options.dry_run, options.field_manager.clone())
-            }
-            OperationAction::Update { key, options, .. } | OperationAction::Patch { key, options, .. } => {
-                (key.clone(), options.dry_run, options.field_manager.clone())
-            }
-            OperationAction::Delete { key, options } => (key.clone(), options.dry_run, None),
-        };
-        let record = AuditRecord {
-            kind: operation.kind.to_string(),
-            object: key.to_string(),
-            subresource: operation.subresource().unwrap_or_default().to_owned(),
-            dry_run,
-            ..self.record(operation.verb(), reconcile)
-        };
-        Some(self.begun(record, manager, Some((operation.kind.clone(), key)), api))
-    }
-
-    /// Begins the record of a raw write.
-    pub(crate) fn begin_raw(
-        &self,
-        request: &RawRequest,
-        target: &Target,
-        reconcile: Option<&ReconcileRequest>,
-        api: &dyn ObjectApi,
+        objects: Option<&dyn ObjectLookup>,
     ) -> Begun {
-        let mut parameters = request.parameters().unwrap_or_default();
         let record = AuditRecord {
-            kind: request.path.clone(),
-            dry_run: request.is_dry_run(&parameters),
-            ..self.record(request.verb(), reconcile)
+            kind: attempt.kind.clone(),
+            object: attempt.object.clone(),
+            subresource: attempt.subresource.clone(),
+            dry_run: attempt.dry_run,
+            ..self.record(attempt.verb, reconcile)
         };
-        let about = match target {
-            Target::Resource(path) if request.verb() != Verb::Delete => api.kind_of(path).zip(path.key()),
-            _ => None,
-        };
-        self.begun(record, parameters.remove("fieldManager"), about, api)
+        // The answer to a deletion is not compared with what was before.
+        let compared = attempt.about.as_ref().filter(|_| attempt.verb != Verb::Delete);
+        let before = objects.zip(compared).and_then(|(objects, (kind, key))| objects.cached(kind, key));
+        Begun {
+            author: Author { plugin: self.writer.plugin.clone(), controller: record.source.controller.clone() },
+            manager: attempt.manager.clone().unwrap_or_else(|| self.writer.field_manager.clone()),
+            record,
+            kind: compared.map(|(kind, _)| kind.clone()),
+            before,
+            looked: false,
+        }
     }
 
-    fn begun(
-        &self,
-        record: AuditRecord,
-        manager: Option<String>,
-        about: Option<(GroupVersionKind, ObjectKey)>,
-        api: &dyn ObjectApi,
-    ) -> Begun {
-        let before = about.as_ref().and_then(|(kind, key)| api.known(kind, key));
-        let author = Author { plugin: self.writer.plugin.clone(), controller: record.source.controller.clone() };
-        let manager = manager.unwrap_or_else(|| self.writer.field_manager.clone());
-        Begun { record, author, manager, kind: about.map(|(kind, _)| kind), before, looked: false }
-    }
-
-    /// Looks at who wrote the object before, where this write may be a part of a conflict with somebody who is not known.
-    pub(crate) async fn look(&self, begun: &mut Begun, api: &dyn ObjectApi) {
+    /// Looks up the object's former writer, where this write may be part of a conflict with somebody unknown.
+    pub(super) async fn look(&self, begun: &mut Begun, objects: &dyn ObjectLookup) {
         let (Some(kind), Some(before)) = (&begun.kind, &begun.before) else { return };
         if !begun.record.dry_run
             && self.conflicts.candidates(&begun.author, before)
-            && let Some(stored) = api.stored(kind, before.key()).await
+            && let Some(stored) = objects.live(kind, before.key()).await
         {
             begun.before = Some(stored);
             begun.looked = true;
         }
     }
 
-    /// Ends it.
-    pub(crate) fn end(&self, mut begun: Begun, result: &Result<Reply, ApiError>) {
-        begun.record.result = match result {
-            Ok(Reply::Object(object)) => {
+    /// Ends the record of a create, an update or a patch.
+    pub(super) fn end_write(&self, mut begun: Begun, result: &Result<Written, ApiError>) {
+        let outcome = match result {
+            Ok(Written::Stored(object)) => {
                 begun.record.object = object.key().to_string();
                 self.compare(&mut begun, object.json());
                 "ok".to_owned()
             }
-            Ok(Reply::Unchanged(_)) => {
+            Ok(Written::Unchanged(_)) => {
                 begun.record.changed = Some(Vec::new());
                 "suppressed".to_owned()
             }
-            Ok(Reply::Page(_) | Reply::Done) => "ok".to_owned(),
             Err(error) => outcome(error),
         };
+        self.end(begun, outcome);
+    }
+
+    /// Ends the record of a deletion.
+    pub(super) fn end_delete(&self, begun: Begun, result: &Result<(), ApiError>) {
+        let outcome = result.as_ref().map_or_else(outcome, |()| "ok".to_owned());
+        self.end(begun, outcome);
+    }
+
+    /// Ends the record of a raw request.
+    pub(super) fn end_raw(&self, mut begun: Begun, result: &Result<RawResponse, ApiError>) {
+        let outcome = match result {
+            Ok(answer) if answer.status < 400 => {
+                self.compare(&mut begun, &answer.body);
+                "ok".to_owned()
+            }
+            Ok(answer) => answer.status.to_string(),
+            Err(error) => outcome(error),
+        };
+        self.end(begun, outcome);
+    }
+
+    fn end(&self, mut begun: Begun, outcome: String) {
+        begun.record.result = outcome;
         self.keep_looking(&begun);
         self.sink.record(&begun.record);
     }
@@ -211,20 +200,6 @@ impl Audit {
         if let Some(before) = begun.before.as_ref().filter(|_| begun.looked && !changed) {
             self.conflicts.keep_candidate(&begun.author, before);
         }
-    }
-
-    /// Ends a raw one.
-    pub(crate) fn end_raw(&self, mut begun: Begun, result: &Result<RawResponse, ApiError>) {
-        begun.record.result = match result {
-            Ok(answer) if answer.status < 400 => {
-                self.compare(&mut begun, &answer.body);
-                "ok".to_owned()
-            }
-            Ok(answer) => answer.status.to_string(),
-            Err(error) => outcome(error),
-        };
-        self.keep_looking(&begun);
-        self.sink.record(&begun.record);
     }
 
     /// Compares the answer with the object before the write, if that is known. The answer to a patch of `scale`, for
@@ -281,9 +256,13 @@ mod tests {
     use super::*;
     use crate::{
         conflict::{ConflictSink, FieldConflict},
-        gate::{Gate, GateLimits, Shared, operation::WriteOptions},
+        gate::{
+            Gate, GateLimits, Shared,
+            operation::{Delete, Get, List, Page, Write, WriteAction, WriteOptions},
+            raw_request::{RawRequest, Target},
+        },
         object::ManagedFields,
-        ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink},
+        ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
     };
 
     /// Has one object, which no update changes.
@@ -292,9 +271,21 @@ mod tests {
 
     #[async_trait]
     impl ObjectApi for Unchanging {
-        async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
-            let object = Object::from_json(r#"{"metadata":{"name":"a"}}"#, &operation.kind, ManagedFields::Keep);
-            Ok(Reply::Unchanged(Arc::new(object.expect("an object"))))
+        async fn write(&self, write: Write) -> Result<Written, ApiError> {
+            let object = Object::from_json(r#"{"metadata":{"name":"a"}}"#, &write.kind, ManagedFields::Keep);
+            Ok(Written::Unchanged(Arc::new(object.expect("an object"))))
+        }
+
+        async fn get(&self, _: Get) -> Result<Arc<Object>, ApiError> {
+            unreachable!("nothing reads here")
+        }
+
+        async fn list(&self, _: List) -> Result<Page, ApiError> {
+            unreachable!("nothing reads here")
+        }
+
+        async fn delete(&self, _: Delete) -> Result<(), ApiError> {
+            unreachable!("nothing is deleted here")
         }
 
         async fn raw(&self, _: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
@@ -335,22 +326,17 @@ mod tests {
         let audit = Some(Audit { writer, sink: api.clone(), conflicts: FieldConflicts::new(api.clone()) });
         let shared = Shared { audit, ..Shared::default() };
         let gate = Gate::sharing(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
-        let options = WriteOptions::default();
-        let action = OperationAction::Update {
-            key: ObjectKey::cluster_scoped("a"),
-            status: false,
-            object: "{}".to_owned(),
-            options,
-        };
+        let action =
+            WriteAction::Update { key: ObjectKey::cluster_scoped("a"), status: false, object: "{}".to_owned() };
         let request = ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::cluster_scoped("a"),
             retries: 0,
             reconcile_id: "r".into(),
         };
-        let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action };
-        let answer = gate.session(Some(request)).object(operation).await.expect("done");
-        assert!(matches!(answer, Reply::Object(object) if object.key().name == "a"));
+        let write = Write { kind: GroupVersionKind::new("v1", "Node"), action, options: WriteOptions::default() };
+        let answer = gate.session(Some(request)).write(write).await.expect("done");
+        assert_eq!(answer.key().name, "a");
         let counted = [Verb::Update, Verb::Patch].map(|verb| gate.meter().suppressed(verb));
         assert_eq!((counted, gate.meter().calls(Verb::Update)), ([1, 0], 1));
         let records = api.0.lock().expect("lock");

@@ -15,6 +15,7 @@ pub mod audit;
 pub mod changes;
 pub mod operation;
 pub mod raw_request;
+pub(crate) mod recording;
 pub mod reply;
 pub mod throttle;
 
@@ -29,12 +30,14 @@ use crate::{
     controller::request::ReconcileRequest,
     gate::{
         audit::Audit,
-        operation::{Operation, Reply, Verb},
+        operation::{Delete, Get, List, Operation, Page, Verb, Write, Written},
         raw_request::{RawRequest, RawResponse, Target},
+        recording::{Attempt, Recording},
         throttle::{Meter, Throttle},
     },
-    hot_loop::{HotLoops, OwnWrite},
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, Nondeterminism, ObjectApi},
+    hot_loop::HotLoops,
+    object::Object,
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, Nondeterminism, ObjectApi, ObjectLookup},
     status::{ApiError, ErrorKind},
 };
 
@@ -74,6 +77,8 @@ pub struct Shared {
     pub audit: Option<Audit>,
     /// The detector of hot loops, which sees each write in order to recognize its event; None detects none.
     pub loops: Option<Arc<HotLoops>>,
+    /// The host's own view of objects, for the audit and the detector; None knows none.
+    pub objects: Option<Arc<dyn ObjectLookup>>,
     /// The source of time and randomness; None uses the machine's.
     pub nondeterminism: Option<Arc<dyn Nondeterminism>>,
 }
@@ -170,42 +175,58 @@ pub struct Session {
 }
 
 impl Session {
-    /// Carries out one operation on objects.
+    /// Reads one object.
     ///
     /// # Errors
-    /// What the API server said; `Forbidden` when a limit of this reconcile is reached, `TimedOut` when the call took
-    /// longer than [`GateLimits::call_timeout`].
-    pub async fn object(&mut self, operation: Operation) -> Result<Reply, ApiError> {
-        let (verb, bytes, remote) = (operation.verb(), operation.payload_bytes(), !operation.is_cached());
-        let reconcile = self.writing(verb);
-        self.pass(verb, bytes, remote, async |gate| {
-            operation.check()?;
-            let what = format_call(&operation);
-            let audit = gate.shared.audit.as_ref();
-            let begun = audit.and_then(|audit| audit.begin(&operation, reconcile.as_ref(), &*gate.api));
-            let mut audited = audit.zip(begun);
-            let loops = gate.shared.loops.as_ref();
-            let own = loops.and_then(|loops| OwnWrite::begin(loops, &operation, reconcile.as_ref(), &*gate.api));
+    /// The API server's error; `Forbidden` when a limit of this reconcile is reached, `TimedOut` when the call took
+    /// longer than [`GateLimits::call_timeout`]. The other calls fail alike.
+    pub async fn get(&mut self, get: Get) -> Result<Arc<Object>, ApiError> {
+        self.operate(get, async |gate, get| gate.within(format_call(&get), gate.api.get(get)).await).await
+    }
+
+    /// Reads a page of objects.
+    ///
+    /// # Errors
+    /// As [`Session::get`].
+    pub async fn list(&mut self, list: List) -> Result<Page, ApiError> {
+        self.operate(list, async |gate, list| gate.within(format_call(&list), gate.api.list(list)).await).await
+    }
+
+    /// Creates, updates or patches an object. A write that would have changed nothing is counted as suppressed.
+    ///
+    /// # Errors
+    /// As [`Session::get`].
+    pub async fn write(&mut self, write: Write) -> Result<Arc<Object>, ApiError> {
+        let reconcile = self.reconcile_to_record();
+        self.operate(write, async |gate, write| {
+            let (verb, attempt) = (write.verb(), Attempt::of_write(&write));
+            let mut recording = Recording::begin(&gate.shared, &attempt, reconcile.as_ref());
+            let what = format_call(&write);
             let call = async {
-                if let Some((audit, begun)) = &mut audited {
-                    audit.look(begun, &*gate.api).await;
-                }
-                gate.api.call(operation).await
+                recording.look().await;
+                gate.api.write(write).await
             };
             let result = gate.within(what, call).await;
-            if let Some(own) = own {
-                own.end(&result);
+            recording.end_write(&result);
+            if matches!(result, Ok(Written::Unchanged(_))) {
+                gate.meter().count_suppressed(verb);
             }
-            if let Some((audit, begun)) = audited {
-                audit.end(begun, &result);
-            }
-            match result {
-                Ok(Reply::Unchanged(object)) => {
-                    gate.meter().count_suppressed(verb);
-                    Ok(Reply::Object(object))
-                }
-                other => other,
-            }
+            result.map(Written::into_object)
+        })
+        .await
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// As [`Session::get`].
+    pub async fn delete(&mut self, delete: Delete) -> Result<(), ApiError> {
+        let reconcile = self.reconcile_to_record();
+        self.operate(delete, async |gate, delete| {
+            let recording = Recording::begin(&gate.shared, &Attempt::of_delete(&delete), reconcile.as_ref());
+            let result = gate.within(format_call(&delete), gate.api.delete(delete)).await;
+            recording.end_delete(&result);
+            result
         })
         .await
     }
@@ -213,36 +234,44 @@ impl Session {
     /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
     pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
         let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.is_cached());
-        let (reconcile, what) = (self.writing(verb), request.to_string());
+        let reconcile = self.reconcile_to_record();
         let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
-            let audit = gate.shared.audit.as_ref().filter(|_| verb.is_write());
-            let begin = |audit: &Audit| audit.begin_raw(&request, &target, reconcile.as_ref(), &*gate.api);
-            let mut audited = audit.map(|audit| (audit, begin(audit)));
-            let begin = |loops| OwnWrite::begin_raw(loops, &request, &target, reconcile.as_ref(), &*gate.api);
-            let own = gate.shared.loops.as_ref().and_then(begin);
+            let what = request.to_string();
+            if !verb.is_write() {
+                return gate.within(what, gate.api.raw(request, target)).await;
+            }
+            let attempt = Attempt::of_raw(&request, &target, gate.shared.objects.as_deref());
+            let mut recording = Recording::begin(&gate.shared, &attempt, reconcile.as_ref());
             let call = async {
-                if let Some((audit, begun)) = &mut audited {
-                    audit.look(begun, &*gate.api).await;
-                }
+                recording.look().await;
                 gate.api.raw(request, target).await
             };
             let result = gate.within(what, call).await;
-            if let Some(own) = own {
-                own.end_raw(verb, &result);
-            }
-            if let Some((audit, begun)) = audited {
-                audit.end_raw(begun, &result);
-            }
+            recording.end_raw(verb, &result);
             result
         });
         sent.await.unwrap_or_else(|error| RawResponse::of_error(&error))
     }
 
-    /// The reconcile, where somebody is told of its writes.
-    fn writing(&self, verb: Verb) -> Option<ReconcileRequest> {
+    /// The reconcile, where writes are recorded.
+    fn reconcile_to_record(&self) -> Option<ReconcileRequest> {
         let Shared { audit, loops, .. } = &self.gate.shared;
-        self.reconcile.as_ref().filter(|_| verb.is_write() && (audit.is_some() || loops.is_some())).cloned()
+        self.reconcile.as_ref().filter(|_| audit.is_some() || loops.is_some()).cloned()
+    }
+
+    /// Carries out an operation on objects that is within its limits.
+    async fn operate<O: Operation, T>(
+        &mut self,
+        operation: O,
+        call: impl AsyncFnOnce(&Gate, O) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let remote = !operation.is_cached();
+        self.pass(operation.verb(), operation.payload_bytes(), remote, async |gate| {
+            operation.check()?;
+            call(gate, operation).await
+        })
+        .await
     }
 
     /// The chain around one call.
@@ -300,7 +329,7 @@ impl Session {
         let bytes =
             message.len() + fields.iter().map(|(name, value)| FIELD_BYTES + name.len() + value.len()).sum::<usize>();
         if self.admit_log(level, bytes) {
-            self.write(level, message, fields);
+            self.keep_line(level, message, fields);
         }
     }
 
@@ -324,7 +353,7 @@ impl Session {
         self.log_bytes = after;
         if before <= limit && after > limit {
             let words = format!("log limit of {limit} bytes per reconcile reached, rest dropped");
-            self.write(LogLevel::Warn, words, vec![]);
+            self.keep_line(LogLevel::Warn, words, vec![]);
         }
         after <= limit
     }
@@ -336,7 +365,7 @@ impl Session {
         self.config.clone()
     }
 
-    fn write(&self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
+    fn keep_line(&self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
         self.gate.logs.write(LogRecord { level, message, fields, reconcile: self.reconcile.clone() });
     }
 
@@ -365,8 +394,8 @@ impl Session {
     }
 }
 
-fn format_call(operation: &Operation) -> String {
-    format!("{} {}", operation.verb(), operation.kind)
+fn format_call(operation: &dyn Operation) -> String {
+    format!("{} {}", operation.verb(), operation.kind())
 }
 
 /// The API of `describe` and of a mapping: every call fails with this message.
@@ -380,8 +409,20 @@ impl OutOfReach {
 
 #[async_trait]
 impl ObjectApi for OutOfReach {
-    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
-        Err(self.refuse(&format_call(&operation)))
+    async fn get(&self, get: Get) -> Result<Arc<Object>, ApiError> {
+        Err(self.refuse(&format_call(&get)))
+    }
+
+    async fn list(&self, list: List) -> Result<Page, ApiError> {
+        Err(self.refuse(&format_call(&list)))
+    }
+
+    async fn write(&self, write: Write) -> Result<Written, ApiError> {
+        Err(self.refuse(&format_call(&write)))
+    }
+
+    async fn delete(&self, delete: Delete) -> Result<(), ApiError> {
+        Err(self.refuse(&format_call(&delete)))
     }
 
     async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
@@ -398,8 +439,8 @@ mod tests {
     use super::*;
     use crate::gate::throttle::CallRate;
     use crate::{
-        gate::operation::{OperationAction, Read},
-        object::{ObjectKey, kind::GroupVersionKind},
+        gate::operation::{Read, WriteAction},
+        object::{ManagedFields, ObjectKey, kind::GroupVersionKind},
     };
     use std::sync::Mutex;
 
@@ -413,9 +454,22 @@ mod tests {
 
     #[async_trait]
     impl ObjectApi for Fake {
-        async fn call(&self, _: Operation) -> Result<Reply, ApiError> {
+        async fn get(&self, _: Get) -> Result<Arc<Object>, ApiError> {
             tokio::time::sleep(self.pause).await;
-            Ok(Reply::Done)
+            Ok(node())
+        }
+
+        async fn list(&self, _: List) -> Result<Page, ApiError> {
+            unreachable!("nothing lists here")
+        }
+
+        async fn write(&self, _: Write) -> Result<Written, ApiError> {
+            tokio::time::sleep(self.pause).await;
+            Ok(Written::Stored(node()))
+        }
+
+        async fn delete(&self, _: Delete) -> Result<(), ApiError> {
+            unreachable!("nothing is deleted here")
         }
 
         async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
@@ -443,15 +497,21 @@ mod tests {
         Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), limits)
     }
 
-    fn get() -> Operation {
-        let action = OperationAction::Get { key: ObjectKey::cluster_scoped("a"), read: Read::Live };
-        Operation { kind: GroupVersionKind::new("v1", "Node"), action }
+    fn get() -> Get {
+        let kind = GroupVersionKind::new("v1", "Node");
+        Get { kind, key: ObjectKey::cluster_scoped("a"), read: Read::Live }
+    }
+
+    fn node() -> Arc<Object> {
+        let kind = GroupVersionKind::new("v1", "Node");
+        let node = Object::from_json(r#"{"metadata":{"name":"a"}}"#, &kind, ManagedFields::Keep);
+        Arc::new(node.expect("an object"))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_takes_too_long_ends_as_timed_out_and_names_the_call() {
         let fake = Arc::new(Fake { pause: Duration::from_secs(11), ..Fake::default() });
-        let error = gate(&fake, GateLimits::default()).session(None).object(get()).await.expect_err("too slow");
+        let error = gate(&fake, GateLimits::default()).session(None).get(get()).await.expect_err("too slow");
         assert_eq!(error.kind, ErrorKind::TimedOut);
         assert!(error.status.message.contains("get Node.v1 took longer than 10 s"), "{error}");
     }
@@ -465,24 +525,24 @@ mod tests {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits { calls: 2, ..GateLimits::default() });
         let mut session = gate.session(None);
-        assert!(session.object(get()).await.is_ok());
-        assert!(session.object(get()).await.is_ok());
-        let error = session.object(get()).await.expect_err("over the limit");
+        assert!(session.get(get()).await.is_ok());
+        assert!(session.get(get()).await.is_ok());
+        let error = session.get(get()).await.expect_err("over the limit");
         assert_eq!(error.kind, ErrorKind::Forbidden);
         assert!(error.status.message.contains("limits.hostCalls"), "{error}");
         assert_eq!(gate.meter().calls(Verb::Get), 3);
         assert_eq!(gate.meter().refused.load(Ordering::Relaxed), 1);
-        assert!(gate.session(None).object(get()).await.is_ok(), "the next reconcile starts anew");
+        assert!(gate.session(None).get(get()).await.is_ok(), "the next reconcile starts anew");
     }
 
     #[tokio::test]
     async fn a_payload_over_the_limit_never_reaches_the_api_server() {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits { payload_bytes: 8, ..GateLimits::default() });
-        let action =
-            OperationAction::Create { namespace: None, object: "123456789".into(), options: Default::default() };
-        let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action };
-        let error = gate.session(None).object(operation).await.expect_err("too large");
+        let action = WriteAction::Create { namespace: None, object: "123456789".into() };
+        let kind = GroupVersionKind::new("v1", "Node");
+        let write = Write { kind, action, options: Default::default() };
+        let error = gate.session(None).write(write).await.expect_err("too large");
         assert!(error.status.message.contains("create of 9 bytes is over the limit of 8 bytes"), "{error}");
     }
 
@@ -541,15 +601,14 @@ mod tests {
         });
         let start = tokio::time::Instant::now();
         for gate in [&one, &other, &one, &other] {
-            gate.session(None).object(get()).await.expect("it waits, and is not refused");
+            gate.session(None).get(get()).await.expect("it waits, and is not refused");
         }
         assert_eq!(start.elapsed().as_millis(), 200, "two at once, two more at ten a second");
         assert_eq!(one.meter().throttled.load(Ordering::Relaxed), 1);
         assert_eq!(one.meter().throttled_micros.load(Ordering::Relaxed), 100_000);
-        let action = OperationAction::Get { key: ObjectKey::cluster_scoped("a"), read: Read::Cached };
         for _ in 0..100 {
-            let operation = Operation { kind: GroupVersionKind::new("v1", "Node"), action: action.clone() };
-            one.session(None).object(operation).await.expect("answered");
+            let cached = Get { read: Read::Cached, ..get() };
+            one.session(None).get(cached).await.expect("answered");
         }
         assert_eq!(start.elapsed().as_millis(), 200);
     }
@@ -588,16 +647,16 @@ mod tests {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits::default());
         let mut session = gate.session(None);
-        assert!(session.object(get()).await.is_ok());
+        assert!(session.get(get()).await.is_ok());
         gate.close("ServiceAccount \"x\" does not consent any more");
-        let error = session.object(get()).await.expect_err("closed");
+        let error = session.get(get()).await.expect_err("closed");
         assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains("does not consent"), "{error}");
     }
 
     #[tokio::test]
     async fn describe_has_no_api_access() {
         let fake = Arc::new(Fake::default());
-        let error = Gate::describing(fake).session(None).object(get()).await.expect_err("out of reach");
+        let error = Gate::describing(fake).session(None).get(get()).await.expect_err("out of reach");
         assert_eq!(error.kind, ErrorKind::Forbidden);
     }
 
@@ -606,7 +665,7 @@ mod tests {
         let gate =
             Gate::mapping(Arc::new(Fake::default()), "{\"a\":1}".into(), GateLimits::default(), Shared::default());
         let mut session = gate.session(None);
-        let error = session.object(get()).await.expect_err("out of reach");
+        let error = session.get(get()).await.expect_err("out of reach");
         assert!(
             error.kind == ErrorKind::Forbidden && error.status.message.contains("while an event is mapped"),
             "{error}"

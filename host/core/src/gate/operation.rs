@@ -1,11 +1,11 @@
-//! What a reconciler can ask of the API server, as one typed value: the gate, the cache and the client all take it.
+//! The calls that a reconciler can make on objects: [`Get`], [`List`], [`Write`] and [`Delete`].
 //!
-//! Every import of `objects` becomes one [`Operation`], so that metering, quotas, recording and replay are written
-//! once, around one function.
+//! Each function that a plugin imports from `objects` makes one of these values. The gate, the cache and the client take
+//! it, and each has an answer of its own type: see [`ObjectApi`](crate::ports::ObjectApi).
 
 use std::fmt;
 
-pub use crate::gate::reply::{Item, Page, Reply};
+pub use crate::gate::reply::{Item, Page, Written};
 use crate::{
     object::{ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
@@ -105,50 +105,59 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// One call at the API server or its cache.
+/// Reads one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operation {
-    /// The kind concerned.
+pub struct Get {
+    /// The object's kind.
     pub kind: GroupVersionKind,
-    /// The action.
-    pub action: OperationAction,
+    /// The object's key.
+    pub key: ObjectKey,
+    /// The source of the read.
+    pub read: Read,
 }
 
-/// The action of an [`Operation`].
+/// Reads a page of a kind's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OperationAction {
-    /// Read one object.
-    Get {
-        /// Which.
-        key: ObjectKey,
-        /// The source of the read.
-        read: Read,
-    },
-    /// Read many.
-    List(ListOptions),
-    /// Create one.
+pub struct List {
+    /// The kind of the objects.
+    pub kind: GroupVersionKind,
+    /// Which of them, and what of each.
+    pub options: ListOptions,
+}
+
+/// Creates, updates or patches one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The object's kind.
+    pub kind: GroupVersionKind,
+    /// The action.
+    pub action: WriteAction,
+    /// The options of the write.
+    pub options: WriteOptions,
+}
+
+/// The action of a [`Write`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteAction {
+    /// Creates an object.
     Create {
         /// None for cluster-scoped kinds.
         namespace: Option<String>,
         /// The object as JSON.
         object: String,
-        /// The options of the write.
-        options: WriteOptions,
     },
-    /// Replace one, or only its status.
+    /// Replaces an object, or only its status.
     Update {
-        /// Which.
+        /// The object's key.
         key: ObjectKey,
         /// Through the status subresource.
         status: bool,
         /// The object as JSON.
         object: String,
-        /// The options of the write.
-        options: WriteOptions,
     },
-    /// Patch one, or a subresource of it.
+    /// Patches an object, or a subresource of it.
     Patch {
-        /// Which.
+        /// The object's key.
         key: ObjectKey,
         /// E.g. `status` or `scale`.
         subresource: Option<String>,
@@ -156,16 +165,18 @@ pub enum OperationAction {
         body: PatchBody,
         /// Take over fields from other managers (apply only).
         force: bool,
-        /// The options of the write.
-        options: WriteOptions,
     },
-    /// Delete one.
-    Delete {
-        /// Which.
-        key: ObjectKey,
-        /// The options of the deletion.
-        options: DeleteOptions,
-    },
+}
+
+/// Deletes one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delete {
+    /// The object's kind.
+    pub kind: GroupVersionKind,
+    /// The object's key.
+    pub key: ObjectKey,
+    /// The options of the deletion.
+    pub options: DeleteOptions,
 }
 
 /// The Kubernetes verb of a call, as RBAC names it, plus those the host adds.
@@ -224,85 +235,184 @@ impl fmt::Display for Verb {
     }
 }
 
-impl Operation {
+/// One call on objects of a kind, as the gate meters and checks it and as RBAC names it.
+pub trait Operation {
+    /// The kind concerned.
+    fn kind(&self) -> &GroupVersionKind;
     /// The verb RBAC would check.
-    pub fn verb(&self) -> Verb {
-        match &self.action {
-            OperationAction::Get { .. } => Verb::Get,
-            OperationAction::List(_) => Verb::List,
-            OperationAction::Create { .. } => Verb::Create,
-            OperationAction::Update { .. } => Verb::Update,
-            OperationAction::Patch { .. } => Verb::Patch,
-            OperationAction::Delete { .. } => Verb::Delete,
-        }
-    }
+    fn verb(&self) -> Verb;
+    /// The namespace concerned; None for all of them, and for cluster-scoped kinds.
+    fn namespace(&self) -> Option<&str>;
+    /// The object's name, where the operation is about one that has a name.
+    fn name(&self) -> Option<&str>;
 
-    /// The namespace that it is about; None for all, and for cluster-scoped kinds.
-    pub fn namespace(&self) -> Option<&str> {
-        match &self.action {
-            OperationAction::List(options) => options.namespace.as_deref(),
-            OperationAction::Create { namespace, .. } => namespace.as_deref(),
-            OperationAction::Get { key, .. }
-            | OperationAction::Update { key, .. }
-            | OperationAction::Patch { key, .. }
-            | OperationAction::Delete { key, .. } => key.namespace.as_deref(),
-        }
-    }
-
-    /// The subresource that it writes.
-    pub fn subresource(&self) -> Option<&str> {
-        match &self.action {
-            OperationAction::Update { status: true, .. } => Some("status"),
-            OperationAction::Patch { subresource, .. } => subresource.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// Reports whether the operation asks for the cache only, so that normally nothing reaches the API server.
-    pub fn is_cached(&self) -> bool {
-        match &self.action {
-            OperationAction::Get { read, .. } => *read == Read::Cached,
-            OperationAction::List(options) => options.read == Read::Cached,
-            _ => false,
-        }
-    }
-
-    /// Checks that what names something, or selects it, is not longer than anything of its sort: it stands in requests,
-    /// records and messages, and is looked at for each object of a list.
+    /// Checks that each name and each selector is within its limit of length: they are part of requests, records and
+    /// messages, and are compared with each object of a list.
     ///
     /// # Errors
     /// `BadRequest` that names the part.
-    pub fn check(&self) -> Result<(), ApiError> {
-        names([("apiVersion", &self.kind.api_version), ("kind", &self.kind.kind)])?;
+    fn check(&self) -> Result<(), ApiError>;
+
+    /// The subresource that is written.
+    fn subresource(&self) -> Option<&str> {
+        None
+    }
+
+    /// Reports whether the operation asks for the cache only, so that normally nothing reaches the API server.
+    fn is_cached(&self) -> bool {
+        false
+    }
+
+    /// Bytes the guest handed over.
+    fn payload_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Operation for Get {
+    fn kind(&self) -> &GroupVersionKind {
+        &self.kind
+    }
+
+    fn verb(&self) -> Verb {
+        Verb::Get
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.key.namespace.as_deref()
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.key.name)
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
+        check_kind(&self.kind)?;
+        check_key(&self.key)
+    }
+
+    fn is_cached(&self) -> bool {
+        self.read == Read::Cached
+    }
+}
+
+impl Operation for List {
+    fn kind(&self) -> &GroupVersionKind {
+        &self.kind
+    }
+
+    fn verb(&self) -> Verb {
+        Verb::List
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.options.namespace.as_deref()
+    }
+
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
+        check_kind(&self.kind)?;
+        self.options.check()
+    }
+
+    fn is_cached(&self) -> bool {
+        self.options.read == Read::Cached
+    }
+}
+
+impl Write {
+    /// The key of the object; None for a create, where the object may leave its name to the API server.
+    pub fn key(&self) -> Option<&ObjectKey> {
         match &self.action {
-            OperationAction::List(options) => options.check(),
-            OperationAction::Get { key, .. } => check_key(key),
-            OperationAction::Create { namespace, options, .. } => {
-                options.check()?;
-                names(namespace.iter().map(|namespace| ("namespace", namespace)))
+            WriteAction::Create { .. } => None,
+            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => Some(key),
+        }
+    }
+}
+
+impl Operation for Write {
+    fn kind(&self) -> &GroupVersionKind {
+        &self.kind
+    }
+
+    fn verb(&self) -> Verb {
+        match &self.action {
+            WriteAction::Create { .. } => Verb::Create,
+            WriteAction::Update { .. } => Verb::Update,
+            WriteAction::Patch { .. } => Verb::Patch,
+        }
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        match &self.action {
+            WriteAction::Create { namespace, .. } => namespace.as_deref(),
+            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => key.namespace.as_deref(),
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.key().map(|key| key.name.as_str())
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
+        check_kind(&self.kind)?;
+        self.options.check()?;
+        match &self.action {
+            WriteAction::Create { namespace, .. } => {
+                check_names(namespace.iter().map(|namespace| ("namespace", namespace)))
             }
-            OperationAction::Update { key, options, .. } => check_key(key).and_then(|()| options.check()),
-            OperationAction::Patch { key, subresource, options, .. } => {
-                check_key(key).and_then(|()| options.check())?;
-                names(subresource.iter().map(|subresource| ("subresource", subresource)))
-            }
-            OperationAction::Delete { key, options } => {
+            WriteAction::Update { key, .. } => check_key(key),
+            WriteAction::Patch { key, subresource, .. } => {
                 check_key(key)?;
-                names(options.uid.iter().map(|uid| ("uid", uid)))?;
-                names(options.resource_version.iter().map(|version| ("resourceVersion", version)))
+                check_names(subresource.iter().map(|subresource| ("subresource", subresource)))
             }
         }
     }
 
-    /// Bytes the guest handed over.
-    pub fn payload_bytes(&self) -> usize {
+    fn subresource(&self) -> Option<&str> {
         match &self.action {
-            OperationAction::Create { object, .. } | OperationAction::Update { object, .. } => object.len(),
-            OperationAction::Patch { body, .. } => match body {
+            WriteAction::Update { status: true, .. } => Some("status"),
+            WriteAction::Patch { subresource, .. } => subresource.as_deref(),
+            WriteAction::Update { .. } | WriteAction::Create { .. } => None,
+        }
+    }
+
+    fn payload_bytes(&self) -> usize {
+        match &self.action {
+            WriteAction::Create { object, .. } | WriteAction::Update { object, .. } => object.len(),
+            WriteAction::Patch { body, .. } => match body {
                 PatchBody::Merge(text) | PatchBody::Json(text) | PatchBody::Apply(text) => text.len(),
             },
-            OperationAction::Get { .. } | OperationAction::List(_) | OperationAction::Delete { .. } => 0,
         }
+    }
+}
+
+impl Operation for Delete {
+    fn kind(&self) -> &GroupVersionKind {
+        &self.kind
+    }
+
+    fn verb(&self) -> Verb {
+        Verb::Delete
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.key.namespace.as_deref()
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.key.name)
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
+        check_kind(&self.kind)?;
+        check_key(&self.key)?;
+        let DeleteOptions { uid, resource_version, .. } = &self.options;
+        check_names(uid.iter().map(|uid| ("uid", uid)))?;
+        check_names(resource_version.iter().map(|version| ("resourceVersion", version)))
     }
 }
 
@@ -321,11 +431,11 @@ impl ListOptions {
     /// # Errors
     /// `BadRequest` that names the part.
     pub fn check(&self) -> Result<(), ApiError> {
-        names(self.namespace.iter().map(|namespace| ("namespace", namespace)))?;
+        check_names(self.namespace.iter().map(|namespace| ("namespace", namespace)))?;
         match &self.selection {
             Selection::All => {}
-            Selection::ByIndex { name, value } => names([("index", name), ("value of the index", value)])?,
-            Selection::ByOwner(uid) => names([("uid", uid)])?,
+            Selection::ByIndex { name, value } => check_names([("index", name), ("value of the index", value)])?,
+            Selection::ByOwner(uid) => check_names([("uid", uid)])?,
         }
         for (what, text) in [
             ("label selector", &self.labels),
@@ -338,22 +448,26 @@ impl ListOptions {
             let message = format!("{} field paths are more than {MAX_PROJECTION}", self.projection.len());
             return Err(ApiError::new(ErrorKind::BadRequest, message));
         }
-        names(self.projection.iter().map(|path| ("field path", path)))
+        check_names(self.projection.iter().map(|path| ("field path", path)))
     }
 }
 
 impl WriteOptions {
     fn check(&self) -> Result<(), ApiError> {
-        names(self.field_manager.iter().map(|manager| ("field manager", manager)))
+        check_names(self.field_manager.iter().map(|manager| ("field manager", manager)))
     }
 }
 
-fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
-    names([("name", &key.name)])?;
-    names(key.namespace.iter().map(|namespace| ("namespace", namespace)))
+fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
+    check_names([("apiVersion", &kind.api_version), ("kind", &kind.kind)])
 }
 
-fn names<'a>(all: impl IntoIterator<Item = (&'static str, &'a String)>) -> Result<(), ApiError> {
+fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
+    check_names([("name", &key.name)])?;
+    check_names(key.namespace.iter().map(|namespace| ("namespace", namespace)))
+}
+
+fn check_names<'a>(all: impl IntoIterator<Item = (&'static str, &'a String)>) -> Result<(), ApiError> {
     all.into_iter().try_for_each(|(what, name)| within(what, name.len(), MAX_NAME))
 }
 

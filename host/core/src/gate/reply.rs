@@ -34,16 +34,20 @@ impl Item {
     }
 }
 
-/// The result of an [`Operation`](crate::gate::operation::Operation).
+/// The result of a [`Write`](crate::gate::operation::Write).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// The object of a get, create, update or patch.
-    Object(Arc<Object>),
-    /// The cached object of an update or a patch that was not sent because it would have changed nothing. The gate
-    /// counts it and passes it on as [`Reply::Object`].
+pub enum Written {
+    /// The object as the API server stored it, or would have in a dry run.
+    Stored(Arc<Object>),
+    /// The cached object of an update or a patch that was not sent because it would have changed nothing.
     Unchanged(Arc<Object>),
-    /// The page of a list.
-    Page(Page),
-    /// The result of a delete.
-    Done,
+}
+
+impl Written {
+    /// Returns the object, which the API server answered with or would have.
+    pub fn into_object(self) -> Arc<Object> {
+        match self {
+            Self::Stored(object) | Self::Unchanged(object) => object,
+        }
+    }
 }

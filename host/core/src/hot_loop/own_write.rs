@@ -6,11 +6,12 @@ use super::{HotLoops, lock, writes::Target};
 use crate::{
     controller::request::ReconcileRequest,
     gate::{
-        operation::{Operation, OperationAction, Reply, Verb},
-        raw_request::{RawRequest, RawResponse, Target as RawTarget},
+        operation::{Verb, Written},
+        raw_request::RawResponse,
+        recording::Attempt,
     },
-    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
-    ports::ObjectApi,
+    object::{ManagedFields, Object},
+    ports::ObjectLookup,
     status::ApiError,
 };
 
@@ -23,66 +24,38 @@ pub(crate) struct OwnWrite {
 }
 
 impl OwnWrite {
-    /// Begins an operation; None for what stores nothing.
+    /// Begins a write of a reconcile; None for a dry run, which stores nothing.
     pub fn begin(
         loops: &Arc<HotLoops>,
-        operation: &Operation,
-        reconcile: Option<&ReconcileRequest>,
-        api: &dyn ObjectApi,
+        attempt: &Attempt,
+        reconcile: &ReconcileRequest,
+        objects: Option<&dyn ObjectLookup>,
     ) -> Option<Self> {
-        let (dry_run, deletes) = match &operation.action {
-            OperationAction::Get { .. } | OperationAction::List(_) => return None,
-            OperationAction::Create { options, .. }
-            | OperationAction::Update { options, .. }
-            | OperationAction::Patch { options, .. } => (options.dry_run, None),
-            OperationAction::Delete { key, options } => (options.dry_run, Some((&operation.kind, key))),
-        };
-        if dry_run { None } else { Some(Self::new(loops, reconcile?, deletes, api)) }
-    }
-
-    /// Begins a raw write.
-    pub fn begin_raw(
-        loops: &Arc<HotLoops>,
-        request: &RawRequest,
-        target: &RawTarget,
-        reconcile: Option<&ReconcileRequest>,
-        api: &dyn ObjectApi,
-    ) -> Option<Self> {
-        if !request.verb().is_write() || request.is_dry_run(&request.parameters().ok()?) {
+        if attempt.dry_run {
             return None;
         }
-        let deletes = match target {
-            RawTarget::Resource(path) if request.verb() == Verb::Delete && path.subresource.is_none() => {
-                api.kind_of(path).zip(path.key())
-            }
-            _ => None,
-        };
-        let deletes = deletes.as_ref().map(|(kind, key)| (kind, key));
-        Some(Self::new(loops, reconcile?, deletes, api))
+        // The answer to a deletion names no version. An object that no cache has makes no event.
+        let deletes = attempt.about.as_ref().filter(|_| attempt.verb == Verb::Delete);
+        let deleted = objects.zip(deletes).and_then(|(objects, (kind, key))| objects.cached(kind, key));
+        Some(loops.begin(reconcile, deleted.map(|object| object.uid().to_owned()).as_deref()))
     }
 
-    fn new(
-        loops: &Arc<HotLoops>,
-        reconcile: &ReconcileRequest,
-        deletes: Option<(&GroupVersionKind, &ObjectKey)>,
-        api: &dyn ObjectApi,
-    ) -> Self {
-        // The answer to a deletion names no version. What no cache has, no event tells of.
-        let deleted = deletes.and_then(|(kind, key)| api.known(kind, key));
-        loops.begin(reconcile, deleted.map(|object| object.uid().to_owned()).as_deref())
-    }
-
-    /// Ends it.
-    pub fn end(mut self, result: &Result<Reply, ApiError>) {
+    /// Ends a create, an update or a patch.
+    pub fn end_write(mut self, result: &Result<Written, ApiError>) {
         match result {
-            Ok(Reply::Object(object)) => self.answered(object),
-            // A deletion: what it makes was known before.
-            Ok(Reply::Done) => {}
-            Ok(Reply::Unchanged(_) | Reply::Page(_)) | Err(_) => self.made = None,
+            Ok(Written::Stored(object)) => self.answered(object),
+            Ok(Written::Unchanged(_)) | Err(_) => self.made = None,
         }
     }
 
-    /// Ends a raw one.
+    /// Ends a deletion: the version that it makes was known before.
+    pub fn end_delete(mut self, result: &Result<(), ApiError>) {
+        if result.is_err() {
+            self.made = None;
+        }
+    }
+
+    /// Ends a raw request.
     pub fn end_raw(mut self, verb: Verb, result: &Result<RawResponse, ApiError>) {
         match result {
             Ok(answer) if answer.status < 400 && verb == Verb::Delete => {}

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::{
     controller::{Controller, Observer, request::ReconcileRequest},
-    gate::operation::Reply,
+    gate::operation::Written,
     object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::Reconciler,
     queue::{ItemExponentialFailureRateLimiter, Priority},
@@ -73,7 +73,7 @@ impl Plugin {
         if self.eager.load(Ordering::Relaxed) {
             self.tell(&event);
         }
-        own.end(&Ok(Reply::Object(event.object().clone())));
+        own.end_write(&Ok(Written::Stored(event.object().clone())));
         if !self.eager.load(Ordering::Relaxed) {
             self.tell(&event);
         }
@@ -265,7 +265,7 @@ async fn deletions_by_the_plugin_itself_are_its_own() {
         stage.loops.event(&guard, &key("good"), event);
         !guard.is_idle()
     };
-    stage.loops.begin(&request, Some("u-child")).end(&Ok(Reply::Done));
+    stage.loops.begin(&request, Some("u-child")).end_delete(&Ok(()));
     let (there, deleting) = (object("child", 1, false), object("child", 2, true));
     assert!(own(&Event::Modified { old: there.clone(), object: deleting.clone() }), "it waits for finalizers");
     assert!(own(&Event::Deleted { object: deleting }));
@@ -274,7 +274,7 @@ async fn deletions_by_the_plugin_itself_are_its_own() {
     stage
         .loops
         .begin(&request, Some("u-other"))
-        .end(&Err(crate::status::ApiError::new(crate::status::ErrorKind::Forbidden, "no")));
+        .end_delete(&Err(crate::status::ApiError::new(crate::status::ErrorKind::Forbidden, "no")));
     assert!(!own(&Event::Deleted { object: object("other", 2, false) }), "it was refused");
 }
 
@@ -292,7 +292,7 @@ async fn a_held_key_is_let_go_when_an_event_that_could_be_own_turns_out_to_be_fr
     stage.outside("bad");
     sleep(SECOND).await;
     assert_eq!(stage.plugin.times("bad"), before, "nobody knows yet");
-    under_way.end(&Ok(Reply::Object(object("else", 77, false))));
+    under_way.end_write(&Ok(Written::Stored(object("else", 77, false))));
     sleep(SECOND).await;
     assert_eq!((stage.plugin.times("bad"), stage.loops.look("c").quarantined), (before + 1, 0));
 }

@@ -150,6 +150,15 @@ impl Object {
         Self::from_json(text, kind, managed)
     }
 
+    /// Reads an object once, and returns it with metadata.managedFields and without.
+    ///
+    /// # Errors
+    /// As [`Object::from_json`].
+    pub fn with_and_without_managed_fields(text: &str, kind: &GroupVersionKind) -> Result<(Self, Self), ObjectError> {
+        let (whole, pruned) = RawObject::read_whole_and_pruned(text, Some(kind), &Prune::managed_fields())?;
+        Ok((Self::of(whole), Self::of(pruned)))
+    }
+
     /// Reads an object and leaves apiVersion and kind as they are, or are not.
     ///
     /// # Errors
@@ -283,6 +292,23 @@ mod tests {
         let mut expected = before;
         expected["metadata"].as_object_mut().expect("object").remove("managedFields");
         assert_eq!(after, expected);
+    }
+
+    #[test]
+    fn an_object_read_with_and_without_managed_fields_is_both_readings() {
+        let escaped = TEXT.replace(r#""name":"a""#, r#""name":"\u0061""#);
+        let bare = r#"{"metadata":{"name":"a"}}"#;
+        for text in [TEXT, &escaped, bare] {
+            let (whole, pruned) = Object::with_and_without_managed_fields(text, &pod()).expect("parses");
+            for (read, managed_fields) in [(&whole, ManagedFields::Keep), (&pruned, ManagedFields::Drop)] {
+                let expected = Object::from_json(text, &pod(), managed_fields).expect("parses");
+                assert_eq!((read.json(), read.key()), (expected.json(), expected.key()));
+                assert_eq!((read.uid(), read.label("app")), (expected.uid(), expected.label("app")));
+                assert_eq!(read.owners(), expected.owners());
+            }
+            assert_eq!(whole.raw().is(pruned.raw()), text == bare, "one copy, if there is nothing to drop");
+        }
+        assert!(Object::with_and_without_managed_fields("{}", &pod()).is_err());
     }
 
     #[test]

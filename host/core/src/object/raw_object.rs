@@ -33,28 +33,22 @@ impl RawObject {
     /// When the text is not JSON or longer than 4 GiB, has no metadata.name, or a metadata field has the wrong type or
     /// stands there twice.
     pub fn read(text: &str, kind: Option<&GroupVersionKind>, prune: &Prune) -> Result<Self, ObjectError> {
-        if u32::try_from(text.len()).is_err() {
-            return Err(ObjectError::TooLong);
-        }
-        let mut reading = Reading {
-            scanner: Scanner::new(text),
-            text,
-            marks: Marks::NONE,
-            edits: vec![],
-            typed: [false; 2],
-            seen: 0,
-        };
-        let paths: Vec<&str> = prune.paths.iter().map(String::as_str).collect();
-        if reading.scanner.peek() != Some(b'{') {
-            reading.scanner.value(0)?;
-            return Err(ObjectError::wrong("the text", "a JSON object"));
-        }
-        let start = reading.scanner.at;
-        reading.object(&Inside::Top, 1, &paths)?;
-        reading.scanner.end()?;
-        reading.check_owners()?;
-        let raw = reading.copy(start, kind);
-        if raw.metadata().name().is_empty() { Err(ObjectError::Unnamed) } else { Ok(raw) }
+        Ok(Reading::new(text, prune)?.copy(kind, true))
+    }
+
+    /// Reads an object's text once, and returns it whole and pruned. Both share one copy if there was nothing to prune.
+    ///
+    /// # Errors
+    /// As [`RawObject::read`].
+    pub fn read_whole_and_pruned(
+        text: &str,
+        kind: Option<&GroupVersionKind>,
+        prune: &Prune,
+    ) -> Result<(Self, Self), ObjectError> {
+        let reading = Reading::new(text, prune)?;
+        let whole = reading.copy(kind, false);
+        let pruned = if reading.edits.iter().any(is_cut) { reading.copy(kind, true) } else { whole.clone() };
+        Ok((whole, pruned))
     }
 
     fn of(text: &str, marks: Marks) -> Self {
@@ -185,17 +179,46 @@ enum Inside {
 
 struct Reading<'a> {
     text: &'a str,
+    /// The place of the first brace.
+    start: usize,
     scanner: Scanner<'a>,
     marks: Marks,
     /// The replacements of parts of the text, in order.
-    edits: Vec<(Range<usize>, String)>,
+    edits: Vec<Edit>,
     /// True if the text has an apiVersion and a kind.
     typed: [bool; 2],
     /// The fields that have stood in the text, a bit each: the marks, and behind them metadata itself.
     seen: u16,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// Goes over the text once.
+    fn new(text: &'a str, prune: &Prune) -> Result<Self, ObjectError> {
+        if u32::try_from(text.len()).is_err() {
+            return Err(ObjectError::TooLong);
+        }
+        let mut reading = Self {
+            scanner: Scanner::new(text),
+            text,
+            start: 0,
+            marks: Marks::NONE,
+            edits: vec![],
+            typed: [false; 2],
+            seen: 0,
+        };
+        let paths: Vec<&str> = prune.paths.iter().map(String::as_str).collect();
+        if reading.scanner.peek() != Some(b'{') {
+            reading.scanner.value(0)?;
+            return Err(ObjectError::wrong("the text", "a JSON object"));
+        }
+        reading.start = reading.scanner.at;
+        reading.object(&Inside::Top, 1, &paths)?;
+        reading.scanner.end()?;
+        reading.check_owners()?;
+        reading.check_name()?;
+        Ok(reading)
+    }
+
     /// Reads an object, which begins here as the level `depth`, and leaves out what `paths` lead to from it.
     fn object(&mut self, inside: &Inside, depth: usize, paths: &[&str]) -> Result<(), ObjectError> {
         self.scanner.open(depth)?;
@@ -344,16 +367,24 @@ impl Reading<'_> {
         owners.map(drop).map_err(|error| ObjectError::Owners(error.to_string()))
     }
 
-    fn copy(self, start: usize, kind: Option<&GroupVersionKind>) -> RawObject {
-        let Self { text, mut marks, edits, typed, scanner, .. } = self;
-        let front = kind.map(|kind| front(kind, typed)).unwrap_or_default();
-        let less: usize = edits.iter().map(|(range, _)| range.len()).sum();
-        let more: usize = edits.iter().map(|(_, with)| with.len()).sum();
-        let end = text[..scanner.at].trim_end().len();
-        let mut copy = String::with_capacity(end - start - less + more + front.len());
+    fn check_name(&self) -> Result<(), ObjectError> {
+        // The mark is behind the opening quote.
+        let named = self.marks.at(NAME).is_some_and(|at| !self.text[at..].starts_with('"'));
+        if named { Ok(()) } else { Err(ObjectError::Unnamed) }
+    }
+
+    /// Copies the text into one piece of memory, without what is pruned if `pruned`.
+    fn copy(&self, kind: Option<&GroupVersionKind>, pruned: bool) -> RawObject {
+        let edits = || self.edits.iter().filter(|edit| pruned || !is_cut(edit));
+        let front = kind.map(|kind| front(kind, self.typed)).unwrap_or_default();
+        let less: usize = edits().map(|(range, _)| range.len()).sum();
+        let more: usize = edits().map(|(_, with)| with.len()).sum();
+        let end = self.text[..self.scanner.at].trim_end().len();
+        let mut copy = String::with_capacity(end - self.start - less + more + front.len());
         copy.push('{');
         copy.push_str(&front);
-        let mut from = start + 1;
+        let mut from = self.start + 1;
+        let mut marks = self.marks;
         let mut moved = Marks::NONE;
         let mut place = |copy: &str, from: usize, to: usize| {
             // Marks within what is copied next.
@@ -364,16 +395,24 @@ impl Reading<'_> {
                 }
             }
         };
-        for (range, with) in edits {
+        for (range, with) in edits() {
             place(&copy, from, range.start);
-            copy.push_str(&text[from..range.start]);
-            copy.push_str(&with);
+            copy.push_str(&self.text[from..range.start]);
+            copy.push_str(with);
             from = range.end;
         }
         place(&copy, from, end);
-        copy.push_str(&text[from..end]);
+        copy.push_str(&self.text[from..end]);
         RawObject::of(&copy, moved)
     }
+}
+
+/// Replaces a part of the text.
+type Edit = (Range<usize>, String);
+
+/// Reports whether an edit cuts a pruned field out. A string that is written without escapes is never empty.
+fn is_cut((_, with): &Edit) -> bool {
+    with.is_empty()
 }
 
 fn is_quote(byte: u8) -> bool {

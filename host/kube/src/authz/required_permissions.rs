@@ -5,7 +5,7 @@ use std::{sync::Arc, time::SystemTime};
 use operetta_core::{
     authz::recorded_permissions::{Need, RecordedPermissions},
     gate::{
-        operation::{Operation, OperationAction, Read},
+        operation::{List, Operation},
         raw_request::{RawRequest, ResourcePath},
     },
     object::ObjectKey,
@@ -47,20 +47,17 @@ pub struct Needs {
     pub since: SystemTime,
 }
 
-/// Returns the permission that an operation needs.
-pub(crate) fn of_operation(resource: &ApiResource, operation: &Operation) -> Call {
-    let (name, cached) = match &operation.action {
-        OperationAction::Get { key, .. }
-        | OperationAction::Update { key, .. }
-        | OperationAction::Patch { key, .. }
-        | OperationAction::Delete { key, .. } => (Some(key.name.clone()), false),
-        OperationAction::List(options) => {
-            (named(options.fields.as_deref().unwrap_or_default()), options.read == Read::Cached)
-        }
-        OperationAction::Create { .. } => (None, false),
-    };
+/// Returns the permission that a get or a write needs.
+pub(crate) fn of_operation(resource: &ApiResource, operation: &dyn Operation) -> Call {
     let need = need(resource, operation.verb().as_str(), operation.subresource(), operation.namespace());
-    (Need { cached: cached && resource.namespaced && need.namespace.is_none(), ..need }, name)
+    (need, operation.name().map(str::to_owned))
+}
+
+/// Returns the permission that a list needs.
+pub(crate) fn of_list(resource: &ApiResource, list: &List) -> Call {
+    let (need, _) = of_operation(resource, list);
+    let cached = list.is_cached() && resource.namespaced && need.namespace.is_none();
+    (Need { cached, ..need }, named(list.options.fields.as_deref().unwrap_or_default()))
 }
 
 /// Returns the permission that a raw request needs, as the API server's RequestInfo names it. `cached` tells that a
@@ -129,7 +126,7 @@ impl EventSink for RecordingEvents {
 mod tests {
     use operetta_core::{
         gate::{
-            operation::{ListOptions, PatchBody, Selection, WriteOptions},
+            operation::{Get, ListOptions, PatchBody, Read, Selection, Write, WriteAction, WriteOptions},
             raw_request::Target,
         },
         object::kind::GroupVersionKind,
@@ -186,8 +183,10 @@ mod tests {
 
     #[test]
     fn an_operation_needs_the_same() {
+        let deployments = resource("apps/v1", "deployments", true);
+        let kind = &deployments.kind;
         let list = |namespace: Option<&str>, fields: &str, read: Read| {
-            OperationAction::List(ListOptions {
+            let options = ListOptions {
                 namespace: namespace.map(str::to_owned),
                 labels: None,
                 fields: Some(fields.to_owned()),
@@ -196,27 +195,29 @@ mod tests {
                 continue_token: None,
                 read,
                 projection: vec![],
-            })
+            };
+            of_list(&deployments, &List { kind: kind.clone(), options })
         };
         let key = ObjectKey::namespaced("n", "d");
-        let patch = |subresource: Option<&str>| OperationAction::Patch {
-            key: key.clone(),
-            subresource: subresource.map(str::to_owned),
-            body: PatchBody::Merge("{}".to_owned()),
-            force: false,
-            options: WriteOptions::default(),
+        let patch = |subresource: Option<&str>| {
+            let action = WriteAction::Patch {
+                key: key.clone(),
+                subresource: subresource.map(str::to_owned),
+                body: PatchBody::Merge("{}".to_owned()),
+                force: false,
+            };
+            of_operation(&deployments, &Write { kind: kind.clone(), action, options: WriteOptions::default() })
         };
-        let deployments = resource("apps/v1", "deployments", true);
-        for (action, wanted) in [
-            (OperationAction::Get { key: key.clone(), read: Read::Cached }, "get deployments.apps n d"),
+        let get = Get { kind: kind.clone(), key: key.clone(), read: Read::Cached };
+        for (call, wanted) in [
+            (of_operation(&deployments, &get), "get deployments.apps n d"),
             (list(None, "", Read::Cached), "list deployments.apps * - cached"),
             (list(None, "", Read::Live), "list deployments.apps * -"),
             (list(Some("n"), "metadata.name=d", Read::Cached), "list deployments.apps n d"),
             (patch(Some("scale")), "patch deployments/scale.apps n d"),
             (patch(Some("")), "patch deployments.apps n d"),
         ] {
-            let operation = Operation { kind: deployments.kind.clone(), action };
-            assert_eq!(shown(&of_operation(&deployments, &operation)), wanted);
+            assert_eq!(shown(&call), wanted);
         }
         let watch: Vec<String> = of_watch(&deployments, None, "").iter().map(shown).collect();
         assert_eq!(watch, ["list deployments.apps * - cached", "watch deployments.apps * - cached"]);

@@ -24,10 +24,10 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use operetta_core::{
     authz::access_review::{Access, ReadVerb, SubjectGrants},
-    gate::operation::{ListOptions, Page, Read, Reply, Selection},
+    gate::operation::{ListOptions, Page, Read, Selection},
     manifest::{Index, IndexKey},
     object::{
-        ObjectKey,
+        Object, ObjectKey,
         kind::GroupVersionKind,
         selector::{LabelSelector, MetadataFieldSelector},
     },
@@ -71,7 +71,13 @@ struct Asked<'a> {
 }
 
 impl PluginApi {
-    pub(crate) async fn get(&self, resource: &Arc<ApiResource>, key: ObjectKey, read: Read) -> Result<Reply, ApiError> {
+    /// Reads one object.
+    pub(crate) async fn read_object(
+        &self,
+        resource: &Arc<ApiResource>,
+        key: ObjectKey,
+        read: Read,
+    ) -> Result<Arc<Object>, ApiError> {
         if read == Read::Cached {
             if let Some(grants) = &self.grants {
                 let namespace = key.namespace.as_deref();
@@ -82,11 +88,11 @@ impl PluginApi {
                 Source::Whole(informer) => {
                     wait_synced(&informer).await?;
                     let found = informer.cache.get(&key).ok_or_else(|| not_found(resource, &key))?;
-                    return Ok(Reply::Object(found));
+                    return Ok(found);
                 }
                 Source::Selected(informers) => {
                     if let Some(found) = informers.iter().find_map(|informer| informer.cache.get(&key)) {
-                        return Ok(Reply::Object(found));
+                        return Ok(found);
                     }
                     self.throttle().await;
                 }
@@ -94,10 +100,11 @@ impl PluginApi {
             }
         }
         let text = self.wire.send(requests::get(resource, &key)?).await?;
-        Ok(Reply::Object(object(&text, resource)?))
+        object(&text, resource)
     }
 
-    pub(crate) async fn list(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Reply, ApiError> {
+    /// Reads a page of objects.
+    pub(crate) async fn read_page(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Page, ApiError> {
         // Those of raw requests did not pass the gate as such.
         options.check()?;
         let plain = options.selection == Selection::All;
@@ -111,7 +118,7 @@ impl PluginApi {
         match self.lister(resource, options).await? {
             Lister::Informer(informer, options) => {
                 wait_synced(&informer).await?;
-                self.list_cached(&informer, &options, parts).await.map(Reply::Page)
+                self.list_cached(&informer, &options, parts).await
             }
             Lister::ApiServer => {
                 self.throttle().await;
@@ -216,9 +223,9 @@ impl PluginApi {
         }))
     }
 
-    async fn list_live(&self, resource: &ApiResource, options: &ListOptions) -> Result<Reply, ApiError> {
+    async fn list_live(&self, resource: &ApiResource, options: &ListOptions) -> Result<Page, ApiError> {
         let text = self.wire.send(requests::list(resource, options)?).await?;
-        requests::page(&text, resource, &options.projection).map(Reply::Page)
+        requests::page(&text, resource, &options.projection)
     }
 
     fn index(&self, name: &str, kind: &GroupVersionKind) -> Result<IndexKey, ApiError> {

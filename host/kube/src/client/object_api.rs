@@ -13,13 +13,13 @@ use kube::Client;
 use operetta_core::{
     authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions},
     gate::{
-        operation::{ListOptions, Operation, OperationAction, Reply},
+        operation::{Delete, Get, List, Operation, Page, Write, WriteAction, Written},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
         throttle::Throttle,
     },
     manifest::{Index, IndexKey},
-    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
-    ports::ObjectApi,
+    object::{ManagedFields, Object, ObjectError, ObjectKey, kind::GroupVersionKind},
+    ports::{ObjectApi, ObjectLookup},
     status::{ApiError, ErrorKind},
 };
 
@@ -168,24 +168,29 @@ impl PluginApi {
     }
 
     /// Reads the answer to a write and lets cached reads see it.
-    fn wrote(&self, text: &str, resource: &ApiResource, dry_run: bool) -> Result<Reply, ApiError> {
-        let answer = object(text, resource)?;
-        if !dry_run {
-            self.note_write(text, resource);
+    fn wrote(&self, text: &str, resource: &ApiResource, dry_run: bool) -> Result<Written, ApiError> {
+        if dry_run || self.registry.of_kind(&resource.kind).is_empty() {
+            return object(text, resource).map(Written::Stored);
         }
-        Ok(Reply::Object(answer))
+        let read = Object::with_and_without_managed_fields(text, &resource.kind);
+        let (answer, cached) = read.map_err(|error| unreadable(&error))?;
+        self.overlay(cached, resource);
+        Ok(Written::Stored(Arc::new(answer)))
     }
 
-    /// Lets cached reads see the object that a write was answered with. The answer to a patch of `scale`, say, is
-    /// another kind of object.
+    /// Lets cached reads see the object that a raw write was answered with.
     pub(crate) fn note_write(&self, text: &str, resource: &ApiResource) {
-        if self.registry.of_kind(&resource.kind).is_empty() {
-            return;
-        }
-        if let Ok(kept) = Object::from_json(text, &resource.kind, ManagedFields::Drop)
-            && is_of(&kept, resource)
+        if !self.registry.of_kind(&resource.kind).is_empty()
+            && let Ok(cached) = Object::from_json(text, &resource.kind, ManagedFields::Drop)
         {
-            self.registry.wrote(&resource.kind, &Arc::new(kept));
+            self.overlay(cached, resource);
+        }
+    }
+
+    /// Lets cached reads see an object. The answer to a patch of `scale`, for example, is another kind of object.
+    fn overlay(&self, object: Object, resource: &ApiResource) {
+        if object.scalar_at("kind").as_deref() == Some(&resource.kind.kind) {
+            self.registry.wrote(&resource.kind, &Arc::new(object));
         }
     }
 
@@ -206,35 +211,102 @@ impl PluginApi {
         &self.field_manager
     }
 
-    async fn delete(
+    /// Carries out a call that needs this permission, and keeps a refusal.
+    pub(crate) async fn noted<T>(
         &self,
-        resource: &ApiResource,
-        key: &ObjectKey,
-        options: &operetta_core::gate::operation::DeleteOptions,
-    ) -> Result<Reply, ApiError> {
-        let text = self.wire.send(requests::delete(resource, key, options)?).await?;
-        if !options.dry_run {
-            self.note_delete(&text, resource, key);
+        call: &Call,
+        operation: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        self.note(call);
+        operation.await.inspect_err(|error| self.note_refusal(call, error))
+    }
+
+    /// Sends a write, unless it would change nothing.
+    async fn send_write(&self, resource: &ApiResource, write: Write, call: &Call) -> Result<Written, ApiError> {
+        if let Some(unchanged) = self.unchanged(resource, &write).await {
+            return Ok(Written::Unchanged(unchanged));
         }
-        Ok(Reply::Done)
+        let Write { action, options, .. } = write;
+        let manager = &self.field_manager;
+        let request = match action {
+            WriteAction::Create { namespace, object } => {
+                requests::create(resource, namespace.as_deref(), object, &options, manager)?
+            }
+            WriteAction::Update { key, status, object } => {
+                requests::update(resource, &key, status, object, &options, manager)?
+            }
+            WriteAction::Patch { key, subresource, body, force } => {
+                let subresource = subresource.as_deref();
+                let patch = requests::Patch { key: &key, subresource, body, force, options: &options };
+                requests::patch(resource, patch, manager)?
+            }
+        };
+        let (status, text) = self.wire.send_for_status(request).await?;
+        if status == StatusCode::CREATED {
+            self.note_created(call);
+        }
+        self.wrote(&text, resource, options.dry_run)
+    }
+
+    async fn send_delete(&self, resource: &ApiResource, delete: Delete) -> Result<(), ApiError> {
+        let Delete { key, options, .. } = delete;
+        let text = self.wire.send(requests::delete(resource, &key, &options)?).await?;
+        if !options.dry_run {
+            self.note_delete(&text, resource, &key);
+        }
+        Ok(())
     }
 }
 
 #[async_trait]
 impl ObjectApi for PluginApi {
-    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
-        let resource = self.discovery.resolve(&operation.kind).await?;
-        let operation = checked(&resource, operation)?;
-        let call = required_permissions::of_operation(&resource, &operation);
-        self.note(&call);
-        let result = self.carry_out(&resource, operation, &call).await;
-        if let Err(error) = &result {
-            self.note_refusal(&call, error);
-        }
-        result
+    async fn get(&self, mut get: Get) -> Result<Arc<Object>, ApiError> {
+        let resource = self.discovery.resolve(&get.kind).await?;
+        check_object(&resource, &mut get.key)?;
+        let call = required_permissions::of_operation(&resource, &get);
+        self.noted(&call, self.read_object(&resource, get.key, get.read)).await
     }
 
-    fn known(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
+    async fn list(&self, list: List) -> Result<Page, ApiError> {
+        let resource = self.discovery.resolve(&list.kind).await?;
+        if let Some(namespace) = &list.options.namespace {
+            resource.check_namespace(Some(namespace))?;
+            check_segment("namespace", namespace)?;
+        }
+        let call = required_permissions::of_list(&resource, &list);
+        self.noted(&call, self.read_page(&resource, &list.options)).await
+    }
+
+    async fn write(&self, mut write: Write) -> Result<Written, ApiError> {
+        let resource = self.discovery.resolve(&write.kind).await?;
+        match &mut write.action {
+            WriteAction::Create { namespace, .. } => {
+                resource.check_namespace(namespace.as_deref())?;
+                namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
+            }
+            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => check_object(&resource, key)?,
+        }
+        let subresource = write.subresource().filter(|name| !name.is_empty());
+        subresource.map_or(Ok(()), |name| check_segment("subresource", name))?;
+        let call = required_permissions::of_operation(&resource, &write);
+        self.noted(&call, self.send_write(&resource, write, &call)).await
+    }
+
+    async fn delete(&self, mut delete: Delete) -> Result<(), ApiError> {
+        let resource = self.discovery.resolve(&delete.kind).await?;
+        check_object(&resource, &mut delete.key)?;
+        let call = required_permissions::of_operation(&resource, &delete);
+        self.noted(&call, self.send_delete(&resource, delete)).await
+    }
+
+    async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
+        self.send_raw(request, target).await
+    }
+}
+
+#[async_trait]
+impl ObjectLookup for PluginApi {
+    fn cached(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
         let mut whole = self.registry.of_kind(kind).into_iter().filter(|informer| !informer.scope.metadata_only);
         whole.find_map(|informer| informer.cache.get(key))
     }
@@ -243,88 +315,26 @@ impl ObjectApi for PluginApi {
         Some(self.discovery.known_plural(&path.api_version, &path.plural)?.kind.clone())
     }
 
-    async fn stored(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
+    async fn live(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
         let resource = self.discovery.resolve(kind).await.ok()?;
         let text = self.wire.send(requests::get(&resource, key).ok()?).await.ok()?;
         object(&text, &resource).ok()
     }
-
-    async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
-        self.send_raw(request, target).await
-    }
 }
 
-impl PluginApi {
-    async fn carry_out(
-        &self,
-        resource: &Arc<ApiResource>,
-        operation: Operation,
-        call: &Call,
-    ) -> Result<Reply, ApiError> {
-        if let Some(unchanged) = self.unchanged(resource, &operation.action).await {
-            return Ok(Reply::Unchanged(unchanged));
-        }
-        let manager = &self.field_manager;
-        let (request, dry_run) = match operation.action {
-            OperationAction::Get { key, read } => return self.get(resource, key, read).await,
-            OperationAction::List(options) => return self.list(resource, &options).await,
-            OperationAction::Delete { key, options } => return self.delete(resource, &key, &options).await,
-            OperationAction::Create { namespace, object, options } => {
-                let request = requests::create(resource, namespace.as_deref(), object, &options, manager)?;
-                (request, options.dry_run)
-            }
-            OperationAction::Update { key, status, object, options } => {
-                (requests::update(resource, &key, status, object, &options, manager)?, options.dry_run)
-            }
-            OperationAction::Patch { key, subresource, body, force, options } => {
-                let subresource = subresource.as_deref();
-                let patch = requests::Patch { key: &key, subresource, body, force, options: &options };
-                (requests::patch(resource, patch, manager)?, options.dry_run)
-            }
-        };
-        let (status, text) = self.wire.send_for_status(request).await?;
-        if status == StatusCode::CREATED {
-            self.note_created(call);
-        }
-        self.wrote(&text, resource, dry_run)
-    }
-}
-
-/// The operation, if it is about something that can stand in a path.
-fn checked(resource: &ApiResource, mut operation: Operation) -> Result<Operation, ApiError> {
-    match &mut operation.action {
-        OperationAction::Get { key, .. }
-        | OperationAction::Update { key, .. }
-        | OperationAction::Patch { key, .. }
-        | OperationAction::Delete { key, .. } => {
-            key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
-            check_key(key)?;
-            resource.check_namespace(key.namespace.as_deref())?;
-        }
-        OperationAction::Create { namespace, .. } => {
-            resource.check_namespace(namespace.as_deref())?;
-            namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
-        }
-        OperationAction::List(ListOptions { namespace: Some(namespace), .. }) => {
-            resource.check_namespace(Some(namespace.as_str()))?;
-            check_segment("namespace", namespace)?;
-        }
-        OperationAction::List(_) => {}
-    }
-    let subresource = operation.subresource().filter(|name| !name.is_empty());
-    subresource.map_or(Ok(()), |name| check_segment("subresource", name))?;
-    Ok(operation)
+/// Checks that an object's key fits its kind and can stand in a path. An empty namespace is none.
+fn check_object(resource: &ApiResource, key: &mut ObjectKey) -> Result<(), ApiError> {
+    key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
+    check_key(key)?;
+    resource.check_namespace(key.namespace.as_deref())
 }
 
 pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {
-    Object::from_json(text, &resource.kind, ManagedFields::Keep).map(Arc::new).map_err(unreadable)
+    let object = Object::from_json(text, &resource.kind, ManagedFields::Keep);
+    object.map(Arc::new).map_err(|error| unreadable(&error))
 }
 
-fn is_of(object: &Object, resource: &ApiResource) -> bool {
-    object.scalar_at("kind").as_deref() == Some(&resource.kind.kind)
-}
-
-fn unreadable(error: operetta_core::object::ObjectError) -> ApiError {
+fn unreadable(error: &ObjectError) -> ApiError {
     ApiError::new(ErrorKind::Other, format!("the API server's answer is {error}"))
 }
 

@@ -8,7 +8,7 @@ use http::Request;
 use operetta_core::{
     authz::recorded_permissions::Need,
     gate::{
-        operation::{ListOptions, Page, Read, Reply, Selection},
+        operation::{ListOptions, Page, Read, Selection},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
     status::{ApiError, ErrorKind},
@@ -46,8 +46,7 @@ impl PluginApi {
                 Err(error) if error.kind == ErrorKind::BadRequest => {}
                 answer => {
                     let call = required_permissions::of_raw(&resource, &path, &request, true);
-                    self.note(&call);
-                    return answer.inspect_err(|error| self.note_refusal(&call, error));
+                    return self.noted(&call, async { answer }).await;
                 }
             }
         }
@@ -70,10 +69,10 @@ impl PluginApi {
         parameters: &HashMap<String, String>,
     ) -> Result<RawResponse, ApiError> {
         let text = |name: &str| parameters.get(name).filter(|text| !text.is_empty()).cloned();
-        let reply = match path.key() {
+        let body = match path.key() {
             Some(key) => {
                 resource.check_namespace(key.namespace.as_deref())?;
-                self.get(resource, key, Read::Cached).await?
+                self.read_object(resource, key, Read::Cached).await?.json().to_owned()
             }
             None => {
                 path.namespace.as_deref().map_or(Ok(()), |namespace| resource.check_namespace(Some(namespace)))?;
@@ -89,13 +88,8 @@ impl PluginApi {
                     read: Read::Cached,
                     projection: Vec::new(),
                 };
-                self.list(resource, &options).await?
+                list(resource, &self.read_page(resource, &options).await?)
             }
-        };
-        let body = match reply {
-            Reply::Object(object) | Reply::Unchanged(object) => object.json().to_owned(),
-            Reply::Page(page) => list(resource, &page),
-            Reply::Done => String::new(),
         };
         Ok(RawResponse { status: 200, content_type: JSON.to_owned(), retry_after_seconds: None, body })
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use operetta_core::{
     authz::access_review::{Access, AccessVerb},
-    gate::operation::{OperationAction, PatchBody},
+    gate::operation::{Operation, PatchBody, Write, WriteAction},
     object::{Object, ObjectKey},
 };
 use serde_json::Value;
@@ -36,20 +36,17 @@ enum Change<'a> {
 
 impl PluginApi {
     /// The cached object, if the write would leave it as it is, and may be done.
-    pub(crate) async fn unchanged(&self, resource: &ApiResource, action: &OperationAction) -> Option<Arc<Object>> {
+    pub(crate) async fn unchanged(&self, resource: &ApiResource, write: &Write) -> Option<Arc<Object>> {
         // The host compares by itself what it writes.
         let grants = self.grants.as_ref()?;
-        let (verb, key, subresource, change, options) = match action {
-            OperationAction::Update { key, status, object, options } => {
-                (AccessVerb::Update, key, status.then_some("status"), Change::Replace(object), options)
-            }
-            OperationAction::Patch { key, subresource, body: PatchBody::Merge(patch), options, .. } => {
-                let subresource = subresource.as_deref().filter(|name| !name.is_empty());
-                (AccessVerb::Patch, key, subresource, Change::Merge(patch), options)
-            }
-            _ => return None,
+        let (verb, change) = match &write.action {
+            WriteAction::Update { object, .. } => (AccessVerb::Update, Change::Replace(object)),
+            WriteAction::Patch { body: PatchBody::Merge(patch), .. } => (AccessVerb::Patch, Change::Merge(patch)),
+            WriteAction::Patch { .. } | WriteAction::Create { .. } => return None,
         };
-        if options.dry_run || options.strict || subresource.is_some_and(|name| name != "status") {
+        let key = write.key()?;
+        let subresource = write.subresource().filter(|name| !name.is_empty());
+        if write.options.dry_run || write.options.strict || subresource.is_some_and(|name| name != "status") {
             return None;
         }
         let cached = self.cached_whole(resource, key)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount},
-    gate::operation::{ListOptions, Operation, OperationAction, Read, Reply, Selection},
+    gate::operation::{Get, List, ListOptions, Read, Selection},
     manifest::Index,
     object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
@@ -136,10 +136,7 @@ fn by_index(value: &str) -> Selection {
 async fn keys(api: &PluginApi, options: &ListOptions) -> Result<Vec<String>, ApiError> {
     let (mut keys, mut options) = (Vec::new(), options.clone());
     loop {
-        let action = OperationAction::List(options.clone());
-        let Reply::Page(page) = api.call(Operation { kind: secret(), action }).await? else {
-            panic!("the answer to a list is no list")
-        };
+        let page = api.list(List { kind: secret(), options: options.clone() }).await?;
         assert!(options.limit.is_none_or(|limit| page.items.len() <= limit as usize), "more than asked for");
         assert!(page.resource_version.parse::<u64>().is_ok_and(|revision| revision > 0), "{}", page.resource_version);
         for item in &page.items {
@@ -180,11 +177,11 @@ async fn cached_reads_of_a_host_that_sees_some_namespaces_are_whole_or_refused()
 
     // What the host does not see, the API server answers; what only a cache can answer is refused, and not cut short.
     let get = |namespace: &str| {
-        let action = OperationAction::Get { key: ObjectKey::namespaced(namespace, "s-0"), read: Read::Cached };
-        Operation { kind: secret(), action }
+        let key = ObjectKey::namespaced(namespace, "s-0");
+        Get { kind: secret(), key, read: Read::Cached }
     };
     for place in [a, b, c] {
-        stage.some.call(get(place)).await.expect("an object");
+        stage.some.get(get(place)).await.expect("an object");
         assert_eq!(keys(&stage.some, &list(Some(place), Selection::All)).await.expect("a list"), of(&[place], &names));
     }
     let everything = keys(&stage.all, &list(None, Selection::All)).await.expect("a list");

@@ -10,7 +10,7 @@ use kube::Client;
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount},
     gate::{
-        operation::{ListOptions, Operation, OperationAction, PatchBody, Read, Reply, Selection, WriteOptions},
+        operation::{Get, List, ListOptions, Page, PatchBody, Read, Selection, Write, WriteAction, WriteOptions},
         raw_request::RawRequest,
     },
     handler::{EventHandler, Target, event::Event},
@@ -399,10 +399,8 @@ impl Stage {
             let list: Value = serde_json::from_str(&self.raw(cell).await.expect("answered").1).expect("a list");
             list["items"].as_array().expect("items").iter().map(ToString::to_string).collect()
         } else {
-            match self.call(cell).await {
-                Ok(Reply::Page(page)) => page.items.iter().map(|item| item.json().to_owned()).collect(),
-                other => panic!("a list answered {other:?}"),
-            }
+            let page = self.list(cell).await.expect("a list");
+            page.items.iter().map(|item| item.json().to_owned()).collect()
         };
         let shown: BTreeSet<String> = texts
             .iter()
@@ -423,41 +421,49 @@ impl Stage {
         Ok((answer.status, answer.body))
     }
 
-    async fn call(&self, cell: &Cell) -> Result<Reply, ApiError> {
-        let named = |name: &str| ObjectKey { namespace: cell.place.clone(), name: name.to_owned() };
-        let list = |read, selection| {
-            OperationAction::List(ListOptions {
-                namespace: cell.place.clone(),
-                labels: None,
-                fields: None,
-                selection,
-                limit: None,
-                continue_token: None,
-                read,
-                projection: vec![],
-            })
-        };
+    /// Makes the call of a cell that is not a list.
+    async fn call(&self, cell: &Cell) -> Result<(), ApiError> {
+        let api = &self.apis[cell.account];
+        let kind = gvk(cell.kind);
+        let key = |name: &str| ObjectKey { namespace: cell.place.clone(), name: name.to_owned() };
         let one = self.object(cell.kind);
-        let action = match cell.way {
-            Way::CachedGet => OperationAction::Get { key: named(one), read: Read::Cached },
-            Way::CachedGetAbsent => OperationAction::Get { key: named("absent"), read: Read::Cached },
-            Way::LiveGet => OperationAction::Get { key: named(one), read: Read::Live },
-            Way::CachedList => list(Read::Cached, Selection::All),
-            Way::LiveList => list(Read::Live, Selection::All),
-            Way::ListByOwner => list(Read::Cached, Selection::ByOwner("an-owner".to_owned())),
-            Way::ListByIndex => {
-                list(Read::Cached, Selection::ByIndex { name: INDEX.to_owned(), value: one.to_owned() })
+        let get = |name: &str, read| Get { kind: kind.clone(), key: key(name), read };
+        match cell.way {
+            Way::CachedGet => api.get(get(one, Read::Cached)).await.map(drop),
+            Way::CachedGetAbsent => api.get(get("absent", Read::Cached)).await.map(drop),
+            Way::LiveGet => api.get(get(one, Read::Live)).await.map(drop),
+            Way::Status => {
+                let action = WriteAction::Patch {
+                    key: key(one),
+                    subresource: Some("status".to_owned()),
+                    body: PatchBody::Merge("{}".to_owned()),
+                    force: false,
+                };
+                api.write(Write { kind, action, options: WriteOptions::default() }).await.map(drop)
             }
-            Way::Status => OperationAction::Patch {
-                key: named(one),
-                subresource: Some("status".to_owned()),
-                body: PatchBody::Merge("{}".to_owned()),
-                force: false,
-                options: WriteOptions::default(),
-            },
+            Way::CachedList | Way::LiveList | Way::ListByOwner | Way::ListByIndex => self.list(cell).await.map(drop),
             Way::RawGet | Way::RawList | Way::Event | Way::Mapping => unreachable!("not a call"),
+        }
+    }
+
+    /// Makes the list of a cell.
+    async fn list(&self, cell: &Cell) -> Result<Page, ApiError> {
+        let by_index = || Selection::ByIndex { name: INDEX.to_owned(), value: self.object(cell.kind).to_owned() };
+        let options = ListOptions {
+            namespace: cell.place.clone(),
+            labels: None,
+            fields: None,
+            selection: match cell.way {
+                Way::ListByOwner => Selection::ByOwner("an-owner".to_owned()),
+                Way::ListByIndex => by_index(),
+                _ => Selection::All,
+            },
+            limit: None,
+            continue_token: None,
+            read: if cell.way == Way::LiveList { Read::Live } else { Read::Cached },
+            projection: vec![],
         };
-        self.apis[cell.account].call(Operation { kind: gvk(cell.kind), action }).await
+        self.apis[cell.account].list(List { kind: gvk(cell.kind), options }).await
     }
 
     /// Lets an account's recorder write an Event about the ConfigMap of a namespace.

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount},
     gate::operation::{
-        DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Read, Reply, Selection, WriteOptions,
+        Delete, DeleteOptions, Get, List, ListOptions, Page, PatchBody, Read, Selection, Write, WriteAction,
+        WriteOptions, Written,
     },
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
@@ -95,38 +96,40 @@ impl Stage {
     }
 
     async fn get(&self, name: &str, read: Read) -> Result<Arc<Object>, ApiError> {
-        object(call(&self.api, OperationAction::Get { key: self.key(name), read }).await)
+        self.api.get(Get { kind: config_maps(), key: self.key(name), read }).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, ApiError> {
-        match call(&self.api, OperationAction::List(options)).await? {
-            Reply::Page(page) => Ok(page),
-            other => panic!("a list answered {other:?}"),
-        }
+        self.api.list(List { kind: config_maps(), options }).await
     }
 
     async fn create(&self, config_map: Value) -> Result<Arc<Object>, ApiError> {
-        let (namespace, options) = (Some(self.namespace.name().to_owned()), WriteOptions::default());
-        let action = OperationAction::Create { namespace, object: config_map.to_string(), options };
-        object(call(&self.api, action).await)
+        let namespace = Some(self.namespace.name().to_owned());
+        self.write(WriteAction::Create { namespace, object: config_map.to_string() }, WriteOptions::default()).await
     }
 
     async fn update(&self, name: &str, config_map: &Value) -> Result<Arc<Object>, ApiError> {
-        let options = WriteOptions::default();
-        let action =
-            OperationAction::Update { key: self.key(name), status: false, object: config_map.to_string(), options };
-        object(call(&self.api, action).await)
+        let action = WriteAction::Update { key: self.key(name), status: false, object: config_map.to_string() };
+        self.write(action, WriteOptions::default()).await
     }
 
     async fn patch(&self, name: &str, body: PatchBody) -> Result<Arc<Object>, ApiError> {
-        let options = WriteOptions::default();
-        let action = OperationAction::Patch { key: self.key(name), subresource: None, body, force: false, options };
-        object(call(&self.api, action).await)
+        let action = WriteAction::Patch { key: self.key(name), subresource: None, body, force: false };
+        self.write(action, WriteOptions::default()).await
+    }
+
+    /// Writes a ConfigMap.
+    async fn write(&self, action: WriteAction, options: WriteOptions) -> Result<Arc<Object>, ApiError> {
+        stored(self.api.write(Write { kind: config_maps(), action, options }).await)
     }
 
     async fn delete(&self, name: &str, options: DeleteOptions) -> Result<(), ApiError> {
-        call(&self.api, OperationAction::Delete { key: self.key(name), options }).await.map(drop)
+        self.api.delete(Delete { kind: config_maps(), key: self.key(name), options }).await
     }
+}
+
+fn config_maps() -> GroupVersionKind {
+    GroupVersionKind::new("v1", "ConfigMap")
 }
 
 /// A ConfigMap to be.
@@ -134,15 +137,11 @@ fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-/// A call about ConfigMaps.
-async fn call(api: &PluginApi, action: OperationAction) -> Result<Reply, ApiError> {
-    api.call(Operation { kind: GroupVersionKind::new("v1", "ConfigMap"), action }).await
-}
-
-fn object(reply: Result<Reply, ApiError>) -> Result<Arc<Object>, ApiError> {
-    match reply? {
-        Reply::Object(object) => Ok(object),
-        other => panic!("the answer is {other:?}"),
+/// The object of a write that was sent.
+fn stored(written: Result<Written, ApiError>) -> Result<Arc<Object>, ApiError> {
+    match written? {
+        Written::Stored(object) => Ok(object),
+        other @ Written::Unchanged(_) => panic!("the write was not sent: {other:?}"),
     }
 }
 

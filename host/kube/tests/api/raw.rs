@@ -2,7 +2,7 @@
 
 use operetta_core::{
     gate::{
-        operation::{Operation, OperationAction, Read},
+        operation::{Get, Read},
         raw_request::{RawRequest, RawResponse},
     },
     object::{ObjectKey, kind::GroupVersionKind},
@@ -105,9 +105,9 @@ async fn raw_requests_go_out_as_the_plugin_s_service_account() {
     let live = RawRequest { cached: false, ..request("GET", format!("{collection}/a"), None) };
     assert_eq!(send(&api, live).await.0, 403);
     // Nothing was written.
-    let action = OperationAction::Get { key: ObjectKey::namespaced(stage.namespace.name(), "a"), read: Read::Live };
-    let operation = Operation { kind: GroupVersionKind::new("v1", "ConfigMap"), action };
-    assert_eq!(stage.api.call(operation).await.expect_err("none").kind, ErrorKind::NotFound);
+    let key = ObjectKey::namespaced(stage.namespace.name(), "a");
+    let get = Get { kind: GroupVersionKind::new("v1", "ConfigMap"), key, read: Read::Live };
+    assert_eq!(stage.api.get(get).await.expect_err("none").kind, ErrorKind::NotFound);
 }
 
 /// Runs the commands of a remedy, as an administrator would.

@@ -1,7 +1,7 @@
 //! Reads, from the cache and live: the same objects, the same errors.
 
 use operetta_core::{
-    gate::operation::{ListOptions, Operation, OperationAction, Read, Selection},
+    gate::operation::{Get, ListOptions, Read, Selection},
     manifest::Index,
     object::kind::GroupVersionKind,
     ports::ObjectApi,
@@ -145,8 +145,8 @@ async fn a_selector_of_the_informer_never_makes_an_object_look_missing() {
 async fn what_may_not_be_read_is_forbidden() {
     let stage = five("forbidden").await;
     let api = stage.api_as("nobody");
-    let action = OperationAction::Get { key: stage.key("a"), read: Read::Live };
-    let error = crate::call(&api, action).await.expect_err("no right");
+    let get = Get { kind: crate::config_maps(), key: stage.key("a"), read: Read::Live };
+    let error = api.get(get).await.expect_err("no right");
     assert_eq!((error.kind, error.status.code), (ErrorKind::Forbidden, 403));
     let user = format!("system:serviceaccount:{}:nobody", stage.namespace.name());
     assert!(error.status.message.contains(&user), "{}", error.status.message);
@@ -156,8 +156,8 @@ async fn what_may_not_be_read_is_forbidden() {
 async fn a_kind_that_is_not_served_is_not_found() {
     let stage = Stage::new("no-kind").await;
     let kind = GroupVersionKind::new("nobody.example/v1", "Nothing");
-    let action = OperationAction::Get { key: stage.key("a"), read: Read::Cached };
-    let error = stage.api.call(Operation { kind, action }).await.expect_err("no kind");
+    let get = Get { kind, key: stage.key("a"), read: Read::Cached };
+    let error = stage.api.get(get).await.expect_err("no kind");
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.status.message.contains("Nothing"), "{}", error.status.message);
 }

@@ -6,10 +6,10 @@ use std::{
 };
 
 use operetta_core::{
-    gate::operation::{Operation, OperationAction, PatchBody, Read, Reply, WriteOptions},
+    gate::operation::{PatchBody, Read, Write, WriteAction, WriteOptions, Written},
     handler::event::Event,
     object::{Object, kind::GroupVersionKind},
-    ports::ObjectApi,
+    ports::{ObjectApi, ObjectLookup},
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
@@ -49,15 +49,15 @@ impl Cached {
         let namespace = Some(self.stage.namespace.name().to_owned());
         let made = eventually("the plugin may write", async || {
             let options = WriteOptions::default();
-            let action = OperationAction::Create { namespace: namespace.clone(), object: object.to_string(), options };
-            match act(&self.api, kind, action).await {
-                Ok(Reply::Object(made)) => Ok(made),
+            let action = WriteAction::Create { namespace: namespace.clone(), object: object.to_string() };
+            match act(&self.api, kind, (action, options)).await {
+                Ok(Written::Stored(made)) => Ok(made),
                 other => Err(format!("{other:?}")),
             }
         })
         .await;
         let kind = GroupVersionKind::new(kind.0, kind.1);
-        eventually("it is cached", async || self.api.known(&kind, made.key()).ok_or("it is not".to_owned())).await
+        eventually("it is cached", async || self.api.cached(&kind, made.key()).ok_or("it is not".to_owned())).await
     }
 
     /// Writes of ServiceAccounts of the namespace that have reached the API server.
@@ -66,18 +66,20 @@ impl Cached {
     }
 }
 
-async fn act(api: &PluginApi, kind: Kind, action: OperationAction) -> Result<Reply, ApiError> {
-    api.call(Operation { kind: GroupVersionKind::new(kind.0, kind.1), action }).await
+/// A write of an object of some kind.
+type Action = (WriteAction, WriteOptions);
+
+async fn act(api: &PluginApi, kind: Kind, (action, options): Action) -> Result<Written, ApiError> {
+    api.write(Write { kind: GroupVersionKind::new(kind.0, kind.1), action, options }).await
 }
 
-fn update(object: &Object, with: &Value, status: bool) -> OperationAction {
-    let (key, options) = (object.key().clone(), WriteOptions::default());
-    OperationAction::Update { key, status, object: with.to_string(), options }
+fn update(object: &Object, with: &Value, status: bool) -> Action {
+    (WriteAction::Update { key: object.key().clone(), status, object: with.to_string() }, WriteOptions::default())
 }
 
-fn patch(object: &Object, subresource: Option<&str>, body: PatchBody) -> OperationAction {
-    let (key, options) = (object.key().clone(), WriteOptions::default());
-    OperationAction::Patch { key, subresource: subresource.map(str::to_owned), body, force: false, options }
+fn patch(object: &Object, subresource: Option<&str>, body: PatchBody) -> Action {
+    let subresource = subresource.map(str::to_owned);
+    (WriteAction::Patch { key: object.key().clone(), subresource, body, force: false }, WriteOptions::default())
 }
 
 fn merge(patch: Value) -> PatchBody {
@@ -107,7 +109,7 @@ async fn what_changes_nothing_is_answered_by_the_cache_and_what_changes_somethin
         (kinds::DEPLOYMENT, &web, patch(&web, Some("status"), merge(json!({"status": value(&web)["status"]})))),
     ] {
         let answer = act(&cached.api, kind, action.clone()).await;
-        let Ok(Reply::Unchanged(answer)) = answer else { panic!("{action:?} is sent: {answer:?}") };
+        let Ok(Written::Unchanged(answer)) = answer else { panic!("{action:?} is sent: {answer:?}") };
         assert_eq!(answer.json(), object.json());
     }
     assert_eq!(cached.sent(), before, "nothing of it has reached the API server");
@@ -124,7 +126,7 @@ async fn what_changes_nothing_is_answered_by_the_cache_and_what_changes_somethin
     .enumerate()
     {
         let answer = act(&cached.api, kind, action).await.expect("done");
-        assert!(matches!(answer, Reply::Object(_)));
+        assert!(matches!(answer, Written::Stored(_)));
         assert_eq!(cached.sent(), before + at + 1);
     }
     let stored = cached.stage.get("a", Read::Live).await.expect("there");
@@ -138,12 +140,7 @@ async fn what_depends_on_more_than_the_object_is_sent() {
     let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
     let mut without_version = value(&map);
     without_version["metadata"].as_object_mut().expect("it is").remove("resourceVersion");
-    let with = |options: WriteOptions| OperationAction::Update {
-        key: map.key().clone(),
-        status: false,
-        object: value(&map).to_string(),
-        options,
-    };
+    let with = |options: WriteOptions| (update(&map, &value(&map), false).0, options);
     let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
     let before = cached.sent();
     let actions = [
@@ -156,7 +153,7 @@ async fn what_depends_on_more_than_the_object_is_sent() {
     ];
     for (at, (kind, action)) in actions.into_iter().enumerate() {
         let answer = act(&cached.api, kind, action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"));
-        assert!(matches!(answer, Reply::Object(_)), "{action:?}");
+        assert!(matches!(answer, Written::Stored(_)), "{action:?}");
         assert_eq!(cached.sent(), before + at + 1, "{action:?}");
     }
     let error = act(&cached.api, kinds::CONFIG_MAP, patch(&map, None, PatchBody::Merge("[]".to_owned()))).await;
@@ -176,7 +173,7 @@ async fn of_a_kind_that_is_cached_in_parts_only_every_write_is_sent() {
     let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
     let before = cached.sent();
     let answer = act(&cached.api, kinds::CONFIG_MAP, update(&map, &value(&map), false)).await.expect("done");
-    assert!(matches!(answer, Reply::Object(_)));
+    assert!(matches!(answer, Written::Stored(_)));
     assert_eq!(cached.sent(), before + 1);
 }
 
@@ -199,7 +196,7 @@ async fn a_write_that_changes_nothing_and_is_forbidden_is_forbidden_in_the_api_s
     namespace.create_object(Kind(RBAC, "RoleBinding"), binding).await;
     let api = cached.stage.api_as("updater");
     eventually("it may update", async || match act(&api, kinds::CONFIG_MAP, update(&map, &value(&map), false)).await {
-        Ok(Reply::Unchanged(_)) => Ok(()),
+        Ok(Written::Unchanged(_)) => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await;
@@ -231,11 +228,11 @@ async fn a_cache_that_is_behind_undoes_nobody_s_change_and_its_event_comes_after
     let _subscription = cached._informers[0].subscribe(handler, None);
     let mut outcomes = (0, 0);
     for round in 0..30_u32 {
-        let before = cached.api.known(&kind, map.key()).expect("cached");
+        let before = cached.api.cached(&kind, map.key()).expect("cached");
         let wanted = round.to_string();
         cached.stage.namespace.patch(kinds::CONFIG_MAP, "a", json!({"data": {"n": wanted}})).await;
         match act(&cached.api, kinds::CONFIG_MAP, update(&map, &value(&before), false)).await {
-            Ok(Reply::Unchanged(answer)) => {
+            Ok(Written::Unchanged(answer)) => {
                 assert_eq!(answer.resource_version(), before.resource_version());
                 outcomes.0 += 1;
             }

@@ -1,14 +1,14 @@
 //! Writes, and how the API server's refusals come back: typed, with their causes.
 
 use operetta_core::{
-    gate::operation::{DeleteOptions, Operation, OperationAction, PatchBody, Read, WriteOptions},
+    gate::operation::{Delete, DeleteOptions, Get, PatchBody, Read, Write, WriteAction, WriteOptions},
     object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::{ApiError, ErrorKind},
 };
 use serde_json::{Value, json};
 
-use crate::{Stage, call, config_map, object, value};
+use crate::{Stage, config_map, config_maps, stored, value};
 
 async fn refused<T: std::fmt::Debug>(reply: impl Future<Output = Result<T, ApiError>>) -> ErrorKind {
     reply.await.expect_err("refused").kind
@@ -66,14 +66,14 @@ async fn an_apply_over_another_manager_s_field_is_a_conflict_unless_forced() {
     let apply = async |manager: &str, colour: &str, force: bool| {
         let mut applied = config_map("a");
         applied["data"] = json!({"colour": colour});
-        let action = OperationAction::Patch {
+        let action = WriteAction::Patch {
             key: stage.key("a"),
             subresource: None,
             body: PatchBody::Apply(applied.to_string()),
             force,
-            options: WriteOptions { field_manager: Some(manager.to_owned()), ..WriteOptions::default() },
         };
-        object(call(&stage.api, action).await)
+        let options = WriteOptions { field_manager: Some(manager.to_owned()), ..WriteOptions::default() };
+        stage.write(action, options).await
     };
     apply("one", "red", false).await.expect("applied, which creates it");
     let error = apply("two", "blue", false).await.expect_err("one's field");
@@ -103,7 +103,7 @@ async fn a_dry_run_stores_nothing_and_shows_in_no_cached_read() {
     let stage = Stage::new("dry-run").await;
     let (namespace, object) = (Some(stage.namespace.name().to_owned()), config_map("a").to_string());
     let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
-    call(&stage.api, OperationAction::Create { namespace, object, options }).await.expect("a dry run");
+    stage.write(WriteAction::Create { namespace, object }, options).await.expect("a dry run");
     for read in [Read::Cached, Read::Live] {
         assert_eq!(refused(stage.get("a", read)).await, ErrorKind::NotFound);
     }
@@ -112,12 +112,10 @@ async fn a_dry_run_stores_nothing_and_shows_in_no_cached_read() {
 async fn create_deployment(stage: &Stage, spec: Value, strict: bool) -> Result<(), ApiError> {
     let deployment =
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}).to_string();
-    let action = OperationAction::Create {
-        namespace: Some(stage.namespace.name().to_owned()),
-        object: deployment,
-        options: WriteOptions { strict, ..WriteOptions::default() },
-    };
-    stage.api.call(Operation { kind: GroupVersionKind::new("apps/v1", "Deployment"), action }).await.map(drop)
+    let action = WriteAction::Create { namespace: Some(stage.namespace.name().to_owned()), object: deployment };
+    let options = WriteOptions { strict, ..WriteOptions::default() };
+    let kind = GroupVersionKind::new("apps/v1", "Deployment");
+    stage.api.write(Write { kind, action, options }).await.map(drop)
 }
 
 fn deployment_spec() -> Value {
@@ -156,24 +154,23 @@ async fn the_status_is_written_only_through_its_subresource() {
     create_deployment(&stage, deployment_spec(), false).await.expect("created");
     let kind = GroupVersionKind::new("apps/v1", "Deployment");
     let write = async |status: bool| {
-        let live = OperationAction::Get { key: stage.key("d"), read: Read::Live };
-        let now = object(stage.api.call(Operation { kind: kind.clone(), action: live }).await).expect("there");
+        let live = Get { kind: kind.clone(), key: stage.key("d"), read: Read::Live };
+        let now = stage.api.get(live).await.expect("there");
         let mut now = value(&now);
         now["status"] = json!({"replicas": 7});
-        let options = WriteOptions::default();
-        let action = OperationAction::Update { key: stage.key("d"), status, object: now.to_string(), options };
-        let stored = object(stage.api.call(Operation { kind: kind.clone(), action }).await).expect("written");
+        let action = WriteAction::Update { key: stage.key("d"), status, object: now.to_string() };
+        let write = Write { kind: kind.clone(), action, options: WriteOptions::default() };
+        let stored = stored(stage.api.write(write).await).expect("written");
         value(&stored)["status"]["replicas"].clone()
     };
     assert_eq!(write(false).await, Value::Null);
     assert_eq!(write(true).await, json!(7));
-    let action = OperationAction::Update {
-        key: stage.key("x"),
-        status: true,
-        object: config_map("x").to_string(),
-        options: WriteOptions::default(),
-    };
-    assert_eq!(refused(call(&stage.api, action)).await, ErrorKind::NotFound, "ConfigMaps have no status");
+    let action = WriteAction::Update { key: stage.key("x"), status: true, object: config_map("x").to_string() };
+    assert_eq!(
+        refused(stage.write(action, WriteOptions::default())).await,
+        ErrorKind::NotFound,
+        "ConfigMaps have no status"
+    );
 }
 
 #[tokio::test]
@@ -187,18 +184,16 @@ async fn a_name_that_escapes_the_path_is_refused_before_anything_is_sent() {
             [ObjectKey::namespaced(namespace, name), ObjectKey::namespaced(name, "a"), ObjectKey::cluster_scoped(name)]
         {
             // An empty namespace means none, which ConfigMaps do not have.
-            let options = DeleteOptions::default();
-            let delete = OperationAction::Delete { key: key.clone(), options };
-            for action in [OperationAction::Get { key, read: Read::Live }, delete] {
-                assert_eq!(refused(call(&stage.api, action)).await, ErrorKind::BadRequest, "{name:?}");
-            }
+            let get = Get { kind: config_maps(), key: key.clone(), read: Read::Live };
+            assert_eq!(refused(stage.api.get(get)).await, ErrorKind::BadRequest, "{name:?}");
+            let delete = Delete { kind: config_maps(), key, options: DeleteOptions::default() };
+            assert_eq!(refused(stage.api.delete(delete)).await, ErrorKind::BadRequest, "{name:?}");
         }
-        let (options, body) = (WriteOptions::default(), PatchBody::Merge("{}".into()));
+        let body = PatchBody::Merge("{}".into());
         // An empty subresource is none.
         let subresource = Some(name).filter(|name| !name.is_empty()).unwrap_or("..").to_owned();
-        let action =
-            OperationAction::Patch { key: stage.key("a"), subresource: Some(subresource), body, force: false, options };
-        assert_eq!(refused(call(&stage.api, action)).await, ErrorKind::BadRequest, "{name:?}");
+        let action = WriteAction::Patch { key: stage.key("a"), subresource: Some(subresource), body, force: false };
+        assert_eq!(refused(stage.write(action, WriteOptions::default())).await, ErrorKind::BadRequest, "{name:?}");
     }
     assert_eq!(secrets("get") + secrets("delete"), before);
 }

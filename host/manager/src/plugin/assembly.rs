@@ -126,7 +126,7 @@ pub(super) fn instantiate(
     let recorder = recorder(identity, setup.grants.subject(), api.wire().clone(), &setup.key.name);
     let events = Arc::new(RecordingEvents::new(recorder, identity.recorded.clone()));
     let (call_limits, gate_limits) = setup.context.config.limits(&setup.spec.limits);
-    let shared = shared(setup, metered, loops);
+    let shared = shared(setup, &api, metered, loops);
     api.throttle_by(metered.throttle.clone());
     identity.api = Some(api.clone());
     let mapping_gate = Gate::mapping(setup.log.clone(), setup.config.clone(), gate_limits.clone(), shared.clone());
@@ -149,7 +149,7 @@ pub(super) fn instantiate(
     }
 }
 
-fn shared(setup: &Setup<'_>, metered: &Metered, loops: &Arc<HotLoops>) -> Shared {
+fn shared(setup: &Setup<'_>, api: &Arc<PluginApi>, metered: &Metered, loops: &Arc<HotLoops>) -> Shared {
     let writer = Writer {
         plugin: setup.key.clone(),
         digest: setup.component.digest().to_owned(),
@@ -161,6 +161,7 @@ fn shared(setup: &Setup<'_>, metered: &Metered, loops: &Arc<HotLoops>) -> Shared
         throttle: metered.throttle.clone(),
         audit: Some(Audit { writer, sink, conflicts: setup.context.conflicts.clone() }),
         loops: Some(loops.clone()),
+        objects: Some(api.clone()),
         nondeterminism: None,
     }
 }

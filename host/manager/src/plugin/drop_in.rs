@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
 use operetta_core::{
     controller::request::{Action, Failure, ReconcileRequest},
-    gate::operation::{DeleteOptions, Operation, OperationAction, PatchBody, Reply, WriteOptions},
+    gate::operation::{Delete, DeleteOptions, PatchBody, Write, WriteAction, WriteOptions},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{EventSink, ObjectApi, Reconciler},
     status::{ApiError, ErrorKind},
@@ -85,11 +85,10 @@ impl DropInController {
             return Ok(());
         };
         let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
-        let action = OperationAction::Delete { key: key.clone(), options };
-        match self.context.cluster.api.call(Operation { kind: plugin_kind(), action }).await {
+        match self.context.cluster.api.delete(Delete { kind: plugin_kind(), key: key.clone(), options }).await {
             // Gone already, or replaced.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Ok(()),
-            other => other.map(drop),
+            other => other,
         }
     }
 
@@ -116,22 +115,21 @@ impl DropInController {
             self.warn(key, uid.clone(), "InvalidPluginConfig", text.clone());
             Failure::Terminal(text)
         })?;
-        let action = OperationAction::Patch {
+        let action = WriteAction::Patch {
             key: key.clone(),
             subresource: None,
             body: PatchBody::Apply(plugin(key, &uid, spec).to_string()),
             force: true,
-            options: WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() },
         };
+        let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
         // The event of the Plugin asks for the ConfigMap, and may be faster than this answer.
         self.hand_over.put(config_map);
-        match self.context.cluster.api.call(Operation { kind: plugin_kind(), action }).await {
-            Ok(Reply::Object(plugin) | Reply::Unchanged(plugin)) => {
+        match self.context.cluster.api.write(Write { kind: plugin_kind(), action, options }).await {
+            Ok(written) => {
                 // The ConfigMap may be newer than the metadata: then its event follows, and it is applied again.
-                self.applied.lock().insert(key.clone(), Applied::new(metadata, &plugin));
+                self.applied.lock().insert(key.clone(), Applied::new(metadata, &written.into_object()));
                 Ok(())
             }
-            Ok(Reply::Page(_) | Reply::Done) => Ok(()),
             Err(error) if error.kind != ErrorKind::Invalid => Err(retry(error)),
             Err(error) => {
                 self.warn(key, uid, "InvalidPlugin", error.status.message.clone());

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{
-    gate::operation::{Operation, OperationAction, PatchBody, WriteOptions},
+    gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventSink, EventType, LogLevel, ObjectApi},
     status::{ApiError, ErrorKind},
@@ -57,15 +57,14 @@ impl Reporter {
             return Ok(());
         }
         slot.record_status_write();
-        let action = OperationAction::Patch {
+        let action = WriteAction::Patch {
             key: key.clone(),
             subresource: Some("status".to_owned()),
             body: PatchBody::Merge(json!({"status": now}).to_string()),
             force: false,
-            options: WriteOptions::default(),
         };
         let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
-        match self.context.cluster.api.call(Operation { kind, action }).await {
+        match self.context.cluster.api.write(Write { kind, action, options: WriteOptions::default() }).await {
             Err(error) if error.kind != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use operetta_core::{
-    gate::operation::{Operation, OperationAction, Read, Reply},
+    gate::operation::{Get, Read},
     object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::ErrorKind,
@@ -41,15 +41,14 @@ pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
     let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
-    let action = OperationAction::Get { key: ObjectKey::namespaced(namespace, name), read: Read::Live };
+    let key = ObjectKey::namespaced(namespace, name);
     let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
-    let object = match api.call(Operation { kind, action }).await {
-        Ok(Reply::Object(object) | Reply::Unchanged(object)) => object,
+    let object = match api.get(Get { kind, key, read: Read::Live }).await {
+        Ok(object) => object,
         Err(error) if error.kind == ErrorKind::NotFound => {
             bail!("no Plugin {name:?} in namespace {namespace:?} (-n chooses another)")
         }
         Err(error) => return Err(error.into()),
-        Ok(Reply::Page(_) | Reply::Done) => bail!("the answer to a get is no object"),
     };
     serde_json::from_str(object.json()).context("the Plugin is not as its CRD says")
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use operetta_core::{
-    gate::operation::{Item, ListOptions, Operation, OperationAction, Read, Reply, Selection},
+    gate::operation::{Item, List, ListOptions, Read, Selection},
     object::kind::GroupVersionKind,
     ports::ObjectApi,
 };
@@ -66,10 +66,8 @@ async fn find(args: &InformersArgs) -> Result<String> {
         projection: vec![".status.host".to_owned()],
     };
     let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
-    let reply = api.call(Operation { kind, action: OperationAction::List(options) }).await;
-    let Reply::Page(page) = reply.context("cannot ask the Plugins for their host (--host names it)")? else {
-        bail!("the answer to a list is no list")
-    };
+    let page = api.list(List { kind, options }).await;
+    let page = page.context("cannot ask the Plugins for their host (--host names it)")?;
     let host = |item: &Item| {
         let plugin: serde_json::Value = serde_json::from_str(item.json()).ok()?;
         let host = plugin["status"]["host"].as_str().unwrap_or_default();

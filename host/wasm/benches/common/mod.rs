@@ -12,7 +12,7 @@ use operetta_core::{
     controller::request::{Action, ReconcileRequest},
     gate::{
         Gate, GateLimits,
-        operation::{Operation, OperationAction, Read, Reply, WriteOptions},
+        operation::{Delete, Get, List, Page, Read, Write, WriteAction, WriteOptions, Written},
         raw_request::{RawRequest, RawResponse, Target},
     },
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
@@ -54,20 +54,18 @@ pub async fn reconcile(reconciler: &PluginReconciler, controller: &str) {
 pub async fn native(api: &Arc<dyn ObjectApi>) {
     let kind = GroupVersionKind::new("apps/v1", "Deployment");
     let key = ObjectKey::namespaced("production", "web");
-    let action = OperationAction::Get { key: key.clone(), read: Read::Cached };
-    let mut deployment = parse(api.call(Operation { kind: kind.clone(), action }).await);
+    let get = Get { kind: kind.clone(), key: key.clone(), read: Read::Cached };
+    let mut deployment = parse(&api.get(get).await.expect("there"));
     change::change(&mut deployment);
     let object = serde_json::to_string(&deployment).expect("serialises");
-    let action = OperationAction::Update { key, status: true, object, options: WriteOptions::default() };
-    let stored = parse(api.call(Operation { kind, action }).await);
+    let action = WriteAction::Update { key, status: true, object };
+    let written = api.write(Write { kind, action, options: WriteOptions::default() }).await.expect("written");
+    let stored = parse(&written.into_object());
     assert!(stored.status.is_some());
 }
 
-fn parse(reply: Result<Reply, ApiError>) -> Deployment {
-    match reply {
-        Ok(Reply::Object(object)) => serde_json::from_str(object.json()).expect("a Deployment"),
-        other => panic!("{other:?}"),
-    }
+fn parse(object: &Object) -> Deployment {
+    serde_json::from_str(object.json()).expect("a Deployment")
 }
 
 pub fn runtime() -> std::io::Result<Runtime> {
@@ -99,8 +97,20 @@ pub struct Ports(pub Arc<Object>);
 
 #[async_trait]
 impl ObjectApi for Ports {
-    async fn call(&self, _: Operation) -> Result<Reply, ApiError> {
-        Ok(Reply::Object(self.0.clone()))
+    async fn get(&self, _: Get) -> Result<Arc<Object>, ApiError> {
+        Ok(self.0.clone())
+    }
+
+    async fn list(&self, _: List) -> Result<Page, ApiError> {
+        Err(ApiError::new(ErrorKind::Other, "not measured"))
+    }
+
+    async fn write(&self, _: Write) -> Result<Written, ApiError> {
+        Ok(Written::Stored(self.0.clone()))
+    }
+
+    async fn delete(&self, _: Delete) -> Result<(), ApiError> {
+        Err(ApiError::new(ErrorKind::Other, "not measured"))
     }
 
     async fn raw(&self, _: RawRequest, _: Target) -> Result<RawResponse, ApiError> {

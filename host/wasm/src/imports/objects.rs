@@ -2,8 +2,8 @@
 
 use operetta_core::{
     gate::operation::{
-        DeleteOptions, ListOptions, Operation, OperationAction, Page, PatchBody, Propagation, Read, Reply, Selection,
-        WriteOptions,
+        Delete, DeleteOptions, Get, List, ListOptions, Page, PatchBody, Propagation, Read, Selection, Write,
+        WriteAction, WriteOptions,
     },
     object::{ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
@@ -25,10 +25,6 @@ impl HasData for Objects {
 pub(super) struct View<'a>(pub &'a mut Call);
 
 impl View<'_> {
-    async fn call(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<Reply, types::Error> {
-        Ok(self.0.session().object(Operation { kind: kind.into(), action }).await?)
-    }
-
     /// Nothing is copied of a page that the guest has no room for.
     fn page(&self, page: Page) -> Result<generated::Page, types::Error> {
         let (bytes, limit) = (page.items.iter().map(|item| item.json().len()).sum::<usize>(), self.0.memory_limit());
@@ -42,11 +38,14 @@ impl View<'_> {
         .into())
     }
 
-    async fn object(&mut self, kind: types::GroupVersionKind, action: OperationAction) -> Result<String, types::Error> {
-        match self.call(kind, action).await? {
-            Reply::Object(object) | Reply::Unchanged(object) => Ok(object.json().to_owned()),
-            Reply::Page(_) | Reply::Done => Err(wrong_reply()),
-        }
+    async fn write(
+        &mut self,
+        kind: types::GroupVersionKind,
+        action: WriteAction,
+        options: generated::WriteOptions,
+    ) -> Result<String, types::Error> {
+        let write = Write { kind: kind.into(), action, options: options.into() };
+        Ok(self.0.session().write(write).await?.json().to_owned())
     }
 }
 
@@ -57,7 +56,8 @@ impl generated::Host for View<'_> {
         key: types::ObjectKey,
         read: generated::Read,
     ) -> Result<String, types::Error> {
-        self.object(kind, OperationAction::Get { key: key.into(), read: read.into() }).await
+        let get = Get { kind: kind.into(), key: key.into(), read: read.into() };
+        Ok(self.0.session().get(get).await?.json().to_owned())
     }
 
     async fn list(
@@ -65,10 +65,9 @@ impl generated::Host for View<'_> {
         kind: types::GroupVersionKind,
         options: generated::ListOptions,
     ) -> Result<generated::Page, types::Error> {
-        match self.call(kind, OperationAction::List(options.into())).await? {
-            Reply::Page(page) => self.page(page),
-            Reply::Object(_) | Reply::Unchanged(_) | Reply::Done => Err(wrong_reply()),
-        }
+        let list = List { kind: kind.into(), options: options.into() };
+        let page = self.0.session().list(list).await?;
+        self.page(page)
     }
 
     async fn create(
@@ -78,8 +77,7 @@ impl generated::Host for View<'_> {
         object: String,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        let action = OperationAction::Create { namespace: some(namespace), object, options: options.into() };
-        self.object(kind, action).await
+        self.write(kind, WriteAction::Create { namespace: some(namespace), object }, options).await
     }
 
     async fn update(
@@ -89,8 +87,7 @@ impl generated::Host for View<'_> {
         object: String,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        let action = OperationAction::Update { key: key.into(), status: false, object, options: options.into() };
-        self.object(kind, action).await
+        self.write(kind, WriteAction::Update { key: key.into(), status: false, object }, options).await
     }
 
     async fn update_status(
@@ -100,8 +97,7 @@ impl generated::Host for View<'_> {
         object: String,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        let action = OperationAction::Update { key: key.into(), status: true, object, options: options.into() };
-        self.object(kind, action).await
+        self.write(kind, WriteAction::Update { key: key.into(), status: true, object }, options).await
     }
 
     async fn patch(
@@ -113,14 +109,8 @@ impl generated::Host for View<'_> {
         force: bool,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        let action = OperationAction::Patch {
-            key: key.into(),
-            subresource: some(subresource),
-            body: body.into(),
-            force,
-            options: options.into(),
-        };
-        self.object(kind, action).await
+        let action = WriteAction::Patch { key: key.into(), subresource: some(subresource), body: body.into(), force };
+        self.write(kind, action, options).await
     }
 
     async fn delete(
@@ -129,16 +119,12 @@ impl generated::Host for View<'_> {
         key: types::ObjectKey,
         options: generated::DeleteOptions,
     ) -> Result<(), types::Error> {
-        self.call(kind, OperationAction::Delete { key: key.into(), options: options.into() }).await.map(|_| ())
+        let delete = Delete { kind: kind.into(), key: key.into(), options: options.into() };
+        Ok(self.0.session().delete(delete).await?)
     }
 }
 
 impl types::Host for View<'_> {}
-
-/// A fault of the host that the guest can do nothing about but report.
-fn wrong_reply() -> types::Error {
-    ApiError::new(ErrorKind::Other, "the host answered with a reply of another kind").into()
-}
 
 impl From<types::GroupVersionKind> for GroupVersionKind {
     fn from(kind: types::GroupVersionKind) -> Self {

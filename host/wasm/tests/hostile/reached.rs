@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use operetta_core::{
-    gate::operation::{Item, Operation, OperationAction, Page, Reply},
+    gate::operation::{Item, Page, WriteAction},
     object::ObjectKey,
 };
 
 use crate::{
-    ports::{Ports, pod},
+    ports::{Called, Ports, pod},
     stage::{run, run_with},
 };
 
@@ -24,7 +24,7 @@ pub async fn host_call_that_never_returns() {
 pub async fn list_of_everything() {
     let items = vec![Item::Whole(Arc::new(pod("a"))); 300_000];
     let page = Page { items, resource_version: "1".into(), continue_token: None };
-    run_with("list_of_everything", Ports { answer: Ok(Reply::Page(page)), ..Ports::default() }).await;
+    run_with("list_of_everything", Ports { page: Some(page), ..Ports::default() }).await;
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ pub async fn host_call_flood() {
     assert_eq!(operations("host_call_flood").await.len(), 2 * 10_000);
 }
 
-async fn operations(name: &str) -> Vec<Operation> {
+async fn operations(name: &str) -> Vec<Called> {
     run(name).await.operations.lock().expect("lock").clone()
 }
 
@@ -125,8 +125,9 @@ async fn reads(name: &str, kind: &str, key: ObjectKey) {
     let operations = operations(name).await;
     assert_eq!(operations.len(), 2, "{operations:?}");
     for operation in operations {
-        assert_eq!(format!("{} {}", operation.kind.api_version, operation.kind.kind), kind);
-        assert!(matches!(&operation.action, OperationAction::Get { key: given, .. } if *given == key), "{operation:?}");
+        let Called::Get(get) = operation else { panic!("{operation:?}") };
+        assert_eq!(format!("{} {}", get.kind.api_version, get.kind.kind), kind);
+        assert_eq!(get.key, key);
     }
 }
 
@@ -160,8 +161,9 @@ pub async fn version_of_a_path() {
 pub async fn status_of_another_object() {
     let victim = ObjectKey::namespaced("kube-system", "victim");
     for operation in operations("status_of_another_object").await {
-        let OperationAction::Update { key, status: true, .. } = operation.action else { panic!("{operation:?}") };
-        assert_eq!(key, victim, "RBAC is asked about the object that is written");
+        let Called::Write(write) = operation else { panic!("{operation:?}") };
+        assert!(matches!(write.action, WriteAction::Update { status: true, .. }), "{write:?}");
+        assert_eq!(write.key(), Some(&victim), "RBAC is asked about the object that is written");
     }
 }
 

@@ -4,15 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
     controller::request::{Action, Failure},
-    gate::operation::{OperationAction, Read, WriteOptions},
-    object::ObjectKey,
+    gate::operation::{Get, Read, Write, WriteAction, WriteOptions},
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventType, LogLevel},
     status::{ApiError, Cause, Status},
 };
 use operetta_testkit::wat_guest::Guest;
 
 use crate::{
-    ports::{Ports, request},
+    ports::{Called, Ports, request},
     run,
 };
 
@@ -36,12 +36,13 @@ async fn an_object_read_is_the_object_written_back() {
     assert_eq!(run(guest, &ports).await, Ok(Action::RequeueAfter(Duration::from_millis(1500))));
     let operations = ports.operations.lock().expect("lock").clone();
     let key = ObjectKey::namespaced("n", "a");
-    assert_eq!(operations[0].action, OperationAction::Get { key: key.clone(), read: Read::Cached });
-    assert_eq!(operations[0].kind.to_string(), "Pod.v1");
+    let kind = GroupVersionKind::new("v1", "Pod");
+    assert_eq!(operations[0], Called::Get(Get { kind: kind.clone(), key: key.clone(), read: Read::Cached }));
     let object = crate::ports::pod("a").json().to_owned();
     // The empty field manager the guest gave means the default one.
     let options = WriteOptions { dry_run: true, field_manager: None, strict: true };
-    assert_eq!(operations[1].action, OperationAction::Update { key, status: true, object, options });
+    let action = WriteAction::Update { key, status: true, object };
+    assert_eq!(operations[1], Called::Write(Write { kind, action, options }));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use operetta_core::{
     controller::request::{Action, ReconcileRequest},
     gate::{
         Gate, GateLimits,
-        operation::{Operation, Reply},
+        operation::{Delete, Get, List, Page, Write, Written},
         raw_request::{RawRequest, RawResponse, Target},
     },
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
@@ -22,11 +22,23 @@ use operetta_core::{
 };
 use operetta_wasm::PluginReconciler;
 
+/// An operation that reached the API server.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(dead_code, reason = "not every program that includes this file looks into each")]
+pub enum Called {
+    Get(Get),
+    List(List),
+    Write(Write),
+    Delete(Delete),
+}
+
 /// Answers every call with the same thing, after a pause, and keeps what it was asked.
 pub struct Ports {
-    pub answer: Result<Reply, ApiError>,
+    pub answer: Result<Arc<Object>, ApiError>,
+    /// The answer to lists.
+    pub page: Option<Page>,
     pub pause: Option<Duration>,
-    pub operations: Mutex<Vec<Operation>>,
+    pub operations: Mutex<Vec<Called>>,
     pub raws: Mutex<Vec<RawRequest>>,
     /// What the guest reads as its configuration.
     pub config: String,
@@ -40,7 +52,8 @@ pub struct Ports {
 impl Default for Ports {
     fn default() -> Self {
         Self {
-            answer: Ok(Reply::Object(Arc::new(pod("a")))),
+            answer: Ok(Arc::new(pod("a"))),
+            page: None,
             pause: Some(Duration::ZERO),
             operations: Mutex::default(),
             raws: Mutex::default(),
@@ -74,12 +87,12 @@ impl Ports {
     }
 }
 
-#[async_trait]
-impl ObjectApi for Ports {
-    async fn call(&self, operation: Operation) -> Result<Reply, ApiError> {
+impl Ports {
+    /// Keeps the operation and answers after the pause.
+    async fn answer(&self, called: Called) -> Result<Arc<Object>, ApiError> {
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
-        self.operations.lock().expect("lock").push(operation);
+        self.operations.lock().expect("lock").push(called);
         match self.pause {
             Some(Duration::ZERO) => {}
             Some(pause) => tokio::time::sleep(pause).await,
@@ -87,6 +100,26 @@ impl ObjectApi for Ports {
         }
         self.running.fetch_sub(1, Ordering::SeqCst);
         self.answer.clone()
+    }
+}
+
+#[async_trait]
+impl ObjectApi for Ports {
+    async fn get(&self, get: Get) -> Result<Arc<Object>, ApiError> {
+        self.answer(Called::Get(get)).await
+    }
+
+    async fn list(&self, list: List) -> Result<Page, ApiError> {
+        self.answer(Called::List(list)).await?;
+        Ok(self.page.clone().expect("a test of lists sets the page"))
+    }
+
+    async fn write(&self, write: Write) -> Result<Written, ApiError> {
+        self.answer(Called::Write(write)).await.map(Written::Stored)
+    }
+
+    async fn delete(&self, delete: Delete) -> Result<(), ApiError> {
+        self.answer(Called::Delete(delete)).await.map(drop)
     }
 
     async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {

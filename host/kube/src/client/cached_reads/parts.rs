@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use operetta_core::{
     authz::access_review::Access,
-    gate::operation::{Item, ListOptions, Page, Reply},
+    gate::operation::{Item, ListOptions, Page},
     status::ApiError,
 };
 
@@ -25,7 +25,7 @@ impl PluginApi {
         options: &ListOptions,
         access: &Access,
         refusal: ApiError,
-    ) -> Result<Reply, ApiError> {
+    ) -> Result<Page, ApiError> {
         let Some(grants) = &self.grants else { return Err(refusal) };
         let candidates = self.registry.watch_scope.candidates(Some(&grants.subject().namespace));
         let namespaces = listable(candidates, access, grants).await?;
@@ -76,6 +76,6 @@ impl PluginApi {
             projected @ Item::Projected(_) => projected,
         };
         let items = found.into_iter().map(projected).collect();
-        Ok(Reply::Page(Page { items, resource_version: revision.to_string(), continue_token }))
+        Ok(Page { items, resource_version: revision.to_string(), continue_token })
     }
 }
