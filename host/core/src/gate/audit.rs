@@ -13,10 +13,10 @@ use crate::{
     conflict::{Author, FieldConflicts, Wrote},
     controller::request::ReconcileRequest,
     gate::{
+        attempt::Attempt,
         changes::{Change, changes},
         operation::{Verb, Written},
         raw_request::RawResponse,
-        recording::Attempt,
     },
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectLookup,

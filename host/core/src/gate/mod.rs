@@ -11,33 +11,37 @@
 //! What may be read of the host's caches is asked where the resource is known: see [`crate::authz::access_review`]. Fencing, recording and
 //! shadow runs join this chain; nothing goes round it.
 
+pub(crate) mod attempt;
 pub mod audit;
 pub mod changes;
 pub mod operation;
+pub mod options;
+mod out_of_reach;
 pub mod raw_request;
-pub(crate) mod recording;
+mod recording;
 pub mod reply;
+mod shared;
 pub mod throttle;
+pub mod verb;
 
 use std::{
     sync::{Arc, OnceLock, PoisonError, RwLock, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use async_trait::async_trait;
-
+pub use self::shared::Shared;
 use crate::{
     controller::request::ReconcileRequest,
     gate::{
-        audit::Audit,
-        operation::{Delete, Get, List, Operation, Page, Verb, Write, Written},
-        raw_request::{RawRequest, RawResponse, Target},
-        recording::{Attempt, Recording},
-        throttle::{Meter, Throttle},
+        attempt::Attempt,
+        operation::{Delete, Get, List, Operation, Page, Verb, Write, Written, describe_call},
+        out_of_reach::OutOfReach,
+        raw_request::{RawRequest, RawResponse},
+        recording::Recording,
+        throttle::Meter,
     },
-    hot_loop::HotLoops,
     object::Object,
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, Nondeterminism, ObjectApi, ObjectLookup},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, Nondeterminism, ObjectApi},
     status::{ApiError, ErrorKind},
 };
 
@@ -66,21 +70,6 @@ impl Default for GateLimits {
             log_bytes: 256 * 1024,
         }
     }
-}
-
-/// The state that outlives a gate and passes to the next one.
-#[derive(Clone, Default)]
-pub struct Shared {
-    /// The plugin's counts, and its quotas of requests to the API server.
-    pub throttle: Throttle,
-    /// The audit of writes; None records none.
-    pub audit: Option<Audit>,
-    /// The detector of hot loops, which sees each write in order to recognize its event; None detects none.
-    pub loops: Option<Arc<HotLoops>>,
-    /// The host's own view of objects, for the audit and the detector; None knows none.
-    pub objects: Option<Arc<dyn ObjectLookup>>,
-    /// The source of time and randomness; None uses the machine's.
-    pub nondeterminism: Option<Arc<dyn Nondeterminism>>,
 }
 
 /// One plugin's way to the host.
@@ -181,7 +170,7 @@ impl Session {
     /// The API server's error; `Forbidden` when a limit of this reconcile is reached, `TimedOut` when the call took
     /// longer than [`GateLimits::call_timeout`]. The other calls fail alike.
     pub async fn get(&mut self, get: Get) -> Result<Arc<Object>, ApiError> {
-        self.operate(get, async |gate, get| gate.within(format_call(&get), gate.api.get(get)).await).await
+        self.operate(get, async |gate, get| gate.within(describe_call(&get), gate.api.get(get)).await).await
     }
 
     /// Reads a page of objects.
@@ -189,7 +178,7 @@ impl Session {
     /// # Errors
     /// As [`Session::get`].
     pub async fn list(&mut self, list: List) -> Result<Page, ApiError> {
-        self.operate(list, async |gate, list| gate.within(format_call(&list), gate.api.list(list)).await).await
+        self.operate(list, async |gate, list| gate.within(describe_call(&list), gate.api.list(list)).await).await
     }
 
     /// Creates, updates or patches an object. A write that would have changed nothing is counted as suppressed.
@@ -201,7 +190,7 @@ impl Session {
         self.operate(write, async |gate, write| {
             let (verb, attempt) = (write.verb(), Attempt::of_write(&write));
             let mut recording = Recording::begin(&gate.shared, &attempt, reconcile.as_ref());
-            let what = format_call(&write);
+            let what = describe_call(&write);
             let call = async {
                 recording.look().await;
                 gate.api.write(write).await
@@ -224,7 +213,7 @@ impl Session {
         let reconcile = self.reconcile_to_record();
         self.operate(delete, async |gate, delete| {
             let recording = Recording::begin(&gate.shared, &Attempt::of_delete(&delete), reconcile.as_ref());
-            let result = gate.within(format_call(&delete), gate.api.delete(delete)).await;
+            let result = gate.within(describe_call(&delete), gate.api.delete(delete)).await;
             recording.end_delete(&result);
             result
         })
@@ -394,50 +383,15 @@ impl Session {
     }
 }
 
-fn format_call(operation: &dyn Operation) -> String {
-    format!("{} {}", operation.verb(), operation.kind())
-}
-
-/// The API of `describe` and of a mapping: every call fails with this message.
-struct OutOfReach(&'static str);
-
-impl OutOfReach {
-    fn refuse(&self, what: &str) -> ApiError {
-        ApiError::new(ErrorKind::Forbidden, format!("{what} is not possible {}", self.0))
-    }
-}
-
-#[async_trait]
-impl ObjectApi for OutOfReach {
-    async fn get(&self, get: Get) -> Result<Arc<Object>, ApiError> {
-        Err(self.refuse(&format_call(&get)))
-    }
-
-    async fn list(&self, list: List) -> Result<Page, ApiError> {
-        Err(self.refuse(&format_call(&list)))
-    }
-
-    async fn write(&self, write: Write) -> Result<Written, ApiError> {
-        Err(self.refuse(&format_call(&write)))
-    }
-
-    async fn delete(&self, delete: Delete) -> Result<(), ApiError> {
-        Err(self.refuse(&format_call(&delete)))
-    }
-
-    async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
-        Err(self.refuse(&request.to_string()))
-    }
-}
-
-impl EventSink for OutOfReach {
-    fn emit(&self, _: EventNote) {}
-}
-
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+
     use super::*;
-    use crate::gate::throttle::CallRate;
+    use crate::gate::{
+        raw_request::Target,
+        throttle::{CallRate, Throttle},
+    };
     use crate::{
         gate::operation::{Read, WriteAction},
         object::{ManagedFields, ObjectKey, kind::GroupVersionKind},

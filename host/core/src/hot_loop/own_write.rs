@@ -6,9 +6,9 @@ use super::{HotLoops, lock, writes::Target};
 use crate::{
     controller::request::ReconcileRequest,
     gate::{
+        attempt::Attempt,
         operation::{Verb, Written},
         raw_request::RawResponse,
-        recording::Attempt,
     },
     object::{ManagedFields, Object},
     ports::ObjectLookup,

@@ -10,6 +10,7 @@ mod metadata;
 pub mod projection;
 pub mod prune;
 mod raw_object;
+mod reading;
 pub(crate) mod scanner;
 pub mod selector;
 mod signs;

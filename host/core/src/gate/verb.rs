@@ -1,0 +1,59 @@
+//! The verbs of calls.
+
+use std::fmt;
+
+/// The Kubernetes verb of a call, as RBAC names it, plus those the host adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is the RBAC verb of its name")]
+pub enum Verb {
+    Get,
+    List,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    Event,
+    Log,
+    Config,
+}
+
+impl Verb {
+    /// Reports whether the verb changes objects.
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
+    }
+
+    /// Each of them.
+    pub const ALL: [Self; 9] = [
+        Self::Get,
+        Self::List,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::Event,
+        Self::Log,
+        Self::Config,
+    ];
+
+    /// The verb in RBAC's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::Event => "event",
+            Self::Log => "log",
+            Self::Config => "config",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
