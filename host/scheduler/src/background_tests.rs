@@ -3,7 +3,6 @@
 use std::{
     future::poll_fn,
     sync::{
-        Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -12,6 +11,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::oneshot,
@@ -55,7 +55,7 @@ struct Notes(Mutex<Vec<(String, bool)>>, AtomicUsize);
 impl Reconciler for Notes {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let name = request.key.name.as_str();
-        self.0.lock().expect("no panic").push((name.to_owned(), is_background()));
+        self.0.lock().push((name.to_owned(), is_background()));
         match name {
             "long" => burn(LONG),
             "spins" => spin_until_in_background().await,
@@ -131,7 +131,7 @@ async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while(
             reconciler.reconcile(&request(name)).await.expect("done");
         }
     }
-    let seen = notes.0.lock().expect("no panic").clone();
+    let seen = notes.0.lock().clone();
     let of = |name: &'static str| seen.iter().filter(move |of| of.0 == name).map(|of| of.1);
     assert_eq!(of("new").next(), Some(false));
     assert!(!of("long").next().expect("ten"), "not for one poll");
@@ -147,7 +147,7 @@ async fn one_that_turns_out_to_spin_goes_on_in_the_background_from_where_it_is()
     for _ in 0..2 {
         timeout(300 * SECOND, reconciler.reconcile(&request("spins"))).await.expect("it ends").expect("done");
     }
-    let seen: Vec<bool> = notes.0.lock().expect("no panic").iter().map(|seen| seen.1).collect();
+    let seen: Vec<bool> = notes.0.lock().iter().map(|seen| seen.1).collect();
     assert_eq!(seen, [false, true], "the second one begins where the first one ended");
     assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0));
     end(background);
@@ -208,7 +208,7 @@ async fn what_a_reconcile_waits_for_and_starts_is_of_the_runtime_that_called() {
     // The background's runtime has no timers.
     reconciler.reconcile(&request("sleeps")).await.expect("done");
     reconciler.reconcile(&request("spawns")).await.expect("done");
-    assert!(notes.0.lock().expect("no panic").iter().all(|(_, in_background)| *in_background));
+    assert!(notes.0.lock().iter().all(|(_, in_background)| *in_background));
     end(background);
 }
 

@@ -10,12 +10,13 @@ use std::{
     mem,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio::task::coop;
 
@@ -154,14 +155,14 @@ impl Drop for Turn {
 impl Signal {
     /// Wakes the task.
     pub fn wake_task(&self) {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = self.task.lock().clone();
         if let Some(task) = task {
             task.wake();
         }
     }
 
     fn set_task(&self, waker: &Waker) {
-        let known = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.task.lock();
         if known.as_ref().is_some_and(|known| known.will_wake(waker)) {
             return;
         }
@@ -171,7 +172,7 @@ impl Signal {
 
     /// The old waker is dropped outside of the lock: it may be the last to hold its task.
     fn replace_task(&self, waker: Option<Waker>) {
-        let old = mem::replace(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner), waker);
+        let old = mem::replace(&mut *self.task.lock(), waker);
         drop(old);
     }
 

@@ -32,7 +32,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let mut shared = self.scheduler.lock();
+        let mut shared = self.scheduler.shared.lock();
         shared.state.remove_group(self.id);
         // A new group may have taken the name meanwhile.
         if shared.groups.get(&self.name).is_some_and(|group| group.strong_count() == 0) {

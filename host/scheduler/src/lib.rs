@@ -103,10 +103,11 @@ mod worker_slots;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 pub use background::Background;
@@ -212,7 +213,7 @@ impl FairScheduler {
     /// anybody has a handle of it or of one of its accounts.
     pub fn group(self: &Arc<Self>, name: impl Into<String>, share: Share) -> Arc<Group> {
         let name = name.into();
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         if let Some(group) = shared.groups.get(&name).and_then(Weak::upgrade) {
             drop(shared);
             group.set_share(share);
@@ -231,7 +232,7 @@ impl FairScheduler {
         operation: impl FnOnce(&mut State<Arc<Signal>>, u64, &mut Vec<Arc<Signal>>) -> T,
     ) -> T {
         let mut woken = Vec::new();
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         // Read under the lock: so the state's time never falls.
         let now = self.clock.now();
         let result = operation(&mut shared.state, now, &mut woken);
@@ -255,10 +256,6 @@ impl FairScheduler {
         shared.alarm_at = due;
         drop(shared);
         self.changed.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -366,7 +363,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.group.scheduler.lock().state.remove_account(self.id);
+        self.group.scheduler.shared.lock().state.remove_account(self.id);
     }
 }
 

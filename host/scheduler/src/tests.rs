@@ -85,7 +85,7 @@ fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
 
 /// Free slots, waiters, accounts and groups.
 pub(super) fn counts(scheduler: &FairScheduler) -> (usize, usize, usize, usize) {
-    scheduler.lock().state.counts()
+    scheduler.shared.lock().state.counts()
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,10 +186,10 @@ async fn a_wake_up_while_it_waits_for_its_turn_is_not_lost_and_costs_nothing() {
     let (kept, polls) = (inner.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = polls.clone();
     let mut guest = Box::pin(account.run(poll_fn(move |cx| {
-        *kept.lock().expect("no panic") = Some(cx.waker().clone());
+        *kept.lock() = Some(cx.waker().clone());
         if counted.fetch_add(1, Ordering::SeqCst) < 2 { Poll::Pending } else { Poll::Ready(()) }
     })));
-    let wake = || inner.lock().expect("no panic").as_ref().expect("polled").wake_by_ref();
+    let wake = || inner.lock().as_ref().expect("polled").wake_by_ref();
     assert!(poll(guest.as_mut(), &waker).is_pending());
     wake();
     wake();
@@ -308,7 +308,7 @@ async fn a_name_is_one_group_as_long_as_anybody_has_it_and_nothing_is_left_of_wh
     assert_eq!(counts(&scheduler), (1, 1, 1, 1), "the futures have it");
     throttled.abort();
     drop((throttled.await, fair));
-    assert_eq!((counts(&scheduler), scheduler.lock().groups.len()), ((1, 0, 0, 0), 0));
+    assert_eq!((counts(&scheduler), scheduler.shared.lock().groups.len()), ((1, 0, 0, 0), 0));
     let weak = Arc::downgrade(&scheduler);
     drop(scheduler);
     sleep(SECOND).await;

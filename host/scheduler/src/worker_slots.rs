@@ -2,8 +2,9 @@
 //!
 //! First come, first served. Fewer worker_slots throw nobody out: those who leave take the surplus with them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Stands for no limit.
@@ -41,7 +42,7 @@ impl WorkerSlots {
 
     /// Changes the number of worker_slots; None: without limit.
     pub fn set_limit(&self, limit: Option<u32>) {
-        let mut now = self.lock();
+        let mut now = self.limit.lock();
         let wanted = count(limit);
         if wanted >= now.worker_slots {
             let more = wanted - now.worker_slots;
@@ -60,16 +61,12 @@ impl WorkerSlots {
         let permit = self.semaphore.clone().acquire_owned().await.ok();
         WorkerSlot { permit, worker_slots: self }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Limit> {
-        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for WorkerSlot {
     fn drop(&mut self) {
         let Some(permit) = self.permit.take() else { return };
-        let mut limit = self.worker_slots.lock();
+        let mut limit = self.worker_slots.limit.lock();
         if limit.surplus > 0 {
             limit.surplus -= 1;
             permit.forget();

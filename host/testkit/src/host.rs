@@ -9,10 +9,10 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::{
@@ -169,7 +169,7 @@ impl Host {
 
     fn pid(&self) -> u32 {
         match &self.process {
-            Process::Own(process) => process.lock().unwrap_or_else(PoisonError::into_inner).id(),
+            Process::Own(process) => process.lock().id(),
             Process::Shared(process) => process.pid,
         }
     }
@@ -186,7 +186,7 @@ impl Host {
     pub fn assert_sound(&self) {
         let ended = match &self.process {
             Process::Own(process) => {
-                let status = process.lock().unwrap_or_else(PoisonError::into_inner).try_wait().expect("a process");
+                let status = process.lock().try_wait().expect("a process");
                 status.map(|status| status.to_string())
             }
             Process::Shared(process) => (!signal("-0", process.pid)).then(|| "status unknown".to_owned()),
@@ -239,7 +239,7 @@ impl Host {
     /// Panics if the process ends with an error, or if tests share it.
     pub fn stop(&self) {
         let Process::Own(process) = &self.process else { panic!("other tests use this host") };
-        let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut process = process.lock();
         assert!(signal("-TERM", process.id()), "the host has already ended");
         let ended = process.wait().expect("a process");
         assert!(ended.success(), "the host ended with {ended}: {}", self.log());
@@ -303,7 +303,7 @@ fn install(control_plane: &ControlPlane, options: &HostOptions) {
 impl Drop for Host {
     fn drop(&mut self) {
         let Process::Own(process) = &mut self.process else { return };
-        let process = process.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let process = process.get_mut();
         let _already_over = process.kill();
         let _reaped = process.wait();
     }

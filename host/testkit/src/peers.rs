@@ -20,9 +20,9 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Mutex, PoisonError},
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::bench::{Samples, workspace_root};
@@ -82,7 +82,7 @@ impl Peers {
     pub fn program(&self, peer: &str, program: &str) -> Option<PathBuf> {
         let path = self.folder.join(program);
         let found = path.is_file();
-        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing = self.missing.lock();
         if !found && missing.insert(peer.to_owned()) {
             println!("without {peer}: {program} was not built");
         }
@@ -116,7 +116,7 @@ impl Peers {
     /// # Panics
     /// When it has no answer, with what it said.
     pub fn round(&self, peer: &'static str, question: &Value) -> f64 {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         let program = rounds_program(peer);
         let process = running
             .entry(program)

@@ -16,7 +16,7 @@ mod common;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -39,6 +39,7 @@ use operetta_testkit::{
     wat_guest::Guest,
 };
 use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 const ROUNDS: usize = 5;
@@ -59,10 +60,10 @@ impl Observer for Notes {
         if self.ended.load(Ordering::Relaxed) {
             return;
         }
-        match &*self.again.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.again.lock() {
             Some(controller) => controller.enqueue(request.key.clone(), Priority::Normal),
             None => {
-                let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut over = self.over.lock();
                 over.insert(request.key.name.clone(), Instant::now());
             }
         }
@@ -101,7 +102,7 @@ async fn p99(quiet: Arc<dyn Reconciler>, noisy: Option<Noisy>, fair: bool) -> f6
         controller.start(NOISY_WORKERS);
         let adding = match noisy.per_second {
             None => {
-                *notes.again.lock().unwrap_or_else(PoisonError::into_inner) = Some(controller.clone());
+                *notes.again.lock() = Some(controller.clone());
                 (0..1000).for_each(|number| controller.enqueue(key(number), Priority::Normal));
                 None
             }
@@ -137,17 +138,17 @@ async fn p99(quiet: Arc<dyn Reconciler>, noisy: Option<Noisy>, fair: bool) -> f6
         added
     });
     let added = adding.await.expect("no panic");
-    while notes.over.lock().unwrap_or_else(PoisonError::into_inner).len() < KEYS {
+    while notes.over.lock().len() < KEYS {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     if let Some((controller, notes, adding)) = neighbour {
         notes.ended.store(true, Ordering::Relaxed);
-        *notes.again.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *notes.again.lock() = None;
         adding.inspect(tokio::task::JoinHandle::abort);
         controller.stop().await;
     }
     controller.stop().await;
-    let over = notes.over.lock().unwrap_or_else(PoisonError::into_inner);
+    let over = notes.over.lock();
     let mut took: Vec<f64> = added.iter().map(|(key, added)| (over[key] - *added).as_secs_f64() * 1e3).collect();
     took.sort_by(f64::total_cmp);
     took[took.len() * 99 / 100]

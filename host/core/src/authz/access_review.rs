@@ -15,13 +15,14 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 pub use crate::authz::access::{Access, AccessVerb, ReadVerb, ServiceAccount, remedy, remedy_for};
@@ -112,7 +113,7 @@ impl Grants {
 
     /// Rights have changed in a namespace, or anywhere: what was answered before is worth nothing.
     pub fn changed(&self, namespace: Option<&str>) {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         let mut change = Change { number: 0, at: Instant::now() };
         self.changes.send_modify(|changes| {
             *changes += 1;
@@ -140,7 +141,7 @@ impl Grants {
 
     /// Drops what was answered for a subject that no plugin acts as any more.
     pub fn forget(&self, subject: &ServiceAccount) {
-        lock(&self.kept).answers.remove(subject);
+        self.kept.lock().answers.remove(subject);
     }
 
     /// Counts changes: it changes when rights do.
@@ -151,7 +152,7 @@ impl Grants {
     async fn ask(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let (asked, change) = (Instant::now(), *self.changes.borrow());
         let allowed = self.reviewer.review(subject, access).await?;
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         let answers = kept.answers.entry(subject.clone()).or_default();
         if answers.len() >= Self::ANSWERS && !answers.contains_key(access) {
             answers.retain(|_, answer| asked.duration_since(answer.asked) < Self::KEEP);
@@ -244,7 +245,7 @@ impl SubjectGrants {
     }
 
     async fn allows_just(&self, access: &Access, keep: Duration) -> Result<bool, ApiError> {
-        let known = lock(&self.grants.kept).look_up(&self.subject, access, keep);
+        let known = self.grants.kept.lock().look_up(&self.subject, access, keep);
         match known {
             Some((allowed, Age::Fresh)) => return Ok(allowed),
             Some((allowed, Age::Ageing)) => {
@@ -261,10 +262,6 @@ impl SubjectGrants {
             ApiError::new(ErrorKind::Unavailable, message)
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -288,14 +285,14 @@ mod tests {
     #[async_trait]
     impl AccessReviewer for Rules {
         async fn review(&self, _: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
-            lock(&self.asked).push(access.clone());
+            self.asked.lock().push(access.clone());
             let matches = |rule: &Rule| {
                 (rule.0.is_none() || rule.0 == access.namespace.as_deref())
                     && rule.1 == access.resource
                     && (rule.2.is_none() || rule.2 == access.name.as_deref())
             };
-            let allowed = lock(&self.rules).iter().any(matches);
-            if *lock(&self.down) {
+            let allowed = self.rules.lock().iter().any(matches);
+            if *self.down.lock() {
                 return Err(ApiError::new(ErrorKind::Unavailable, "connection refused"));
             }
             tokio::time::sleep(self.slow).await;
@@ -349,7 +346,7 @@ mod tests {
         for namespace in ["a", "b", "c"] {
             assert!(grants.allows(&access(Some(namespace), "pods", Some("x"))).await.expect("answered"));
         }
-        assert_eq!(lock(&rules.asked).len(), 1);
+        assert_eq!(rules.asked.lock().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -357,7 +354,7 @@ mod tests {
         let (rules, grants) = grants(&[(Some("a"), "pods", None)]);
         let pods = access(Some("a"), "pods", None);
         assert!(grants.allows(&pods).await.expect("answered"));
-        lock(&rules.rules).clear();
+        rules.rules.lock().clear();
         assert!(grants.allows(&pods).await.expect("kept"));
         grants.grants.changed(Some("other"));
         assert!(grants.allows(&pods).await.expect("kept"), "another namespace's change is not ours");
@@ -365,7 +362,7 @@ mod tests {
         assert!(!grants.allows(&pods).await.expect("asked again"));
         tokio::time::sleep(Grants::SETTLE).await;
         assert!(!grants.allows(&pods).await.expect("asked again"));
-        lock(&rules.rules).insert((Some("a"), "pods", None));
+        rules.rules.lock().insert((Some("a"), "pods", None));
         assert!(!grants.allows(&pods).await.expect("kept"));
         tokio::time::sleep(Grants::KEEP).await;
         assert!(grants.allows(&pods).await.expect("asked again"));
@@ -374,7 +371,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_a_change_has_overtaken_is_not_kept() {
         let rules = Rules { slow: Duration::from_secs(1), ..Rules::default() };
-        lock(&rules.rules).insert((Some("a"), "pods", None));
+        rules.rules.lock().insert((Some("a"), "pods", None));
         let rules = Arc::new(rules);
         let grants = Grants::new(rules.clone()).of(account());
         let pods = access(Some("a"), "pods", None);
@@ -383,7 +380,7 @@ mod tests {
             tokio::spawn(async move { grants.allows(&pods).await })
         };
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        lock(&rules.rules).clear();
+        rules.rules.lock().clear();
         grants.grants.changed(Some("a"));
         assert!(before.await.expect("ends").expect("answered"), "it was asked before the change");
         assert!(!grants.allows(&pods).await.expect("answered"));
@@ -395,7 +392,7 @@ mod tests {
         let pods = access(Some("a"), "pods", None);
         grants.grants.changed(Some("a"));
         assert!(!grants.allows(&pods).await.expect("asked too early"));
-        lock(&rules.rules).insert((Some("a"), "pods", None));
+        rules.rules.lock().insert((Some("a"), "pods", None));
         tokio::time::sleep(Grants::UNSETTLED).await;
         assert!(grants.allows_events(&pods).await.expect("asked again"));
     }
@@ -405,7 +402,7 @@ mod tests {
         let (rules, grants) = grants(&[(None, "pods", None)]);
         let pods = access(None, "pods", None);
         assert!(grants.allows(&pods).await.expect("answered"));
-        lock(&rules.rules).clear();
+        rules.rules.lock().clear();
         tokio::time::sleep(Grants::KEEP / 2).await;
         assert!(grants.allows(&pods).await.expect("kept"));
         tokio::task::yield_now().await;
@@ -415,7 +412,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn when_nobody_answers_nothing_is_let_through() {
         let (rules, grants) = grants(&[(None, "pods", None)]);
-        *lock(&rules.down) = true;
+        *rules.down.lock() = true;
         let error = grants.check(&access(None, "pods", None)).await.expect_err("refused");
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.status.message.contains("get pods in all namespaces cannot be asked"), "{error}");
@@ -428,7 +425,7 @@ mod tests {
             let asked = access(Some("a"), "secrets", Some(&number.to_string()));
             assert!(!grants.allows(&asked).await.expect("answered"));
         }
-        assert!(lock(&grants.grants.kept).answers[&account()].len() <= Grants::ANSWERS);
+        assert!(grants.grants.kept.lock().answers[&account()].len() <= Grants::ANSWERS);
     }
 
     #[test]

@@ -9,10 +9,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// Needs of one plugin that are kept.
@@ -107,7 +107,7 @@ impl RecordedPermissions {
         if too_long(name) || too_long(need.namespace.as_deref()) {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let kept = &mut *kept;
         let full = kept.needs.len() >= NEEDS;
         match kept.needs.get_mut(need) {
@@ -122,7 +122,7 @@ impl RecordedPermissions {
 
     /// Returns the record, and the time when it began.
     pub fn kept(&self) -> (Kept, SystemTime) {
-        (self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone(), self.since)
+        (self.kept.lock().clone(), self.since)
     }
 }
 

@@ -22,10 +22,11 @@ mod writes;
 
 use std::{
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
@@ -128,7 +129,7 @@ impl FieldConflicts {
     /// Reports whether the object's former writer must be looked up at the author's next write. Returns true once, and
     /// again only after the author has set back one more field, or after [`FieldConflicts::keep_candidate`].
     pub(crate) fn candidates(&self, author: &Author, object: &Object) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         // Nearly always there is none.
         state.has_candidates() && state.take_candidate(self.hash(&(author, object.uid())))
     }
@@ -137,7 +138,7 @@ impl FieldConflicts {
     pub(crate) fn keep_candidate(&self, author: &Author, object: &Object) {
         let now = tokio::time::Instant::now().into_std();
         let candidate = self.hash(&(author, object.uid()));
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).candidate(now, candidate);
+        self.state.lock().candidate(now, candidate);
     }
 
     /// Takes what a write has changed.
@@ -169,7 +170,7 @@ impl FieldConflicts {
         let fields: Vec<_> = fields.collect();
         let mut conflicts = Vec::new();
         {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             for (change, field) in &fields {
                 if let Some((rival, stage)) = state.changed(now, wrote.author, field) {
                     conflicts.push(FieldConflict {

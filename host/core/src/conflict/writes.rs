@@ -37,7 +37,7 @@ impl Server {
 
     /// Somebody writes a field.
     fn store(&self, field: &str, value: &Value, manager: &str) {
-        let mut fields = self.fields.lock().expect("lock");
+        let mut fields = self.fields.lock();
         let same = fields.iter().any(|(name, now, _)| name == field && now == value);
         if !same {
             fields.retain(|(name, ..)| name != field);
@@ -47,7 +47,7 @@ impl Server {
 
     /// Returns the object as it is stored.
     fn object(&self) -> Value {
-        let fields = self.fields.lock().expect("lock");
+        let fields = self.fields.lock();
         let data: serde_json::Map<_, _> = fields.iter().map(|(name, value, _)| (name.clone(), value.clone())).collect();
         let entry = |(name, _, manager): &(String, Value, String)| json!({"manager": manager, "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {format!("f:{name}"): {}}}});
         let managers: Vec<_> = fields.iter().map(entry).collect();
@@ -70,7 +70,7 @@ impl Server {
 
     /// The conflicts that were told: path, author, rival.
     fn told(&self) -> Vec<(String, String, Rival)> {
-        let conflicts = self.conflicts.lock().expect("lock");
+        let conflicts = self.conflicts.lock();
         let told = conflicts.iter().filter(|conflict| conflict.stage != Stage::Lasts);
         told.map(|conflict| (conflict.path.clone(), conflict.author.plugin.name.clone(), conflict.rival.clone()))
             .collect()
@@ -85,13 +85,13 @@ impl ObjectApi for Server {
         };
         let patch: Value = serde_json::from_str(&text).expect("json");
         let manager = write.options.field_manager.unwrap_or_default();
-        let before = self.fields.lock().expect("lock").clone();
+        let before = self.fields.lock().clone();
         for (field, value) in patch["data"].as_object().expect("data") {
             self.store(field, value, &manager);
         }
         let answer = read(&self.object(), ManagedFields::Keep);
         if write.options.dry_run {
-            *self.fields.lock().expect("lock") = before;
+            *self.fields.lock() = before;
         }
         Ok(Written::Stored(answer))
     }
@@ -121,7 +121,7 @@ impl ObjectApi for Server {
 #[async_trait]
 impl ObjectLookup for Server {
     fn cached(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
-        let now = self.stale.lock().expect("lock").clone().unwrap_or_else(|| self.object());
+        let now = self.stale.lock().clone().unwrap_or_else(|| self.object());
         self.cached.then(|| read(&now, ManagedFields::Drop))
     }
 
@@ -130,7 +130,7 @@ impl ObjectLookup for Server {
     }
 
     async fn live(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
-        *self.looks.lock().expect("lock") += 1;
+        *self.looks.lock() += 1;
         Some(read(&self.object(), ManagedFields::Keep))
     }
 }
@@ -142,13 +142,13 @@ fn read(object: &Value, managed_fields: ManagedFields) -> Arc<Object> {
 
 impl ConflictSink for Server {
     fn conflict(&self, conflict: &FieldConflict) {
-        self.conflicts.lock().expect("lock").push(conflict.clone());
+        self.conflicts.lock().push(conflict.clone());
     }
 }
 
 impl AuditSink for Server {
     fn record(&self, record: &AuditRecord) {
-        self.records.lock().expect("lock").push(record.clone());
+        self.records.lock().push(record.clone());
     }
 }
 
@@ -206,7 +206,7 @@ async fn two_plugins_that_fight_are_named_with_the_field_and_other_fields_are_no
         patch(&b, "b", "of-b", &json!(round), false).await;
     }
     assert_eq!(server.told(), [(".data.x.y/z".to_owned(), "a".to_owned(), plugin("b"))]);
-    assert_eq!(*server.looks.lock().expect("lock"), 0, "nobody has to be looked for");
+    assert_eq!(*server.looks.lock(), 0, "nobody has to be looked for");
 }
 
 #[tokio::test]
@@ -225,8 +225,8 @@ async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes(
         }
         let helm = Rival::Outside { manager: Some("helm".into()) };
         assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
-        assert_eq!(*server.looks.lock().expect("lock"), 1);
-        let changed = server.records.lock().expect("lock").last().expect("a record").changed.clone();
+        assert_eq!(*server.looks.lock(), 1);
+        let changed = server.records.lock().last().expect("a record").changed.clone();
         assert_eq!(changed, Some(vec![".data.x".to_owned()]));
     }
 }
@@ -243,7 +243,7 @@ async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_som
     }
     let helm = Rival::Outside { manager: Some("helm".into()) };
     assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
-    assert_eq!(*server.looks.lock().expect("lock"), 2, "of the write that changed nothing, and of the next");
+    assert_eq!(*server.looks.lock(), 2, "of the write that changed nothing, and of the next");
 }
 
 #[tokio::test]
@@ -256,12 +256,12 @@ async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_
         server.store("flaps", &json!("old"), "helm");
         let before = server.object();
         server.store("flaps", &json!("new"), "helm");
-        *server.stale.lock().expect("lock") = Some(before);
+        *server.stale.lock() = Some(before);
         patch(&a, "a", "of-a", &json!(round), false).await;
-        let record = server.records.lock().expect("lock").last().cloned().expect("a record");
+        let record = server.records.lock().last().cloned().expect("a record");
         assert!(record.changed.expect("compared").contains(&".data.flaps".to_owned()), "it looks as if");
     }
-    assert_eq!(server.conflicts.lock().expect("lock").len(), 0);
+    assert_eq!(server.conflicts.lock().len(), 0);
 }
 
 #[tokio::test]
@@ -275,7 +275,7 @@ async fn dry_runs_and_objects_that_no_cache_has_are_not_compared() {
             patch(&b, "b", "x", &json!("b"), dry_run).await;
         }
         assert_eq!(server.told(), []);
-        let looks = *server.looks.lock().expect("lock");
-        assert_eq!((looks, server.conflicts.lock().expect("lock").len()), (0, 0));
+        let looks = *server.looks.lock();
+        assert_eq!((looks, server.conflicts.lock().len()), (0, 0));
     }
 }

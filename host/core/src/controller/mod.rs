@@ -24,13 +24,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
     time::Duration,
 };
 
+use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
@@ -157,9 +158,9 @@ impl Controller {
     /// Changes the number of workers. Surplus ones first finish the key they have; with 0 the controller pauses and the
     /// queue keeps its keys. Has to be called within a tokio runtime. Without effect after [`Self::stop`].
     pub fn set_workers(&self, workers: u32) {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
-        let mut worker_slots = lock(&self.shared.worker_slots);
+        let mut worker_slots = self.shared.worker_slots.lock();
         if self.shared.queue.shutting_down() {
             return;
         }
@@ -176,7 +177,7 @@ impl Controller {
     /// Lets every reconcile that begins from now on run on this reconciler, and returns the one before, on which
     /// the reconciles in flight end.
     pub fn swap(&self, reconciler: Arc<dyn Reconciler>) -> Arc<dyn Reconciler> {
-        let mut current = self.shared.reconciler.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.shared.reconciler.write();
         std::mem::replace(&mut current, reconciler)
     }
 
@@ -187,7 +188,7 @@ impl Controller {
     pub async fn stop(&self) {
         self.shared.queue.shut_down();
         self.shared.wanted.send_replace(0);
-        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
         while tasks.join_next().await.is_some() {}
     }
 }
@@ -213,7 +214,7 @@ impl Shared {
 
     /// Gives the worker slot back if it is one too many.
     fn leaves(&self, index: u32) -> bool {
-        let mut worker_slots = lock(&self.worker_slots);
+        let mut worker_slots = self.worker_slots.lock();
         let leaves = index >= *self.wanted.borrow();
         worker_slots[index as usize] = !leaves;
         leaves
@@ -236,7 +237,7 @@ impl Shared {
             retries: self.queue.num_requeues(&in_hand.key),
             reconcile_id: reconcile_id(),
         };
-        let reconciler = self.reconciler.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let reconciler = self.reconciler.read().clone();
         let start = Instant::now();
         let result = caught(async { reconciler.reconcile(&request).await }).await;
         let took = start.elapsed();
@@ -313,10 +314,6 @@ fn reconcile_id() -> String {
     format!("{process:016x}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -384,7 +381,7 @@ mod tests {
 
     impl Notes {
         fn all(&self) -> Vec<Told> {
-            lock(&self.0).clone()
+            self.0.lock().clone()
         }
 
         fn names(&self) -> Vec<String> {
@@ -395,7 +392,7 @@ mod tests {
     impl Observer for Notes {
         fn reconciled(&self, request: &ReconcileRequest, result: &Outcome, took: Duration, retries_now: u32) {
             let (request, result) = (request.clone(), result.clone());
-            lock(&self.0).push(Told { request, result, took, retries_now, at: Instant::now() });
+            self.0.lock().push(Told { request, result, took, retries_now, at: Instant::now() });
         }
     }
 
@@ -619,15 +616,15 @@ mod tests {
     impl Reconciler for Chaos {
         async fn reconcile(&self, request: &ReconcileRequest) -> Outcome {
             let Disorder { random, busy, calm, twice } = &*self.0;
-            if !lock(busy).insert(request.key.clone()) {
+            if !busy.lock().insert(request.key.clone()) {
                 twice.store(true, Ordering::SeqCst);
             }
             let (pause, answer) = {
-                let mut random = lock(random);
+                let mut random = random.lock();
                 (random.random_range(0..50), random.random_range(0..8))
             };
             sleep(Duration::from_millis(pause)).await;
-            lock(busy).remove(&request.key);
+            busy.lock().remove(&request.key);
             match answer {
                 _ if calm.load(Ordering::SeqCst) => Ok(Action::Done),
                 0 => Ok(Action::Requeue),

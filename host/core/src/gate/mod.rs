@@ -25,9 +25,11 @@ pub mod throttle;
 pub mod verb;
 
 use std::{
-    sync::{Arc, OnceLock, PoisonError, RwLock, atomic::Ordering},
+    sync::{Arc, OnceLock, atomic::Ordering},
     time::{Duration, Instant},
 };
+
+use parking_lot::RwLock;
 
 pub use self::shared::Shared;
 use crate::{
@@ -123,7 +125,7 @@ impl Gate {
 
     /// Replaces the configuration: reconciles that begin from now on see the new one.
     pub fn set_config(&self, config: Arc<str>) {
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        *self.config.write() = config;
     }
 
     /// Lets nothing pass from now on, also not of reconciles in flight: each call fails with `Forbidden` and this text.
@@ -147,7 +149,7 @@ impl Gate {
 
     /// Opens the gate for one reconcile; None while the manifest is asked for.
     pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
-        let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let config = self.config.read().clone();
         Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0 }
     }
 }
@@ -386,6 +388,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::gate::{
@@ -396,7 +399,6 @@ mod tests {
         gate::operation::{Read, WriteAction},
         object::{ManagedFields, ObjectKey, kind::GroupVersionKind},
     };
-    use std::sync::Mutex;
 
     /// Answers after a pause; keeps what it was given.
     #[derive(Default)]
@@ -434,7 +436,7 @@ mod tests {
 
     impl EventSink for Fake {
         fn emit(&self, note: EventNote) {
-            self.events.lock().expect("lock").push(note);
+            self.events.lock().push(note);
         }
     }
 
@@ -443,7 +445,7 @@ mod tests {
             level <= LogLevel::Info
         }
         fn write(&self, record: LogRecord) {
-            self.lines.lock().expect("lock").push(record.message);
+            self.lines.lock().push(record.message);
         }
     }
 
@@ -510,7 +512,7 @@ mod tests {
         }
         session.log(LogLevel::Debug, "not enabled".into(), vec![]);
         session.drop_log(LogLevel::Info);
-        let lines = fake.lines.lock().expect("lock").clone();
+        let lines = fake.lines.lock().clone();
         assert_eq!(lines, ["123456", "log limit of 10 bytes per reconcile reached, rest dropped"]);
     }
 
@@ -526,7 +528,7 @@ mod tests {
         session.drop_log(LogLevel::Info);
         session.drop_log(LogLevel::Info);
         assert_eq!(session.log_room(), 0);
-        let lines = fake.lines.lock().expect("lock").clone();
+        let lines = fake.lines.lock().clone();
         assert_eq!(lines, ["123456", "log limit of 100 bytes per reconcile reached, rest dropped"]);
         assert_eq!(gate.meter().calls(Verb::Log), 3);
     }

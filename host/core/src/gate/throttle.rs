@@ -5,11 +5,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     gate::operation::Verb,
@@ -28,7 +30,7 @@ impl CallRate {
 
     /// Takes one request; how long it has to wait.
     fn take(&self) -> Duration {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).when(&(), tokio::time::Instant::now().into_std())
+        self.0.lock().when(&(), tokio::time::Instant::now().into_std())
     }
 }
 

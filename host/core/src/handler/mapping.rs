@@ -15,11 +15,12 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use crate::{
     controller::request::{Action, Failure, ReconcileRequest},
@@ -89,7 +90,7 @@ impl Mappings {
     /// that only it names will not be woken.
     pub fn note(&self, event: &Event, priority: Priority) -> bool {
         let key = event.object().key().clone();
-        let mut pending = self.lock();
+        let mut pending = self.pending.lock();
         let event = Untold::of(event, priority);
         let event = match pending.remove(&key) {
             Some(before) => before.then(event),
@@ -100,22 +101,18 @@ impl Mappings {
 
     /// Takes the pending changes of an object. They return when the guard is dropped before [`Taken::told`].
     fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
-        let untold = self.lock().remove(key)?;
+        let untold = self.pending.lock().remove(key)?;
         Some(Taken { mappings: self, key: key.clone(), untold: Some(untold) })
     }
 
     /// Objects whose events were not mapped yet.
     pub fn len(&self) -> usize {
-        self.lock().events.len()
+        self.pending.lock().events.len()
     }
 
     /// Reports whether no changes are pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,7 +168,7 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let Some(untold) = self.untold.take() else { return };
-        let mut pending = self.mappings.lock();
+        let mut pending = self.mappings.pending.lock();
         let untold = match pending.remove(&self.key) {
             Some(later) => untold.then(later),
             None => untold,

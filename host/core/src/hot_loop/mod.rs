@@ -34,11 +34,13 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     controller::request::{Action, Failure},
@@ -94,21 +96,21 @@ impl HotLoops {
     pub(crate) fn guard(&self, name: &str, queue: WorkQueue<ObjectKey>) -> Arc<LoopGuard> {
         let (state, len) = (Mutex::new(State::new(self.rounds)), AtomicUsize::new(0));
         let guard = Arc::new(LoopGuard { name: name.to_owned(), state, len, queue });
-        lock(&self.guards).insert(name.to_owned(), guard.clone());
+        self.guards.lock().insert(name.to_owned(), guard.clone());
         guard
     }
 
     /// Other code or another configuration runs: that is a change from outside for every key. What was held is to be
     /// enqueued by whoever calls this.
     pub fn reset(&self) {
-        let mut guards = lock(&self.guards);
+        let mut guards = self.guards.lock();
         guards.retain(|_, guard| !guard.queue.shutting_down());
         guards.values().for_each(|guard| guard.with(State::reset));
     }
 
     /// Returns a summary of the keys of a controller that are held back; empty when it does not run.
     pub fn look(&self, controller: &str) -> Summary<ObjectKey> {
-        let guard = lock(&self.guards).get(controller).cloned();
+        let guard = self.guards.lock().get(controller).cloned();
         guard.map(|guard| guard.with(|state| state.look(now()))).unwrap_or_default()
     }
 
@@ -117,7 +119,7 @@ impl HotLoops {
         let Some(version) = self.version(event) else { return };
         let target = Target { controller: guard.name.clone(), key: key.clone() };
         let asked = self.writer(&guard.name, key);
-        let origin = lock(&self.writes).origin(version, asked, target);
+        let origin = self.writes.lock().origin(version, asked, target);
         // Whoever tells of the event enqueues the key.
         let _held = match trigger_of(&origin) {
             None => guard.outside(key),
@@ -189,7 +191,7 @@ impl LoopGuard {
     }
 
     fn with<T>(&self, what: impl FnOnce(&mut State<ObjectKey>) -> T) -> T {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let result = what(&mut state);
         self.len.store(state.len(), Ordering::Release);
         result
@@ -207,8 +209,4 @@ fn trigger_of(origin: &Origin) -> Option<Trigger> {
 /// tokio's clock, which tests pause.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{HotLoops, lock, writes::Target};
+use super::{HotLoops, writes::Target};
 use crate::{
     controller::request::ReconcileRequest,
     gate::{
@@ -77,19 +77,19 @@ impl OwnWrite {
 impl HotLoops {
     /// A write begins, in a reconcile. `deletes` is the uid of the object that it deletes, where that is known.
     pub(super) fn begin(self: &Arc<Self>, reconcile: &ReconcileRequest, deletes: Option<&str>) -> OwnWrite {
-        let guard = lock(&self.guards).get(&reconcile.controller).cloned();
+        let guard = self.guards.lock().get(&reconcile.controller).cloned();
         let depth = guard.map_or(0, |guard| guard.depth(&reconcile.key));
         let writer = self.writer(&reconcile.controller, &reconcile.key);
         let made = deletes.map(|uid| self.gone(uid));
-        OwnWrite { loops: self.clone(), id: lock(&self.writes).begin(writer, depth), made }
+        OwnWrite { loops: self.clone(), id: self.writes.lock().begin(writer, depth), made }
     }
 }
 
 impl Drop for OwnWrite {
     fn drop(&mut self) {
-        let settled = lock(&self.loops.writes).end(self.id, self.made);
+        let settled = self.loops.writes.lock().end(self.id, self.made);
         for (Target { controller, key }, origin) in settled {
-            let guard = lock(&self.loops.guards).get(&controller).cloned();
+            let guard = self.loops.guards.lock().get(&controller).cloned();
             if let Some(guard) = guard
                 && guard.corrected(&key, &origin)
             {

@@ -61,13 +61,13 @@ type Held = (ObjectKey, Looping);
 
 impl Plugin {
     fn tell(&self, event: &Event) {
-        let controller = lock(&self.controller).as_ref().and_then(std::sync::Weak::upgrade).expect("it runs");
+        let controller = self.controller.lock().as_ref().and_then(std::sync::Weak::upgrade).expect("it runs");
         controller.enqueue_for(event, event.object().key().clone(), Priority::Normal);
     }
 
     /// A write to an object by a reconcile, and its event.
     fn write(&self, request: &ReconcileRequest, name: &str) {
-        let loops = lock(&self.loops).clone().expect("set");
+        let loops = self.loops.lock().clone().expect("set");
         let event = changed(name, self.version.fetch_add(1, Ordering::Relaxed) + 2);
         let own = loops.begin(request, None);
         if self.eager.load(Ordering::Relaxed) {
@@ -80,14 +80,14 @@ impl Plugin {
     }
 
     fn times(&self, name: &str) -> usize {
-        lock(&self.reconciled).iter().filter(|(of, _)| of == name).count()
+        self.reconciled.lock().iter().filter(|(of, _)| of == name).count()
     }
 }
 
 #[async_trait]
 impl Reconciler for Plugin {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        lock(&self.reconciled).push((request.key.name.clone(), tokio::time::Instant::now()));
+        self.reconciled.lock().push((request.key.name.clone(), tokio::time::Instant::now()));
         sleep(Duration::from_millis(1)).await;
         if request.key.name != "bad" {
             return Ok(Action::Done);
@@ -95,7 +95,7 @@ impl Reconciler for Plugin {
         if self.writes.load(Ordering::Relaxed) {
             self.write(request, "bad");
         }
-        lock(&self.answers).clone().unwrap_or(Ok(Action::Done))
+        self.answers.lock().clone().unwrap_or(Ok(Action::Done))
     }
 }
 
@@ -104,7 +104,7 @@ impl Observer for Plugin {
 
     fn looping(&self, controller: &str, key: &ObjectKey, looping: &Looping) {
         assert_eq!(controller, "c");
-        lock(&self.held).push((key.clone(), looping.clone()));
+        self.held.lock().push((key.clone(), looping.clone()));
     }
 }
 
@@ -114,8 +114,8 @@ impl Setting {
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_millis(5));
         let queue = WorkQueue::with_rate_limiter(limiter);
         let controller = Controller::with_loops("c", queue, plugin.clone(), plugin.clone(), &loops);
-        *lock(&plugin.loops) = Some(loops.clone());
-        *lock(&plugin.controller) = Some(Arc::downgrade(&controller));
+        *plugin.loops.lock() = Some(loops.clone());
+        *plugin.controller.lock() = Some(Arc::downgrade(&controller));
         controller.start(2);
         Self { loops, controller, plugin }
     }
@@ -129,7 +129,7 @@ impl Setting {
 
     fn answering(answer: Result<Action, Failure>) -> Self {
         let stage = Self::new();
-        *lock(&stage.plugin.answers) = Some(answer);
+        *stage.plugin.answers.lock() = Some(answer);
         stage
     }
 
@@ -138,7 +138,7 @@ impl Setting {
     }
 
     fn held(&self) -> Vec<Held> {
-        lock(&self.plugin.held).clone()
+        self.plugin.held.lock().clone()
     }
 }
 
@@ -228,7 +228,7 @@ async fn requeues_at_once_are_held_and_polls_failures_and_resyncs_never() {
 #[tokio::test(start_paused = true)]
 async fn a_loop_of_failures_that_write_is_a_loop() {
     let stage = Setting::writing(false);
-    *lock(&stage.plugin.answers) = Some(Err(Failure::Retry("conflict".into())));
+    *stage.plugin.answers.lock() = Some(Err(Failure::Retry("conflict".into())));
     stage.outside("bad");
     sleep(SECOND).await;
     assert!(!stage.held().is_empty());
@@ -251,7 +251,7 @@ async fn an_initial_list_of_thousands_with_a_status_write_each_holds_nothing_and
     sleep(60 * SECOND).await;
     assert_eq!((stage.held(), stage.loops.look("c")), (vec![], Summary::default()));
     assert_eq!(stage.controller.queue().stats().depth, 0);
-    assert!(lock(&stage.loops.guards)["c"].is_idle());
+    assert!(stage.loops.guards.lock()["c"].is_idle());
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +259,7 @@ async fn deletions_by_the_plugin_itself_are_its_own() {
     let stage = Setting::new();
     let request =
         ReconcileRequest { controller: "c".into(), key: key("good"), retries: 0, reconcile_id: String::new() };
-    let guard = lock(&stage.loops.guards)["c"].clone();
+    let guard = stage.loops.guards.lock()["c"].clone();
     let own = |event: &Event| {
         guard.with(State::reset);
         stage.loops.event(&guard, &key("good"), event);
@@ -311,5 +311,5 @@ async fn a_controller_that_stops_or_pauses_with_held_keys_ends_as_ever() {
     stage.controller.stop().await;
     stage.loops.reset();
     assert_eq!(stage.loops.look("c"), Summary::default());
-    assert!(lock(&stage.loops.guards).is_empty());
+    assert!(stage.loops.guards.lock().is_empty());
 }

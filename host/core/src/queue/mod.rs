@@ -55,14 +55,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    hash::Hash,
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, hash::Hash, pin::pin, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::Notify,
     time::{Instant, timeout_at},
@@ -286,7 +281,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
 
     /// The state with all keys added that are due by now; the clock is read only when some are waiting.
     fn lock(&self) -> MutexGuard<'_, Shared<K>> {
-        let mut shared = self.inner.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.inner.shared.lock();
         if shared.state.next_due().is_some() {
             shared.state.advance(now());
         }

@@ -12,7 +12,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use operetta_core::{
     handler::event::Event,
     status::ApiError,
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::AbortHandle,
@@ -147,7 +148,7 @@ impl Inner {
         if self.only.is_some() && self.only != *place {
             return;
         }
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         let everywhere = matches!(places.get(&None), Some(Sight::Visible));
         match places.get_mut(place) {
             _ if everywhere => {}
@@ -179,7 +180,7 @@ impl Inner {
         if self.only.is_some() || state.whole {
             return state;
         }
-        let places: Vec<Place> = lock(&self.places).keys().filter(|place| place.is_some()).cloned().collect();
+        let places: Vec<Place> = self.places.lock().keys().filter(|place| place.is_some()).cloned().collect();
         let mut answers = stream::iter(places)
             .map(async |place| (self.sees(informer, &place).await, place))
             .buffer_unordered(AT_ONCE);
@@ -214,7 +215,7 @@ impl Inner {
             false
         });
         let sight = if visible { Sight::Visible } else { Sight::Hidden };
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         let before = places.insert(place.clone(), sight);
         let mut waiting = Vec::new();
         if visible && place.is_none() {
@@ -266,8 +267,4 @@ async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Send
 
 fn pause(settled: Instant, grants: &SubjectGrants) -> Duration {
     if Instant::now() < settled { Grants::UNSETTLED } else { grants.keep_for_events() }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

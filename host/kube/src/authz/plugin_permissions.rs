@@ -1,10 +1,7 @@
 //! The permissions of one plugin: its calls are recorded, refusals come with the command that grants the permission, and
 //! the API server's authorizer tells which permissions its ServiceAccount has.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::PoisonError,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use operetta_core::{
@@ -58,7 +55,7 @@ impl PluginApi {
         let what = (need.group.as_str(), need.resource.as_str());
         let remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
         let refusal = Refusal { message: error.status.message.clone(), remedy };
-        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+        *self.refusal.lock() = Some(refusal);
     }
 
     /// Lists the permissions that the plugin needs for its calls so far, and for `watched`. `reviews` tells which of

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -14,6 +14,7 @@ use operetta_core::{
     authz::access_review::{Access, ReadVerb},
     status::ApiError,
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
@@ -105,22 +106,18 @@ impl WatchScope {
     }
 
     async fn may(&self, access: &Access) -> Result<bool, ApiError> {
-        if let Some((asked, allowed)) = self.lock().get(access)
+        if let Some((asked, allowed)) = self.kept.lock().get(access)
             && asked.elapsed() < KEEP
         {
             return Ok(*allowed);
         }
         let asked = Instant::now();
         let allowed = may(&self.wire, access).await?;
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if kept.len() >= KEPT {
             kept.retain(|_, (asked, _)| asked.elapsed() < KEEP);
         }
         kept.insert(access.clone(), (asked, allowed));
         Ok(allowed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Access, (Instant, bool)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,11 +15,7 @@
 
 mod parts;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use operetta_core::{
@@ -229,7 +225,7 @@ impl PluginApi {
     }
 
     fn index(&self, name: &str, kind: &GroupVersionKind) -> Result<IndexKey, ApiError> {
-        let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.watched.read();
         let declared =
             |index: &&Index| index.name == name && index.api_version == kind.api_version && index.kind == kind.kind;
         let index = watched.indexes.iter().find(declared);
@@ -245,7 +241,7 @@ impl PluginApi {
     async fn source(&self, resource: &Arc<ApiResource>, asked: Asked<'_>) -> Result<Source, ApiError> {
         let Asked { namespace, whole, projection } = asked;
         {
-            let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
+            let watched = self.watched.read();
             let of_kind = watched.informers.iter().filter(|informer| informer.resource.kind == resource.kind);
             let of_kind = of_kind.filter(|informer| informer.scope.is_within_reach(namespace));
             let of_kind: Vec<_> = of_kind.cloned().collect();
@@ -271,7 +267,7 @@ impl PluginApi {
         } else {
             return Ok(Source::OutOfReach);
         };
-        let mut on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut on_demand = self.on_demand.lock();
         let Some(on_demand) = on_demand.as_mut() else { return without_cache(resource, whole) };
         let scope = Scope { namespace: place.clone(), ..Scope::everything() };
         let start = || self.registry.informer(resource, scope);
@@ -282,7 +278,7 @@ impl PluginApi {
     /// there is none yet, and None at all when there may be none.
     #[allow(clippy::option_option, reason = "whether there may be one, and whether there is")]
     fn on_demand(&self, resource: &ApiResource, namespace: Option<&str>) -> Option<Option<Arc<Informer>>> {
-        let on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_demand = self.on_demand.lock();
         let on_demand = on_demand.as_ref()?;
         let of = |place: Option<&str>| on_demand.get(&(resource.kind.clone(), place.map(str::to_owned))).cloned();
         Some(of(None).or_else(|| of(namespace)))

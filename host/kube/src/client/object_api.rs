@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
 };
 
 use async_trait::async_trait;
@@ -22,6 +22,7 @@ use operetta_core::{
     ports::{ObjectApi, ObjectLookup},
     status::{ApiError, ErrorKind},
 };
+use parking_lot::{Mutex, RwLock};
 
 use crate::{
     authz::required_permissions::{self, Call},
@@ -125,19 +126,19 @@ impl PluginApi {
 
     /// The informers that its reads are answered by: those that it watches, and those that cached reads have started.
     pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
-        let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner).informers.clone();
-        let on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.watched.read().informers.clone();
+        let on_demand = self.on_demand.lock();
         (watched, on_demand.iter().flat_map(HashMap::values).cloned().collect())
     }
 
     /// Gives up the informers that cached reads have started, and starts none any more: the API server answers.
     pub fn read_live(&self) {
-        *self.on_demand.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.on_demand.lock() = None;
     }
 
     /// Reports whether [`Self::read_live`] is in effect.
     pub fn reads_live(&self) -> bool {
-        self.on_demand.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.on_demand.lock().is_none()
     }
 
     /// Returns the access reviews for cached reads; None for the host.
@@ -147,7 +148,7 @@ impl PluginApi {
 
     /// Returns the last refusal.
     pub fn refusal(&self) -> Option<Refusal> {
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.refusal.lock().clone()
     }
 
     /// The plugin's way to the API server.
@@ -164,7 +165,7 @@ impl PluginApi {
                 informer.cache.store.declare_index(&key);
             }
         }
-        *self.watched.write().unwrap_or_else(PoisonError::into_inner) = watched;
+        *self.watched.write() = watched;
     }
 
     /// Reads the answer to a write and lets cached reads see it.

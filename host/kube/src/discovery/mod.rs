@@ -6,16 +6,13 @@
 
 mod names;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
 };
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -106,7 +103,7 @@ impl Discovery {
     /// # Errors
     /// `NotFound` when the kind is not served, or the API server's error.
     pub async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
-        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(kind) {
+        if let Some(known) = self.known.lock().get(kind) {
             return Ok(known.clone());
         }
         let found = self.ask(&kind.api_version, |list| find(list, kind)).await?;
@@ -132,7 +129,7 @@ impl Discovery {
     pub fn known_plural(&self, api_version: &str, plural: &str) -> Option<Arc<ApiResource>> {
         let is_it =
             |resource: &&Arc<ApiResource>| resource.kind.api_version == api_version && resource.plural == plural;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).values().find(is_it).cloned()
+        self.known.lock().values().find(is_it).cloned()
     }
 
     /// Asks for the resources of `group/version` and keeps the one that `find` picks; None when there is none.
@@ -158,7 +155,7 @@ impl Discovery {
         let Some(resource) = find(&list).map(Arc::new) else { return Ok(None) };
         // An answer from before a change must not outlive it.
         if generation == *self.changes.borrow() {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             known.insert(resource.kind.clone(), resource.clone());
         }
         Ok(Some(resource))
@@ -180,7 +177,7 @@ impl Discovery {
 
     /// Forgets what is known: a CustomResourceDefinition has changed.
     pub fn invalidate(&self) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.known.lock().clear();
         self.changes.send_modify(|changes| *changes += 1);
     }
 }

@@ -25,7 +25,7 @@ mod scope;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -36,6 +36,7 @@ use operetta_core::{
     object::{Object, prune::Prune, selector::LabelSelector},
     status::{ApiError, ErrorKind},
 };
+use parking_lot::Mutex;
 use tokio::{sync::watch, task::AbortHandle};
 
 pub use self::scope::{Scope, Timing};
@@ -134,14 +135,14 @@ impl Informer {
             task: Mutex::default(),
         });
         let task = tokio::spawn(Reflector::new(wire.clone(), &informer, timing).run());
-        *informer.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        *informer.task.lock() = Some(task.abort_handle());
         informer
     }
 
     /// Adds a handler. It is told of everything in the store before this returns, then of each change. With `resync`,
     /// it is told of every object again after each such period, as a change from itself to itself.
     pub fn subscribe(self: &Arc<Self>, handler: Handler, resync: Option<Duration>) -> Subscription {
-        let mut dispatch = self.lock();
+        let mut dispatch = self.dispatch.lock();
         for object in self.cache.store.list(&Lookup::All, None, None) {
             handler(&Event::Added { object, initial: true });
         }
@@ -168,7 +169,7 @@ impl Informer {
 
     /// Returns its counts.
     pub fn stats(&self) -> InformerStats {
-        let dispatch = self.lock();
+        let dispatch = self.dispatch.lock();
         InformerStats {
             watches: self.watches.load(Ordering::Relaxed),
             relists: self.relists.load(Ordering::Relaxed),
@@ -176,10 +177,6 @@ impl Informer {
             heard: dispatch.heard,
             users: dispatch.handlers.len(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Dispatch> {
-        self.dispatch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -194,7 +191,7 @@ impl Informer {
     }
 
     fn begin_relist(&self) -> Relist {
-        self.lock().writer.begin_relist()
+        self.dispatch.lock().writer.begin_relist()
     }
 
     /// An object as the store keeps it.
@@ -204,7 +201,7 @@ impl Informer {
 
     /// A list that began at `began` is whole: the store becomes what it has found.
     fn relisted(&self, began: Instant, found: Relist, resource_version: &str) {
-        let mut dispatch = self.lock();
+        let mut dispatch = self.dispatch.lock();
         let first = !self.state.borrow().synced;
         let Relisted { changed, gone } = dispatch.writer.finish(found);
         dispatch.hear(resource_version);
@@ -224,7 +221,7 @@ impl Informer {
     /// The watch brought an object that was added or changed.
     fn applied(&self, object: Object) {
         let object = self.kept(object);
-        let mut dispatch = self.lock();
+        let mut dispatch = self.dispatch.lock();
         dispatch.heard = Some(Instant::now());
         if self.cache.store.is_past(&object) {
             return;
@@ -240,7 +237,7 @@ impl Informer {
     /// The watch brought the last word on an object.
     fn deleted(&self, object: Object) {
         let object = self.kept(object);
-        let mut dispatch = self.lock();
+        let mut dispatch = self.dispatch.lock();
         dispatch.heard = Some(Instant::now());
         if self.cache.store.is_of_another(&object) {
             return;
@@ -254,7 +251,7 @@ impl Informer {
 
     /// The watch has brought everything up to here.
     fn bookmarked(&self, resource_version: &str) {
-        let mut dispatch = self.lock();
+        let mut dispatch = self.dispatch.lock();
         dispatch.hear(resource_version);
         if let Ok(revision) = resource_version.parse() {
             self.cache.overlay.passed(revision);
@@ -297,7 +294,7 @@ impl Informer {
 
 impl Drop for Informer {
     fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(task) = self.task.get_mut() {
             task.abort();
         }
     }
@@ -318,7 +315,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut dispatch = self.informer.lock();
+        let mut dispatch = self.informer.dispatch.lock();
         dispatch.handlers.retain(|(id, _)| *id != self.id);
         if let Some(resync) = &self.resync {
             resync.abort();
@@ -359,7 +356,7 @@ async fn resync_every(informer: Weak<Informer>, handler: Handler, period: Durati
         tokio::time::sleep(period).await;
         let Some(informer) = informer.upgrade() else { return };
         // Under the lock, so that a change is never told before an older state of the same object.
-        let _order = informer.lock();
+        let _order = informer.dispatch.lock();
         for object in informer.cache.store.list(&Lookup::All, None, None) {
             handler(&Event::Modified { old: object.clone(), object });
         }

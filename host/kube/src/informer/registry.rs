@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use operetta_core::object::{Object, kind::GroupVersionKind};
+use parking_lot::Mutex;
 
 use crate::{
     authz::watch_scope::WatchScope,
@@ -45,7 +46,7 @@ impl InformerRegistry {
 
     /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.
     pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
-        let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut informers = self.informers.lock();
         let place = informers.entry((resource.kind.clone(), scope.clone())).or_default();
         // A kind that was deleted and installed anew may be served elsewhere.
         if let Some(running) = place.upgrade().filter(|informer| informer.resource == *resource) {
@@ -59,7 +60,7 @@ impl InformerRegistry {
 
     /// The running informers.
     pub fn running(&self) -> Vec<Arc<Informer>> {
-        let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let informers = self.informers.lock();
         informers.values().filter_map(Weak::upgrade).collect()
     }
 
@@ -72,7 +73,7 @@ impl InformerRegistry {
 
     /// The running informers of a kind.
     pub fn of_kind(&self, kind: &GroupVersionKind) -> Vec<Arc<Informer>> {
-        let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let informers = self.informers.lock();
         let of_kind = informers.iter().filter(|((of, _), _)| of == kind);
         of_kind.filter_map(|(_, informer)| informer.upgrade()).collect()
     }

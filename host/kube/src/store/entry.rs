@@ -1,8 +1,9 @@
 //! One object as the store holds it: its bytes, or its metadata and the compressed rest.
 
-use std::sync::{self, Mutex, PoisonError};
+use std::sync;
 
 use operetta_core::object::{Metadata, Object, RawObject};
+use parking_lot::Mutex;
 use triomphe::{Arc, HeaderSlice};
 use zstd::{
     bulk::{Compressor, Decompressor},
@@ -131,8 +132,8 @@ impl Codec {
 
     /// Bytes it holds, what it needs to work included.
     pub fn heap_bytes(&self) -> usize {
-        let mut compressors = self.compressors.lock().unwrap_or_else(PoisonError::into_inner);
-        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compressors = self.compressors.lock();
+        let readers = self.readers.lock();
         let compressing: usize = compressors.iter_mut().map(|one| one.context_mut().sizeof()).sum();
         let room = readers.iter().map(|one| one.rest.capacity() + one.text.capacity()).sum::<usize>();
         self.dictionary.len() + compressing + room + readers.len() * (DECOMPRESSOR + self.dictionary.len())
@@ -142,10 +143,10 @@ impl Codec {
     pub fn pack(&self, entry: &Entry) -> Option<Entry> {
         let Entry::Plain(raw) = entry else { return None };
         let (metadata, rest) = raw.strip();
-        let kept = self.compressors.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self.compressors.lock().pop();
         let mut compressor = kept.or_else(|| self.compressor().ok())?;
         let frame = compressor.compress(rest.as_bytes());
-        self.compressors.lock().unwrap_or_else(PoisonError::into_inner).push(compressor);
+        self.compressors.lock().push(compressor);
         let parts = Parts { metadata: u32::try_from(metadata.len()).ok()?, rest: u32::try_from(rest.len()).ok()? };
         let bytes = [metadata.as_bytes(), &frame.ok()?].concat();
         let packed = Entry::Packed(Packed(Arc::from_header_and_slice(parts, &bytes)));
@@ -164,14 +165,14 @@ impl Codec {
     }
 
     fn unpack(&self, packed: &Packed) -> RawObject {
-        let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self.readers.lock().pop();
         let mut reader = kept.unwrap_or_else(|| Reader {
             decompressor: Decompressor::with_dictionary(&self.dictionary).unwrap_or_else(|error| broken(&error)),
             rest: vec![],
             text: String::new(),
         });
         let raw = reader.read(packed).unwrap_or_else(|error| broken(&error));
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readers = self.readers.lock();
         if readers.len() < KEPT && reader.rest.capacity() + reader.text.capacity() <= ROOM {
             readers.push(reader);
         }

@@ -27,7 +27,7 @@ pub(crate) mod tests;
 use std::{
     collections::BTreeSet,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
 };
 
 use hashbrown::HashTable;
@@ -35,6 +35,7 @@ use operetta_core::{
     manifest::IndexKey,
     object::{Metadata, Object, ObjectKey, prune::Prune},
 };
+use parking_lot::RwLock;
 
 pub use self::{
     entry::{Codec, Entry},
@@ -229,7 +230,7 @@ impl Store {
         // Many take their time: not under the lock that readers wait for.
         let slots = self.read(|inner| inner.slots.clone());
         let sorted = sorted(&slots);
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         if inner.order.is_some() {
             return;
         }
@@ -255,7 +256,7 @@ impl Store {
         let entries = self.read(|inner| inner.slots.clone());
         let value = |entry: &Entry| index.value(&self.open(entry));
         let values: Vec<Option<String>> = entries.iter().map(|entry| value(entry.as_ref()?)).collect();
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         if inner.indexes.iter().any(|(declared, _)| declared == index) {
             return;
         }
@@ -272,7 +273,7 @@ impl Store {
     }
 
     fn read<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
-        look(&self.inner.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.inner.read())
     }
 
     /// Finds the slot of a key, or the position for it, and the object there. Both stay valid: only the writer asks,
@@ -303,7 +304,7 @@ impl Writer {
         let object = self.store.pruned(object);
         let entry = self.store.packed(&object);
         let (place, old) = self.store.place(object.key());
-        let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.store.inner.write();
         inner.raise_revision(&object);
         inner.put(place, entry, &object, old.as_deref());
         drop(inner);
@@ -313,14 +314,14 @@ impl Writer {
 
     /// The watch has brought everything up to this resourceVersion.
     pub fn reached(&mut self, revision: u64) {
-        let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.store.inner.write();
         inner.revision = inner.revision.max(revision);
     }
 
     /// Takes an object out and returns it as it was. `seen` is the watch's last word on it.
     pub fn remove(&mut self, seen: &Object) -> Option<Arc<Object>> {
         let (place, old) = self.store.place(seen.key());
-        let mut inner = self.store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.store.inner.write();
         inner.raise_revision(seen);
         if let Some(old) = &old {
             inner.take(place, old);

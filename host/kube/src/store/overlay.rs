@@ -9,13 +9,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use operetta_core::object::{Object, ObjectKey};
+use parking_lot::Mutex;
 
 use crate::store::Store;
 
@@ -118,7 +119,7 @@ impl Overlay {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(key).map(|entry| entry.written.clone())
+        self.entries.lock().get(key).map(|entry| entry.written.clone())
     }
 
     /// Everything kept now, in the order of keys.
@@ -126,12 +127,12 @@ impl Overlay {
         if self.len.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         entries.iter().map(|(key, entry)| (key.clone(), entry.written.clone())).collect()
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<ObjectKey, Entry>)) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         change(&mut entries);
         self.len.store(entries.len(), Ordering::Release);
     }

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Arc, OnceLock, PoisonError, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
@@ -111,7 +111,7 @@ impl Store {
         })?;
         let packed: Vec<_> =
             plain.into_iter().filter_map(|(at, entry)| Some((at, codec.pack(&entry)?, entry))).collect();
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         for (at, packed, plain) in packed {
             // It may have changed meanwhile; then it was packed on its way in.
             if inner.slots[at].as_ref().is_some_and(|now| now.is(&plain)) {

@@ -4,10 +4,7 @@
 //! not changed needs a bit for each object. The store is left as it is until [`Writer::finish`], and changes then under
 //! one lock. Between the two the writer does nothing else: what it put in meanwhile would count as not listed.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use operetta_core::object::{Object, ObjectKey};
 
@@ -114,7 +111,7 @@ impl Writer {
             (place, old, object, entry)
         });
         let changed: Vec<_> = changed.collect();
-        let mut inner = store.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = store.inner.write();
         for object in &gone {
             let place = inner.place(object.key());
             inner.take(place, object);

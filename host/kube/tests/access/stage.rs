@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use http::Request;
@@ -30,6 +30,7 @@ use operetta_kube::{
     informer::{Handler, Informer, Scope, Subscription, registry::InformerRegistry},
 };
 use operetta_testkit::{ControlPlane, Kind as TestKind, TestNamespace, eventually};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::ways::{Cell, Kind, Question, Way, cells_of};
@@ -258,7 +259,7 @@ impl Stage {
                 return;
             }
             for key in keys(event) {
-                lock(&told).insert((account, way, kind, key.namespace), object.resource_version().to_owned());
+                told.lock().insert((account, way, kind, key.namespace), object.resource_version().to_owned());
             }
         })
     }
@@ -338,7 +339,7 @@ impl Stage {
     /// Changes every object, and waits until its informer has told of it.
     pub async fn touch_all(&self) {
         let touch = {
-            let mut touches = lock(&self.touches);
+            let mut touches = self.touches.lock();
             *touches += 1;
             json!({"metadata": {"annotations": {"touch": touches.to_string()}}})
         };
@@ -354,8 +355,8 @@ impl Stage {
         let made: Value = self.client.request(request.expect("a request")).await.expect("patched");
         self.touched(Kind::Node, None, &made);
         eventually("the informers", async || {
-            let behind = lock(&self.touched).iter().any(|((kind, place), version)| {
-                lock(&self.told).get(&("", Way::Event, *kind, place.clone())) != Some(version)
+            let behind = self.touched.lock().iter().any(|((kind, place), version)| {
+                self.told.lock().get(&("", Way::Event, *kind, place.clone())) != Some(version)
             });
             if behind { Err("behind".to_owned()) } else { Ok(()) }
         })
@@ -364,15 +365,15 @@ impl Stage {
 
     fn touched(&self, kind: Kind, place: Option<String>, made: &Value) {
         let version = made["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-        lock(&self.touched).insert((kind, place), version);
+        self.touched.lock().insert((kind, place), version);
     }
 
     /// Whether the account sees or does what the cell is about; Err when that cannot be told.
     pub async fn look(&self, cell: &Cell) -> Result<bool, String> {
         match cell.way {
             Way::Event | Way::Mapping => {
-                let told = lock(&self.told).get(&(cell.account, cell.way, cell.kind, cell.place.clone())).cloned();
-                Ok(told.as_ref() == lock(&self.touched).get(&(cell.kind, cell.place.clone())))
+                let told = self.told.lock().get(&(cell.account, cell.way, cell.kind, cell.place.clone())).cloned();
+                Ok(told.as_ref() == self.touched.lock().get(&(cell.kind, cell.place.clone())))
             }
             Way::RawGet | Way::RawList => {
                 // A refusal of the cache is an error here, which the gate puts as the API server would; one of the API
@@ -488,8 +489,4 @@ impl Stage {
 
 fn gvk(kind: Kind) -> GroupVersionKind {
     GroupVersionKind::new(kind.api_version(), kind.name())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

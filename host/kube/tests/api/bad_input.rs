@@ -3,12 +3,13 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use operetta_kube::informer::Informer;
 use operetta_testkit::{Ask, BadEvent, Fault, eventually};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tracing::Level;
 
@@ -20,7 +21,7 @@ struct Warnings(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Warnings {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -53,7 +54,7 @@ impl Said {
         let task = tokio::spawn(async move {
             loop {
                 let error = state.borrow_and_update().error.clone();
-                kept.lock().expect("lock").extend(error);
+                kept.lock().extend(error);
                 if state.changed().await.is_err() {
                     return;
                 }
@@ -65,9 +66,9 @@ impl Said {
     /// Waits for one line that has all these words.
     async fn until(&self, what: BadEvent, words: &[&str]) {
         eventually(&format!("{what:?} is told with {words:?}"), async || {
-            let logged = warnings().0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let logged = warnings().0.lock().clone();
             let logged = String::from_utf8_lossy(&logged).into_owned();
-            let mut lines = self.from_state.lock().expect("lock").clone();
+            let mut lines = self.from_state.lock().clone();
             lines.extend(logged.lines().map(str::to_owned));
             let has_all = |line: &String| words.iter().all(|word| line.contains(word));
             if lines.iter().any(has_all) { Ok(()) } else { Err(format!("{lines:#?}")) }

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use std::{
 use operetta_core::{handler::event::Event, manifest::IndexKey, object::Object};
 use operetta_kube::{informer::Handler, store::Lookup};
 use operetta_testkit::{Ask, Fault, eventually};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use crate::{
@@ -29,7 +30,7 @@ fn keep<T: Send + 'static>(
     let keep = kept.clone();
     let handler: Handler = Arc::new(move |event| {
         if let Some(picked) = pick(event) {
-            keep.lock().expect("lock").push(picked);
+            keep.lock().push(picked);
         }
     });
     (handler, kept)
@@ -113,7 +114,7 @@ async fn a_handler_is_told_after_the_index_is_up_to_date() {
     rig.delete("a").await;
     let wanted = [(false, false), (true, false), (false, true), (false, false)];
     eventually("all is told", async || {
-        let kept = kept.lock().expect("lock").clone();
+        let kept = kept.lock().clone();
         if kept == wanted { Ok(()) } else { Err(format!("{kept:?}")) }
     })
     .await;
@@ -191,11 +192,11 @@ async fn a_deletion_has_the_last_state_and_the_resource_version_in_which_the_obj
     rig.change("a", 7).await;
     rig.delete("a").await;
     eventually("all is told", async || {
-        let told = kept.lock().expect("lock").len();
+        let told = kept.lock().len();
         if told == 3 { Ok(()) } else { Err(told.to_string()) }
     })
     .await;
-    let kept = kept.lock().expect("lock").clone();
+    let kept = kept.lock().clone();
     let [_, (false, changed), (true, deleted)] = kept.as_slice() else { panic!("{kept:?}") };
     assert_eq!(n_of(deleted), "7");
     assert!(revision(deleted) > revision(changed), "{} after {}", revision(deleted), revision(changed));
@@ -215,14 +216,14 @@ async fn a_resync_repeats_each_object_as_a_change_to_itself_and_asks_the_api_ser
     let _subscription = informer.subscribe(handler, Some(Duration::from_millis(20)));
     // The watch that follows a list comes a moment after it.
     sleep(Duration::from_millis(200)).await;
-    let (asked, told) = (rig.proxy.asked().len(), kept.lock().expect("lock").len());
+    let (asked, told) = (rig.proxy.asked().len(), kept.lock().len());
     eventually("three more resyncs", async || {
-        let now = kept.lock().expect("lock").len();
+        let now = kept.lock().len();
         if now >= told + 6 { Ok(()) } else { Err(now.to_string()) }
     })
     .await;
     assert_eq!(rig.proxy.asked().len(), asked);
-    let kept = kept.lock().expect("lock").clone();
+    let kept = kept.lock().clone();
     assert!(kept.iter().all(|(_, itself)| *itself), "{kept:?}");
     assert_eq!(kept.iter().filter(|(name, _)| name == "a").count(), kept.len() / 2);
 }
@@ -295,7 +296,7 @@ async fn what_vanished_during_a_gap_is_told_as_deleted_in_the_last_state_seen() 
     })
     .await;
     assert_eq!(until_end(&notes).await, ["+a (initial)", "-a"]);
-    let kept = kept.lock().expect("lock").clone();
+    let kept = kept.lock().clone();
     assert_eq!(kept.iter().map(|object| n_of(object)).collect::<Vec<_>>(), ["1"]);
 }
 
@@ -328,7 +329,7 @@ async fn many_changes_during_a_gap_are_one_from_the_state_that_was_told_before()
     })
     .await;
     assert_eq!(until_end(&notes).await, ["+a (initial)", "~a"]);
-    assert_eq!(*kept.lock().expect("lock"), [("1".into(), "4".into())]);
+    assert_eq!(*kept.lock(), [("1".into(), "4".into())]);
 }
 
 /// client-go may tell this as one update from the old object to the new one; here it is told as it was.

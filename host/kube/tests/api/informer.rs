@@ -1,15 +1,13 @@
 //! What an informer tells, and what it costs on the wire.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
     gate::operation::DeleteOptions, handler::event::Event, object::kind::GroupVersionKind, status::ErrorKind,
 };
 use operetta_kube::informer::{Handler, Informer, Scope};
 use operetta_testkit::{eventually, kinds};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::{Stage, config_map};
@@ -39,12 +37,12 @@ impl Notes {
                 _ => stored.is_some_and(|stored| stored.revision() >= object.revision()),
             };
             let line = if known { line } else { format!("{line} before the store has it") };
-            notes.0.lock().expect("lock").push(line);
+            notes.0.lock().push(line);
         })
     }
 
     pub fn all(&self) -> Vec<String> {
-        self.0.lock().expect("lock").clone()
+        self.0.lock().clone()
     }
 
     pub async fn until(&self, wanted: &[&str]) {

@@ -1,9 +1,6 @@
 //! Writes that change nothing are not sent, as the API server's audit log shows; whatever else there is to it is.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
     gate::operation::{PatchBody, Read, Write, WriteAction, WriteOptions, Written},
@@ -17,6 +14,7 @@ use operetta_kube::{
     informer::{Informer, Scope},
 };
 use operetta_testkit::{Kind, eventually, kinds};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{Stage, config_map, value};
@@ -222,7 +220,7 @@ async fn a_cache_that_is_behind_undoes_nobody_s_change_and_its_event_comes_after
     let name = cached.stage.namespace.name().to_owned();
     let handler = Arc::new(move |event: &Event| {
         if event.object().key().namespace.as_deref() == Some(name.as_str()) {
-            *note.lock().expect("lock") = event.object().scalar_at(".data.n").unwrap_or_default();
+            *note.lock() = event.object().scalar_at(".data.n").unwrap_or_default();
         }
     });
     let _subscription = cached._informers[0].subscribe(handler, None);
@@ -241,7 +239,7 @@ async fn a_cache_that_is_behind_undoes_nobody_s_change_and_its_event_comes_after
         }
         let stored = cached.stage.get("a", Read::Live).await.expect("there");
         assert_eq!(stored.scalar_at(".data.n"), Some(wanted.clone()));
-        eventually("the event of the change", async || match &*seen.lock().expect("lock") {
+        eventually("the event of the change", async || match &*seen.lock() {
             now if *now == wanted => Ok(()),
             now => Err(now.clone()),
         })

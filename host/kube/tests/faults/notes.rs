@@ -11,13 +11,11 @@
 //! - the store knows of it already;
 //! - what is told as initial comes before everything else.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use operetta_core::handler::event::Event;
 use operetta_kube::informer::{Handler, Informer};
+use parking_lot::Mutex;
 
 use crate::truth::{State, Truth};
 
@@ -78,23 +76,17 @@ impl Recorder {
                     (What::Modified, later || stored.is_some_and(|it| it.revision >= now.revision))
                 }
             };
-            let mut count = count.lock().expect("lock");
+            let mut count = count.lock();
             *count += 1;
             if swallow.is_none_or(|every| !count.is_multiple_of(every)) {
                 let old = event.old().map(|old| seen(old));
-                notes.lock().expect("lock").push(Note {
-                    what,
-                    name: object.key().name.clone(),
-                    seen: now,
-                    old,
-                    stored,
-                });
+                notes.lock().push(Note { what, name: object.key().name.clone(), seen: now, old, stored });
             }
         })
     }
 
     pub fn all(&self) -> Vec<Note> {
-        self.notes.lock().expect("lock").clone()
+        self.notes.lock().clone()
     }
 }
 

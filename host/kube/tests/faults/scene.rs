@@ -1,7 +1,7 @@
 //! Informers, each with two handlers, over things that change at random.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,6 +13,7 @@ use operetta_kube::{
     informer::{Informer, Scope, Subscription, Timing, registry::InformerRegistry},
 };
 use operetta_testkit::ControlPlane;
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -212,7 +213,7 @@ impl Watched {
 
     async fn end(self, listed: &Listed, trusting: bool) -> Vec<String> {
         let mut violations = self.differences(listed);
-        let truth = self.truth.lock().expect("lock").clone();
+        let truth = self.truth.lock().clone();
         for (when, recorder, _) in &self.recorders {
             let (wrong, _) = judge(&recorder.all(), trusting.then_some(&truth), &self.selects());
             violations.extend(wrong.into_iter().map(|it| format!("the {when} handler: {it}")));

@@ -1,14 +1,12 @@
 //! Someone who writes at random, past the proxy, and writes down what became of it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
+use parking_lot::Mutex;
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 
@@ -76,7 +74,7 @@ impl Writer {
         let app = *["x", "x", "y"].choose(random).expect("some");
         let text = TEXTS.choose(random).expect("some").repeat(if random.random_bool(0.1) { 1500 } else { 2 });
         let content = self.content(&text);
-        let present = self.truth.lock().expect("lock").is_present(&name);
+        let present = self.truth.lock().is_present(&name);
         match random.random_range(0..100) {
             _ if !present => self.create(&name, app, content).await,
             0..45 => self.patch(&name, json!({self.field: content})).await,
@@ -95,7 +93,7 @@ impl Writer {
             let name = format!("n{at}");
             match self.api.get_opt(&name).await {
                 Ok(Some(found)) => self.note(&name, &found),
-                Ok(None) => self.truth.lock().expect("lock").push(&name, State::Absent),
+                Ok(None) => self.truth.lock().push(&name, State::Absent),
                 Err(_) => {}
             }
         }
@@ -123,7 +121,7 @@ impl Writer {
 
     async fn delete(&mut self, name: &str) -> kube::Result<()> {
         self.api.delete(name, &DeleteParams::default()).await?;
-        self.truth.lock().expect("lock").push(name, State::Absent);
+        self.truth.lock().push(name, State::Absent);
         Ok(())
     }
 
@@ -136,6 +134,6 @@ impl Writer {
             revision: revision.unwrap_or_default(),
             app: app.unwrap_or_default(),
         };
-        self.truth.lock().expect("lock").push(name, state);
+        self.truth.lock().push(name, state);
     }
 }

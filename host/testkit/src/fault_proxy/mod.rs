@@ -21,7 +21,7 @@ use std::{
     net::Ipv4Addr,
     path::PathBuf,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -42,6 +42,7 @@ use kube::{
     client::ConfigExt,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -168,7 +169,7 @@ impl FaultProxy {
 
     /// Lines up a fault for the next request of this kind that none is lined up for.
     pub fn next(&self, ask: Ask, fault: Fault) {
-        self.shared.plan.lock().expect("lock").line_up(ask, fault);
+        self.shared.plan.lock().line_up(ask, fault);
     }
 
     /// Ends all faults, for good. A connection that stalls stays as it is: to notice that is the client's business.
@@ -188,12 +189,12 @@ impl FaultProxy {
 
     /// Every request so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.shared.log.lock().expect("lock").clone()
+        self.shared.log.lock().clone()
     }
 
     /// The requests of a kind so far.
     pub fn count(&self, ask: Ask) -> usize {
-        self.shared.log.lock().expect("lock").iter().filter(|asked| ask.includes(asked.ask)).count()
+        self.shared.log.lock().iter().filter(|asked| ask.includes(asked.ask)).count()
     }
 
     /// The schedule, for people: every fault so far, a line each.
@@ -253,12 +254,12 @@ async fn answer(
 ) -> Result<Response<Pipe>, Box<dyn Error + Send + Sync>> {
     let ask = Ask::of(&request);
     let fault = if shared.line.borrow().mode == Mode::Faulty {
-        shared.plan.lock().expect("lock").fault_for(ask, &request)
+        shared.plan.lock().fault_for(ask, &request)
     } else {
         Fault::None
     };
     let namespace = plan::namespace_of(request.uri().path()).map(str::to_owned);
-    shared.log.lock().expect("lock").push(Asked {
+    shared.log.lock().push(Asked {
         at: shared.started.elapsed(),
         ask,
         request: format!("{} {}", request.method(), request.uri()),

@@ -6,10 +6,11 @@
 //! configuration. docs/decisions/0009-warm-instances.md says what an author gives up for it.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use wasmtime::{Result, Store};
 
@@ -97,7 +98,7 @@ impl WarmInstances {
 
     /// The instance that was used last: those that are not needed grow old.
     pub(crate) fn take(&self) -> Option<Instance> {
-        self.lock().pop().map(|idle| idle.instance)
+        self.idle.lock().pop().map(|idle| idle.instance)
     }
 
     /// Keeps an instance whose call has returned, unless it is over its limits or the host keeps too many.
@@ -107,15 +108,11 @@ impl WarmInstances {
             return;
         }
         let Ok(kept) = engine.warm().clone().try_acquire_owned() else { return };
-        let mut idle = self.lock();
+        let mut idle = self.idle.lock();
         if idle.is_empty() {
             tokio::spawn(end_idle(Arc::downgrade(self), self.limits.max_idle));
         }
         idle.push(Idle { instance, since: Instant::now(), _kept: kept });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,7 +122,7 @@ async fn end_idle(instances: Weak<WarmInstances>, max_idle: Duration) {
     loop {
         tokio::time::sleep_until(next).await;
         let Some(instances) = instances.upgrade() else { return };
-        let mut idle = instances.lock();
+        let mut idle = instances.idle.lock();
         let now = Instant::now();
         let old = idle.iter().take_while(|idle| now.duration_since(idle.since) >= max_idle).count();
         let ended: Vec<Idle> = idle.drain(..old).collect();

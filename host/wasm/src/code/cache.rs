@@ -10,10 +10,10 @@ use std::{
     io::{self, Read},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tempfile::{NamedTempFile, TempDir};
 
@@ -163,7 +163,7 @@ impl CodeCache {
     /// Removes the least recently used entries over the limit, and what was never finished. Code that runs stays
     /// mapped.
     fn evict(&self) {
-        let _one_at_a_time = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.evicting.lock();
         let now = SystemTime::now();
         let age = |metadata: &Metadata| {
             metadata.modified().ok().and_then(|then| now.duration_since(then).ok()).unwrap_or_default()

@@ -4,11 +4,12 @@
 //! when the call ends, the lines go to the session, where the limits count them. What is held in between is bounded:
 //! one write takes at most [`MAX_WRITE`] bytes, an unfinished line at most [`MAX_LINE`].
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use operetta_core::{gate::Session, ports::LogLevel};
+use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::{
     cli::{IsTerminal, StdoutStream},
@@ -46,7 +47,7 @@ impl Output {
 
     /// Hands the complete lines to the log.
     pub(crate) fn drain(&self, session: &mut Session) {
-        let lines = std::mem::take(&mut self.lock().complete);
+        let lines = std::mem::take(&mut self.0.lock().complete);
         for (level, line) in lines {
             session.log(level, line, vec![]);
         }
@@ -55,17 +56,13 @@ impl Output {
     /// Hands everything to the log; returns what the guest said last on stderr.
     pub(crate) fn finish(&self, session: &mut Session) -> Option<TrapMessage> {
         {
-            let mut lines = self.lock();
+            let mut lines = self.0.lock();
             for level in [LogLevel::Info, LogLevel::Warn] {
                 lines.end_line(level);
             }
         }
         self.drain(session);
-        self.lock().last_words.take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().last_words.take()
     }
 }
 
@@ -146,7 +143,7 @@ impl OutputStream for Stream {
         if bytes.len() > MAX_WRITE {
             return Err(StreamError::trap("it wrote more to a stream than check-write allowed"));
         }
-        self.output.lock().write(self.level, &bytes);
+        self.output.0.lock().write(self.level, &bytes);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub async fn config_of_32_mb() {
 /// Runs a guest that logs too much, and expects a bounded log of each of its two calls.
 async fn logs_within_bounds(name: &str) -> Vec<String> {
     let ports = run(name).await;
-    let records = ports.records.lock().expect("lock").clone();
+    let records = ports.records.lock().clone();
     let field = |(name, value): &(String, String)| size_of::<(String, String)>() + name.len() + value.len();
     let kept = |record: &operetta_core::ports::LogRecord| {
         record.message.len() + record.fields.iter().map(field).sum::<usize>()
@@ -89,14 +89,14 @@ pub async fn text_out_of_bounds() {
 
 #[tokio::test]
 pub async fn event_flood() {
-    let events = run("event_flood").await.events.lock().expect("lock").len();
+    let events = run("event_flood").await.events.lock().len();
     assert_eq!(events, 2 * 10_000, "as many as a reconcile has calls");
 }
 
 #[tokio::test]
 pub async fn event_of_megabytes() {
     let ports = run("event_of_megabytes").await;
-    let events = ports.events.lock().expect("lock");
+    let events = ports.events.lock();
     assert_eq!(events.len(), 200);
     for event in events.iter() {
         let (name, kind) = (event.key.name.len(), event.regarding.kind.len());
@@ -107,7 +107,7 @@ pub async fn event_of_megabytes() {
 #[tokio::test]
 pub async fn event_with_line_breaks() {
     let ports = run("event_with_line_breaks").await;
-    let reasons: Vec<_> = ports.events.lock().expect("lock").iter().map(|event| event.reason.clone()).collect();
+    let reasons: Vec<_> = ports.events.lock().iter().map(|event| event.reason.clone()).collect();
     assert_eq!(reasons, ["a\r\nb\u{1b}[31m", "a\r\nb\u{1b}[31m"], "the API server says what it thinks of it");
 }
 
@@ -117,7 +117,7 @@ pub async fn host_call_flood() {
 }
 
 async fn operations(name: &str) -> Vec<Called> {
-    run(name).await.operations.lock().expect("lock").clone()
+    run(name).await.operations.lock().clone()
 }
 
 /// What reaches the gate is what the guest gave: `operetta-kube` refuses it (host/operetta/tests/host/hostile.rs).
@@ -173,8 +173,8 @@ macro_rules! refused_by_the_gate {
         #[tokio::test]
         pub async fn $name() {
             let ports = run(stringify!($name)).await;
-            assert_eq!(*ports.operations.lock().expect("lock"), []);
-            assert_eq!(*ports.raws.lock().expect("lock"), []);
+            assert_eq!(*ports.operations.lock(), []);
+            assert_eq!(*ports.raws.lock(), []);
         }
     )* };
 }

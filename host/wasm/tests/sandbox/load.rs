@@ -149,7 +149,7 @@ async fn describe_can_log_but_not_reach_the_api_server() {
     let plugin = Plugin::load(engine(), guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
     assert_eq!(plugin.manifest().controllers[0].name, "c");
     assert_eq!(ports.lines(), [(LogLevel::Info, "describing".to_owned())]);
-    assert!(ports.operations.lock().expect("lock").is_empty());
+    assert!(ports.operations.lock().is_empty());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -21,6 +21,7 @@ use operetta_core::{
     status::ApiError,
 };
 use operetta_wasm::PluginReconciler;
+use parking_lot::Mutex;
 
 /// An operation that reached the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +84,7 @@ impl Ports {
     }
 
     pub fn lines(&self) -> Vec<(LogLevel, String)> {
-        self.records.lock().expect("lock").iter().map(|record| (record.level, record.message.clone())).collect()
+        self.records.lock().iter().map(|record| (record.level, record.message.clone())).collect()
     }
 }
 
@@ -92,7 +93,7 @@ impl Ports {
     async fn answer(&self, called: Called) -> Result<Arc<Object>, ApiError> {
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
-        self.operations.lock().expect("lock").push(called);
+        self.operations.lock().push(called);
         match self.pause {
             Some(Duration::ZERO) => {}
             Some(pause) => tokio::time::sleep(pause).await,
@@ -124,14 +125,14 @@ impl ObjectApi for Ports {
 
     async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
         let body = format!("{request} {}", request.body.as_deref().unwrap_or_default());
-        self.raws.lock().expect("lock").push(request);
+        self.raws.lock().push(request);
         Ok(RawResponse { status: 200, content_type: "text/plain".into(), retry_after_seconds: Some(7), body })
     }
 }
 
 impl EventSink for Ports {
     fn emit(&self, note: EventNote) {
-        self.events.lock().expect("lock").push(note);
+        self.events.lock().push(note);
     }
 }
 
@@ -141,7 +142,7 @@ impl LogSink for Ports {
     }
 
     fn write(&self, record: LogRecord) {
-        self.records.lock().expect("lock").push(record);
+        self.records.lock().push(record);
     }
 }
 

@@ -44,8 +44,8 @@ impl Mapper for ByNames {
     async fn map(&self, _: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
         tokio::time::sleep(self.takes).await;
         let (now, old) = (names(&event.object), event.old.as_ref().map(|old| names(old)));
-        self.told.lock().expect("lock").push((event.change, now.join(","), old.as_ref().map(|old| old.join(","))));
-        if let Some(failure) = self.failures.lock().expect("lock").pop() {
+        self.told.lock().push((event.change, now.join(","), old.as_ref().map(|old| old.join(","))));
+        if let Some(failure) = self.failures.lock().pop() {
             return Err(failure);
         }
         Ok(now.into_iter().chain(old.into_iter().flatten()).map(|name| ObjectKey::namespaced("n", name)).collect())
@@ -59,7 +59,7 @@ struct Failures(Mutex<Vec<String>>);
 impl Observer for Failures {
     fn reconciled(&self, _: &ReconcileRequest, result: &Result<Action, Failure>, _: Duration, _: u32) {
         if let Err(failure) = result {
-            self.0.lock().expect("lock").push(failure.to_string());
+            self.0.lock().push(failure.to_string());
         }
     }
 }
@@ -77,7 +77,7 @@ impl Stage {
         let (mapper, mappings) = (Arc::new(mapper), Mappings::new(GroupVersionKind::new("v1", "ConfigMap")));
         let (woken, failures) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Failures>::default());
         let wakes = woken.clone();
-        let wake: Wake = Arc::new(move |key: ObjectKey, _| wakes.lock().expect("lock").push(key.name));
+        let wake: Wake = Arc::new(move |key: ObjectKey, _| wakes.lock().push(key.name));
         let reconciler = MapReconciler::new(mappings.clone(), mapper.clone(), rules, wake);
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60));
         let queue = WorkQueue::with_rate_limiter(limiter);
@@ -98,8 +98,8 @@ impl Stage {
     /// What the mapper was told since, and whom it woke.
     async fn settled(&self) -> (Vec<(Change, String, Option<String>)>, Vec<String>) {
         self.run().await;
-        let told = std::mem::take(&mut *self.mapper.told.lock().expect("lock"));
-        (told, std::mem::take(&mut *self.woken.lock().expect("lock")))
+        let told = std::mem::take(&mut *self.mapper.told.lock());
+        (told, std::mem::take(&mut *self.woken.lock()))
     }
 }
 
@@ -148,7 +148,7 @@ async fn an_event_whose_mapping_fails_is_kept_and_tried_again_with_what_came_mea
     let last = told(Change::Modified, "c", Some("a"));
     assert_eq!(all, [told(Change::Modified, "b", Some("a")), last.clone(), last]);
     assert_eq!(woken, ["c", "a"]);
-    assert_eq!(*stage.failures.0.lock().expect("lock"), ["r", "the plugin trapped: t"]);
+    assert_eq!(*stage.failures.0.lock(), ["r", "the plugin trapped: t"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,7 +179,7 @@ async fn bad_keys_are_told_of_and_the_good_ones_beside_them_are_woken() {
     stage.note(&added(&watched("many", &many)));
     let (told, woken) = stage.settled().await;
     assert_eq!((told.len(), woken.len()), (1, MAX_KEYS), "it is not tried again");
-    let failures = stage.failures.0.lock().expect("lock").clone();
+    let failures = stage.failures.0.lock().clone();
     assert!(failures[0].contains("\"b/ad\" is no name of an object"), "{failures:?}");
     assert!(failures[1].contains("10000 keys are more than 1000"), "{failures:?}");
 }
@@ -227,7 +227,7 @@ fn what_is_held_of_objects_that_are_gone_is_bounded() {
     let taken = mappings.take(now.key()).expect("kept");
     assert_eq!(taken.event().map(|event| (event.change, event.old.is_none())), Some((Change::Added, true)));
     taken.told();
-    let keys: Vec<_> = mappings.lock().events.keys().cloned().collect();
+    let keys: Vec<_> = mappings.pending.lock().events.keys().cloned().collect();
     keys.iter().filter_map(|key| mappings.take(key)).for_each(|taken| assert_eq!(taken.told(), Priority::Normal));
-    assert_eq!((mappings.len(), mappings.lock().held), (0, 0));
+    assert_eq!((mappings.len(), mappings.pending.lock().held), (0, 0));
 }

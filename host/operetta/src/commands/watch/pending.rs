@@ -3,12 +3,10 @@
 //! They are handed on one by one and in order. Only for a reader who is far behind, changes of one object become one; so
 //! what waits is bounded by the objects that there are and were.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashMap;
 
 use operetta_core::{handler::event::Event, object::ObjectKey};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// From how many on changes of one object become one.
@@ -31,7 +29,7 @@ struct Waiting {
 impl Pending {
     /// Adds an event.
     pub fn push(&self, event: &Event) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if !waiting.merge(event) {
             let at = waiting.events.len();
             waiting.last.insert(event.object().key().clone(), at);
@@ -54,7 +52,7 @@ impl Pending {
 
     /// All that wait.
     pub fn take_now(&self) -> Vec<Event> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner)).events
+        std::mem::take(&mut *self.waiting.lock()).events
     }
 }
 
