@@ -3,6 +3,7 @@
 //! - [`manifest`]: the document in which a plugin declares its controllers.
 //! - [`GroupVersionKind`] and [`ObjectKey`]: the names of kinds and of objects.
 //! - [`ErrorKind`] and [`Status`]: the answer of an API server that refused a call.
+//! - [`names`]: Kubernetes' rules for names.
 //! - [`labels`] and [`annotations`]: the names under `operetta.dev/`.
 //! - [`conditions`] and [`reasons`]: the words of a Plugin's conditions and of its Events.
 //! - `plugin`, with the feature `crd`: the custom resource Plugin.
@@ -41,6 +42,7 @@ mod key;
 mod kind;
 pub mod labels;
 pub mod manifest;
+pub mod names;
 #[cfg(feature = "crd")]
 pub mod plugin;
 pub mod reasons;

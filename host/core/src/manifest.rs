@@ -6,7 +6,10 @@ use std::collections::HashSet;
 
 use operetta_api::manifest::{self as api, KIND, MAX_CONTROLLERS, MAX_INDEXES, MAX_SOURCES};
 pub use operetta_api::manifest::{Index, Mapping, Namespaces, OwnerKind, RateLimiter};
-use operetta_api::{API_VERSION, GroupVersionKind};
+use operetta_api::{
+    API_VERSION, GroupVersionKind,
+    names::{is_dns_label, is_dns_subdomain},
+};
 
 use crate::{
     object::{
@@ -266,10 +269,7 @@ fn check_kind(path: &str, api_version: &str, kind: &str) -> Result<(), ManifestE
         return Err(wrong(format!("{path}.apiVersion"), message));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if group.len() > 253
-        || !is_dns_label(version)
-        || !group.split('.').all(|label| group.is_empty() || is_dns_label(label))
-    {
+    if !is_dns_label(version) || !(group.is_empty() || is_dns_subdomain(group)) {
         let message = format!("{api_version:?} has a group or a version that is no DNS name");
         return Err(wrong(format!("{path}.apiVersion"), message));
     }
@@ -303,14 +303,6 @@ fn check_label(path: &str, label: &str) -> Result<(), ManifestError> {
         return Err(wrong(path, format!("{label:?} is not a label's name like \"app.kubernetes.io/name\"")));
     }
     Ok(())
-}
-
-fn is_dns_label(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    (1..=63).contains(&name.len())
-        && name.bytes().all(|byte| inner(byte) || byte == b'-')
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 #[cfg(test)]

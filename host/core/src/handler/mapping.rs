@@ -20,6 +20,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use operetta_api::names::{is_dns_label, is_path_segment};
 use parking_lot::Mutex;
 
 use crate::{
@@ -209,20 +210,6 @@ impl KeyRules {
         }
         Ok(Some(key).filter(|key| self.namespace.is_none() || key.namespace == self.namespace))
     }
-}
-
-/// Reports whether a name passes apimachinery's `IsValidPathSegmentName`, which every name must pass, and the length
-/// limit.
-fn is_path_segment(name: &str) -> bool {
-    (1..=253).contains(&name.len()) && name != "." && name != ".." && !name.contains(['/', '%'])
-}
-
-fn is_dns_label(name: &str) -> bool {
-    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    (1..=63).contains(&name.len())
-        && name.bytes().all(|byte| letter(byte) || byte == b'-')
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 fn cut(text: &str) -> &str {

@@ -8,9 +8,10 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use operetta_api::names::is_dns_label;
 use operetta_wasm::{Format, inspect};
 
-use super::{names::is_dns_label, print};
+use super::print;
 use crate::args::BundleArgs;
 use operetta_manager::plugin::{
     drop_in::SERVICE_ACCOUNT,

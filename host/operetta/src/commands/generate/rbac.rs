@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
+use operetta_api::names::is_dns_label;
 use operetta_core::manifest::{Manifest, Namespaces, Source};
 
 use crate::{
     args::RbacArgs,
     commands::{
         check,
-        names::{is_dns_label, plural},
+        names::plural,
         print,
         roles::{About, Role, Rules, name_elsewhere, plain},
     },

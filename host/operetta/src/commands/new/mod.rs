@@ -10,9 +10,10 @@ mod template;
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail};
+use operetta_api::names::is_dns_label;
 
 use self::template::Values;
-use super::names::{camel_case, check_group, check_kind, check_version, is_dns_label};
+use super::names::{camel_case, check_group, check_kind, check_version};
 use crate::args::NewArgs;
 
 /// A folder in the program: its name, and its files by their paths.
