@@ -9,7 +9,7 @@ export RUST_BACKTRACE=0 SEEDS FIRST
 mkdir -p target
 log=target/soak.log
 failed=0
-test=whatever_the_connection_does_informers_end_with_what_the_api_server_has
+test=informers_converge_under_connection_faults
 cargo test --locked --workspace --test faults -- --exact --nocapture "$test" 2>&1 | tee "$log" || failed=1
 grep '^soak: ' "$log" || echo "soak: aborted; the log is target/soak.log"
 exit "$failed"

@@ -135,17 +135,17 @@ fn mutated(seeds: &[(PathBuf, Vec<u8>)], chance: &mut StdRng) -> Vec<u8> {
 }
 
 #[test]
-fn a_config_map_gives_its_component_within_the_limit_or_a_reason() {
+fn component_of_a_config_map_is_within_limit_or_refused() {
     replay("artifact", fuzz::artifact, 4000);
 }
 
 #[test]
-fn a_file_that_is_no_plugin_is_refused_before_it_is_compiled() {
+fn refuses_non_plugin_before_compiling() {
     replay("component", fuzz::component, 4000);
 }
 
 #[test]
-fn a_stranger_s_json_path_answers_as_over_the_whole_object() {
+fn json_path_answers_as_over_the_whole_object() {
     replay("jsonpath", fuzz::jsonpath, 4000);
 }
 
@@ -165,7 +165,7 @@ fn a_manifest_that_is_read_is_one_by_the_schema() {
 }
 
 #[test]
-fn an_object_says_to_the_host_what_it_says_to_serde_json() {
+fn object_reads_as_serde_json_reads_it() {
     replay("object", fuzz::object, 4000);
 }
 

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_by_controller_takes_owners_of_its_kind_in_any_version() {
+    fn controller_index_ignores_the_owners_version() {
         let by = IndexKey::Controller(GroupVersionKind::new("example.com/v1", "Foo"));
         let owned = |owner: &str, controller: bool| {
             let text = format!(

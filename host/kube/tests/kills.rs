@@ -20,7 +20,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use scene::{Kinds, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_and_an_etcd_that_are_killed_cost_no_object_and_turn_no_event_around() {
+async fn killed_api_server_and_etcd_lose_no_object() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let seed: u64 = seed.unwrap_or_else(rand::random);
     println!("OPERETTA_SEED={seed}");

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plugin_s_limits_fall_back_to_the_host_s_and_never_exceed_them() {
+    fn plugin_limits_never_exceed_the_hosts() {
         let config = HostConfig::default();
         let (call, gate) = config.limits(&Limits::default());
         assert_eq!((call.memory_bytes, call.timeout.as_secs(), gate.calls), (64 << 20, 30, 10_000));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_directory_that_others_may_write_is_refused_with_its_name() {
+    fn refuses_world_writable_cache_directory() {
         let config: HostConfig =
             serde_yaml_ng::from_str("{cacheDir: /proc/self, compileMemoryMiB: 512}").expect("yaml");
         assert_eq!(config.compile_memory_mib, 512);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn description_does_not_depend_on_the_last_writer_and_is_bounded() {
+    fn description_is_stable_and_bounded() {
         let (one, two) = (author("a", "one"), author("b", "two"));
         let first = conflict(Rival::Author(two.clone()));
         let second = FieldConflict { author: two, rival: Rival::Author(one), ..first.clone() };

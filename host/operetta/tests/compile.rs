@@ -32,7 +32,7 @@ async fn load(engine: &Engine, wasm: Vec<u8>) -> Result<Origin, LoadError> {
 }
 
 #[tokio::test]
-async fn what_a_worker_compiles_runs_and_is_kept_for_the_next_host() {
+async fn compiled_code_runs_and_is_kept() {
     let place = tempfile::tempdir().expect("a directory");
     let cache = || Some(CodeCache::open(&place.path().join("compiled"), 1 << 30).expect("a cache"));
     let wasm = Guest::default().build();
@@ -67,7 +67,7 @@ async fn a_small_component_does_not_wait_for_a_large_one() {
 }
 
 #[tokio::test]
-async fn a_component_that_takes_too_much_memory_is_refused_with_the_figure() {
+async fn refuses_component_over_compile_memory() {
     let wasm = Guest::default().with_functions(12_000).build();
     let size = format!("{:.1} MB", wasm.len() as f64 / 1e6);
     let limits = WorkerLimits { memory_bytes: 32 << 20, ..WorkerLimits::default() };
@@ -79,7 +79,7 @@ async fn a_component_that_takes_too_much_memory_is_refused_with_the_figure() {
 }
 
 #[tokio::test]
-async fn a_component_that_takes_too_long_is_refused_with_the_figure() {
+async fn refuses_component_over_compile_time() {
     let wasm = Guest::default().with_functions(6000).build();
     let limits = WorkerLimits { cpu_seconds: 1, ..WorkerLimits::default() };
     let error = load(&engine(None, limits), wasm).await.expect_err("refused");
@@ -88,7 +88,7 @@ async fn a_component_that_takes_too_long_is_refused_with_the_figure() {
 }
 
 #[tokio::test]
-async fn a_component_that_does_not_compile_is_refused_with_the_compiler_s_reason() {
+async fn refuses_component_with_the_compilers_reason() {
     // It parses, but one function leaves nothing where its type says a number.
     let broken = wat::parse_str(
         r#"(component
@@ -105,7 +105,7 @@ async fn a_component_that_does_not_compile_is_refused_with_the_compiler_s_reason
 }
 
 #[tokio::test]
-async fn what_no_slot_of_the_pool_has_room_for_is_refused_for_good_wherever_it_was_compiled() {
+async fn refuses_component_too_large_for_any_slot() {
     let table = |elements: u32| {
         let guest = Guest::default().with(&format!("(table $t {elements} funcref)"));
         guest.describe("(drop (table.size $t)) i32.const 8").build()

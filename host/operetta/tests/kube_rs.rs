@@ -30,7 +30,7 @@ fn content_is(wanted: &str) -> impl Fn(&Value) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn a_generator_s_config_map_is_applied_owned_and_put_back() {
+async fn generator_applies_owns_and_restores_its_config_map() {
     let (host, namespace) = running().await;
     let spec = json!({"content": "hello"});
     let generator = namespace.create_object(GENERATOR, json!({"metadata": {"name": "one"}, "spec": spec})).await;
@@ -59,7 +59,7 @@ async fn a_generator_s_config_map_is_applied_owned_and_put_back() {
 }
 
 #[tokio::test]
-async fn a_synced_secret_goes_with_its_config_map_by_a_finalizer() {
+async fn finalizer_removes_synced_secret() {
     let (host, namespace) = running().await;
     let metadata = json!({"name": "source", "labels": {"sync": "secret"}});
     namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata, "data": {"user": "root"}})).await;
@@ -76,7 +76,7 @@ async fn a_synced_secret_goes_with_its_config_map_by_a_finalizer() {
 }
 
 #[tokio::test]
-async fn an_error_is_logged_and_tried_again_as_the_error_policy_says() {
+async fn error_policy_decides_the_retry() {
     let (host, namespace) = running().await;
     // A ConfigMap that no apply can change.
     let metadata = json!({"name": "fixed"});

@@ -86,7 +86,7 @@ fn run_what_it_says(control_plane: &ControlPlane, message: &str) {
 }
 
 #[tokio::test]
-async fn a_host_with_rights_in_some_namespaces_watches_there_and_says_elsewhere_what_it_lacks() {
+async fn narrow_host_watches_where_it_may() {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     let options = HostOptions { narrow: true, ..HostOptions::default() };
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;

@@ -40,7 +40,7 @@ async fn until_deployments(host: &Host, namespace: &TestNamespace<'_>, count: us
 }
 
 #[tokio::test]
-async fn an_api_server_that_is_killed_and_comes_back_costs_no_key_and_doubles_nothing() {
+async fn api_server_restart_loses_no_key() {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &HostOptions::default()).await;
     control_plane.apply(include_str!("../../../examples/sample-controller/crd.yaml"));

@@ -16,7 +16,7 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
 }
 
 #[tokio::test]
-async fn who_is_over_a_quota_waits_and_is_counted_and_the_others_go_on() {
+async fn plugin_over_quota_waits_alone() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
     let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1}}";

@@ -23,7 +23,7 @@ async fn a_plugin_lives(control_plane: &ControlPlane, name: &str) {
 }
 
 #[tokio::test]
-async fn without_any_one_of_its_rules_the_host_does_not_do_its_work() {
+async fn host_needs_each_of_its_rules() {
     let control_plane = ControlPlane::shared().await;
     let spawn = |without_rules: Vec<usize>| {
         let options = HostOptions { without_rules, ..HostOptions::default() };

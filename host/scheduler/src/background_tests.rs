@@ -123,7 +123,7 @@ async fn its_threads_have_a_lower_priority() {
 }
 
 #[tokio::test]
-async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while() {
+async fn repeated_long_poll_demotes_to_background() {
     let background = background();
     let (notes, reconciler, _scheduler) = new_plugin(&background, None);
     for (name, times) in [("new", 1), ("long", 10), ("demoted", 3), ("forgiven", 300)] {
@@ -141,7 +141,7 @@ async fn one_that_takes_long_again_and_again_runs_in_the_background_for_a_while(
 }
 
 #[tokio::test]
-async fn one_that_turns_out_to_spin_goes_on_in_the_background_from_where_it_is() {
+async fn spinning_reconcile_continues_in_background() {
     let background = background();
     let (notes, reconciler, scheduler) = new_plugin(&background, Some(1));
     for _ in 0..2 {
@@ -155,7 +155,7 @@ async fn one_that_turns_out_to_spin_goes_on_in_the_background_from_where_it_is()
 
 /// The one slot is held by a poll that does not end before the other one's did.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn one_that_has_had_less_does_not_wait_for_a_poll_in_the_background() {
+async fn underserved_tenant_does_not_wait_for_background() {
     let background = background();
     let scheduler = FairScheduler::with_background(1, background.handle().clone());
     let [noisy, quiet] =
@@ -186,7 +186,7 @@ async fn one_that_has_had_less_does_not_wait_for_a_poll_in_the_background() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn what_is_charged_in_the_background_is_the_threads_own_time() {
+async fn background_charges_thread_time() {
     let background = background();
     let (_, _, scheduler) = plugin(&background, None);
     let account = scheduler.group("tenant", Share::default()).account(Share::default());
@@ -202,7 +202,7 @@ async fn what_is_charged_in_the_background_is_the_threads_own_time() {
 }
 
 #[tokio::test]
-async fn what_a_reconcile_waits_for_and_starts_is_of_the_runtime_that_called() {
+async fn background_uses_the_callers_runtime() {
     let background = background();
     let (notes, reconciler, _scheduler) = plugin(&background, None);
     // The background's runtime has no timers.
@@ -225,7 +225,7 @@ async fn a_panic_in_the_background_is_the_callers() {
 }
 
 #[tokio::test]
-async fn one_that_is_dropped_ends_and_gives_its_place_to_the_next() {
+async fn dropped_background_run_frees_its_thread() {
     let background = background();
     let (notes, reconciler, scheduler) = plugin(&background, Some(1));
     let dropped = timeout(Duration::from_millis(20), reconciler.reconcile(&request("stays"))).await;
@@ -238,7 +238,7 @@ async fn one_that_is_dropped_ends_and_gives_its_place_to_the_next() {
 }
 
 #[tokio::test]
-async fn in_a_host_that_stops_a_reconcile_fails_and_does_not_hang() {
+async fn stopping_host_fails_background_reconciles() {
     let background = background();
     let (_, reconciler, _scheduler) = plugin(&background, None);
     end(background);

@@ -71,7 +71,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_bucket_closes_when_its_burst_is_used_and_opens_when_the_debt_is_paid() {
+    fn bucket_closes_after_burst_and_reopens() {
         let mut bucket = Bucket::new(0.25, 0);
         bucket.charge(99 * MS, 0);
         assert_eq!(bucket.opens_at(0), None);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_and_no_time_stops_a_bucket_for_ever_or_overflows_it() {
+    fn bucket_never_overflows_or_stops_for_ever() {
         for limit in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY, f64::MIN_POSITIVE] {
             let mut bucket = Bucket::new(limit, 0);
             bucket.charge(BURST + MS, 0);

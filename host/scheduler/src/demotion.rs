@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn two_long_polls_may_be_the_machines_doing_and_three_are_not() {
+    fn third_long_poll_demotes() {
         let new = Demotion::default();
         assert_eq!(demoted_after(&new, 2, 1, 500 * TURN), 0);
         assert_eq!(demoted_after(&new, 20, 1, 0), 0);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_spins_is_suspect_from_its_second_reconcile_on_and_for_a_hundred_more() {
+    fn spinning_demotes_for_a_hundred_reconciles() {
         let spins = Demotion::default();
         assert_eq!(demoted_after(&spins, 1, 1000, TURN), 0);
         assert_eq!(demoted_after(&spins, 10, 1000, TURN), 10);

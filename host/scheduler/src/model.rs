@@ -563,7 +563,7 @@ fn run(seed: u64) -> (u64, u64) {
 }
 
 #[test]
-fn random_operations_give_the_slots_to_the_same_as_a_naive_model_and_forget_nobody() {
+fn random_operations_match_a_naive_model() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let (first, runs) = seed.map_or((rand::random(), 100), |seed| (seed, 1));
     let (mut displaced, mut preempted) = (0, 0);

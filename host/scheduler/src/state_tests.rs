@@ -214,7 +214,7 @@ fn a_tenant_with_fifty_plugins_has_one_tenants_share() {
 }
 
 #[test]
-fn a_quiet_account_waits_for_at_most_one_poll_of_a_noisy_one() {
+fn quiet_account_waits_one_noisy_poll_at_most() {
     let mut host = Host::new(2);
     let quiet = host.account(Share::default());
     for _ in 0..3 {
@@ -230,7 +230,7 @@ fn a_quiet_account_waits_for_at_most_one_poll_of_a_noisy_one() {
 }
 
 #[test]
-fn one_that_comes_back_is_served_next_and_then_has_its_share_and_no_more() {
+fn returning_account_is_served_next() {
     let mut host = Host::new(1);
     let [idle, busy] = [(); 2].map(|()| host.account(Share::default()));
     host.spin(5, busy);
@@ -244,7 +244,7 @@ fn one_that_comes_back_is_served_next_and_then_has_its_share_and_no_more() {
 }
 
 #[test]
-fn one_that_could_not_use_its_share_keeps_no_claim_to_it() {
+fn unused_share_expires() {
     let mut host = Host::new(2);
     let [single, busy] = [10_000, 1].map(|weight| host.tenant(weight));
     host.spin(1, single);
@@ -290,7 +290,7 @@ fn a_limit_holds_and_is_counted() {
 }
 
 #[test]
-fn a_limit_of_a_group_holds_for_all_of_its_accounts_together() {
+fn group_limit_covers_all_its_accounts() {
     let mut host = Host::new(2);
     let group = host.state.add_group(&limited(0.5), 0);
     let accounts = [100, 300].map(|weight| host.state.add_account(group, &weighing(weight), 0));
@@ -344,7 +344,7 @@ fn a_limit_can_come_change_and_go_at_any_time() {
 }
 
 #[test]
-fn a_ticket_that_waits_can_be_cancelled_and_leaves_the_others_their_turn() {
+fn cancelled_ticket_keeps_others_order() {
     let mut host = Host::new(1);
     let (account, state) = (host.account(Share::default()), &mut host.state);
     let mut woken = Vec::new();
@@ -358,7 +358,7 @@ fn a_ticket_that_waits_can_be_cancelled_and_leaves_the_others_their_turn() {
 }
 
 #[test]
-fn a_slot_that_is_granted_and_cancelled_goes_to_the_next() {
+fn cancelled_grant_goes_to_the_next() {
     let mut host = Host::new(1);
     let (account, state) = (host.account(Share::default()), &mut host.state);
     let mut woken = Vec::new();
@@ -377,7 +377,7 @@ fn a_slot_that_is_granted_and_cancelled_goes_to_the_next() {
 }
 
 #[test]
-fn nothing_is_throttled_when_the_last_one_who_waited_is_gone() {
+fn throttling_ends_with_the_last_waiter() {
     let mut host = Host::new(1);
     let (account, state) = (host.account(limited(0.25)), &mut host.state);
     let mut woken = Vec::new();

@@ -102,7 +102,7 @@ pub(super) fn burn(time: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn on_many_threads_a_quiet_account_has_every_one_of_its_polls_beside_many_that_spin() {
+async fn quiet_account_keeps_polling_beside_spinners() {
     const SLOTS: usize = 2;
     const ROUNDS: u64 = 30;
     let scheduler = FairScheduler::new(SLOTS);
@@ -182,7 +182,7 @@ fn runtime(threads: usize) -> Runtime {
 }
 
 #[test]
-fn on_as_many_threads_as_slots_one_that_has_had_less_never_waits_for_a_slot() {
+fn underserved_account_never_waits_for_a_slot() {
     const SLOTS: usize = 2;
     runtime(SLOTS).block_on(async {
         let scheduler = FairScheduler::new(SLOTS);
@@ -233,12 +233,12 @@ fn assert_timers_are_served(
 }
 
 #[test]
-fn a_thread_looks_at_its_timers_after_each_turn_of_those_who_spin() {
+fn timers_run_between_spinning_polls() {
     assert_timers_are_served(|account, begins| spinning(account, 20, Duration::from_micros(500), move || begins()));
 }
 
 #[test]
-fn a_thread_looks_at_its_timers_between_the_reconciles_of_one_that_is_never_without_a_key() {
+fn timers_run_between_busy_reconciles() {
     assert_timers_are_served(|account, begins| {
         let (mut tasks, account) = (JoinSet::new(), account.clone());
         tasks.spawn(async move {
@@ -256,7 +256,7 @@ fn a_thread_looks_at_its_timers_between_the_reconciles_of_one_that_is_never_with
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn on_many_threads_wake_ups_drops_and_changes_of_share_race_and_nobody_is_forgotten() {
+async fn racing_wakes_and_drops_forget_nobody() {
     let scheduler = FairScheduler::new(3);
     let accounts: Vec<_> = (0..4)
         .map(|at| scheduler.group(format!("tenant {}", at % 2), Share::default()).account(Share::default()))

@@ -89,7 +89,7 @@ pub(super) fn counts(scheduler: &FairScheduler) -> (usize, usize, usize, usize) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_is_polled_at_once_when_a_slot_is_free_and_pays_for_its_time() {
+async fn polls_at_once_when_slot_free_and_charges_time() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
     account.run(spin(clock.clone(), 3 * MS, 5)).await;
@@ -125,7 +125,7 @@ async fn a_future_that_waits_for_something_else_holds_no_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_dropped_and_one_that_was_just_given_a_slot_make_way_for_the_next() {
+async fn dropped_waiters_make_way_for_the_next() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
     let (waker, woken) = waker();
@@ -178,7 +178,7 @@ async fn the_task_that_polled_last_is_woken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wake_up_while_it_waits_for_its_turn_is_not_lost_and_costs_nothing() {
+async fn wake_while_waiting_is_not_lost() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
     let (waker, woken) = waker();
@@ -211,7 +211,7 @@ async fn a_wake_up_while_it_waits_for_its_turn_is_not_lost_and_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_over_its_limit_sleeps_until_it_may_go_on_and_is_woken_by_nobody_else() {
+async fn account_over_limit_sleeps_until_allowed() {
     let (scheduler, clock) = host(2);
     let account = account(&scheduler, Share { cpu_limit: Some(0.25), ..Share::default() });
     let guests: Vec<_> = (0..4).map(|_| tokio::spawn(account.run(spin(clock.clone(), MS, 250)))).collect();
@@ -229,7 +229,7 @@ async fn one_over_its_limit_sleeps_until_it_may_go_on_and_is_woken_by_nobody_els
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_is_lifted_frees_those_who_wait_at_once() {
+async fn lifted_limit_frees_waiters_at_once() {
     let (scheduler, clock) = host(1);
     let group = scheduler.group("tenant", Share { cpu_limit: Some(0.001), ..Share::default() });
     let account = group.account(Share::default());
@@ -244,7 +244,7 @@ async fn a_limit_that_is_lifted_frees_those_who_wait_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn places_are_taken_first_come_first_served_within_the_limits_of_account_and_group() {
+async fn worker_slots_are_first_come_first_served() {
     let (scheduler, _) = host(1);
     let limit = |concurrency| Share { concurrency: Some(concurrency), ..Share::default() };
     let group = scheduler.group("tenant", limit(3));
@@ -294,7 +294,7 @@ async fn the_number_of_places_changes_while_they_are_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_one_group_as_long_as_anybody_has_it_and_nothing_is_left_of_what_is_dropped() {
+async fn group_lives_as_long_as_its_users() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share { cpu_limit: Some(0.001), ..Share::default() });
     let again = scheduler.group("tenant", Share::default());

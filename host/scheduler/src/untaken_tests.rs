@@ -48,7 +48,7 @@ impl Late {
 }
 
 #[test]
-fn one_that_has_had_less_is_polled_at_once_and_who_made_way_for_it_is_next() {
+fn underserved_account_polls_at_once() {
     let (mut late, [quiet]) = Late::new([Share::default()]);
     assert!(late.asks(quiet));
     assert!(!late.take(0) && !late.take(1), "the slot is another one's");
@@ -67,7 +67,7 @@ fn one_that_has_had_less_is_polled_at_once_and_who_made_way_for_it_is_next() {
 }
 
 #[test]
-fn nobody_makes_way_for_one_that_is_new_or_of_the_same_account_or_over_its_limit() {
+fn new_and_limited_accounts_wait_their_turn() {
     let (mut late, [used_up]) = Late::new([limited(0.001)]);
     let new_group = late.state.add_group(&Share::default(), late.now);
     let new_account = late.state.add_account(new_group, &Share::default(), late.now);
@@ -89,7 +89,7 @@ fn a_slot_on_a_thread_is_not_taken_back() {
 }
 
 #[test]
-fn nobody_overtakes_its_own_account_or_one_that_has_had_less_and_waits() {
+fn overtaking_respects_own_account_and_waiters() {
     for own in [true, false] {
         let (mut late, [poor, other]) = Late::new([limited(0.001), Share::default()]);
         let (heavy, mut woken) = (Share { weight: 10_000, ..Share::default() }, Vec::new());
@@ -106,7 +106,7 @@ fn nobody_overtakes_its_own_account_or_one_that_has_had_less_and_waits() {
 }
 
 #[test]
-fn who_made_way_can_be_dropped_and_leaves_the_next_its_turn() {
+fn dropped_yielder_leaves_the_next_its_turn() {
     let (mut late, [quiet]) = Late::new([Share::default()]);
     assert!(late.asks(quiet));
     let mut woken = Vec::new();
@@ -120,7 +120,7 @@ fn who_made_way_can_be_dropped_and_leaves_the_next_its_turn() {
 }
 
 #[test]
-fn those_who_made_way_stay_in_the_order_in_which_they_came() {
+fn yielders_keep_their_order() {
     let (slots, mut woken) = (3, Vec::new());
     let mut state = State::new(slots);
     let [quiet, noisy] = [(); 2].map(|()| {
@@ -138,7 +138,7 @@ fn those_who_made_way_stay_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn one_that_always_asks_on_a_thread_has_its_share_and_no_more() {
+fn eager_account_gets_only_its_share() {
     for (guests, poll, rest) in [(50, 100 * US, 100 * US), (500, 10 * US, MS), (4, MS, US)] {
         let mut host = Host::new(2);
         host.late = 300 * US;

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_is_open_between_its_first_and_its_last_stage() {
+    fn watch_is_open_between_first_and_last_stage() {
         let event = |id: &str, stage: &str| AuditEvent {
             audit_id: id.into(),
             stage: stage.into(),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_answers_line_by_line_and_ends_when_it_is_dropped() {
+    fn peer_answers_by_line_and_ends_when_dropped() {
         let mut process = echo();
         for at in 0..3 {
             process.tell(&json!({"samples": [at]}));

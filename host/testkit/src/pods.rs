@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_one_line_of_json_of_the_size_of_a_real_one_and_the_same_each_time() {
+    fn pods_are_realistic_and_reproducible() {
         let text = pod(12_345);
         assert_eq!(text, pod(12_345));
         assert!(!text.contains('\n'));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_pods_have_a_name_or_a_uid_in_common_and_eight_have_an_owner() {
+    fn pods_have_unique_names_and_uids() {
         let field = |pod: &Value, name: &str| pod["metadata"][name].as_str().expect("a string").to_owned();
         let (mut names, mut uids, mut owners) = (HashSet::new(), HashSet::new(), HashSet::new());
         for at in 0..2_000 {

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_slots_keep_a_small_part_of_a_small_machine_and_no_more_than_a_hundred_of_a_large_one() {
+    fn free_slots_are_bounded_by_machine_size() {
         let slots = |memory_mib: u64| unused_slots(2 << 20, memory_mib << 20);
         assert_eq!([slots(64), slots(256), slots(1024), slots(64 << 10)], [4, 8, 32, 100]);
         assert_eq!(unused_slots(0, 1 << 30), 100, "what keeps nothing is not bounded by memory");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_a_component_with_many_memories_or_tables_takes_the_places_of_several() {
+    fn call_with_many_memories_takes_several_slots() {
         let config = EngineConfig { concurrent_calls: 3, ..EngineConfig::default() };
         let engine = Engine::new(&config).expect("an engine");
         assert!(engine.is_pooled(), "this machine reserves the pool");

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_revoked_right_is_gone_when_the_change_is_told_or_the_time_is_over() {
+    async fn revoked_permission_ends_on_change_or_expiry() {
         let (rules, grants) = grants(&[(Some("a"), "pods", None)]);
         let pods = access(Some("a"), "pods", None);
         assert!(grants.allows(&pods).await.expect("answered"));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_authorizer_that_learns_of_a_change_after_us_is_asked_again_soon() {
+    async fn asks_a_lagging_authorizer_again_soon() {
         let (rules, grants) = grants(&[]);
         let pods = access(Some("a"), "pods", None);
         grants.grants.changed(Some("a"));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_worded_as_the_api_server_s_and_its_remedy_can_be_run() {
+    fn refusal_has_api_server_words_and_a_runnable_remedy() {
         let asked = Access { group: "apps".into(), ..access(Some("a"), "deployments", Some("web")) };
         assert_eq!(
             asked.forbidden(&account()).status.message,

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_made_twice_is_one_need_and_its_names_are_kept_while_they_are_few() {
+    fn repeated_call_is_one_need_with_few_names() {
         let observed = RecordedPermissions::default();
         let get = Need::resource("get", "", "secrets", Some("n"));
         observed.note(&get, Some("a"));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_makes_up_namespaces_fills_its_record_and_no_more() {
+    fn invented_namespaces_fill_the_record_only() {
         let observed = RecordedPermissions::default();
         let early = Need::resource("update", "", "configmaps", Some("early"));
         observed.note(&early, None);

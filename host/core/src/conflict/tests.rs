@@ -44,7 +44,7 @@ impl Contested {
 }
 
 #[test]
-fn two_who_set_a_field_back_five_times_fight_and_each_is_told_of_the_other() {
+fn reports_both_writers_after_five_reversals() {
     let (a, b) = (author("a", "c"), author("b", "c"));
     let mut field = Contested::new();
     let mut told = Vec::new();
@@ -60,7 +60,7 @@ fn two_who_set_a_field_back_five_times_fight_and_each_is_told_of_the_other() {
 }
 
 #[test]
-fn a_fight_that_lasts_is_told_again_now_and_then_and_one_that_was_quiet_anew() {
+fn repeats_lasting_conflicts_and_restarts_quiet_ones() {
     let (a, b) = (author("a", "c"), author("b", "c"));
     let mut field = Contested::new();
     let mut told = Vec::new();
@@ -82,7 +82,7 @@ fn a_fight_that_lasts_is_told_again_now_and_then_and_one_that_was_quiet_anew() {
 }
 
 #[test]
-fn somebody_outside_is_suspected_after_the_second_time_and_named_once_it_was_looked_at() {
+fn names_outside_writer_after_one_lookup() {
     let a = author("a", "c");
     let mut field = Contested::new();
     assert_eq!(field.write(&a, 1), None);
@@ -99,7 +99,7 @@ fn somebody_outside_is_suspected_after_the_second_time_and_named_once_it_was_loo
 }
 
 #[test]
-fn somebody_outside_who_cannot_be_looked_at_is_looked_for_a_few_times_only() {
+fn stops_looking_up_an_unreadable_outside_writer() {
     let a = author("a", "c");
     let mut field = Contested::new();
     let (mut looks, mut told) = (0, None);
@@ -128,7 +128,7 @@ fn controllers_of_one_plugin_fight_too_but_none_with_itself() {
 }
 
 #[test]
-fn whoever_came_after_the_last_one_seen_is_the_rival_and_not_that_one() {
+fn rival_is_the_latest_writer() {
     let (a, b) = (author("a", "c"), author("b", "c"));
     let mut field = Contested::new();
     let mut conflict = None;
@@ -164,7 +164,7 @@ fn values_that_never_come_back_are_no_fight() {
 }
 
 #[test]
-fn a_plugin_that_writes_much_pushes_out_its_own_fields_only_and_nothing_is_kept_of_the_quiet() {
+fn busy_plugin_evicts_only_its_own_fields() {
     let (quiet, noisy) = (author("quiet", "c"), author("noisy", "c"));
     let mut state = State::bounded(Bounds { fields: 100, fields_of_plugin: 10 });
     let mut now = Instant::now();
@@ -190,7 +190,7 @@ fn a_plugin_that_writes_much_pushes_out_its_own_fields_only_and_nothing_is_kept_
 }
 
 #[test]
-fn a_field_that_everybody_writes_takes_no_more_memory_than_another() {
+fn field_written_by_all_has_bounded_memory() {
     let mut field = Contested::new();
     for at in 0..1_000 {
         field.write(&author(&format!("plugin-{at}"), "c"), at + 1);

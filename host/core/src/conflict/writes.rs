@@ -195,7 +195,7 @@ fn plugin(name: &str) -> Rival {
 }
 
 #[tokio::test]
-async fn two_plugins_that_fight_are_named_with_the_field_and_other_fields_are_not() {
+async fn names_both_plugins_and_only_the_disputed_field() {
     let server = Server::new(true);
     let conflicts = FieldConflicts::new(server.clone());
     let [a, b] = ["a", "b"].map(|name| server.gate(&conflicts, name));
@@ -210,7 +210,7 @@ async fn two_plugins_that_fight_are_named_with_the_field_and_other_fields_are_no
 }
 
 #[tokio::test]
-async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes() {
+async fn names_outside_writer_by_field_manager() {
     for raw in [false, true] {
         let server = Server::new(true);
         let conflicts = FieldConflicts::new(server.clone());
@@ -232,7 +232,7 @@ async fn somebody_outside_is_named_by_its_field_manager_also_against_raw_writes(
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_somebody_outside() {
+async fn unchanged_write_does_not_consume_the_lookup() {
     let server = Server::new(true);
     let conflicts = FieldConflicts::new(server.clone());
     let a = server.gate(&conflicts, "a");
@@ -247,7 +247,7 @@ async fn a_write_that_changes_nothing_does_not_take_the_look_away_that_names_som
 }
 
 #[tokio::test]
-async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_s() {
+async fn stale_cache_does_not_blame_the_writer() {
     let server = Server::new(true);
     let conflicts = FieldConflicts::new(server.clone());
     let a = server.gate(&conflicts, "a");
@@ -265,7 +265,7 @@ async fn what_somebody_else_changed_while_the_cache_was_stale_is_not_the_writer_
 }
 
 #[tokio::test]
-async fn dry_runs_and_objects_that_no_cache_has_are_not_compared() {
+async fn ignores_dry_runs_and_uncached_objects() {
     for (dry_run, cached) in [(true, true), (false, false)] {
         let server = Server::new(cached);
         let conflicts = FieldConflicts::new(server.clone());

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_are_counted_in_a_row_and_not_by_the_events_in_between() {
+    async fn counts_consecutive_failures_not_events() {
         let count = AtomicU64::new(0);
         let (controller, notes) =
             controller(Answer(move |_: &ReconcileRequest| match count.fetch_add(1, Ordering::Relaxed) {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_is_a_fault_and_costs_neither_the_key_nor_the_worker() {
+    async fn panic_loses_neither_key_nor_worker() {
         let count = AtomicU64::new(0);
         let (controller, notes) = controller(Answer(move |request: &ReconcileRequest| {
             if request.key.name == "bad" && count.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_observer_that_panics_costs_neither_the_key_nor_the_worker() {
+    async fn panicking_observer_loses_neither_key_nor_worker() {
         struct Panicking;
         impl Observer for Panicking {
             fn reconciled(&self, _: &ReconcileRequest, _: &Outcome, _: Duration, _: u32) {
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_swap_lets_the_reconcile_in_flight_end_on_the_old_one_and_loses_no_key() {
+    async fn swap_finishes_in_flight_reconciles_and_loses_no_key() {
         let permits = Arc::new(Semaphore::new(0));
         let (controller, notes) = controller(Gated { permits: permits.clone() });
         controller.start(1);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn stop_waits_for_what_is_in_flight_and_begins_nothing_more() {
+    async fn stop_waits_for_in_flight_and_starts_nothing() {
         let permits = Arc::new(Semaphore::new(0));
         let (controller, notes) = controller(Gated { permits: permits.clone() });
         controller.start(2);
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_that_is_given_up_and_a_drop_abort_and_give_the_key_back() {
+    async fn abandoned_stop_aborts_and_returns_the_key() {
         for give_up_stop in [true, false] {
             let (controller, notes) = controller(Gated { permits: Arc::new(Semaphore::new(0)) });
             let queue = controller.queue().clone();
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn workers_grow_at_once_and_shrink_when_their_keys_are_done() {
+    async fn workers_grow_at_once_and_shrink_when_idle() {
         let permits = Arc::new(Semaphore::new(0));
         let (controller, notes) = controller(Gated { permits: permits.clone() });
         let busy = || async {
@@ -640,7 +640,7 @@ mod tests {
     /// Invariants: no key is reconciled twice at once, each is reconciled after the last time it was added, and
     /// nothing is left at the end.
     #[tokio::test(start_paused = true)]
-    async fn many_workers_with_random_adds_outcomes_and_swaps_lose_no_key_and_run_none_twice_at_once() {
+    async fn random_adds_and_swaps_lose_no_key() {
         let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
         let seed: u64 = seed.unwrap_or_else(rand::random);
         println!("OPERETTA_SEED={seed}");

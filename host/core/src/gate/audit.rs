@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_that_was_not_sent_is_recorded_as_suppressed_and_counted_and_the_guest_gets_the_object() {
+    async fn records_unsent_write_as_suppressed() {
         let api = Arc::new(Unchanging::default());
         let writer = Writer {
             plugin: ObjectKey::namespaced("n", "p"),

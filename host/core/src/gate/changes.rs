@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named_and_what_every_write_changes_is_not() {
+    fn names_differences_except_those_of_every_write() {
         let before = json!({"metadata": {"name": "a", "resourceVersion": "1", "generation": 1},
             "spec": {"a": 1, "b": [1], "gone": true}});
         let after = json!({"metadata": {"name": "a", "resourceVersion": "2", "generation": 2, "managedFields": []},
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_owned_by_whom_managed_fields_name_whatever_dots_are_in_its_name() {
+    fn finds_field_owner_despite_dots_in_names() {
         let fields = |fields: Value| json!({"metadata": {"managedFields": fields}});
         let entry = |manager: &str, time: &str, set: Value| json!({"manager": manager, "time": time, "fieldsV1": set});
         let object = fields(json!([

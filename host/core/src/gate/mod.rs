@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_takes_too_long_ends_as_timed_out_and_names_the_call() {
+    async fn slow_call_times_out_and_is_named() {
         let fake = Arc::new(Fake { pause: Duration::from_secs(11), ..Fake::default() });
         let error = gate(&fake, GateLimits::default()).session(None).get(get()).await.expect_err("too slow");
         assert_eq!(error.kind, ErrorKind::TimedOut);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_call_flood_is_refused_after_the_limit_and_counted() {
+    async fn refuses_and_counts_host_calls_over_limit() {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits { calls: 2, ..GateLimits::default() });
         let mut session = gate.session(None);
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_flood_is_cut_with_one_line_that_says_so() {
+    fn cuts_log_flood_with_one_notice() {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits { log_bytes: 10, ..GateLimits::default() });
         let mut session = gate.session(None);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_has_no_room_is_dropped_and_told_of_without_its_text() {
+    fn drops_line_without_room_and_logs_a_notice() {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits { log_bytes: 100, ..GateLimits::default() });
         let mut session = gate.session(None);
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_raw_request_passes_the_same_gate_and_fails_as_the_api_server_would() {
+    async fn raw_request_passes_the_same_gate() {
         let fake = Arc::new(Fake { pause: Duration::from_secs(60), ..Fake::default() });
         let slow = gate(&fake, GateLimits { calls: 3, ..GateLimits::default() });
         let mut session = slow.session(None);
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_over_the_quota_wait_and_are_counted_and_cached_reads_are_free() {
+    async fn requests_over_quota_wait_and_cached_reads_do_not() {
         let fake = Arc::new(Fake::default());
         let shared = Arc::new(CallRate::new(10, 2));
         let [one, other] = [(); 2].map(|()| {
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_that_reaches_the_api_server_goes_past_the_quota_by_asking_for_the_cache() {
+    async fn asking_for_the_cache_does_not_bypass_the_quota() {
         let fake = Arc::new(Fake::default());
         let shared = with_rates(vec![Arc::new(CallRate::new(10, 1))]);
         let gate = Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);

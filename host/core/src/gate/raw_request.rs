@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delete_may_ask_by_its_body_that_nothing_be_deleted() {
+    fn delete_body_can_ask_for_a_dry_run() {
         let asks = |method: &str, query: &str, body: &str| {
             let request = RawRequest { body: Some(body.into()), ..request(method, "/api/v1/nodes/a", query) };
             request.is_dry_run(&request.parameters().expect("parameters"))
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_gives_the_resource_as_the_api_server_s_request_info_does() {
+    fn parses_paths_as_request_info_does() {
         for (path, api_version, plural, namespace, name, subresource) in [
             ("/api/v1/pods", "v1", "pods", None, None, None),
             ("/api/v1/nodes/a", "v1", "nodes", None, Some("a"), None),
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_none_of_the_api_s_is_refused() {
+    fn refuses_paths_outside_the_api() {
         for long in
             [request("GET", &format!("/api/v1/{}", "x".repeat(5000)), ""), request("GET", "/api", &"x".repeat(20_000))]
         {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_media_types_that_are_none_of_the_api_s_are_refused() {
+    fn refuses_unknown_methods_and_media_types() {
         for method in ["", "get", "HEAD", "CONNECT", "GET /x HTTP/1.1\r\n"] {
             assert_eq!(request(method, "/api/v1/pods", "").target().expect_err(method).status.code, 405);
         }
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_becomes_the_status_that_the_api_server_would_send() {
+    fn error_becomes_the_api_servers_status() {
         let answer = RawResponse::of_error(&ApiError::new(ErrorKind::TimedOut, "too slow"));
         let body: serde_json::Value = serde_json::from_str(&answer.body).expect("json");
         assert_eq!(answer.status, 504);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owned_object_maps_to_its_controlling_owner_of_the_group_and_kind() {
+    fn maps_owned_object_to_its_controlling_owner() {
         let handler = handler(Mapping::Owner { all_owners: false }, false);
         let event = Event::Added { object: owned_by("a", true), initial: false };
         assert_eq!(handler.keys(&event), [ObjectKey::namespaced("n", "a")]);

@@ -50,7 +50,7 @@ impl Life {
 }
 
 #[test]
-fn a_key_that_writes_in_every_reconcile_is_slowed_by_doubling_waits_and_then_quarantined() {
+fn slows_then_quarantines_a_self_writing_key() {
     let mut life = Life::new();
     let (runs, delay, looping) = life.until_held("a");
     // One for the change from outside, the chain that does not count, and the burst.
@@ -80,7 +80,7 @@ fn a_key_that_writes_in_every_reconcile_is_slowed_by_doubling_waits_and_then_qua
 }
 
 #[test]
-fn a_change_from_outside_lets_a_held_key_go_at_once_and_gives_it_everything_anew() {
+fn outside_change_releases_a_held_key() {
     let mut life = Life::new();
     for _ in 0..3 {
         assert_eq!(life.until_held("a").0, 1 + CHAIN + BURST);
@@ -98,7 +98,7 @@ fn other_keys_do_not_wait_for_one_that_loops() {
 }
 
 #[test]
-fn polls_of_a_second_backoff_resyncs_and_a_few_writes_in_a_row_are_no_loop() {
+fn polls_backoff_and_resyncs_are_not_loops() {
     // Requeued after a second, with a write each time, for a day.
     let mut life = Life::new();
     for _ in 0..86_400 {
@@ -127,7 +127,7 @@ fn polls_of_a_second_backoff_resyncs_and_a_few_writes_in_a_row_are_no_loop() {
 }
 
 #[test]
-fn own_writes_once_a_second_go_on_for_ever_and_twice_a_second_do_not() {
+fn allows_one_own_write_a_second_not_two() {
     let held_within = |pause: Duration| {
         let mut life = Life::new();
         (0..1000).any(|_| {
@@ -140,7 +140,7 @@ fn own_writes_once_a_second_go_on_for_ever_and_twice_a_second_do_not() {
 }
 
 #[test]
-fn requeues_at_once_are_a_loop_too_and_are_told_apart_from_writes() {
+fn immediate_requeues_are_a_separate_loop() {
     let mut state = State::default();
     let now = Instant::now();
     for runs in 0..100 {
@@ -157,7 +157,7 @@ fn requeues_at_once_are_a_loop_too_and_are_told_apart_from_writes() {
 }
 
 #[test]
-fn an_object_that_many_others_write_to_is_no_loop_and_two_that_write_to_each_other_are() {
+fn mutual_writes_are_a_loop_shared_target_is_not() {
     let mut state = State::default();
     let mut now = Instant::now();
     for _ in 0..10_000 {
@@ -207,7 +207,7 @@ fn a_key_that_has_come_to_rest_is_forgotten() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_keys_above_it_are_reconciled_as_ever() {
+fn memory_is_bounded_and_further_keys_still_run() {
     let mut state = State::default();
     let now = Instant::now();
     for key in 0..KEYS + 100 {
@@ -244,7 +244,7 @@ fn no_number_of_rounds_overflows_a_wait() {
 /// asked for, and a few; a change from outside always lets go; waits are never longer than a quarantine; and in the end,
 /// when nothing asks, nothing is remembered.
 #[test]
-fn random_histories_hold_loops_only_and_remember_nothing_in_the_end() {
+fn random_histories_hold_only_loops() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let (first, runs) = seed.map_or_else(|| (rand::random::<u32>().into(), 200), |seed: u64| (seed, 1));
     for seed in first..first + runs {

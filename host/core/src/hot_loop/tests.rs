@@ -143,7 +143,7 @@ impl Setting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_whose_reconcile_writes_to_its_object_ends_in_quarantine_whether_the_watch_or_the_answer_is_faster() {
+async fn quarantines_self_writer_whichever_answer_is_first() {
     for eager in [false, true] {
         let stage = Setting::writing(eager);
         stage.outside("bad");
@@ -172,7 +172,7 @@ async fn a_key_whose_reconcile_writes_to_its_object_ends_in_quarantine_whether_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_from_outside_and_new_code_end_a_quarantine_and_resyncs_and_initial_lists_do_not() {
+async fn outside_change_or_new_code_ends_quarantine() {
     let stage = Setting::writing(false);
     stage.outside("bad");
     sleep(400 * SECOND).await;
@@ -201,7 +201,7 @@ async fn a_change_from_outside_and_new_code_end_a_quarantine_and_resyncs_and_ini
 }
 
 #[tokio::test(start_paused = true)]
-async fn requeues_at_once_are_held_and_polls_failures_and_resyncs_never() {
+async fn holds_immediate_requeues_but_not_polls() {
     let soon = Duration::from_millis(10);
     for (answer, loops) in [
         (Ok(Action::RequeueAfter(soon)), true),
@@ -235,7 +235,7 @@ async fn a_loop_of_failures_that_write_is_a_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_list_of_thousands_with_a_status_write_each_holds_nothing_and_leaves_nothing() {
+async fn initial_list_with_status_writes_holds_nothing() {
     let stage = Setting::new();
     let request = |name: &str| ReconcileRequest {
         controller: "c".into(),
@@ -279,7 +279,7 @@ async fn deletions_by_the_plugin_itself_are_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_key_is_let_go_when_an_event_that_could_be_own_turns_out_to_be_from_outside() {
+async fn releases_key_when_event_proves_foreign() {
     let stage = Setting::writing(false);
     stage.outside("bad");
     sleep(400 * SECOND).await;
@@ -298,7 +298,7 @@ async fn a_held_key_is_let_go_when_an_event_that_could_be_own_turns_out_to_be_fr
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_stops_or_pauses_with_held_keys_ends_as_ever() {
+async fn controller_with_held_keys_stops_cleanly() {
     let stage = Setting::writing(false);
     stage.outside("bad");
     sleep(SECOND / 2).await;

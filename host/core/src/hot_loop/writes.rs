@@ -143,7 +143,7 @@ mod tests {
     const MINE: Origin = Origin::Own { depth: 3, other: false };
 
     #[test]
-    fn an_event_of_an_answered_write_is_own_and_others_are_from_outside() {
+    fn event_of_an_answered_write_is_own() {
         let mut writes = Writes::default();
         let id = writes.begin(7, 3);
         assert_eq!(writes.end(id, Some(100)), []);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_faster_than_the_answer_is_judged_by_the_answer() {
+    fn early_event_is_judged_by_the_answer() {
         let mut writes = Writes::default();
         let (first, second) = (writes.begin(7, 3), writes.begin(8, 0));
         assert_eq!(writes.origin(100, 7, target("a")), MINE);

@@ -281,7 +281,7 @@ mod tests {
     const TEXT: &str = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"12","generation":3,"labels":{"z":"1","app":"é"},"managedFields":[{"manager":"x"}],"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"o","controller":true,"blockOwnerDeletion":true}]},"spec":{"nodeName":"w1","n":9007199254740993,"s":"a\"b"},"status":null}"#;
 
     #[test]
-    fn a_list_item_gets_its_kind_and_loses_managed_fields_and_nothing_else() {
+    fn list_item_gains_kind_and_loses_only_managed_fields() {
         let object = Object::from_json(TEXT, &pod(), ManagedFields::Drop).expect("parses");
         let before: serde_json::Value = serde_json::from_str(TEXT).expect("json");
         let mut after: serde_json::Value = serde_json::from_str(object.json()).expect("still json");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_read_with_and_without_managed_fields_is_both_readings() {
+    fn reads_with_and_without_managed_fields_at_once() {
         let escaped = TEXT.replace(r#""name":"a""#, r#""name":"\u0061""#);
         let bare = r#"{"metadata":{"name":"a"}}"#;
         for text in [TEXT, &escaped, bare] {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_the_host_goes_by_and_that_stands_there_twice_is_refused_by_its_name() {
+    fn refuses_duplicate_metadata_field_by_name() {
         for (text, field) in [
             (r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#, "metadata"),
             (r#"{"metadata":null,"metadata":{"name":"b"}}"#, "metadata"),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_labels_with_escapes_are_written_plainly_and_found_so_or_refused() {
+    fn unescapes_names_and_labels_or_refuses() {
         let text = r#"{"metadata":{"labels":{"\u0061pp":"d\u0062","z":"1"},"managedFields":[],"name":"\u0061-b","uid":"u"},"s":"\u0061"}"#;
         let object = Object::untyped(text, ManagedFields::Drop).expect("parses");
         let plain = r#"{"metadata":{"labels":{"app":"db","z":"1"},"name":"a-b","uid":"u"},"s":"\u0061"}"#;
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nest_too_deep_is_refused_in_every_part_and_half_a_surrogate_pair_is_kept() {
+    fn refuses_deep_nesting_and_keeps_lone_surrogates() {
         let nest = "[".repeat(127) + &"]".repeat(127);
         for text in [
             format!(r#"{{"metadata":{{"name":"a"}},"spec":{nest}}}"#),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_of_api_version_and_kind_is_written_in_front_and_the_header_is_still_found() {
+    fn adds_missing_api_version_and_kind() {
         for (text, typed) in [
             (r#"{"kind":"X","metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"a"}}"#),
             (r#"{"metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#),
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stripped_body_is_read_by_its_head_and_restored_whole() {
+    fn stripped_object_restores_whole() {
         for text in [
             TEXT,
             r#"{"metadata":{"name":"a"}}"#,

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_host_goes_by_is_never_left_out_and_the_error_names_it() {
+    fn refuses_to_prune_fields_the_host_needs() {
         for (path, part) in [
             (".metadata.name", ".metadata.name"),
             (".metadata.labels", "needs .metadata.labels"),

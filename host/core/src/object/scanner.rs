@@ -330,7 +330,7 @@ mod tests {
         r#" { "a" : [1, -0.5e+7, 0, {"b\"\\\u00e9": "é, long enough for words"}, [], {}], "c": [true, false, null] } "#;
 
     #[test]
-    fn what_serde_json_reads_is_read_and_what_it_refuses_is_refused() {
+    fn accepts_and_refuses_as_serde_json() {
         let seed: u64 =
             std::env::var("OPERETTA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
         println!("OPERETTA_SEED={seed}");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nest_too_deep_is_refused_with_its_place_and_serde_json_reads_the_deepest_that_is_not() {
+    fn refuses_nesting_beyond_serde_jsons_limit() {
         let nest = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         whole(&nest(MAX_DEPTH)).expect("deep enough");
         serde_json::from_str::<serde_json::Value>(&nest(MAX_DEPTH)).expect("for a tree as well");

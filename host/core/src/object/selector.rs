@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_selects_by_name_and_namespace_and_says_so_of_other_fields() {
+    fn selects_by_name_and_namespace_only() {
         let object = header("");
         assert!(
             MetadataFieldSelector::parse("metadata.name=a,metadata.namespace!=m").expect("parses").matches(&object)

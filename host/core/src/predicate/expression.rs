@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_are_followed_in_the_text_and_the_rest_is_asked_of_what_they_lead_to() {
+    fn follows_leading_names_in_the_text() {
         for (text, steps, selects) in [
             ("$", &[][..], true),
             ("$.spec", &["spec"], true),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_one_of_what_is_selected_and_of_nothing_else() {
+    fn detects_changes_of_selected_values_only() {
         let (old, new) = (object(r#""spec":{"a":[1,2],"b":{"c":1}}"#), object(r#""spec":{"b":{"c":1.0},"a":[1,3]}"#));
         let differs = |text: &str| expression(text).differs(&Look::at(&old), &Look::at(&new));
         for (text, differs_) in
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_jsonpath_is_refused_with_the_place_of_the_mistake() {
+    fn refuses_invalid_jsonpath_with_position() {
         for text in
             ["", "spec", ".spec", "$.", "$.spec[", "$[?@.a=]", "$[?@.a == 'b]", "$.a b", "{.spec}", "$[?@.* == 1]"]
         {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_cost_much_is_refused_and_says_what_is_too_much() {
+    fn refuses_costly_expressions_with_the_limit() {
         let long = format!("$.{}", "a".repeat(MAX_BYTES));
         let parentheses = format!("$[?{}@.a{}]", "(".repeat(9), ")".repeat(9));
         let joins = format!("$[?@.a{}]", "||@.b".repeat(9));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_passes_the_updates_of_its_name_and_no_other() {
+    fn each_named_predicate_passes_its_updates_only() {
         use operetta_api::manifest::Predicate::{
             AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged,
         };
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_update_of_a_kind_without_generation_passes_that_it_changed() {
+    fn kind_without_generation_never_passes_generation_changed() {
         let of = |value: &str| object(&json!({"metadata": {"name": "a"}, "data": {"a": value}}));
         let event = Event::Modified { old: of("1"), object: of("2") };
         assert!(!passes(&[Predicate::GenerationChanged], &event));

@@ -160,7 +160,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn each_failure_of_a_key_doubles_its_delay_up_to_the_maximum() {
+    fn each_failure_doubles_delay_up_to_maximum() {
         let now = Instant::now();
         let mut limiter = ItemExponentialFailureRateLimiter::new(MS, 1000 * MS);
         for millis in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000] {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_lets_a_burst_pass_and_then_spaces_the_rest() {
+    fn bucket_passes_burst_then_spaces_requests() {
         let start = Instant::now();
         let mut bucket = BucketRateLimiter::new(10, 3);
         let mut when = |at: Duration| RateLimiter::<&str>::when(&mut bucket, &"key", start + at);

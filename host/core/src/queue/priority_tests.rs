@@ -13,7 +13,7 @@ async fn get_now(queue: &WorkQueue<&'static str>) -> Option<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_of_an_initial_list_that_is_retried_goes_on_to_wait_behind_what_changes() {
+async fn retried_initial_key_stays_behind_changes() {
     let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, SECOND));
     for key in ["fails", "polls"] {
         queue.add_with_priority(key, Priority::Low);
@@ -31,7 +31,7 @@ async fn a_key_of_an_initial_list_that_is_retried_goes_on_to_wait_behind_what_ch
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_added_again_at_once_while_it_is_processed_keeps_its_priority_too() {
+async fn key_added_while_processing_keeps_its_priority() {
     let queue = WorkQueue::new();
     queue.add_with_priority("low", Priority::Low);
     assert_eq!(queue.get().await, Some("low"));
@@ -51,7 +51,7 @@ async fn a_delayed_key_that_nobody_processes_is_normal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_of_a_key_the_higher_priority_counts_whichever_is_earlier() {
+async fn higher_priority_of_two_delays_wins() {
     for (first, second) in [(1, 2), (2, 1)] {
         let queue = WorkQueue::new();
         queue.add_with_priority("a", Priority::Low);
@@ -90,7 +90,7 @@ async fn keys_that_wait_are_not_counted_as_keys_to_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_delays_need_one_timer_and_end_in_their_order() {
+async fn thousand_delays_share_one_timer_in_order() {
     let queue = WorkQueue::new();
     let start = Instant::now();
     // Each as far from the one before as no generator of orders would put it.

@@ -26,7 +26,7 @@ async fn keys_come_in_the_order_in_which_they_were_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_twice_before_it_is_processed_is_processed_once() {
+async fn key_added_twice_is_processed_once() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add("b");
@@ -40,7 +40,7 @@ async fn a_key_added_twice_before_it_is_processed_is_processed_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_it_is_processed_comes_once_more_after_done_and_not_before() {
+async fn requeues_key_added_while_processing_after_done() {
     let queue = WorkQueue::new();
     queue.add("a");
     assert_eq!(queue.get().await, Some("a"));
@@ -92,7 +92,7 @@ async fn every_waiting_consumer_gets_a_key_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_get_that_is_dropped_takes_no_key_and_no_wakeup_with_it() {
+async fn dropped_get_takes_no_key_and_no_wakeup() {
     let queue = WorkQueue::new();
     let mut dropped = Box::pin(queue.get());
     assert!(timeout(MS, &mut dropped).await.is_err());
@@ -167,7 +167,7 @@ async fn a_plain_add_does_not_end_a_running_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_becomes_due_while_it_is_processed_waits_for_done() {
+async fn due_key_waits_until_processing_is_done() {
     let queue = WorkQueue::new();
     queue.add("a");
     assert_eq!(queue.get().await, Some("a"));
@@ -179,7 +179,7 @@ async fn a_key_that_becomes_due_while_it_is_processed_waits_for_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delayed_keys_come_in_the_order_of_their_times_before_keys_added_later() {
+async fn delayed_keys_come_in_due_order() {
     let queue = WorkQueue::new();
     queue.add_after("second", 2 * SECOND);
     queue.add_after("first", SECOND);
@@ -230,7 +230,7 @@ async fn another_rate_limiter_begins_to_count_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_low_key_lets_normal_ones_pass_and_is_raised_when_it_is_added_as_one() {
+async fn low_priority_key_waits_until_raised() {
     let queue = WorkQueue::new();
     queue.add_with_priority("low", Priority::Low);
     queue.add_with_priority("raised", Priority::Low);
@@ -243,7 +243,7 @@ async fn a_low_key_lets_normal_ones_pass_and_is_raised_when_it_is_added_as_one()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_processed_keeps_the_highest_priority_it_was_added_with() {
+async fn key_readded_while_processing_keeps_highest_priority() {
     let queue = WorkQueue::new();
     queue.add("a");
     assert_eq!(queue.get().await, Some("a"));
@@ -255,7 +255,7 @@ async fn a_key_added_while_processed_keeps_the_highest_priority_it_was_added_wit
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_shut_down_the_keys_that_are_left_are_handed_out_and_new_ones_ignored() {
+async fn shut_down_hands_out_remaining_keys_only() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add_after("delayed", MS);
@@ -305,7 +305,7 @@ async fn shut_down_with_drain_waits_for_the_keys_being_processed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_with_drain_waits_for_keys_added_again_before_and_ignores_those_after() {
+async fn shut_down_with_drain_waits_for_requeued_keys() {
     let queue = WorkQueue::new();
     queue.add("a");
     assert_eq!(queue.get().await, Some("a"));
@@ -365,7 +365,7 @@ async fn the_numbers_tell_how_long_work_has_been_running() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_producers_and_consumers_on_many_threads_lose_no_key_and_process_none_twice_at_once() {
+async fn threads_lose_no_key_and_process_none_twice_at_once() {
     const KEYS: usize = 64;
     const ROUNDS: u32 = 300;
     let queue = WorkQueue::<usize>::new();

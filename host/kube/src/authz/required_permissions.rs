@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_request_needs_what_the_api_server_would_ask_for() {
+    fn raw_request_needs_what_request_info_says() {
         for (method, url, cached, wanted) in [
             ("GET", "/api/v1/namespaces/n/pods", false, "list pods. n -"),
             ("GET", "/api/v1/pods", false, "list pods. * -"),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_leaves_an_object_as_it_is_whatever_the_order_of_its_fields_and_who_owns_them() {
+    fn update_ignores_field_order_and_ownership() {
         assert!(update(|_| {}));
         assert!(update(|object| object["metadata"]["managedFields"] = serde_json::json!([{"manager": "m"}])));
         let reordered = r#"{"n":{"nothing":null,"list":[1,2],"half":0.5,"big":9007199254740993},"data":{"n":"1"},
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_of_what_is_there_or_of_nothing_leaves_an_object_as_it_is() {
+    fn merge_patch_of_same_values_changes_nothing() {
         for text in [
             "{}",
             r#"{"data":{"n":"1"}}"#,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_for_the_api_server_to_refuse() {
+    fn leaves_invalid_objects_to_the_api_server() {
         let deep = "[".repeat(10_000);
         for text in ["", "null", "[]", "1", "\"a\"", "{", r#"{"a":1}{"#, "{\"a\":NaN}", &deep] {
             assert!(!patch(text) && !leaves(CACHED, Change::Replace(text)), "{}", &text[..text.len().min(9)]);

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_keeps_its_causes_and_plain_text_becomes_the_message() {
+    fn status_keeps_causes_and_plain_text() {
         let body = br#"{"kind":"Status","reason":"Invalid","message":"m","details":{"causes":[{"reason":"FieldValueInvalid","message":"too few","field":"spec.replicas"}]}}"#;
         let error = from_body(422, body, None);
         assert_eq!(error.kind, ErrorKind::Invalid);

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_list_gives_the_plural_the_scope_and_the_subresources() {
+    fn resource_list_gives_plural_scope_and_subresources() {
         let list: ResourceList = serde_json::from_str(
             r#"{"resources":[
                 {"name":"deployments","kind":"Deployment","namespaced":true,"verbs":["get","list","watch"]},

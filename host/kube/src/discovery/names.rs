@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_found_by_each_of_its_names_in_any_case() {
+    fn finds_kind_by_any_name_and_case() {
         let groups = groups();
         let found = |name: &str| {
             let found = Name::readings(name).iter().find_map(|name| name.find(&groups));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_flood_about_one_object_is_dropped_after_the_burst_and_trickles_on() {
+    fn drops_event_flood_after_burst() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         let kept = (0..100).filter(|_| record(&mut correlator, &note("a", "m"), now) != Decision::Drop).count();
         assert_eq!(kept, 25);

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_as_the_api_server_writes_them_and_in_any_other_order() {
+    fn reads_event_fields_in_any_order() {
         for line in [
             format!(r#"{{"type":"ADDED","object":{A}}}"#),
             format!(r#" {{ "object": {A}, "type" : "MODIFIED", "x":1}} "#),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bookmark_says_how_far_the_watch_is_and_whether_everything_was_sent() {
+    fn bookmark_reports_position_and_end_of_list() {
         let mark = |annotations: &str| {
             let line = format!(
                 r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"9"{annotations}}}}}}}"#

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_whole_wherever_the_chunks_end_and_whatever_they_hold() {
+    fn items_survive_any_chunk_boundary() {
         let items = [
             r#"{"a":"]}\",[{\\","items":[{"b":1}]}"#,
             "{}",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_no_json_hides_no_other_whichever_piece_it_comes_in() {
+    fn invalid_item_hides_no_other() {
         let text = br#"{"metadata":{"resourceVersion":"5"},"items":[{"a":1},{"b"},{"c":3}]}"#;
         for chunk in 1..=text.len() {
             let (found, envelope) = read(text, chunk).expect("a list");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_or_not_whole_is_refused_with_its_beginning() {
+    fn refuses_non_lists_and_truncated_lists() {
         for (text, why) in [
             ("<html>gateway</html>", "<html>gateway"),
             ("", "EOF"),

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_bound_and_start_anew_after_a_success() {
+    fn pauses_grow_to_bound_and_reset_on_success() {
         let timing = Timing::default();
         let mut pause = Pause::new(timing);
         let pauses: Vec<Duration> = (0..40).map(|_| pause.next(None)).collect();
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_how_long_to_wait_is_heeded_within_reason() {
+    fn honours_retry_after_within_bounds() {
         let mut pause = Pause::new(Timing::default());
         assert_eq!(pause.next(Some(7)), Duration::from_secs(7));
         assert_eq!(pause.next(Some(u32::MAX)), Duration::from_secs(60));

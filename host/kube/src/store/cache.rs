@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_after_a_create_sees_it_before_the_watch_does_and_once_after() {
+    fn read_sees_own_create_before_the_watch() {
         let (cache, mut writer) = cache("");
         let made = object("n", "a", 10, "o", "x");
         cache.wrote(&made);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_is_gone_at_once_and_its_successor_is_seen() {
+    fn deleted_object_is_gone_and_successor_seen() {
         let (cache, mut writer) = cache("");
         let old = object("n", "a", 5, "o", "x");
         watch(&cache, &mut writer, &old);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_one_namespace_sees_the_writes_there_and_none_elsewhere() {
+    fn namespace_cache_sees_only_its_writes() {
         let (mut cache, _writer) = cache("");
         cache.namespace = Some("n".to_owned());
         let (here, there) = (object("n", "a", 10, "o", "x"), object("m", "a", 11, "o", "x"));

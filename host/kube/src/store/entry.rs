@@ -203,7 +203,7 @@ mod tests {
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
     #[test]
-    fn what_was_packed_is_read_again_to_the_byte_and_headers_are_read_without_unpacking() {
+    fn packed_objects_read_back_byte_for_byte() {
         let kind = GroupVersionKind::new("v1", "Pod");
         let read = |at| Object::from_json(&operetta_testkit::pods::pod(at), &kind, ManagedFields::Drop).expect("a Pod");
         let bodies: Vec<RawObject> = (0..400).map(|at| read(at * 3).raw().clone()).collect();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compress_stays_as_it_is_and_too_little_trains_nothing() {
+    fn keeps_incompressible_objects_unpacked() {
         let kind = GroupVersionKind::new("v1", "Pod");
         let read = |text: &str| Object::from_json(text, &kind, ManagedFields::Drop).expect("an object").raw().clone();
         assert!(Codec::train(&[read(r#"{"metadata":{"name":"a"}}"#)]).is_none());

@@ -279,7 +279,7 @@ fn whatever_happens_the_store_has_what_a_plain_map_has() {
 }
 
 #[test]
-fn whatever_happens_a_compressed_store_has_what_a_plain_map_has() {
+fn compressed_store_equals_a_plain_map() {
     let mut chance = seeded();
     for _ in 0..6 {
         run(StdRng::from_rng(&mut chance), true);
@@ -287,7 +287,7 @@ fn whatever_happens_a_compressed_store_has_what_a_plain_map_has() {
 }
 
 #[test]
-fn a_reader_never_sees_half_a_relist_or_a_page_of_two_moments_while_packing_goes_on() {
+fn readers_never_see_half_a_relist() {
     const OBJECTS: usize = 300;
     let (store, mut writer) = Store::new();
     store.declare_index(&IndexKey::Label("app".into()));
@@ -358,7 +358,7 @@ fn a_reader_never_sees_half_a_relist_or_a_page_of_two_moments_while_packing_goes
 }
 
 #[tokio::test]
-async fn a_store_that_holds_much_is_compressed_by_itself_and_pruned_as_told() {
+async fn large_store_compresses_itself() {
     let kind = GroupVersionKind::new("v1", "Pod");
     let prune = Prune::new(&[".status".to_owned()]).expect("may be pruned");
     let (store, mut writer) = Store::with(Packing::Auto, prune);

@@ -15,7 +15,7 @@ fn names(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<String> {
 }
 
 #[test]
-fn lists_come_in_order_by_namespace_owner_and_declared_path_and_resume_after_a_key() {
+fn lists_are_ordered_and_resume_after_a_key() {
     let (store, mut writer) = Store::new();
     for (namespace, name, owner, node) in
         [("b", "1", "o1", "n1"), ("a", "2", "o1", "n2"), ("a", "1", "o2", "n1"), ("c", "1", "o2", "n1")]
@@ -38,7 +38,7 @@ fn lists_come_in_order_by_namespace_owner_and_declared_path_and_resume_after_a_k
 }
 
 #[test]
-fn a_relist_tells_what_is_new_what_changed_and_what_vanished_and_bytes_add_up() {
+fn relist_reports_added_changed_and_vanished() {
     let (store, mut writer) = Store::new();
     writer.apply(object("a", "kept", 1, "o", "n"));
     writer.apply(object("a", "gone", 2, "o", "n"));

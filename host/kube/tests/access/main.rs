@@ -18,7 +18,7 @@ use ways::{Cell, Question};
 const IN_EFFECT: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_plugin_sees_and_does_is_what_kubectl_auth_can_i_says() {
+async fn plugin_access_equals_kubectl_auth_can_i() {
     let stage = Stage::new("table").await;
     let cells = stage.cells();
     assert!(cells.len() >= 300, "{} cells", cells.len());
@@ -53,7 +53,7 @@ async fn a_change_of_rights_is_in_effect_within_five_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_used_no_longer_than_it_is_kept_when_nobody_tells_of_changes() {
+async fn cached_review_expires_without_notice() {
     let mut stage = Stage::untold("untold").await;
     let cells: Vec<Cell> = stage.cells().into_iter().filter(|cell| cell.account == "wide").collect();
     let expected = stage.self_reviews(&cells).await;

@@ -150,7 +150,7 @@ async fn keys(api: &PluginApi, options: &ListOptions) -> Result<Vec<String>, Api
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cached_reads_of_a_host_that_sees_some_namespaces_are_whole_or_refused() {
+async fn narrow_hosts_cached_reads_are_whole_or_refused() {
     let stage = Narrow::new().await;
     let (a, b, c) = (stage.place(0), stage.place(1), stage.place(2));
     let of = |places: &[&str], names: &[&str]| -> Vec<String> {

@@ -147,12 +147,12 @@ macro_rules! each {
             }
 
             #[tokio::test]
-            async fn in_the_first_list_is_told_and_the_others_are_there() {
+            async fn bad_object_in_first_list_is_reported() {
                 in_a_list(BadEvent::$what, Rig::new("bad").await).await;
             }
 
             #[tokio::test]
-            async fn in_a_streaming_list_is_told_and_the_others_are_there() {
+            async fn bad_object_in_streaming_list_is_reported() {
                 in_a_list(BadEvent::$what, Rig::streaming("bad").await).await;
             }
         }

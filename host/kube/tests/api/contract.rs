@@ -41,7 +41,7 @@ fn revision(object: &Object) -> u64 {
 }
 
 #[tokio::test]
-async fn the_cache_starts_out_empty_and_unsynced_and_then_holds_a_copy_of_the_collection() {
+async fn cache_starts_empty_then_holds_the_collection() {
     let rig = Rig::new("starts").await;
     rig.create("a").await;
     rig.create("b").await;
@@ -97,7 +97,7 @@ async fn every_handler_is_told_every_change() {
 }
 
 #[tokio::test]
-async fn a_handler_is_told_after_the_index_is_up_to_date() {
+async fn handler_runs_after_the_index_update() {
     let rig = Rig::new("index").await;
     let informer = rig.config_maps().await;
     informer.synced().await;
@@ -148,7 +148,7 @@ async fn a_handler_is_never_called_twice_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_the_cache_is_one_snapshot_also_while_the_collection_is_listed_anew() {
+async fn cache_list_is_one_snapshot_during_relist() {
     let rig = Rig::new("snapshot").await;
     for at in 0..100 {
         rig.create(&format!("a{at}")).await;
@@ -182,7 +182,7 @@ async fn a_list_of_the_cache_is_one_snapshot_also_while_the_collection_is_listed
 }
 
 #[tokio::test]
-async fn a_deletion_has_the_last_state_and_the_resource_version_in_which_the_object_is_absent() {
+async fn deletion_has_last_state_and_newer_resource_version() {
     let rig = Rig::new("deletion").await;
     let informer = rig.config_maps().await;
     informer.synced().await;
@@ -203,7 +203,7 @@ async fn a_deletion_has_the_last_state_and_the_resource_version_in_which_the_obj
 }
 
 #[tokio::test]
-async fn a_resync_repeats_each_object_as_a_change_to_itself_and_asks_the_api_server_for_nothing() {
+async fn resync_repeats_objects_without_requests() {
     let rig = Rig::new("resync").await;
     rig.create("a").await;
     rig.create("b").await;
@@ -229,7 +229,7 @@ async fn a_resync_repeats_each_object_as_a_change_to_itself_and_asks_the_api_ser
 }
 
 #[tokio::test]
-async fn a_broken_watch_goes_on_where_it_was_and_tells_each_change() {
+async fn broken_watch_resumes_and_reports_each_change() {
     let rig = Rig::new("resume").await;
     rig.create("a").await;
     let (notes, _subscription) = rig.told().await;
@@ -245,7 +245,7 @@ async fn a_broken_watch_goes_on_where_it_was_and_tells_each_change() {
 }
 
 #[tokio::test]
-async fn a_watch_whose_past_is_gone_in_the_middle_lists_anew() {
+async fn watch_expired_midway_relists() {
     let rig = Rig::new("gone").await;
     let (notes, _subscription) = rig.told().await;
     let synced = rig.proxy.count(Ask::Sync);
@@ -257,7 +257,7 @@ async fn a_watch_whose_past_is_gone_in_the_middle_lists_anew() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_refused_because_its_past_is_gone_lists_anew() {
+async fn watch_refused_as_expired_relists() {
     let rig = Rig::new("refused").await;
     let informer = rig.config_maps().await;
     informer.synced().await;
@@ -282,7 +282,7 @@ async fn a_retry_after_is_heeded() {
 }
 
 #[tokio::test]
-async fn what_vanished_during_a_gap_is_told_as_deleted_in_the_last_state_seen() {
+async fn object_vanished_in_gap_is_reported_deleted() {
     let rig = Rig::new("vanished").await;
     rig.create("a").await;
     rig.change("a", 1).await;
@@ -301,7 +301,7 @@ async fn what_vanished_during_a_gap_is_told_as_deleted_in_the_last_state_seen() 
 }
 
 #[tokio::test]
-async fn what_was_made_and_deleted_during_a_gap_and_what_did_not_change_is_not_told() {
+async fn transient_and_unchanged_objects_are_not_reported() {
     let rig = Rig::new("untold").await;
     rig.create("a").await;
     let (notes, _subscription) = rig.told().await;
@@ -314,7 +314,7 @@ async fn what_was_made_and_deleted_during_a_gap_and_what_did_not_change_is_not_t
 }
 
 #[tokio::test]
-async fn many_changes_during_a_gap_are_one_from_the_state_that_was_told_before() {
+async fn changes_in_a_gap_are_one_event() {
     let rig = Rig::new("compressed").await;
     rig.create("a").await;
     rig.change("a", 1).await;
@@ -334,7 +334,7 @@ async fn many_changes_during_a_gap_are_one_from_the_state_that_was_told_before()
 
 /// client-go may tell this as one update from the old object to the new one; here it is told as it was.
 #[tokio::test]
-async fn an_object_that_was_made_anew_during_a_gap_is_told_as_deleted_and_added() {
+async fn recreated_object_is_reported_deleted_and_added() {
     let rig = Rig::new("anew").await;
     rig.create("a").await;
     let (notes, _subscription) = rig.told().await;
@@ -358,7 +358,7 @@ async fn a_deletion_that_comes_twice_is_told_once() {
 }
 
 #[tokio::test]
-async fn an_addition_that_comes_twice_is_told_once_as_an_addition() {
+async fn repeated_addition_is_reported_once() {
     let rig = Rig::new("twice").await;
     let (notes, _subscription) = rig.told().await;
     rig.watch_anew(Fault::Duplicate { line: 0 }).await;
@@ -370,7 +370,7 @@ async fn an_addition_that_comes_twice_is_told_once_as_an_addition() {
 }
 
 #[tokio::test]
-async fn what_the_api_server_says_against_it_is_in_the_state_and_goes_with_the_next_success() {
+async fn refusal_shows_in_state_until_next_success() {
     let rig = Rig::new("errors").await;
     rig.proxy.next(Ask::Sync, Fault::status(500));
     rig.proxy.next(Ask::Sync, Fault::Delay(Duration::from_millis(400)));

@@ -55,7 +55,7 @@ impl Notes {
 }
 
 #[tokio::test]
-async fn additions_changes_and_deletions_are_told_in_order_and_a_late_handler_gets_the_store_first() {
+async fn events_arrive_in_order_and_late_handlers_get_the_store() {
     let stage = Stage::new("told").await;
     stage.create(config_map("a")).await.expect("created");
     let informer = stage.config_maps("").await;
@@ -136,7 +136,7 @@ async fn metadata_only_keeps_no_data() {
 }
 
 #[tokio::test]
-async fn two_users_share_one_watch_and_the_last_to_go_ends_it() {
+async fn two_users_share_a_watch_until_the_last_leaves() {
     let stage = Stage::new("shared").await;
     let open = || {
         let audit = stage.namespace.control_plane().audit();

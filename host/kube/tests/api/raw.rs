@@ -128,7 +128,7 @@ async fn until_code(api: &PluginApi, request: &RawRequest, wanted: u16) -> Value
 }
 
 #[tokio::test]
-async fn what_rbac_refuses_a_raw_request_comes_with_the_command_that_gives_it() {
+async fn forbidden_raw_request_has_a_remedy() {
     let stage = Stage::new("raw-remedy").await;
     let (api, name) = (stage.api_as("nobody"), stage.namespace.name());
     let (core, apps) = (format!("/api/v1/namespaces/{name}"), format!("/apis/apps/v1/namespaces/{name}"));
@@ -202,7 +202,7 @@ async fn what_admission_refuses_no_right_would_give() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_longer_than_may_be_is_refused_with_the_figure() {
+async fn refuses_oversized_answer_with_the_limit() {
     let stage = Stage::new("raw-long").await;
     let wire = |bytes| {
         let wire = Wire::new(stage.client.clone(), &Identity::Host).expect("a wire");

@@ -86,7 +86,7 @@ async fn pages_join_to_the_whole_list_cached_and_live() {
 }
 
 #[tokio::test]
-async fn lists_by_owner_and_by_declared_index_come_from_the_cache() {
+async fn owner_and_index_lists_come_from_the_cache() {
     let stage = five("index").await;
     let informer = stage.registry.informer(&stage.resource("v1", "ConfigMap").await, Scope::everything());
     let index = Index {
@@ -128,7 +128,7 @@ async fn a_projection_keeps_the_named_fields_and_who_it_is() {
 }
 
 #[tokio::test]
-async fn a_selector_of_the_informer_never_makes_an_object_look_missing() {
+async fn informer_selector_hides_no_object() {
     let stage = five("selected").await;
     let informer = stage.config_maps("app=x").await;
     informer.synced().await;
@@ -163,7 +163,7 @@ async fn a_kind_that_is_not_served_is_not_found() {
 }
 
 #[tokio::test]
-async fn whole_objects_of_a_kind_that_is_watched_with_fields_pruned_come_from_the_api_server() {
+async fn pruned_watch_reads_whole_objects_live() {
     let stage = five("pruned").await;
     let resource = stage.resource("v1", "ConfigMap").await;
     let pruned = Scope { pruned: vec![".data".to_owned()], ..Scope::everything() };
@@ -189,7 +189,7 @@ async fn whole_objects_of_a_kind_that_is_watched_with_fields_pruned_come_from_th
 }
 
 #[tokio::test]
-async fn a_list_by_an_indexed_label_finds_own_writes_and_what_the_watch_brings() {
+async fn label_index_finds_own_and_watched_writes() {
     let stage = five("label").await;
     let informer = stage.registry.informer(&stage.resource("v1", "ConfigMap").await, Scope::everything());
     let index = Index {

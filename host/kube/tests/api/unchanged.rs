@@ -92,7 +92,7 @@ fn deployment(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_is_answered_by_the_cache_and_what_changes_something_is_sent() {
+async fn unchanged_write_is_not_sent() {
     let cached = Cached::new("unchanged").await;
     let mut map = config_map("a");
     map["data"] = json!({"n": "1"});
@@ -159,7 +159,7 @@ async fn what_depends_on_more_than_the_object_is_sent() {
 }
 
 #[tokio::test]
-async fn of_a_kind_that_is_cached_in_parts_only_every_write_is_sent() {
+async fn partly_cached_kind_sends_every_write() {
     let stage = Stage::new("unchanged-parts").await;
     stage.namespace.allow_all("plugin").await;
     let resource = stage.resource("v1", "ConfigMap").await;
@@ -176,7 +176,7 @@ async fn of_a_kind_that_is_cached_in_parts_only_every_write_is_sent() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_and_is_forbidden_is_forbidden_in_the_api_server_s_words() {
+async fn unchanged_forbidden_write_is_forbidden() {
     let cached = Cached::new("unchanged-forbidden").await;
     let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
     let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
@@ -211,7 +211,7 @@ async fn a_write_that_changes_nothing_and_is_forbidden_is_forbidden_in_the_api_s
 }
 
 #[tokio::test]
-async fn a_cache_that_is_behind_undoes_nobody_s_change_and_its_event_comes_after() {
+async fn stale_cache_reverts_no_change() {
     let cached = Cached::new("unchanged-behind").await;
     let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
     let kind = GroupVersionKind::new("v1", "ConfigMap");

@@ -61,7 +61,7 @@ async fn merge_and_json_patches_change_what_they_name() {
 }
 
 #[tokio::test]
-async fn an_apply_over_another_manager_s_field_is_a_conflict_unless_forced() {
+async fn apply_over_foreign_field_conflicts_unless_forced() {
     let stage = Stage::new("apply").await;
     let apply = async |manager: &str, colour: &str, force: bool| {
         let mut applied = config_map("a");
@@ -99,7 +99,7 @@ async fn a_delete_holds_to_its_preconditions() {
 }
 
 #[tokio::test]
-async fn a_dry_run_stores_nothing_and_shows_in_no_cached_read() {
+async fn dry_run_stores_nothing() {
     let stage = Stage::new("dry-run").await;
     let (namespace, object) = (Some(stage.namespace.name().to_owned()), config_map("a").to_string());
     let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
@@ -125,7 +125,7 @@ fn deployment_spec() -> Value {
 }
 
 #[tokio::test]
-async fn an_object_the_api_server_rejects_is_invalid_with_its_causes() {
+async fn rejected_object_is_invalid_with_causes() {
     let stage = Stage::new("invalid").await;
     let mut spec = deployment_spec();
     spec["replicas"] = json!(-1);
@@ -174,7 +174,7 @@ async fn the_status_is_written_only_through_its_subresource() {
 }
 
 #[tokio::test]
-async fn a_name_that_escapes_the_path_is_refused_before_anything_is_sent() {
+async fn refuses_path_escaping_name_before_sending() {
     let stage = Stage::new("escape").await;
     let namespace = stage.namespace.name();
     let secrets = |verb: &str| stage.namespace.control_plane().audit().done(verb, "secrets").count();

@@ -79,7 +79,7 @@ async fn play(seed: u64, swallow_every: Option<usize>) -> Played {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_connection_does_informers_end_with_what_the_api_server_has() {
+async fn informers_converge_under_connection_faults() {
     let seeds = seeds();
     let count = seeds.end - seeds.start;
     let played = futures::stream::iter(seeds).map(|seed| play(seed, None));
@@ -107,7 +107,7 @@ async fn whatever_the_connection_does_informers_end_with_what_the_api_server_has
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_informer_that_loses_one_event_in_twenty_is_found_out() {
+async fn detects_informer_that_loses_events() {
     let violations = play(1, Some(20)).await.violations;
     assert!(violations.iter().any(|violation| violation.contains("the early handler")), "{violations:#?}");
     assert!(!violations.iter().any(|violation| violation.contains("the late handler")), "{violations:#?}");

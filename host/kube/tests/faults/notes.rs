@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_true_is_taken_and_what_cannot_is_not() {
+    fn accepts_possible_histories_only() {
         use What::{Deleted, Modified};
         let good: [&[Note]; 4] = [
             &[note(ADDED, "u", 1, None), note(Modified, "u", 3, Some(1)), note(Deleted, "u", 5, None)],

@@ -27,7 +27,7 @@ async fn get(client: &Client, path: &str) -> Result<(u16, String), String> {
 }
 
 #[tokio::test]
-async fn each_fault_of_an_answer_is_what_the_client_meets_and_the_next_answer_is_good() {
+async fn each_fault_affects_one_answer() {
     let control_plane = ControlPlane::shared().await;
     let namespace = control_plane.namespace("proxy").await;
     let proxy = FaultProxy::start(control_plane).await;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_one_config_map_comes_in_parts_that_join_to_the_file() {
+    fn splits_large_file_into_parts_that_join() {
         let component = large(2_000_000);
         let made = config_maps(&args(true), component.clone()).expect("made");
         let names: Vec<_> = made.iter().filter_map(|part| part.metadata.name.as_deref()).collect();

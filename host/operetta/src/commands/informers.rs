@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_is_not_known_and_wide_says_why() {
+    fn table_shows_unknown_and_wide_shows_why() {
         let one = InformerView {
             kind: "Pod.v1".to_owned(),
             objects: 3,

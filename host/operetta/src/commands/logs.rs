@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_for_people_has_time_level_key_message_and_fields() {
+    fn human_line_has_time_level_key_and_fields() {
         let line = LogLine {
             time: "2026-11-21T12:00:00.123456789Z".into(),
             level: "info".into(),

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_same_verbs_is_one_rule_in_a_group_and_across_groups() {
+    fn merges_rules_with_the_same_verbs() {
         let yaml = rules(&[
             ("", "events", None, "create,patch"),
             ("events.k8s.io", "events", None, "patch,create"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_no_resource_is_a_rule_of_its_own() {
+    fn non_resource_path_is_its_own_rule() {
         let mut rules = Rules::default();
         for path in ["/apis/*", "/apis"] {
             rules.allow(About { path: path.to_owned(), ..About::default() }, "get");

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_grow_and_never_shrink_and_the_last_one_is_not_padded() {
+    fn columns_grow_and_last_is_not_padded() {
         let mut writer = TabWriter::default();
         let text = writer.lines(&[cells(&["NAME", "READY", "AGE"]), cells(&["a-long-name", "1/1", "5s"])]);
         assert_eq!(text, "NAME          READY   AGE\na-long-name   1/1     5s\n");

@@ -158,7 +158,7 @@ fn of_team_a(control_plane: &ControlPlane) -> Vec<String> {
 }
 
 #[test]
-fn a_page_is_taken_apart_into_its_commands_and_what_they_show() {
+fn page_splits_into_commands_and_output() {
     let page = "text\n```console\n$ one | two\n$ three\nA  ... B\n...\n```\n```sh\n$ not this\n```\n";
     let step = |command: &str, shown: &[&str]| Step {
         command: command.into(),

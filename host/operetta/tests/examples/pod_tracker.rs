@@ -21,7 +21,7 @@ async fn until_logged(host: &Host, namespace: &TestNamespace<'_>, message: &str,
 }
 
 #[tokio::test]
-async fn a_pod_that_is_created_changed_and_deleted_shows_in_the_log() {
+async fn log_shows_pod_lifecycle() {
     let (host, namespace) = installed("pod-tracker", "pod-tracker").await;
     create_pod(&namespace, "p", json!({})).await;
     until_logged(host, &namespace, "Sync/Add/Update for Pod p", 1).await;
@@ -47,7 +47,7 @@ async fn a_pod_that_is_created_changed_and_deleted_shows_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_pod_that_fails_to_sync_is_retried_five_times_then_dropped_and_counted() {
+async fn failing_pod_is_dropped_after_five_retries() {
     let (host, namespace) = installed("pod-tracker", "pod-tracker").await;
     create_pod(&namespace, "healthy", json!({})).await;
     until_logged(host, &namespace, "Sync/Add/Update for Pod healthy", 1).await;

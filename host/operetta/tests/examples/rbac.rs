@@ -200,7 +200,7 @@ async fn pod_tracker_needs_what_is_printed_and_no_more() {
 
 /// controller-runtime's client asks by raw requests.
 #[tokio::test]
-async fn a_plugin_over_controller_runtime_needs_what_is_printed_and_no_more() {
+async fn controller_runtime_plugin_needs_printed_role_only() {
     let rights = the_printed_role_is_all_and_only_what_it_needs("app-service", "app-service-go").await;
     for right in [
         "get appservices.batch.example.com",
@@ -217,7 +217,7 @@ async fn a_plugin_over_controller_runtime_needs_what_is_printed_and_no_more() {
 }
 
 #[tokio::test]
-async fn what_a_plugin_was_refused_is_what_it_lacks_and_in_the_role() {
+async fn refused_calls_are_in_the_role() {
     let stage = Stage::new("sample-controller", "sample-controller").await;
     let name = stage.namespace.name();
     let status = json!([{"apiGroups": ["samplecontroller.k8s.io"], "resources": ["foos"], "verbs": ["get", "list", "watch"]},
@@ -234,7 +234,7 @@ async fn what_a_plugin_was_refused_is_what_it_lacks_and_in_the_role() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_read_roles_is_told_what_to_ask_for_and_gets_the_role_all_the_same() {
+async fn prints_role_without_permission_to_read_roles() {
     let stage = Stage::new("pod-tracker", "pod-tracker").await;
     stage.works("one").await;
     let control_plane = ControlPlane::with_controllers().await;
@@ -267,7 +267,7 @@ async fn whoever_may_not_read_roles_is_told_what_to_ask_for_and_gets_the_role_al
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_is_said_in_one_sentence_with_what_to_do() {
+async fn unknown_permissions_come_with_advice() {
     let stage = Stage::new("pod-tracker", "pod-tracker").await;
     let home = stage.namespace.name();
     let nothing_yet = stage.refused(&[]);

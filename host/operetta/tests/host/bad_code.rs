@@ -51,7 +51,7 @@ async fn a_component_without_reconcile_is_told_what_is_missing() {
 }
 
 #[tokio::test]
-async fn an_import_the_host_lacks_is_named_with_what_is_offered() {
+async fn names_missing_import_and_offered_ones() {
     let guest = Guest::default().reconcile("(call $charge) i32.const 16");
     let words = ["acme:billing/charge@1.2.3", "offered: operetta:controller@0.1"];
     refused("unknown-import", bad(guest.build()), "MissingImport", &words).await;
@@ -83,7 +83,7 @@ async fn a_manifest_with_an_unknown_field_is_told_where() {
 }
 
 #[tokio::test]
-async fn a_plugin_larger_than_the_cap_is_refused_plain_or_compressed() {
+async fn refuses_oversized_plugin_plain_or_compressed() {
     let large = vec![0; MAX_WASM_BYTES + 1];
     let words = ["900000 bytes", "maxWasmBytes"];
     refused("too-large", bad(large.clone()), "TooLarge", &words).await;
@@ -128,7 +128,7 @@ async fn a_kind_that_does_not_exist_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_refused_plugin_runs_once_its_config_map_holds_good_code() {
+async fn refused_plugin_runs_after_its_code_is_fixed() {
     let stage = Stage::new("repaired").await;
     stage.namespace.drop_in(&bad(*b"hello")).await;
     stage.namespace.until_degraded("bad", "NotWasm", &[]).await;

@@ -45,7 +45,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_reconcile_that_traps_is_reported_with_what_the_guest_said_last() {
+async fn trap_is_reported_with_the_guests_last_message() {
     Stage::misbehaving("trap").await.is_degraded("ReconcileTrapped", &["a fixture that traps"]).await;
 }
 
@@ -55,12 +55,12 @@ async fn a_reconcile_that_ends_its_process_ends_only_itself() {
 }
 
 #[tokio::test]
-async fn a_reconcile_that_loops_for_ever_is_ended_at_its_deadline() {
+async fn endless_loop_ends_at_deadline() {
     Stage::misbehaving("loop").await.is_degraded("DeadlineExceeded", &["within 2 s", "limits.timeoutSeconds"]).await;
 }
 
 #[tokio::test]
-async fn a_reconcile_that_sleeps_for_an_hour_is_ended_at_its_deadline() {
+async fn long_sleep_ends_at_deadline() {
     Stage::misbehaving("sleep-host").await.is_degraded("DeadlineExceeded", &["within 2 s"]).await;
 }
 
@@ -70,12 +70,12 @@ async fn a_reconcile_that_recurses_without_end_traps() {
 }
 
 #[tokio::test]
-async fn a_reconcile_that_allocates_without_end_is_ended_at_its_limit() {
+async fn endless_allocation_ends_at_limit() {
     Stage::misbehaving("allocate").await.is_degraded("MemoryExceeded", &["16 MiB", "limits.memory"]).await;
 }
 
 #[tokio::test]
-async fn a_reconcile_that_floods_the_api_server_is_stopped_at_its_quota() {
+async fn request_flood_stops_at_quota() {
     let stage = Stage::misbehaving("call-flood").await;
     stage.is_degraded("ReconcileFailing", &["limits.hostCalls"]).await;
 }
@@ -118,13 +118,13 @@ async fn an_update_with_a_stale_resource_version_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn an_object_that_the_api_server_rejects_is_invalid_with_its_causes() {
+async fn object_rejected_by_the_api_server_is_invalid() {
     let stage = Stage::misbehaving("invalid").await;
     stage.is_degraded("ReconcileFailing", &["is invalid", "spec.replicas", "spec.selector"]).await;
 }
 
 #[tokio::test]
-async fn a_config_map_deleted_in_the_middle_of_a_reconcile_stops_its_plugin_and_can_come_back() {
+async fn deleted_config_map_stops_its_plugin_until_recreated() {
     let stage = Stage::new("deleted-midway").await;
     let spinning = Guest::default().manifest(&manifest(kinds::POD)).text("spinning").reconcile(
         "(call $log (i32.const 2) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))

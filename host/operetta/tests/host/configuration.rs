@@ -24,7 +24,7 @@ async fn stage(prefix: &str) -> Stage {
 }
 
 #[tokio::test]
-async fn a_secret_that_the_service_account_may_not_read_configures_nothing() {
+async fn unreadable_secret_configures_nothing() {
     let stage = stage("secret").await;
     let namespace = &stage.namespace;
     namespace.create_object(SECRET, secret("hidden", "s3cret")).await;
@@ -58,7 +58,7 @@ async fn a_secret_that_the_service_account_may_not_read_configures_nothing() {
 }
 
 #[tokio::test]
-async fn a_changed_configuration_is_in_effect_for_all_objects_within_seconds() {
+async fn changed_configuration_reaches_all_objects() {
     let stage = stage("reload").await;
     let namespace = &stage.namespace;
     namespace.kubectl(&["create", "role", "secrets", "--verb=get", "--resource=secrets"]);

@@ -10,7 +10,7 @@ fn touch(name: &str) -> DropIn {
 }
 
 #[tokio::test]
-async fn a_dropped_in_config_map_makes_a_plugin_that_it_owns_and_takes_it_along() {
+async fn drop_in_creates_and_owns_its_plugin() {
     let stage = Stage::new("owned").await;
     let config_map = stage.namespace.drop_in(&touch("touch").config(json!({"a": 1}))).await;
     stage.namespace.create_touchable("target").await;
@@ -37,7 +37,7 @@ async fn a_dropped_in_config_map_makes_a_plugin_that_it_owns_and_takes_it_along(
 }
 
 #[tokio::test]
-async fn a_config_map_that_loses_its_label_takes_its_plugin_along() {
+async fn unlabelled_config_map_removes_its_plugin() {
     let stage = Stage::new("unlabelled").await;
     stage.namespace.drop_in(&touch("touch")).await;
     stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
@@ -47,7 +47,7 @@ async fn a_config_map_that_loses_its_label_takes_its_plugin_along() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_was_there_before_is_left_alone_and_the_config_map_told() {
+async fn foreign_plugin_is_left_alone() {
     let stage = Stage::new("exists").await;
     let source = json!({"configMap": {"name": "elsewhere"}});
     let plugin = json!({"metadata": {"name": "touch"}, "spec": {"source": source, "serviceAccountName": "plugin"}});

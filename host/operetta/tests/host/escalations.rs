@@ -189,7 +189,7 @@ async fn no_request_of_a_plugin_is_made_as_somebody_else() {
 }
 
 #[tokio::test]
-async fn no_path_is_one_to_the_host_and_another_to_who_answers() {
+async fn path_means_the_same_to_host_and_api_server() {
     let scene = Scene::new("paths").await;
     let (own, victim) = (scene.stage.namespace.name(), scene.victim.name());
     let mut requests = Vec::new();
@@ -345,7 +345,7 @@ async fn an_owner_reference_into_another_namespace_wakes_nobody_there() {
 }
 
 #[tokio::test]
-async fn code_that_changes_again_and_again_while_it_is_loaded_is_still_only_run_by_its_digest() {
+async fn racing_code_changes_run_by_digest_only() {
     let stage = Stage::new("pinned-flips").await;
     let code = |version: &str| DropIn::new("code", guest(version)).code();
     let pin = operetta_testkit::digest(&guest("fixture-touch-v1"));

@@ -30,7 +30,7 @@ fn counted(stage: &Stage, plugin: &str, against: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn two_plugins_that_fight_are_named_on_the_object_on_both_plugins_and_in_a_metric() {
+async fn field_conflict_is_reported_everywhere() {
     let stage = Stage::new("fight").await;
     let name = stage.namespace.name();
     for (plugin, code) in [("one", "fixture-touch-v1"), ("two", "fixture-touch-v2")] {
@@ -55,7 +55,7 @@ async fn two_plugins_that_fight_are_named_on_the_object_on_both_plugins_and_in_a
 }
 
 #[tokio::test]
-async fn somebody_outside_is_named_by_its_field_manager_and_drift_counters_and_fields_of_each_are_no_fight() {
+async fn outside_writer_is_named_and_drift_is_no_conflict() {
     let stage = Stage::new("fight-outside").await;
     let counts = |name: &str| DropIn::new(name, guest("fixture-misbehave")).config(json!({"do": "count"}));
     stage.namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;

@@ -5,7 +5,7 @@ use operetta_testkit::{DropIn, hostile::Fixture};
 use crate::Stage;
 
 #[tokio::test]
-async fn what_a_guest_names_reaches_no_other_path_and_the_answer_says_what_is_wrong_with_it() {
+async fn hostile_names_reach_no_other_path() {
     let stage = Stage::new("hostile-names").await;
     stage.namespace.create_touchable("target").await;
     for (fixture, words) in [

@@ -40,7 +40,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_key_that_its_own_writes_wake_is_slowed_then_quarantined_and_everything_else_goes_on() {
+async fn self_triggering_key_is_quarantined_alone() {
     let stage = Stage::looping("write").await;
     let namespace = stage.namespace.name();
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
@@ -76,7 +76,7 @@ async fn a_key_that_its_own_writes_wake_is_slowed_then_quarantined_and_everythin
 }
 
 #[tokio::test]
-async fn a_key_that_is_requeued_at_once_is_slowed_and_new_configuration_lets_it_go() {
+async fn new_configuration_releases_a_requeue_loop() {
     let stage = Stage::looping("requeue").await;
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
     assert!(told.contains("0 of them for the plugin's own writes"), "{told}");

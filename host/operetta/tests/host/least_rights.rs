@@ -44,7 +44,7 @@ fn roles(printed: &str) -> Vec<(String, String, String)> {
 }
 
 #[tokio::test]
-async fn a_watch_of_all_namespaces_that_sees_some_needs_those_and_no_more() {
+async fn partial_watch_needs_only_its_namespaces() {
     let (stage, hidden) = (Stage::new("least-view").await, Stage::new("least-hidden").await);
     let control_plane = ControlPlane::shared().await;
     let empty = control_plane.namespace("least-empty").await;

@@ -52,7 +52,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn what_an_object_names_and_has_named_is_woken_also_by_its_deletion() {
+async fn mapped_keys_are_enqueued_on_change_and_deletion() {
     let stage = Stage::mapping("maps").await;
     stage.index(json!({"wakes": "a"})).await;
     stage.until_woken("a", 2).await;
@@ -67,7 +67,7 @@ async fn what_an_object_names_and_has_named_is_woken_also_by_its_deletion() {
 }
 
 #[tokio::test]
-async fn keys_that_cannot_be_are_told_and_those_of_other_namespaces_are_nobody_s() {
+async fn reports_impossible_keys_and_drops_foreign_ones() {
     let stage = Stage::mapping("maps-bad-keys").await;
     stage.index(json!({"wakes": "a here/there/everywhere"})).await;
     stage.until_woken("a", 2).await;
@@ -85,7 +85,7 @@ async fn keys_that_cannot_be_are_told_and_those_of_other_namespaces_are_nobody_s
 }
 
 #[tokio::test]
-async fn a_mapping_that_traps_loops_or_grows_degrades_its_plugin_alone_and_what_it_missed_is_mapped_later() {
+async fn failing_mapping_degrades_its_plugin_alone() {
     let stage = Stage::mapping("maps-badly").await;
     stage.index(json!({"wakes": "a"})).await;
     stage.until_woken("a", 2).await;
@@ -110,7 +110,7 @@ async fn a_mapping_that_traps_loops_or_grows_degrades_its_plugin_alone_and_what_
 }
 
 #[tokio::test]
-async fn a_manifest_that_asks_for_a_mapper_is_refused_where_there_is_none() {
+async fn refuses_manifest_with_missing_mapper() {
     let stage = Stage::new("no-mapper").await;
     let mut asks: Value = serde_json::from_str(&manifest(kinds::CONFIG_MAP)).expect("JSON");
     let source = asks["controllers"][0]["for"].clone();

@@ -105,7 +105,7 @@ fn assert_refused(output: &Output, what: &str) {
 }
 
 #[tokio::test]
-async fn who_may_write_namespaces_may_not_let_plugins_run_in_them() {
+async fn namespace_writer_cannot_opt_in() {
     let user = User::new("opt-in-editor").await;
     assert_refused(&user.send(&["create"], "own", &namespace("opt-in-own", Some("enabled"))), "create");
     assert_refused(
@@ -127,7 +127,7 @@ async fn who_may_write_namespaces_may_not_let_plugins_run_in_them() {
 }
 
 #[tokio::test]
-async fn a_label_that_an_administrator_gave_may_stay_and_may_be_taken_away_but_not_changed() {
+async fn opt_in_label_can_be_removed_not_changed() {
     let user = User::new("opt-in-keeper").await;
     let given = namespace("opt-in-given", Some("enabled"));
     user.control_plane.apply(&given.to_string());

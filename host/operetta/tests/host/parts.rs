@@ -13,7 +13,7 @@ fn split(version: &str) -> Vec<serde_json::Value> {
 }
 
 #[tokio::test]
-async fn parts_make_a_plugin_in_whatever_order_they_come_and_a_missing_one_is_named() {
+async fn parts_join_in_any_order() {
     let stage = Stage::new("parts").await;
     let parts = split("v1");
     // The first one alone, before its rest.
@@ -30,7 +30,7 @@ async fn parts_make_a_plugin_in_whatever_order_they_come_and_a_missing_one_is_na
 }
 
 #[tokio::test]
-async fn parts_of_two_versions_are_never_joined_and_the_old_code_goes_on() {
+async fn parts_of_two_versions_never_join() {
     let stage = Stage::new("parts-swap").await;
     for part in split("v1") {
         stage.namespace.create_object(kinds::CONFIG_MAP, part).await;

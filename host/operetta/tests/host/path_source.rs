@@ -14,7 +14,7 @@ fn put(path: &std::path::Path, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_component_runs_from_a_file_of_the_host_and_is_replaced_with_it() {
+async fn path_source_runs_and_follows_its_file() {
     let stage = Stage::new("path").await;
     let namespace = &stage.namespace;
     let file = plugin_directory(namespace.control_plane()).join(namespace.name()).join("touch.wasm");
@@ -39,7 +39,7 @@ async fn a_component_runs_from_a_file_of_the_host_and_is_replaced_with_it() {
 }
 
 #[tokio::test]
-async fn a_path_leads_to_nothing_outside_of_the_host_s_plugin_directory() {
+async fn path_source_stays_in_the_plugin_directory() {
     let stage = Stage::new("escape").await;
     let namespace = &stage.namespace;
     let directory = plugin_directory(namespace.control_plane());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{IN_EFFECT, Stage};
 
 #[tokio::test]
-async fn what_a_plugin_cannot_be_is_refused_by_kubectl_apply_in_words() {
+async fn kubectl_apply_refuses_invalid_plugins() {
     let stage = Stage::new("crd").await;
     let name = stage.namespace.name();
     let source = json!({"configMap": {"name": "code"}});

@@ -15,7 +15,7 @@ async fn until_open_watches(control_plane: &ControlPlane, resource: &str, wanted
 }
 
 #[tokio::test]
-async fn two_plugins_on_one_kind_share_one_watch_and_it_ends_with_the_last_of_them() {
+async fn two_plugins_on_a_kind_share_one_watch() {
     const SHARED: Kind = Kind("test.operetta.dev/v1", "Shared");
     let (one, two) = (Stage::new("sharing-one").await, Stage::new("sharing-two").await);
     let control_plane = one.namespace.control_plane();

@@ -25,7 +25,7 @@ fn code(version: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_key_is_reconciled_by_the_new_code_while_keys_change() {
+async fn swap_reconciles_every_key_with_new_code() {
     let stage = Stage::new("swapped").await;
     let namespace = &stage.namespace;
     for at in 0..KEYS {
@@ -66,7 +66,7 @@ async fn every_key_is_reconciled_by_the_new_code_while_keys_change() {
 }
 
 #[tokio::test]
-async fn code_that_does_not_load_leaves_the_code_before_it_at_work() {
+async fn failed_load_keeps_the_old_code() {
     let stage = Stage::new("bad-swap").await;
     let namespace = &stage.namespace;
     namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;

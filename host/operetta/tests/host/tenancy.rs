@@ -14,7 +14,7 @@ fn touch(account: &str) -> DropIn {
 }
 
 #[tokio::test]
-async fn a_namespace_that_takes_no_part_gets_an_event_that_says_what_to_ask_for() {
+async fn namespace_without_opt_in_gets_an_event() {
     let stage = Stage::new("opt-in").await;
     let name = stage.namespace.name().to_owned();
     stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins-"]);
@@ -48,7 +48,7 @@ async fn a_namespace_that_takes_no_part_gets_an_event_that_says_what_to_ask_for(
 }
 
 #[tokio::test]
-async fn a_plugin_acts_as_a_service_account_of_its_own_that_consents() {
+async fn plugin_acts_as_a_consenting_service_account() {
     let stage = Stage::new("consent").await;
     stage.namespace.create_touchable("target").await;
     for account in ["default", "no-such-account"] {
@@ -110,7 +110,7 @@ async fn another_namespace_s_service_account_cannot_be_named() {
 }
 
 #[tokio::test]
-async fn a_right_that_is_revoked_ends_what_the_plugin_sees_and_its_status_says_so() {
+async fn revoked_permission_ends_reads_and_shows_in_status() {
     let stage = Stage::new("revoked").await;
     stage.namespace.drop_in(&touch("plugin")).await;
     stage.namespace.create_touchable("before").await;
@@ -138,7 +138,7 @@ async fn a_right_that_is_revoked_ends_what_the_plugin_sees_and_its_status_says_s
 }
 
 #[tokio::test]
-async fn when_consent_goes_a_reconcile_in_flight_reaches_nothing_any_more() {
+async fn withdrawn_consent_stops_in_flight_reconciles() {
     let stage = Stage::new("in-flight").await;
     stage.namespace.create_touchable("target").await;
     let flood = DropIn::new("flood", guest("fixture-misbehave")).config(json!({"do": "call-flood"}));
@@ -158,7 +158,7 @@ async fn when_consent_goes_a_reconcile_in_flight_reaches_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn code_of_another_digest_than_the_pinned_one_is_not_run() {
+async fn unpinned_digest_is_not_run() {
     let stage = Stage::new("pinned").await;
     let code = |version: &str| DropIn::new("code", guest(version)).code();
     let digest = |version: &str| operetta_testkit::digest(&guest(version));
@@ -181,7 +181,7 @@ async fn code_of_another_digest_than_the_pinned_one_is_not_run() {
 }
 
 #[tokio::test]
-async fn a_status_that_was_edited_by_hand_is_put_right_and_believed_by_nobody() {
+async fn edited_status_is_corrected_and_not_trusted() {
     let stage = Stage::new("forged").await;
     stage.namespace.drop_in(&touch("plugin")).await;
     stage.namespace.until_condition("touch", "Ready", "True", "Running").await;

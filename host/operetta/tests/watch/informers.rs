@@ -15,7 +15,7 @@ fn of_kind<'a>(view: &'a Value, kind: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn each_informer_is_shown_with_its_plugins_and_how_far_it_is() {
+async fn informers_show_plugins_and_progress() {
     const KIND: &str = "ControllerRevision.apps/v1";
     let control_plane = ControlPlane::shared().await;
     let host = Host::start(crate::OPERETTA, control_plane, &HostOptions::default()).await;

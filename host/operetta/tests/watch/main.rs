@@ -229,7 +229,7 @@ async fn every_output_format_is_kubectl_s() {
 }
 
 #[tokio::test]
-async fn a_kind_has_the_names_that_it_has_for_kubectl_in_all_namespaces_or_one() {
+async fn kind_names_are_kubectls() {
     let control_plane = ControlPlane::shared().await;
     let namespace = control_plane.namespace("names").await;
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}});
@@ -263,7 +263,7 @@ fn ended(mut command: Command) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_watched_is_an_error_in_kubectl_s_words() {
+async fn unwatchable_kind_fails_in_kubectls_words() {
     let control_plane = ControlPlane::shared().await;
     let namespace = control_plane.namespace("refused").await;
     namespace.consenting("nobody").await;
@@ -342,7 +342,7 @@ fn gadgets() -> String {
 }
 
 #[tokio::test]
-async fn custom_resources_have_their_printer_columns_and_are_deleted_with_their_kind() {
+async fn custom_resources_have_printer_columns() {
     let control_plane = ControlPlane::shared().await;
     let namespace = control_plane.namespace("gadgets").await;
     control_plane.apply(&gadgets());

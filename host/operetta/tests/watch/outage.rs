@@ -43,7 +43,7 @@ fn of<'a>(lines: &'a [String], name: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn what_changed_while_the_api_server_was_away_is_printed_and_nothing_twice() {
+async fn prints_changes_of_an_outage_once() {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     let namespace = control_plane.namespace("outage").await;
     let kind = kinds::CONFIG_MAP;

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_brings_the_same_faults_again_whatever_the_namespace_and_the_order() {
+    fn seed_repeats_the_same_faults() {
         let faults = |namespace: &str, first: &str, second: &str| {
             let mut plan = Plan::seeded(7);
             let mut of = |kind: &str| -> Vec<Fault> {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lined_up_comes_once_and_in_order_for_what_it_fits() {
+    fn queued_faults_come_once_in_order() {
         let mut plan = Plan::scripted();
         plan.line_up(Ask::Watch, Fault::status(410));
         plan.line_up(Ask::Any, Fault::status(500));

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_at_its_own_maximum_is_not_the_limit_s_doing() {
+    fn memory_at_own_maximum_is_not_over_limit() {
         let mut limiter = MemoryLimiter::new(100);
         assert!(!limiter.memory_growing(0, 60, Some(50)).expect("no trap"));
         assert!(!limiter.refused());

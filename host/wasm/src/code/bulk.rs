@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_in_pieces_does_the_same_and_traps_on_the_same() {
+    fn pieces_behave_and_trap_alike() {
         for wide in ["", "64"] {
             let original = module(wide);
             let in_pieces = Module::read(&original).and_then(|module| module.in_pieces(&original));
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_none_and_what_is_around_it_stays_byte_for_byte() {
+    fn other_code_stays_byte_for_byte() {
         let module = |inner: &str| format!("(core module (memory 1) (func (param i32) {inner}) (@custom \"x\" \"y\"))");
         let nested = |inner: &str| {
             let module = module(inner);

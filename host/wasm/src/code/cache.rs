@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_changed_cut_or_emptied_is_removed_and_not_returned() {
+    fn removes_damaged_files() {
         let cache = cache(1 << 20);
         for change in [&b"onf"[..], b"on", b"", b"one and more"] {
             let path = put(&cache, "aa", b"one");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_write_or_that_is_a_link_is_not_returned() {
+    fn ignores_writable_files_and_links() {
         let cache = cache(1 << 20);
         let path = put(&cache, "aa", b"one");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).expect("chmod");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_enter_or_that_is_a_link_is_refused_with_the_fix() {
+    fn refuses_open_or_linked_directory() {
         let place = tempfile::tempdir().expect("a directory");
         let open = place.path().join("open");
         DirBuilder::new().mode(0o700).create(&open).expect("made");

@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn what_doubles_often_enough_is_refused_and_what_does_so_a_few_times_is_not() {
+    fn refuses_exponential_nesting_only() {
         assert_eq!(checked(&doubling(10)), Ok(()));
         assert_eq!(checked(&doubling(20)), Err(CompileCostError::TooHeavy));
         assert_eq!(checked(&doubling(200)), Err(CompileCostError::TooHeavy), "no overflow");
     }
 
     #[test]
-    fn modules_count_as_often_as_they_are_instantiated_also_from_within() {
+    fn modules_count_per_instantiation() {
         let text = |instances: usize, from: &str| {
             let module = format!("(core module $m (memory 40) (data \"{}\"))", "0123456789".repeat(200_000));
             let instances = "(core instance (instantiate $m))".repeat(instances);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_put_together_across_writes_and_streams_do_not_mix() {
+    fn lines_join_across_writes_per_stream() {
         let writes: &[(LogLevel, &[u8])] =
             &[(LogLevel::Info, b"a"), (LogLevel::Warn, b"x\r\n\n"), (LogLevel::Info, b"b\nc")];
         assert_eq!(lines(writes), ["x", "ab", "c"]);

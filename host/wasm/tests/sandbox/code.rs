@@ -33,7 +33,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn a_second_load_does_not_compile_also_where_instances_come_from_elsewhere() {
+async fn second_load_does_not_compile() {
     let place = tempfile::tempdir().expect("a directory");
     let directory = place.path().join("compiled");
     let guest = Guest::default();
@@ -46,7 +46,7 @@ async fn a_second_load_does_not_compile_also_where_instances_come_from_elsewhere
 }
 
 #[tokio::test]
-async fn code_that_is_damaged_foreign_or_cut_off_is_compiled_again_and_replaced() {
+async fn recompiles_damaged_and_foreign_code() {
     let place = tempfile::tempdir().expect("a directory");
     let directory = place.path().join("compiled");
     let guest = Guest::default();
@@ -66,7 +66,7 @@ async fn code_that_is_damaged_foreign_or_cut_off_is_compiled_again_and_replaced(
 }
 
 #[tokio::test]
-async fn whole_content_that_is_no_code_of_this_engine_is_compiled_again() {
+async fn recompiles_code_of_another_engine() {
     use sha2::{Digest, Sha256};
     let place = tempfile::tempdir().expect("a directory");
     let directory = place.path().join("compiled");
@@ -91,7 +91,7 @@ async fn whole_content_that_is_no_code_of_this_engine_is_compiled_again() {
 }
 
 #[tokio::test]
-async fn two_plugins_of_one_component_that_load_at_once_compile_it_once() {
+async fn concurrent_loads_compile_once() {
     let cache = CodeCache::temporary(1 << 30).expect("a cache");
     let config = EngineConfig { concurrent_calls: 4, ..EngineConfig::default() };
     let engine = Engine::with_code(&config, Code::new(Some(cache), None)).expect("an engine");

@@ -55,7 +55,7 @@ async fn a_plugin_that_trapped_runs_the_next_reconcile_afresh() {
 }
 
 #[test]
-fn a_guest_that_spins_ends_at_its_deadline_and_others_go_on_on_the_same_thread() {
+fn spinning_guest_ends_at_deadline_others_continue() {
     // As the host does: timers are looked at after each poll, and not after 61.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.event_interval(1).enable_all().build().expect("a runtime");
@@ -95,7 +95,7 @@ async fn beside_a_guest_that_spins() {
 }
 
 #[tokio::test]
-async fn a_guest_that_exits_is_quoted_with_what_it_said_last() {
+async fn exiting_guest_is_quoted() {
     let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256))";
     let exit = format!("{print} (call $exit (i32.const 1)) i32.const 16");
     for (text, words) in [
@@ -108,7 +108,7 @@ async fn a_guest_that_exits_is_quoted_with_what_it_said_last() {
 }
 
 #[tokio::test]
-async fn a_panic_s_message_stands_in_the_fault_and_in_the_log() {
+async fn panic_message_is_in_fault_and_log() {
     let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256)) unreachable";
     for (text, words, lines) in [
         ("thread '<unnamed>' panicked at src/lib.rs:1:2:\nboom\nnote: more", "panicked at src/lib.rs:1:2: boom", 3),
@@ -125,7 +125,7 @@ async fn a_panic_s_message_stands_in_the_fault_and_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_guest_without_stderr_is_quoted_with_the_last_error_it_logged() {
+async fn guest_without_stderr_is_quoted_from_its_log() {
     let log = |level: u8| {
         format!("(call $log (i32.const {level}) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))")
     };
@@ -135,7 +135,7 @@ async fn a_guest_without_stderr_is_quoted_with_the_last_error_it_logged() {
 }
 
 #[tokio::test]
-async fn output_without_end_is_cut_at_the_log_limit_and_holds_no_memory() {
+async fn endless_output_is_cut_at_the_log_limit() {
     let ports = Arc::new(Ports::default());
     let guest = Guest::default().text(&"x\n".repeat(1500)).reconcile(
         "(local $stderr i32) (local $n i32)
@@ -166,7 +166,7 @@ async fn more_calls_than_slots_wait_instead_of_failing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_reconciles_of_one_plugin_run_at_once_and_share_nothing() {
+async fn concurrent_reconciles_share_nothing() {
     assert!(engine().is_pooled(), "this machine reserves the pool");
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(50))));
     // Each writes its own name down, waits, and traps if it finds another's.

@@ -46,7 +46,7 @@ async fn an_object_read_is_the_object_written_back() {
 }
 
 #[tokio::test]
-async fn a_failure_of_the_api_server_reaches_the_guest_typed_with_its_causes() {
+async fn api_error_reaches_guest_typed_with_causes() {
     for (code, variant) in [(404, 0), (409, 2), (422, 3), (403, 5), (410, 6), (429, 7), (503, 8), (504, 9), (418, 10)] {
         let cause = Cause { reason: "FieldValueInvalid".into(), message: "no".into(), field: "spec.replicas".into() };
         let status = Status { code, causes: vec![cause], retry_after_seconds: Some(7), ..Status::default() };

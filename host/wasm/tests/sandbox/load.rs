@@ -40,7 +40,7 @@ fn wat(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_wasm_are_named_for_what_they_are() {
+async fn names_the_format_of_non_wasm_bytes() {
     expect(vec![], "NotWasm", &["is empty"]).await;
     expect(b"hello".to_vec(), "NotWasm", &["68 65 6c 6c"]).await;
     expect(b"(component)".to_vec(), "NotWasm", &["text", "wasm-tools parse"]).await;
@@ -56,7 +56,7 @@ async fn a_core_module_is_told_how_to_become_a_component() {
 }
 
 #[tokio::test]
-async fn a_component_cut_off_anywhere_is_refused_and_never_crashes_the_host() {
+async fn truncated_component_is_refused() {
     let whole = Guest::default().build();
     for at in (0..whole.len()).step_by(97) {
         let error = refused(whole[..at].to_vec()).await;
@@ -79,7 +79,7 @@ async fn a_component_with_a_flipped_byte_never_crashes_the_host() {
 }
 
 #[tokio::test]
-async fn a_component_that_is_no_plugin_is_told_what_it_exports() {
+async fn non_plugin_component_lists_its_exports() {
     expect(wat("(component)"), "MissingExport", &["operetta:controller/reconciler@0.1.0", "it exports nothing"]).await;
     let greet = wat(r#"(module (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
@@ -88,7 +88,7 @@ async fn a_component_that_is_no_plugin_is_told_what_it_exports() {
 }
 
 #[tokio::test]
-async fn a_plugin_of_another_contract_is_told_which_one_the_host_speaks() {
+async fn other_contract_names_the_hosts_version() {
     let later = wat(r#"(module (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
         (func (export "operetta:controller/reconciler@0.2.0#describe") (result i32) i32.const 0))"#);
@@ -126,7 +126,7 @@ async fn a_component_over_the_size_limit_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn a_describe_that_returns_no_manifest_is_told_where_it_is_wrong() {
+async fn invalid_manifest_names_the_place() {
     expect(Guest::default().manifest("hello").build(), "InvalidManifest", &["expected value"]).await;
     let unknown = MANIFEST.replace("\"for\"", "\"of\"");
     expect(Guest::default().manifest(&unknown).build(), "InvalidManifest", &["controllers[0].of", "unknown field"])
@@ -179,7 +179,7 @@ fn files_the_host_would_refuse_are_inspected_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_machine_without_room_for_the_pool_takes_a_smaller_one_or_none_and_still_runs_plugins() {
+async fn small_machine_runs_with_smaller_pool() {
     // A million slots of 4 GiB do not fit into any address space; thousands do.
     let many = EngineConfig { concurrent_calls: 1_000_000, ..EngineConfig::default() };
     // Not even a few of 64 TiB do.

@@ -39,7 +39,7 @@ async fn load(engine: &Engine, guest: Guest, ports: &Arc<Ports>) -> PluginReconc
 }
 
 #[tokio::test]
-async fn code_that_was_not_called_for_longest_is_unmapped_and_the_next_call_maps_it_again() {
+async fn least_recently_called_code_is_unmapped() {
     let place = tempfile::tempdir().expect("a directory");
     let directory = place.path().join("compiled");
     let engine = engine(Some(&directory));
@@ -67,7 +67,7 @@ async fn code_that_was_not_called_for_longest_is_unmapped_and_the_next_call_maps
 }
 
 #[tokio::test]
-async fn code_that_nobody_calls_for_a_while_is_unmapped_and_the_next_call_maps_it_again() {
+async fn idle_code_is_unmapped_and_mapped_again() {
     let place = tempfile::tempdir().expect("a directory");
     let idle = Duration::from_millis(100);
     let config = EngineConfig { max_idle_code: idle, ..EngineConfig::default() };
@@ -101,7 +101,7 @@ async fn what_is_called_by_many_at_once_is_mapped_once() {
 }
 
 #[tokio::test]
-async fn a_call_in_flight_and_a_warm_instance_keep_their_code() {
+async fn in_flight_calls_and_warm_instances_keep_code() {
     let place = tempfile::tempdir().expect("a directory");
     let engine = engine(Some(&place.path().join("compiled")));
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(300))));

@@ -38,7 +38,7 @@ async fn map(mapper: &PluginMapper, now: Value, old: Option<Value>) -> Result<Ve
 }
 
 #[tokio::test]
-async fn the_keys_of_both_states_come_back_from_rust_and_from_typescript() {
+async fn mapper_returns_keys_of_both_states() {
     for component in [guest("fixture-mapper"), plugin("mapper-typescript")] {
         let mapper = mapper(component).await.expect("it exports a mapper");
         assert_eq!(map(&mapper, json!({"wakes": "a b"}), None).await, Ok(vec!["n/a".into(), "n/b".into()]));
@@ -70,7 +70,7 @@ async fn what_a_mapping_does_wrong_ends_it_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_plugin_without_one_loads_and_has_none_unless_its_manifest_asks() {
+async fn plugin_without_mapper_loads_unless_required() {
     assert!(mapper(Guest::default().build()).await.is_none());
     let source = json!({"apiVersion": "v1", "kind": "Pod"});
     let watch = json!({"source": source, "map": {"type": "Custom"}});

@@ -35,7 +35,7 @@ async fn reconcile(component: Vec<u8>) -> Result<Action, Failure> {
 }
 
 #[tokio::test]
-async fn memory_and_globals_are_as_after_the_initialisation_in_each_instance() {
+async fn each_instance_starts_from_the_snapshot() {
     let guest = guest("(i32.store8 (i32.const 512) (i32.const 33)) (global.set $ready (i32.const 1))");
     let plain = guest.build_in("guest-with-init");
     assert_eq!(reconcile(plain.clone()).await, Err(Failure::Retry("?".into())));

@@ -59,7 +59,7 @@ async fn counts(reconciler: &PluginReconciler, names: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn memory_survives_where_the_plugin_asks_for_it_and_only_there() {
+async fn memory_survives_only_in_warm_plugins() {
     let fresh = load(engine(), counting(), None).await;
     assert_eq!(counts(&fresh, &["a"; 5]).await, "11111");
     let warm = load(engine(), counting(), Some(WarmLimits::default())).await;
@@ -73,14 +73,14 @@ async fn an_instance_serves_no_more_reconciles_than_its_bound() {
 }
 
 #[tokio::test]
-async fn an_instance_that_has_grown_too_much_is_not_used_again() {
+async fn overgrown_instance_is_not_reused() {
     let limits = WarmLimits { max_memory_growth_bytes: 2 << 20, ..WarmLimits::default() };
     let reconciler = load(engine(), counting(), Some(limits)).await;
     assert_eq!(counts(&reconciler, &["a", "g", "g", "g", "a", "a"]).await, "123412");
 }
 
 #[tokio::test]
-async fn a_trap_a_deadline_and_a_refused_allocation_end_the_instance() {
+async fn failures_end_the_warm_instance() {
     let reconciler = load(engine(), counting(), Some(WarmLimits::default())).await;
     for culprit in ["trap", "spin", "memory"] {
         assert_eq!(counts(&reconciler, &["a", "a", culprit, "a", "a", "trap"]).await, "12!12!", "{culprit}");
@@ -88,7 +88,7 @@ async fn a_trap_a_deadline_and_a_refused_allocation_end_the_instance() {
 }
 
 #[tokio::test]
-async fn deadline_and_memory_limit_hold_for_each_call_of_a_warm_instance() {
+async fn limits_hold_for_each_warm_call() {
     let reconciler = load(engine(), counting(), Some(WarmLimits::default())).await;
     // Older than one deadline, yet each call has its own.
     let started = Instant::now();
@@ -135,7 +135,7 @@ async fn warm_instances_of_some_plugins_leave_slots_to_others() {
 }
 
 #[tokio::test]
-async fn what_a_warm_guest_said_before_is_not_blamed_for_its_end() {
+async fn earlier_output_is_not_quoted_for_a_later_trap() {
     let ports = Arc::new(Ports::default());
     let guest = Guest::default().text("thread 'main' panicked at a.rs:1:1:\nboom\n").reconcile(
         "(if (i32.eq (i32.load8_u (local.get $name)) (i32.const 116)) (then unreachable))

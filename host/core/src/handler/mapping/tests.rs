@@ -108,7 +108,7 @@ fn told(change: Change, now: &str, old: Option<&str>) -> (Change, String, Option
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_changes_are_mapped_as_one_with_the_state_that_was_mapped_last() {
+async fn merges_changes_since_the_last_mapping() {
     let states: Vec<_> = ["a", "b", "c"].iter().map(|name| watched("w", &[name])).collect();
     let [a, b, c] = &states[..] else { panic!("three") };
     for (events, expected) in [
@@ -135,7 +135,7 @@ async fn many_changes_are_mapped_as_one_with_the_state_that_was_mapped_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_mapping_fails_is_kept_and_tried_again_with_what_came_meanwhile() {
+async fn retries_failed_mapping_with_later_events() {
     let (a, b, c) = (watched("w", &["a"]), watched("w", &["b"]), watched("w", &["c"]));
     let failures = vec![Failure::Fault(Fault::Trap("t".into())), Failure::Retry("r".into())];
     let mapper = ByNames { failures: Mutex::new(failures), takes: Duration::from_millis(10), ..ByNames::default() };
@@ -152,7 +152,7 @@ async fn an_event_whose_mapping_fails_is_kept_and_tried_again_with_what_came_mea
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_mapping_is_cut_off_is_mapped_by_the_code_that_comes_next() {
+async fn next_code_maps_an_interrupted_deletion() {
     let a = watched("w", &["a"]);
     let stuck = ByNames { takes: Duration::from_secs(1_000_000), ..ByNames::default() };
     let stage = Stage::new(stuck, rules());
@@ -170,7 +170,7 @@ async fn a_deletion_whose_mapping_is_cut_off_is_mapped_by_the_code_that_comes_ne
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_keys_are_told_of_and_the_good_ones_beside_them_are_woken() {
+async fn reports_bad_keys_and_enqueues_good_ones() {
     let stage = Stage::new(ByNames::default(), rules());
     stage.note(&added(&watched("w", &["good", "b/ad", "good", "better"])));
     assert_eq!(stage.settled().await.1, ["good", "better"]);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_archive_and_one_that_grows_over_the_cap_are_refused() {
+    fn refuses_truncated_and_oversized_archives() {
         let mut cut = zst(&vec![7; 10_000]);
         cut.truncate(cut.len() - 4);
         let error = component(&config_map(&[("a.wasm.zst", cut)]), None, 100_000).expect_err("damaged");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_wants_more_memory_than_its_content_may_have_is_refused() {
+    fn refuses_archive_with_oversized_window() {
         let packed = |window_log| {
             let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).expect("an encoder");
             encoder.window_log(window_log).expect("a window");

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_stays_within_the_directory_whatever_it_is_made_of() {
+    fn path_stays_within_the_directory() {
         let outside = tempfile::Builder::new().prefix("secret-place").tempdir().expect("a folder");
         fs::write(outside.path().join("x.wasm"), "secret").expect("written");
         let root = outside.path().join("plugins");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_readable_file_of_the_right_size_is_refused() {
+    fn refuses_irregular_unreadable_and_oversized_files() {
         let root = tempfile::tempdir().expect("a folder");
         fs::write(root.path().join("large.wasm"), [0; 101]).expect("written");
         fs::write(root.path().join("cut.wasm.zst"), [0x28, 0xb5, 0x2f]).expect("written");

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plugins_files_are_those_of_its_folder_without_the_tests() {
+    fn plugin_files_exclude_tests() {
         let folder = tempfile::tempdir().expect("folder");
         for name in ["plugin.c", "cases.c", "plugin_test.c", "cases.h"] {
             fs::write(folder.path().join(name), "").expect("file");

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_requirement_is_told_from_a_replacement_and_from_a_longer_name() {
+    fn distinguishes_requirement_from_replacement() {
         let folder = tempfile::tempdir().expect("folder");
         let requires = |text: &str| {
             std::fs::write(folder.path().join("go.mod"), text).expect("go.mod");

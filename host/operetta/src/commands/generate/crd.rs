@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_a_whole_definition_and_then_up_to_date() {
+    fn new_file_is_whole_then_up_to_date() {
         let made = updated("", &[kind("a")]).expect("made").expect("written");
         let crd: serde_json::Value = serde_yaml_ng::from_str(&made).expect("YAML");
         assert_eq!(crd["metadata"]["name"], "policies.example.com");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_the_file_lacks_and_a_field_without_a_type_are_named() {
+    fn names_missing_version_and_untyped_field() {
         let made = updated("", &[kind("a")]).expect("made").expect("written");
         let next = Kind { api_version: "example.com/v2".into(), ..kind("a") };
         let error = format!("{:#}", updated(&made, &[next]).expect_err("no v2"));

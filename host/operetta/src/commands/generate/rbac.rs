@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn all_namespaces_take_a_cluster_role_bound_to_the_account_of_one() {
+    fn all_namespaces_need_a_cluster_role() {
         let plurals = BTreeMap::from([("Policy".to_owned(), "policys".to_owned())]);
         let made = yaml(&manifest(""), "p", Some("prod"), &plurals).expect("made");
         let all = documents(&made);

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_kind_or_a_list_is_read_and_a_mistake_is_named() {
+    fn reads_one_kind_or_list_and_names_mistakes() {
         let one = r#"{"apiVersion":"a.b/v1","kind":"A","spec":{"type":"object"}}"#;
         assert_eq!(parse(one).expect("one")[0].kind, "A");
         assert_eq!(parse(&format!("[{one},{one}]")).expect("two").len(), 2);

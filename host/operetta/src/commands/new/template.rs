@@ -94,7 +94,7 @@ mod tests {
     use crate::{args::Language, commands::new::language};
 
     #[test]
-    fn a_placeholder_is_filled_in_and_an_unknown_one_is_named() {
+    fn fills_placeholders_and_names_unknown_ones() {
         let values = Values::new("a-b", "example.com", "v1", "CronTab", &language::of(Language::Rust));
         let text = "{{name}} {{ident}} {{plural}}.{{group}} {x}";
         assert_eq!(values.render(text).expect("renders"), "a-b a_b crontabs.example.com {x}");

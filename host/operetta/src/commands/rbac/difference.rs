@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_to_all_namespaces_that_was_used_in_some_says_in_which() {
+    fn unused_namespaces_of_a_permission_are_named() {
         let needs = [
             needed("get", "", "pods", Some("b"), true),
             needed("get", "", "pods", Some("a"), true),

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_counts_for_the_account_its_user_and_its_groups_and_for_nobody_else() {
+    fn binding_counts_for_account_user_and_groups() {
         for (subject, place, wanted) in [
             (json!({"kind": "ServiceAccount", "name": "p", "namespace": "team"}), Some("other"), true),
             (json!({"kind": "ServiceAccount", "name": "p"}), Some("team"), true),

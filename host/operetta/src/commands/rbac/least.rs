@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn each_namespace_has_a_role_and_what_is_needed_everywhere_a_cluster_role() {
+    fn namespaced_needs_are_roles_others_a_cluster_role() {
         let needs = [
             needed("list", "pods", None),
             needed("list", "pods", Some("home")),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_sees_some_namespaces_needs_them_and_those_where_nothing_is_yet() {
+    fn partial_watch_needs_listed_namespaces() {
         let part = |verb: &str, namespace: &str| Needed { partial: true, ..needed(verb, "pods", Some(namespace)) };
         let needs = vec![part("list", "a"), part("watch", "a"), needed("get", "pods", Some("a"))];
         let has = [

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_keeps_up_gets_every_change_and_one_far_behind_the_last_ones() {
+    fn slow_reader_gets_the_last_changes() {
         let pending = Pending::default();
         pending.push(&Event::Added { object: object("a", 1), initial: false });
         (2..10).for_each(|revision| pending.push(&modified("a", revision)));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_row_shows_already_is_neither_rendered_nor_printed_again() {
+    fn unchanged_row_is_not_printed_again() {
         let mut rows = rows();
         rows.begin(row("1", 7, "0/1", "5s"), at(5));
         let events = [added("1", 5), modified("1", 7), modified("1", 8), modified("1", 9)];
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_is_printed_as_it_was_last_and_as_old_as_it_became() {
+    fn deleted_object_is_printed_with_final_age() {
         let mut rows = rows();
         rows.begin(row("1", 7, "1/1", "5s"), at(5));
         assert_eq!(told(&mut rows, &deleted("1", 8), None, 200), Some((Change::Deleted, "a 1/1 3m20s".to_owned())));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_deleted_terminates_as_in_kubectl_and_another_kind_has_its_own_words() {
+    fn deleted_pod_shows_terminating() {
         let text = format!(
             r#"{{"metadata":{{"name":"a","namespace":"n","uid":"1","resourceVersion":"8","deletionTimestamp":"{CREATED}"}}}}"#
         );
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_gone_before_it_was_rendered_is_printed_with_what_is_known() {
+    fn object_gone_before_rendering_is_still_printed() {
         let mut rows = rows();
         assert_eq!(told(&mut rows, &added("1", 7), None, 9), Some((Change::Added, "a  9s".to_owned())));
         assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a  9s".to_owned())));
