@@ -26,7 +26,8 @@ pub fn artifact(data: &[u8]) {
 
     let pieces: Vec<&[u8]> = match count.parse::<usize>() {
         Ok(count @ 2..=256) => {
-            let (length, longer) = (file.len() / count, file.len() % count);
+            let length = file.len() / count;
+            let longer = file.len() % count;
             let mut rest = file;
             (0..count).map(|at| rest.split_off(..length + usize::from(at < longer)).expect("enough")).collect()
         }

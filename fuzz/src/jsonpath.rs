@@ -69,7 +69,9 @@ fn members(tree: &Value) -> usize {
 
 /// Colons outside of strings: one for each member.
 fn colons(json: &str) -> usize {
-    let (mut string, mut escaped, mut count) = (false, false, 0);
+    let mut string = false;
+    let mut escaped = false;
+    let mut count = 0;
     for byte in json.bytes() {
         match byte {
             _ if escaped => escaped = false,

@@ -30,7 +30,9 @@ fn cut(data: &[u8], at: u8) -> (&[u8], &[u8]) {
 
 /// The pieces in which an answer might come: single bytes, and lengths that the seed draws.
 fn chunkings(data: &[u8], seed: u8) -> [Vec<&[u8]>; 2] {
-    let (mut drawn, mut rest, mut state) = (Vec::new(), data, u32::from(seed));
+    let mut drawn = Vec::new();
+    let mut rest = data;
+    let mut state = u32::from(seed);
     while !rest.is_empty() {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let length = ((state >> 24) as usize % 23 + 1).min(rest.len());

@@ -48,7 +48,8 @@ pub fn list(data: &[u8]) {
 
 /// The items, and how it ended.
 fn read(chunks: &[&[u8]]) -> (Vec<Vec<u8>>, Result<ListMeta, ErrorKind>) {
-    let (mut items, mut found) = (Items::default(), Vec::new());
+    let mut items = Items::default();
+    let mut found = Vec::new();
     for chunk in chunks {
         if let Err(error) = items.feed(chunk, |item| found.push(item.to_vec())) {
             return (found, Err(error.kind));

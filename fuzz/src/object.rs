@@ -84,7 +84,8 @@ fn check_fields(object: &Object, tree: &Value) {
 
 fn check_stripped(raw: &RawObject) {
     let (metadata, rest) = raw.strip();
-    let (whole, stripped) = (raw.metadata(), Metadata::of_stripped(&metadata));
+    let whole = raw.metadata();
+    let stripped = Metadata::of_stripped(&metadata);
     assert_eq!((stripped.name(), stripped.namespace()), (whole.name(), whole.namespace()));
     assert_eq!((stripped.uid(), stripped.resource_version()), (whole.uid(), whole.resource_version()));
     assert!(stripped.labels().eq(whole.labels()));
@@ -101,7 +102,8 @@ fn check_stripped(raw: &RawObject) {
 fn check_pruned(object: &Object, paths: &[String], comparable: bool) {
     let Ok(prune) = Prune::new(paths) else { return };
     let pruned = RawObject::read(object.json(), None, &prune).expect("what may be pruned leaves an object");
-    let (before, after) = (object.raw().metadata(), pruned.metadata());
+    let before = object.raw().metadata();
+    let after = pruned.metadata();
     assert_eq!((after.name(), after.namespace()), (before.name(), before.namespace()));
     assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
     assert!(after.labels().eq(before.labels()));

@@ -68,6 +68,7 @@ fn request_info(path: &str) -> Option<ResourcePath> {
         rest = &rest[2..];
     }
     let subresource = rest.get(2..).map(|rest| rest.join("/")).filter(|rest| !rest.is_empty());
-    let (plural, name) = (rest[0].to_owned(), rest.get(1).map(|name| (*name).to_owned()));
+    let plural = rest[0].to_owned();
+    let name = rest.get(1).map(|name| (*name).to_owned());
     Some(ResourcePath { api_version, plural, namespace, name, subresource })
 }

@@ -86,7 +86,8 @@ fn listing(name: &str, files: &[File]) -> String {
 fn find(folder: &Path, left_out: &dyn Fn(&str) -> bool, files: &mut Vec<PathBuf>) -> io::Result<()> {
     let entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
     for entry in entries {
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
         let made = [".wasm", ".pyc", ".egg-info", "_test.go"].iter().any(|ending| name.ends_with(ending));
         if left_out(&name) || made {
             continue;

@@ -58,7 +58,8 @@ fn main() -> anyhow::Result<()> {
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
-    let (keys, rounds) = (number("KEYS", KEYS), number("ROUNDS", ROUNDS));
+    let keys = number("KEYS", KEYS);
+    let rounds = number("ROUNDS", ROUNDS);
     // As the host makes it.
     let workers = std::thread::available_parallelism()?.get();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -78,7 +79,8 @@ fn main() -> anyhow::Result<()> {
         let row = Row::new(metric, "us", ours).target(2.0);
         report.row(theirs.iter().fold(row, |row, (name, samples)| row.peer(*name, samples)));
     }
-    let (some, work) = (&objects[..keys / 5], iterations(WORK));
+    let some = &objects[..keys / 5];
+    let work = iterations(WORK);
     let question = json!({"metric": "path.two_workers", "size": some.len(), "workNs": WORK.as_nanos() as u64});
     let ours = || {
         let [one, two] = [1, 2].map(|workers| one_way(&runtime, some, workers, work).as_secs_f64());

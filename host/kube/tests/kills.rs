@@ -32,7 +32,8 @@ async fn killed_api_server_and_etcd_lose_no_object() {
     let direct = control_plane.client().await;
     let streaming_lists = random.random();
     let mut scene = Scene::begin(direct, watching, &kinds, namespace.name(), streaming_lists, None).await;
-    let (period, pause) = (Duration::from_secs(2), Duration::from_millis(10));
+    let period = Duration::from_secs(2);
+    let pause = Duration::from_millis(10);
     scene.write(&mut random, period, pause, true).await;
     for kill in [ControlPlane::kill_apiserver, ControlPlane::kill_etcd, ControlPlane::kill_apiserver] {
         kill(&control_plane);

@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn description_is_stable_and_bounded() {
-        let (one, two) = (author("a", "one"), author("b", "two"));
+        let one = author("a", "one");
+        let two = author("b", "two");
         let first = conflict(Rival::Author(two.clone()));
         let second = FieldConflict { author: two, rival: Rival::Author(one), ..first.clone() };
         assert_eq!(describe(&first, Some("a")), describe(&second, Some("a")));

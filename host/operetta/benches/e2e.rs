@@ -49,7 +49,9 @@ async fn main() -> anyhow::Result<()> {
 
     let client = control_plane.client().await;
     let mut arrivals = watch_deployments(client.clone(), &namespace);
-    let (mut p50, mut p99, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
+    let mut p50 = Vec::new();
+    let mut p99 = Vec::new();
+    let mut cpu = Vec::new();
     for round in 0..number("ROUNDS", ROUNDS) {
         let before = host.cpu_time();
         let mut latencies = run_round(&client, &namespace, round, &mut arrivals).await?;

@@ -55,7 +55,8 @@ async fn main() -> anyhow::Result<()> {
     let mut written = watch(control_plane.client().await, &namespace);
     let touch = guest("fixture-touch-v1");
 
-    let (mut cold, mut cached) = (Vec::new(), Vec::new());
+    let mut cold = Vec::new();
+    let mut cached = Vec::new();
     // The first round is thrown away: the API server makes its caches.
     for round in 0..=rounds {
         let plugin = DropIn::new("touch", numbered(&touch, round));
@@ -113,8 +114,11 @@ struct Watched {
 /// Asks the host for the count of reconciles again and again, for so long.
 fn watch_count(host: &Host, time: Duration) -> Watched {
     let count = || host.metric("controller_runtime_reconcile_total", &["controller=\"poll\""]);
-    let (started, first) = (Instant::now(), count());
-    let (mut last, mut since, mut longest) = (first, Instant::now(), Duration::ZERO);
+    let started = Instant::now();
+    let first = count();
+    let mut last = first;
+    let mut since = Instant::now();
+    let mut longest = Duration::ZERO;
     while started.elapsed() < time {
         let now = count();
         if now > last {
@@ -127,7 +131,8 @@ fn watch_count(host: &Host, time: Duration) -> Watched {
 
 /// Waits until the code of this version was called for each object; an object that is not is lost.
 async fn until_all(host: &Host, namespace: &TestNamespace<'_>, version: usize) -> anyhow::Result<()> {
-    let (started, message) = (Instant::now(), format!("version {version}"));
+    let started = Instant::now();
+    let message = format!("version {version}");
     let mut called = HashSet::new();
     while called.len() < OBJECTS {
         let lines = host.logs(namespace.name(), "poll").into_iter().filter(|line| line.message == message);
@@ -153,7 +158,9 @@ async fn swaps(
     }
     namespace.drop_in(&poll(0)).await;
     until_all(host, &namespace, 0).await?;
-    let (mut swapped, mut steady, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    let mut swapped = Vec::new();
+    let mut steady = Vec::new();
+    let mut rates = Vec::new();
     for version in 1..=rounds {
         for (longest, swap) in [(&mut steady, false), (&mut swapped, true)] {
             let counting = host.clone();

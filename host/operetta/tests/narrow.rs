@@ -90,7 +90,9 @@ async fn narrow_host_watches_where_it_may() {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     let options = HostOptions { narrow: true, ..HostOptions::default() };
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
-    let (a, b, c) = (team(&control_plane, "a").await, team(&control_plane, "b").await, team(&control_plane, "c").await);
+    let a = team(&control_plane, "a").await;
+    let b = team(&control_plane, "b").await;
+    let c = team(&control_plane, "c").await;
     let users = |of: &TestNamespace<'_>, plugins: &[&str]| {
         plugins.iter().map(|plugin| format!("{}/{plugin}", of.name())).collect::<Vec<_>>()
     };
@@ -105,7 +107,8 @@ async fn narrow_host_watches_where_it_may() {
         namespace.until_condition("reads", "Ready", "True", "Running").await;
     }
     // Where the host may not, the status says what it lacks; a read is answered by the API server.
-    let (place, words) = (c.name().to_owned(), "the host itself may not list and watch Secret.v1 in namespace");
+    let place = c.name().to_owned();
+    let words = "the host itself may not list and watch Secret.v1 in namespace";
     let message = c.until_degraded("watches", "HostForbidden", &[words, &place, HOST, "--verb=list,watch"]).await;
     c.until_condition("watches", "Ready", "False", "HostForbidden").await;
     c.kubectl(&["create", "role", "act", "--verb=impersonate", "--resource=serviceaccounts"]);

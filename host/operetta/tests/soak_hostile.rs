@@ -133,7 +133,8 @@ fn halves() -> [CpuSet; 2] {
 
 /// Drops a fixture in; false where the API server does not take it.
 async fn drop_in(namespace: &TestNamespace<'_>, fixture: Fixture) -> bool {
-    let (component, name) = (fixture.build(), fixture.name.replace('_', "-"));
+    let component = fixture.build();
+    let name = fixture.name.replace('_', "-");
     let compressed = DropIn::compressed(&name, &component);
     // A ConfigMap holds a mebibyte, in base64.
     let fits = compressed.object().to_string().len() < 1_000_000;
@@ -145,7 +146,8 @@ async fn drop_in(namespace: &TestNamespace<'_>, fixture: Fixture) -> bool {
 
 /// Creates objects in turn, each when the one before it was touched.
 async fn touch(good: &[TestNamespace<'_>], native: &TestNamespace<'_>, round: &str, time: Duration) -> Times {
-    let (began, mut times) = (Instant::now(), Times::default());
+    let began = Instant::now();
+    let mut times = Times::default();
     while began.elapsed() < time {
         for (namespace, is_native) in good.iter().map(|of| (of, false)).chain([(native, true)]) {
             let took = if is_native { &mut times.native } else { &mut times.plugins };

@@ -179,7 +179,8 @@ trait Clock: Send + Sync {
     /// Processor time of this thread.
     fn of_thread(&self) -> u64 {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+        let seconds = u64::try_from(time.tv_sec);
+        let nanos = u64::try_from(time.tv_nsec);
         seconds.unwrap_or_default().saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or_default())
     }
 }

@@ -295,7 +295,9 @@ impl Run {
     }
 
     fn want(&mut self, at: usize) {
-        let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
+        let id = self.model.accounts[at].id;
+        let ticket = self.next_ticket;
+        let mut woken = Vec::new();
         let has = self.state.want(id, || ticket, self.now, &mut woken);
         // Throttled ones whose time has come are before it.
         if let Some(loser) = self.model.at_once(at, self.now, false) {
@@ -328,7 +330,9 @@ impl Run {
     }
 
     fn want_in_background(&mut self, at: usize) {
-        let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
+        let id = self.model.accounts[at].id;
+        let ticket = self.next_ticket;
+        let mut woken = Vec::new();
         let (named, has) = self.state.want_in_background(id, ticket, self.now, &mut woken);
         assert_eq!(named, ticket);
         self.next_ticket += 1;
@@ -354,7 +358,9 @@ impl Run {
     /// Ends a poll: in the foreground, or the one in the background that has this ticket.
     fn done(&mut self, at: usize, of: Option<Ticket>, again: bool) {
         let polled = self.random.random_range(0..3_000_000);
-        let (id, ticket, mut woken) = (self.model.accounts[at].id, self.next_ticket, Vec::new());
+        let id = self.model.accounts[at].id;
+        let ticket = self.next_ticket;
+        let mut woken = Vec::new();
         let waits = again.then_some(ticket);
         let had = match of {
             None => self.state.done(id, polled, waits, self.now, &mut woken),
@@ -392,7 +398,8 @@ impl Run {
     }
 
     fn set_share(&mut self) {
-        let (share, mut woken) = (self.share(), Vec::new());
+        let share = self.share();
+        let mut woken = Vec::new();
         if self.random.random_bool(0.7) {
             let account = self.model.accounts.choose_mut(&mut self.random).expect("some");
             account.tenant.set_share(&share, self.now);
@@ -426,11 +433,13 @@ impl Run {
     fn compare_usage(&self) {
         let time = Duration::from_nanos;
         for account in &self.model.accounts {
-            let (usage, of) = (self.state.usage(account.id, self.now), &account.tenant);
+            let usage = self.state.usage(account.id, self.now);
+            let of = &account.tenant;
             assert_eq!((usage.polled, usage.polls, usage.wait), (time(of.polled), of.polls, time(of.wait)));
         }
         for group in &self.model.groups {
-            let (usage, of) = (self.state.group_usage(group.id, self.now), &group.tenant);
+            let usage = self.state.group_usage(group.id, self.now);
+            let of = &group.tenant;
             assert_eq!((usage.polled, usage.polls, usage.wait), (time(of.polled), of.polls, time(of.wait)));
         }
     }
@@ -566,7 +575,8 @@ fn run(seed: u64) -> (u64, u64) {
 fn random_operations_match_a_naive_model() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let (first, runs) = seed.map_or((rand::random(), 100), |seed| (seed, 1));
-    let (mut displaced, mut preempted) = (0, 0);
+    let mut displaced = 0;
+    let mut preempted = 0;
     for at in 0..runs {
         let seed = u64::wrapping_add(first, at);
         println!("OPERETTA_SEED={seed}");

@@ -38,7 +38,8 @@ impl Reconciler for FairReconciler {
         let Some(background) = self.account.background() else {
             return self.account.run(self.inner.reconcile(request)).await;
         };
-        let (inner, request) = (self.inner.clone(), request.clone());
+        let inner = self.inner.clone();
+        let request = request.clone();
         let mut work = Box::pin(async move { inner.reconcile(&request).await });
         if !self.account.demotion.begin() {
             let here = poll_fn(|cx| match self.account.demotion.is_demoted() {

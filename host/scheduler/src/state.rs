@@ -341,7 +341,8 @@ impl<W: Clone> State<W> {
     /// Brings an account and its group to their places, after any change.
     fn put(&mut self, id: usize, now: u64) {
         let account = &mut self.accounts[id];
-        let (group, waits) = (account.group, !account.waiting.is_empty());
+        let group = account.group;
+        let waits = !account.waiting.is_empty();
         let before = self.groups[group].line.put(id, &mut account.tenant, waits, self.credit, now);
         let after = account.tenant.position();
         self.note(Who::Account(id), before, after);

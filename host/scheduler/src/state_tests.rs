@@ -346,7 +346,8 @@ fn a_limit_can_come_change_and_go_at_any_time() {
 #[test]
 fn cancelled_ticket_keeps_others_order() {
     let mut host = Host::new(1);
-    let (account, state) = (host.account(Share::default()), &mut host.state);
+    let account = host.account(Share::default());
+    let state = &mut host.state;
     let mut woken = Vec::new();
     assert_eq!(state.want(account, || 0, 0, &mut woken), None);
     let tickets: Vec<_> = (1..4).filter_map(|at| state.want(account, || at, 0, &mut woken)).collect();
@@ -360,7 +361,8 @@ fn cancelled_ticket_keeps_others_order() {
 #[test]
 fn cancelled_grant_goes_to_the_next() {
     let mut host = Host::new(1);
-    let (account, state) = (host.account(Share::default()), &mut host.state);
+    let account = host.account(Share::default());
+    let state = &mut host.state;
     let mut woken = Vec::new();
     assert_eq!(state.want(account, || 0, 0, &mut woken), None);
     let tickets: Vec<_> = (1..4).filter_map(|at| state.want(account, || at, 0, &mut woken)).collect();
@@ -379,7 +381,8 @@ fn cancelled_grant_goes_to_the_next() {
 #[test]
 fn throttling_ends_with_the_last_waiter() {
     let mut host = Host::new(1);
-    let (account, state) = (host.account(limited(0.25)), &mut host.state);
+    let account = host.account(limited(0.25));
+    let state = &mut host.state;
     let mut woken = Vec::new();
     assert_eq!(state.want(account, || 0, 0, &mut woken), None);
     assert_eq!(state.done(account, 200 * MS, None, 200 * MS, &mut woken), None);

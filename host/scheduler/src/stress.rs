@@ -106,7 +106,8 @@ async fn quiet_account_keeps_polling_beside_spinners() {
     const SLOTS: usize = 2;
     const ROUNDS: u64 = 30;
     let scheduler = FairScheduler::new(SLOTS);
-    let (polling, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let polling = Arc::new(AtomicUsize::new(0));
+    let stop = Arc::new(AtomicBool::new(false));
     let inside = move |time| {
         assert!(polling.fetch_add(1, Ordering::SeqCst) < SLOTS, "more polls than slots");
         burn(time);
@@ -118,7 +119,9 @@ async fn quiet_account_keeps_polling_beside_spinners() {
         let account = scheduler.group(format!("noisy {at}"), Share::default()).account(share);
         let tasks: Vec<_> = (0..20)
             .map(|_| {
-                let (inside, stop, mut polls) = (inside.clone(), stop.clone(), 0_u64);
+                let inside = inside.clone();
+                let stop = stop.clone();
+                let mut polls = 0_u64;
                 tokio::spawn(account.run(poll_fn(move |cx| {
                     inside(Duration::from_millis(1));
                     polls += 1;
@@ -210,8 +213,10 @@ fn assert_timers_are_served(
     const PERIOD: Duration = Duration::from_millis(3);
     let timers = async {
         let account = FairScheduler::new(1).group("noisy", Share::default()).account(Share::default());
-        let (due, late) = (Arc::new(Mutex::new(None::<Instant>)), Arc::new(AtomicUsize::new(0)));
-        let (seen, counted) = (due.clone(), late.clone());
+        let due = Arc::new(Mutex::new(None::<Instant>));
+        let late = Arc::new(AtomicUsize::new(0));
+        let seen = due.clone();
+        let counted = late.clone();
         let begins = move || {
             if seen.lock().is_some_and(|due| due.elapsed() > EXACT) {
                 counted.fetch_add(1, Ordering::SeqCst);
@@ -240,7 +245,8 @@ fn timers_run_between_spinning_polls() {
 #[test]
 fn timers_run_between_busy_reconciles() {
     assert_timers_are_served(|account, begins| {
-        let (mut tasks, account) = (JoinSet::new(), account.clone());
+        let mut tasks = JoinSet::new();
+        let account = account.clone();
         tasks.spawn(async move {
             loop {
                 let turn = async {
@@ -263,7 +269,8 @@ async fn racing_wakes_and_drops_forget_nobody() {
         .collect();
     let tasks: Vec<_> = (0..32_u64)
         .map(|task| {
-            let (account, other) = (accounts[task as usize % 4].clone(), accounts[(task as usize + 1) % 4].clone());
+            let account = accounts[task as usize % 4].clone();
+            let other = accounts[(task as usize + 1) % 4].clone();
             tokio::spawn(async move {
                 for round in 0..150_u64 {
                     let (ask, answer) = tokio::sync::oneshot::channel();

@@ -167,7 +167,8 @@ async fn a_panic_gives_the_slot_back_and_is_charged() {
 async fn the_task_that_polled_last_is_woken() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
-    let ((first, first_woken), (second, second_woken)) = (waker(), waker());
+    let (first, first_woken) = waker();
+    let (second, second_woken) = waker();
     let mut holder = Box::pin(account.run(spin(clock, MS, 100)));
     let mut waiter = Box::pin(account.run(async {}));
     assert!(poll(holder.as_mut(), &first).is_pending());
@@ -183,7 +184,8 @@ async fn wake_while_waiting_is_not_lost() {
     let account = account(&scheduler, Share::default());
     let (waker, woken) = waker();
     let inner = Arc::new(Mutex::new(None::<Waker>));
-    let (kept, polls) = (inner.clone(), Arc::new(AtomicUsize::new(0)));
+    let kept = inner.clone();
+    let polls = Arc::new(AtomicUsize::new(0));
     let counted = polls.clone();
     let mut guest = Box::pin(account.run(poll_fn(move |cx| {
         *kept.lock() = Some(cx.waker().clone());

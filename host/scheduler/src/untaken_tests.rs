@@ -20,7 +20,9 @@ struct Late {
 impl Late {
     /// With accounts of these shares, each in its own group, that were idle until now.
     fn new<const N: usize>(idle: [Share; N]) -> (Self, [usize; N]) {
-        let (mut state, woken, now) = (State::new(1), &mut Vec::new(), SECOND);
+        let mut state = State::new(1);
+        let woken = &mut Vec::new();
+        let now = SECOND;
         let idle = idle.map(|share| {
             let group = state.add_group(&Share::default(), 0);
             state.add_account(group, &share, 0)
@@ -92,7 +94,8 @@ fn a_slot_on_a_thread_is_not_taken_back() {
 fn overtaking_respects_own_account_and_waiters() {
     for own in [true, false] {
         let (mut late, [poor, other]) = Late::new([limited(0.001), Share::default()]);
-        let (heavy, mut woken) = (Share { weight: 10_000, ..Share::default() }, Vec::new());
+        let heavy = Share { weight: 10_000, ..Share::default() };
+        let mut woken = Vec::new();
         late.state.set_group_share(0, &heavy, late.now, &mut woken);
         for (account, polled) in [(poor, 101 * MS), (other, 2 * MS)] {
             assert!(late.asks(account));
@@ -121,7 +124,8 @@ fn dropped_yielder_leaves_the_next_its_turn() {
 
 #[test]
 fn yielders_keep_their_order() {
-    let (slots, mut woken) = (3, Vec::new());
+    let slots = 3;
+    let mut woken = Vec::new();
     let mut state = State::new(slots);
     let [quiet, noisy] = [(); 2].map(|()| {
         let group = state.add_group(&Share::default(), 0);
@@ -146,7 +150,8 @@ fn eager_account_gets_only_its_share() {
         host.spin(20, woken);
         host.start(guests, Guest { account: asking, poll, rest });
         host.run(10 * SECOND);
-        let (asking, woken) = (host.usage(asking).polled, host.usage(woken).polled);
+        let asking = host.usage(asking).polled;
+        let woken = host.usage(woken).polled;
         assert_about(woken, asking.as_secs_f64());
         assert!(woken > Duration::from_millis(500), "{woken:?}");
     }

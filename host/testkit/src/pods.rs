@@ -47,7 +47,11 @@ impl Chance {
     }
 
     fn uid(&mut self) -> String {
-        let (a, b, c, d, e) = (self.hex(8), self.hex(4), self.hex(3), self.hex(3), self.hex(12));
+        let a = self.hex(8);
+        let b = self.hex(4);
+        let c = self.hex(3);
+        let d = self.hex(3);
+        let e = self.hex(12);
         format!("{a}-{b}-4{c}-a{d}-{e}")
     }
 }
@@ -56,29 +60,38 @@ impl Chance {
 pub fn pod(at: usize) -> String {
     let set = at / REPLICAS;
     // What the Pods of one ReplicaSet share, what those of one application share, and what is the Pod's own.
-    let (mut of_set, mut of_app, mut own) =
-        (Chance(set as u64 ^ 0x5e7), Chance((set % APPS) as u64 ^ 0xa99), Chance(at as u64 ^ 0x90d));
+    let mut of_set = Chance(set as u64 ^ 0x5e7);
+    let mut of_app = Chance((set % APPS) as u64 ^ 0xa99);
+    let mut own = Chance(at as u64 ^ 0x90d);
     let app = format!("{}-{}", ["web", "api", "worker", "cache", "gateway", "billing"][set % 6], set % APPS);
     let image = of_app.hex(64);
     let sidecar = Chance(7).hex(64);
-    let (version, port, cpu) = (of_app.below(40), 8000 + of_app.below(900), 100 + 50 * of_app.below(8));
+    let version = of_app.below(40);
+    let port = 8000 + of_app.below(900);
+    let cpu = 100 + 50 * of_app.below(8);
     let hash = of_set.suffix(10);
-    let (set_uid, namespace) = (of_set.uid(), format!("team-{:02}", set % NAMESPACES));
+    let set_uid = of_set.uid();
+    let namespace = format!("team-{:02}", set % NAMESPACES);
     let name = format!("{app}-{hash}-{}", own.suffix(5));
     // Nothing but its number keeps two names apart for sure.
     let name = format!("{name}{}", ["b", "c", "d", "f", "g", "h", "j", "k"][at % REPLICAS]);
-    let (uid, node, token) = (own.uid(), own.below(NODES), own.suffix(5));
-    let (first, second) = (own.hex(64), own.hex(64));
+    let uid = own.uid();
+    let node = own.below(NODES);
+    let token = own.suffix(5);
+    let first = own.hex(64);
+    let second = own.hex(64);
     let revision = 1_000_000 + at * 7;
     let time = |seconds: usize| {
-        let (day, hour, minute) = (1 + at / 5_000 % 28, at / 200 % 24, at / 4 % 59);
+        let day = 1 + at / 5_000 % 28;
+        let hour = at / 200 % 24;
+        let minute = at / 4 % 59;
         format!("2026-10-{day:02}T{hour:02}:{minute:02}:{:02}Z", at % 4 * 10 + seconds)
     };
-    let (made, started, ready) = (time(0), time(3), time(9));
-    let (host_ip, pod_ip) = (
-        format!("10.20.{}.{}", node / 250, node % 250),
-        format!("10.{}.{}.{}", 64 + at / 62_500, at / 250 % 250, at % 250),
-    );
+    let made = time(0);
+    let started = time(3);
+    let ready = time(9);
+    let host_ip = format!("10.20.{}.{}", node / 250, node % 250);
+    let pod_ip = format!("10.{}.{}.{}", 64 + at / 62_500, at / 250 % 250, at % 250);
     let account = format!(
         r#"{{"name":"kube-api-access-{token}","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}"#
     );
@@ -87,7 +100,8 @@ pub fn pod(at: usize) -> String {
             r#"{{"httpGet":{{"path":"{path}","port":"http","scheme":"HTTP"}},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3}}"#
         )
     };
-    let (live, is_ready) = (probe("/healthz"), probe("/readyz"));
+    let live = probe("/healthz");
+    let is_ready = probe("/readyz");
     let condition = |of: &str, at: &str| {
         format!(r#"{{"type":"{of}","status":"True","lastProbeTime":null,"lastTransitionTime":"{at}"}}"#)
     };
@@ -146,7 +160,9 @@ mod tests {
     #[test]
     fn pods_have_unique_names_and_uids() {
         let field = |pod: &Value, name: &str| pod["metadata"][name].as_str().expect("a string").to_owned();
-        let (mut names, mut uids, mut owners) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut names = HashSet::new();
+        let mut uids = HashSet::new();
+        let mut owners = HashSet::new();
         for at in 0..2_000 {
             let pod: Value = serde_json::from_str(&pod(at)).expect("JSON");
             assert!(names.insert((field(&pod, "namespace"), field(&pod, "name"))), "{at}");

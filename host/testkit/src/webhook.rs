@@ -28,7 +28,8 @@ pub fn refuse(namespace: &TestNamespace<'_>, refusals: Vec<(String, Value)>) {
     let certificate = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()]).expect("a certificate");
     // An earlier call may have installed the same provider.
     let _installed = rustls::crypto::ring::default_provider().install_default();
-    let (chain, key) = (certificate.cert.pem(), certificate.signing_key.serialize_pem());
+    let chain = certificate.cert.pem();
+    let key = certificate.signing_key.serialize_pem();
     listener.set_nonblocking(true).expect("non-blocking");
     let answer = async move |Json(review): Json<Value>| {
         let request = &review["request"];

@@ -72,7 +72,8 @@ fn main() -> Result<(), AnyError> {
         number("ROUNDS", ROUNDS),
         &mut [&mut || per_call(&runtime, || reconcile(&sdk, "full")), &mut || per_call(&runtime, || native(&api))],
     );
-    let (native, full) = (samples.remove(1), samples.remove(0));
+    let native = samples.remove(1);
+    let full = samples.remove(0);
     report.row(Row::new("call.fresh_full", "us", full).peer("native", &native).target((1.6 * native.median()).round()));
     let [ours, native] = two_threads(&sdk, &api);
     report.row(Row::new("call.two_threads", "x", ours).peer("native", &native).target(1.9).more_is_better());
@@ -101,7 +102,8 @@ fn gain(round: impl Fn(&Runtime) -> f64 + Clone + Send + 'static) -> f64 {
     let throughput = |threads: u32| {
         let start = Arc::new(Barrier::new(threads as usize + 1));
         let run = |_| {
-            let (start, round) = (start.clone(), round.clone());
+            let start = start.clone();
+            let round = round.clone();
             thread::spawn(move || {
                 let runtime = runtime().expect("a runtime");
                 start.wait();

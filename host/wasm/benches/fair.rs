@@ -203,7 +203,9 @@ fn main() -> Result<(), AnyError> {
             number("ROUNDS", ROUNDS),
             &mut [&mut || run(Some(neighbour), true), &mut || run(None, true), &mut || run(Some(neighbour), false)],
         );
-        let (unscheduled, alone, ours) = (samples.remove(2), samples.remove(1), samples.remove(0));
+        let unscheduled = samples.remove(2);
+        let alone = samples.remove(1);
+        let ours = samples.remove(0);
         let target = (1.5 * alone.median() * 1e3).round() / 1e3;
         let row = Row::new(*metric, "ms", ours).peer("alone", &alone).peer("unscheduled", &unscheduled);
         report.row(row.target(target));

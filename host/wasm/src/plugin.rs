@@ -64,7 +64,8 @@ impl Plugin {
         logs: Arc<dyn LogSink>,
     ) -> Result<Self, LoadError> {
         let bytes = Arc::new(bytes);
-        let (looked_at, max_bytes) = (bytes.clone(), limits.max_wasm_bytes);
+        let looked_at = bytes.clone();
+        let max_bytes = limits.max_wasm_bytes;
         let inspection = tokio::task::spawn_blocking(move || check(&looked_at, max_bytes));
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;

@@ -39,7 +39,8 @@ fn main() -> ExitCode {
 }
 
 fn rounds() -> Outcome<()> {
-    let (mut path, mut held) = (path::Path::default(), get::Held::default());
+    let mut path = path::Path::default();
+    let mut held = get::Held::default();
     for line in io::stdin().lock().lines() {
         let line = line?;
         let question: path::Question = serde_json::from_str(&line)?;

@@ -110,7 +110,8 @@ impl Access {
             Some(namespace) => format!("in the namespace {namespace:?}"),
             None => "at the cluster scope".to_owned(),
         };
-        let (user, verb) = (subject.user(), verb.as_str());
+        let user = subject.user();
+        let verb = verb.as_str();
         ApiError::new(
             ErrorKind::Forbidden,
             format!(

@@ -150,7 +150,8 @@ impl Grants {
     }
 
     async fn ask(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
-        let (asked, change) = (Instant::now(), *self.changes.borrow());
+        let asked = Instant::now();
+        let change = *self.changes.borrow();
         let allowed = self.reviewer.review(subject, access).await?;
         let mut kept = self.kept.lock();
         let answers = kept.answers.entry(subject.clone()).or_default();
@@ -249,7 +250,8 @@ impl SubjectGrants {
         match known {
             Some((allowed, Age::Fresh)) => return Ok(allowed),
             Some((allowed, Age::Ageing)) => {
-                let (this, access) = (self.clone(), access.clone());
+                let this = self.clone();
+                let access = access.clone();
                 // What it cannot learn is asked for when the answer is over.
                 tokio::spawn(async move { this.grants.ask(&this.subject, &access).await.is_ok() });
                 return Ok(allowed);
@@ -376,7 +378,8 @@ mod tests {
         let grants = Grants::new(rules.clone()).of(account());
         let pods = access(Some("a"), "pods", None);
         let before = {
-            let (grants, pods) = (grants.clone(), pods.clone());
+            let grants = grants.clone();
+            let pods = pods.clone();
             tokio::spawn(async move { grants.allows(&pods).await })
         };
         tokio::time::sleep(Duration::from_millis(1500)).await;

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_call_without_a_name_is_about_any() {
-        let (observed, delete) = (RecordedPermissions::default(), Need::resource("delete", "", "pods", Some("n")));
+        let observed = RecordedPermissions::default();
+        let delete = Need::resource("delete", "", "pods", Some("n"));
         observed.note(&delete, Some("a"));
         observed.note(&delete, None);
         observed.note(&delete, Some("a"));
@@ -191,7 +192,8 @@ mod tests {
 
     #[test]
     fn what_no_object_can_be_called_takes_no_place() {
-        let (observed, long) = (RecordedPermissions::default(), "a".repeat(254));
+        let observed = RecordedPermissions::default();
+        let long = "a".repeat(254);
         observed.note(&Need::resource("get", "", "pods", Some(&long)), Some("a"));
         observed.note(&Need::resource("get", "", "pods", Some("n")), Some(&long));
         assert_eq!(observed.kept().0, Kept::default());

@@ -142,7 +142,8 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
     let bounds = Bounds { fields: random.random_range(1..6), fields_of_plugin: random.random_range(1..4) };
     let mut model = Model { bounds, history: Vec::new(), remembered: Vec::new(), candidates: BTreeSet::new() };
     let mut state = State::bounded(bounds);
-    let (writers, fields) = (random.random_range(1..7), random.random_range(1..4));
+    let writers = random.random_range(1..7);
+    let fields = random.random_range(1..4);
     let values = random.random_range(2..4);
     // Of five writes.
     let unseen = random.random_range(0..4);
@@ -175,7 +176,8 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
         assert_eq!(asked, model.candidates.remove(&candidate));
         let manager = (asked && named).then_some("helm");
         let change = FieldChange { field: field as u64, before, after, candidate, manager };
-        let (found, expected) = (state.changed(now, &author, &change), model.changed(now, &author, &change));
+        let found = state.changed(now, &author, &change);
+        let expected = model.changed(now, &author, &change);
         assert_eq!(found, expected);
         assert_eq!((state.len(), state.has_candidates()), (model.remembered.len(), !model.candidates.is_empty()));
         if let Some((rival, stage)) = found {

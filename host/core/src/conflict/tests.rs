@@ -45,7 +45,8 @@ impl Contested {
 
 #[test]
 fn reports_both_writers_after_five_reversals() {
-    let (a, b) = (author("a", "c"), author("b", "c"));
+    let a = author("a", "c");
+    let b = author("b", "c");
     let mut field = Contested::new();
     let mut told = Vec::new();
     for _ in 0..4 {
@@ -61,7 +62,8 @@ fn reports_both_writers_after_five_reversals() {
 
 #[test]
 fn repeats_lasting_conflicts_and_restarts_quiet_ones() {
-    let (a, b) = (author("a", "c"), author("b", "c"));
+    let a = author("a", "c");
+    let b = author("b", "c");
     let mut field = Contested::new();
     let mut told = Vec::new();
     // A write a second.
@@ -102,7 +104,8 @@ fn names_outside_writer_after_one_lookup() {
 fn stops_looking_up_an_unreadable_outside_writer() {
     let a = author("a", "c");
     let mut field = Contested::new();
-    let (mut looks, mut told) = (0, None);
+    let mut looks = 0;
+    let mut told = None;
     for _ in 0..100 {
         field.outside(2);
         looks += usize::from(field.state.take_candidate(7));
@@ -113,7 +116,8 @@ fn stops_looking_up_an_unreadable_outside_writer() {
 
 #[test]
 fn controllers_of_one_plugin_fight_too_but_none_with_itself() {
-    let (one, two) = (author("a", "one"), author("a", "two"));
+    let one = author("a", "one");
+    let two = author("a", "two");
     let mut field = Contested::new();
     let mut conflict = None;
     for _ in 0..4 {
@@ -129,7 +133,8 @@ fn controllers_of_one_plugin_fight_too_but_none_with_itself() {
 
 #[test]
 fn rival_is_the_latest_writer() {
-    let (a, b) = (author("a", "c"), author("b", "c"));
+    let a = author("a", "c");
+    let b = author("b", "c");
     let mut field = Contested::new();
     let mut conflict = None;
     // b writes once, what somebody outside then writes again and again.
@@ -156,7 +161,8 @@ fn drift_that_is_repaired_now_and_then_is_no_fight() {
 
 #[test]
 fn values_that_never_come_back_are_no_fight() {
-    let (a, b) = (author("a", "c"), author("b", "c"));
+    let a = author("a", "c");
+    let b = author("b", "c");
     let mut field = Contested::new();
     for count in 0..1_000 {
         assert_eq!(field.write(if count % 2 == 0 { &a } else { &b }, 1 + count), None);
@@ -165,7 +171,8 @@ fn values_that_never_come_back_are_no_fight() {
 
 #[test]
 fn busy_plugin_evicts_only_its_own_fields() {
-    let (quiet, noisy) = (author("quiet", "c"), author("noisy", "c"));
+    let quiet = author("quiet", "c");
+    let noisy = author("noisy", "c");
     let mut state = State::bounded(Bounds { fields: 100, fields_of_plugin: 10 });
     let mut now = Instant::now();
     let change = |field, before, after| FieldChange { field, before, after, candidate: 0, manager: None };

@@ -31,7 +31,9 @@ struct Server {
 
 impl Server {
     fn new(cached: bool) -> Arc<Self> {
-        let (fields, conflicts, records) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let fields = Mutex::default();
+        let conflicts = Mutex::default();
+        let records = Mutex::default();
         Arc::new(Self { fields, stale: Mutex::default(), cached, looks: Mutex::default(), conflicts, records })
     }
 

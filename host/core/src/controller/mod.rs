@@ -391,7 +391,8 @@ mod tests {
 
     impl Observer for Notes {
         fn reconciled(&self, request: &ReconcileRequest, result: &Outcome, took: Duration, retries_now: u32) {
-            let (request, result) = (request.clone(), result.clone());
+            let request = request.clone();
+            let result = result.clone();
             self.0.lock().push(Told { request, result, took, retries_now, at: Instant::now() });
         }
     }

@@ -214,8 +214,11 @@ impl Audit {
         let changes = changes(&before, &after);
         begun.record.changed = Some(named(&changes));
         if !begun.record.dry_run {
-            let (author, manager) = (&begun.author, begun.manager.as_str());
-            let (before, after, changes) = (&before, &after, changes.as_slice());
+            let author = &begun.author;
+            let manager = begun.manager.as_str();
+            let before = &before;
+            let after = &after;
+            let changes = changes.as_slice();
             self.conflicts.wrote(&Wrote { author, manager, kind, object: known, before, after, changes });
         }
     }

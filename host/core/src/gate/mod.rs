@@ -190,7 +190,8 @@ impl Session {
     pub async fn write(&mut self, write: Write) -> Result<Arc<Object>, ApiError> {
         let reconcile = self.reconcile_to_record();
         self.operate(write, async |gate, write| {
-            let (verb, attempt) = (write.verb(), Attempt::of_write(&write));
+            let verb = write.verb();
+            let attempt = Attempt::of_write(&write);
             let mut recording = Recording::begin(&gate.shared, &attempt, reconcile.as_ref());
             let what = describe_call(&write);
             let call = async {
@@ -224,7 +225,9 @@ impl Session {
 
     /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
     pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
-        let (verb, bytes, remote) = (request.verb(), request.payload_bytes(), !request.is_cached());
+        let verb = request.verb();
+        let bytes = request.payload_bytes();
+        let remote = !request.is_cached();
         let reconcile = self.reconcile_to_record();
         let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
@@ -340,7 +343,8 @@ impl Session {
             return false;
         }
         let limit = self.gate.limits.log_bytes;
-        let (before, after) = (self.log_bytes, self.log_bytes.saturating_add(bytes));
+        let before = self.log_bytes;
+        let after = self.log_bytes.saturating_add(bytes);
         self.log_bytes = after;
         if before <= limit && after > limit {
             let words = format!("log limit of {limit} bytes per reconcile reached, rest dropped");

@@ -94,7 +94,8 @@ impl HotLoops {
 
     /// The guard of a controller over this queue; it takes the place of one of the same name.
     pub(crate) fn guard(&self, name: &str, queue: WorkQueue<ObjectKey>) -> Arc<LoopGuard> {
-        let (state, len) = (Mutex::new(State::new(self.rounds)), AtomicUsize::new(0));
+        let state = Mutex::new(State::new(self.rounds));
+        let len = AtomicUsize::new(0);
         let guard = Arc::new(LoopGuard { name: name.to_owned(), state, len, queue });
         self.guards.lock().insert(name.to_owned(), guard.clone());
         guard

@@ -258,7 +258,9 @@ impl Trigger {
 
 impl Entry {
     fn new(now: Instant) -> Self {
-        let (pending, running, hold) = (None, None, None);
+        let pending = None;
+        let running = None;
+        let hold = None;
         Self { full_at: now, pending, running, hold, since: now, runs: 0, by_write: 0, by_requeue: 0 }
     }
 

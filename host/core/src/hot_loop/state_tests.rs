@@ -168,7 +168,8 @@ fn mutual_writes_are_a_loop_shared_target_is_not() {
         state.ended(&"sum", false, now);
         now += MS;
     }
-    let (mut from, mut to) = ("a", "b");
+    let mut from = "a";
+    let mut to = "b";
     for turn in 0..1000 {
         let depth = state.depth(&from) + 1;
         state.trigger(&to, Trigger::Write { depth, other: true }, now);

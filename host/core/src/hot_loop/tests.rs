@@ -110,7 +110,8 @@ impl Observer for Plugin {
 
 impl Setting {
     fn new() -> Self {
-        let (loops, plugin) = (HotLoops::new(), Arc::new(Plugin::default()));
+        let loops = HotLoops::new();
+        let plugin = Arc::new(Plugin::default());
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_millis(5));
         let queue = WorkQueue::with_rate_limiter(limiter);
         let controller = Controller::with_loops("c", queue, plugin.clone(), plugin.clone(), &loops);
@@ -266,7 +267,8 @@ async fn deletions_by_the_plugin_itself_are_its_own() {
         !guard.is_idle()
     };
     stage.loops.begin(&request, Some("u-child")).end_delete(&Ok(()));
-    let (there, deleting) = (object("child", 1, false), object("child", 2, true));
+    let there = object("child", 1, false);
+    let deleting = object("child", 2, true);
     assert!(own(&Event::Modified { old: there.clone(), object: deleting.clone() }), "it waits for finalizers");
     assert!(own(&Event::Deleted { object: deleting }));
     assert!(!own(&Event::Modified { old: there, object: object("child", 3, false) }));

@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn early_event_is_judged_by_the_answer() {
         let mut writes = Writes::default();
-        let (first, second) = (writes.begin(7, 3), writes.begin(8, 0));
+        let first = writes.begin(7, 3);
+        let second = writes.begin(8, 0);
         assert_eq!(writes.origin(100, 7, target("a")), MINE);
         assert_eq!(writes.origin(200, 9, target("c")), MINE, "it may be, for now");
         let third = writes.begin(9, 9);

@@ -476,7 +476,8 @@ mod tests {
         ] {
             let raw = RawObject::read(text, None, &Prune::nothing()).expect("an object");
             let (metadata, rest) = raw.strip();
-            let (known, whole) = (Metadata::of_stripped(&metadata), raw.metadata());
+            let known = Metadata::of_stripped(&metadata);
+            let whole = raw.metadata();
             let all = |metadata: &Metadata<'_>| {
                 let labels: Vec<_> =
                     metadata.labels().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -490,7 +491,8 @@ mod tests {
             };
             assert_eq!(all(&known), all(&whole));
             for metadata in [&known, &whole] {
-                let (namespace, name) = (metadata.namespace(), metadata.name());
+                let namespace = metadata.namespace();
+                let name = metadata.name();
                 assert!(
                     metadata.is(namespace, name) && !metadata.is(namespace, "") && !metadata.is(Some("none"), name)
                 );

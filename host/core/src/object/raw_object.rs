@@ -147,7 +147,8 @@ impl RawObject {
             known.resource_version(),
             known.marks.at(LABELS).map_or("", |at| &metadata[at..]),
         ];
-        let (count, mut rest) = (usize::from(*rest.as_bytes().first()?), rest.get(1..)?);
+        let count = usize::from(*rest.as_bytes().first()?);
+        let mut rest = rest.get(1..)?;
         text.clear();
         let mut marks = Marks::NONE;
         for _ in 0..count {

@@ -74,9 +74,11 @@ impl<'a> Reading<'a> {
     /// Reads an object, which begins here as the level `depth`, and leaves out what `paths` lead to from it.
     fn object(&mut self, inside: &Inside, depth: usize, paths: &[&str]) -> Result<(), ObjectError> {
         self.scanner.open(depth)?;
-        let (mut first, mut any_kept) = (true, false);
+        let mut first = true;
+        let mut any_kept = false;
         // Where the last field ended, and where those began that are left out at the very front.
-        let (mut end, mut cut) = (self.scanner.at, None);
+        let mut end = self.scanner.at;
+        let mut cut = None;
         while let Some(name) = self.scanner.field(&mut first)? {
             let field = self.scanner.text_of(&name);
             let from = name.inside.start - 1;
@@ -279,7 +281,8 @@ fn is_quote(byte: u8) -> bool {
 
 /// Reports whether one of the paths leads to this field, and returns the rest of those that lead into it.
 fn below<'p>(paths: &[&'p str], field: &str) -> (bool, Vec<&'p str>) {
-    let (mut whole, mut deeper) = (false, Vec::new());
+    let mut whole = false;
+    let mut deeper = Vec::new();
     for path in paths {
         match path.strip_prefix(field) {
             Some("") => whole = true,

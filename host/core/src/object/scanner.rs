@@ -109,7 +109,8 @@ impl<'a> Scanner<'a> {
     /// Goes over a string, which begins here.
     pub(crate) fn string(&mut self) -> Result<Quoted, ScanError> {
         self.at += 1;
-        let (start, bytes) = (self.at, self.text.as_bytes());
+        let start = self.at;
+        let bytes = self.text.as_bytes();
         let mut escaped = false;
         loop {
             self.at += plain(&bytes[self.at..]);
@@ -150,7 +151,8 @@ impl<'a> Scanner<'a> {
         self.peek();
         let start = self.at;
         // A bit for each open level, the innermost lowest: whether it is an object.
-        let (mut objects, mut open) = (0u128, 0);
+        let mut objects = 0u128;
+        let mut open = 0;
         loop {
             match self.peek() {
                 Some(byte @ (b'{' | b'[')) => {
@@ -336,7 +338,8 @@ mod tests {
         println!("OPERETTA_SEED={seed}");
         let mut chance = StdRng::seed_from_u64(seed);
         whole(TEXT).expect("JSON");
-        let (mut good, mut bad) = (0, 0);
+        let mut good = 0;
+        let mut bad = 0;
         for _ in 0..30_000 {
             let mut text = TEXT.as_bytes().to_vec();
             for _ in 0..chance.random_range(1..3) {

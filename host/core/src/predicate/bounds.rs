@@ -27,9 +27,11 @@ impl Bounds {
     pub(super) fn of(text: &str) -> Self {
         let mut bounds = Self::default();
         let mut quote = None;
-        let (mut escaped, mut before) = (false, ' ');
+        let mut escaped = false;
+        let mut before = ' ';
         // Of each open bracket whether it is a filter's; and open parentheses.
-        let (mut brackets, mut open) = (Vec::<bool>::new(), 0_usize);
+        let mut brackets = Vec::<bool>::new();
+        let mut open = 0_usize;
         for (at, letter) in text.char_indices() {
             if let Some(end) = quote {
                 match letter {

@@ -105,7 +105,8 @@ impl Expression {
         if old.text(&self.steps) == now.text(&self.steps) {
             return Some(false);
         }
-        let (old, now) = (old.part(&self.steps), now.part(&self.steps));
+        let old = old.part(&self.steps);
+        let now = now.part(&self.steps);
         Some(self.nodes(&old)? != self.nodes(&now)?)
     }
 
@@ -168,8 +169,11 @@ fn is_small(json: &str) -> bool {
 
 /// Counts the values of a JSON text, or more; and the sum of their depths.
 fn values(json: &str) -> (usize, usize) {
-    let (mut count, mut nested, mut depth) = (1, 1, 1_usize);
-    let (mut string, mut escaped) = (false, false);
+    let mut count = 1;
+    let mut nested = 1;
+    let mut depth = 1_usize;
+    let mut string = false;
+    let mut escaped = false;
     for byte in json.bytes() {
         match byte {
             _ if escaped => escaped = false,
@@ -298,7 +302,8 @@ mod tests {
 
     #[test]
     fn detects_changes_of_selected_values_only() {
-        let (old, new) = (object(r#""spec":{"a":[1,2],"b":{"c":1}}"#), object(r#""spec":{"b":{"c":1.0},"a":[1,3]}"#));
+        let old = object(r#""spec":{"a":[1,2],"b":{"c":1}}"#);
+        let new = object(r#""spec":{"b":{"c":1.0},"a":[1,3]}"#);
         let differs = |text: &str| expression(text).differs(&Look::at(&old), &Look::at(&new));
         for (text, differs_) in
             [("$.spec.a", true), ("$.spec.a[0]", false), ("$.spec.a[1]", true), ("$.spec.a[?@ > 2]", true)]
@@ -389,10 +394,12 @@ mod tests {
         ];
         let started = Instant::now();
         for (what, spec) in objects {
-            let (old, new) = (object(&format!("\"spec\":{spec}")), object(&format!("\"spec\":{spec},\"status\":1")));
+            let old = object(&format!("\"spec\":{spec}"));
+            let new = object(&format!("\"spec\":{spec},\"status\":1"));
             for text in expressions {
                 let expression = expression(text);
-                let (old, new) = (Look::at(&old), Look::at(&new));
+                let old = Look::at(&old);
+                let new = Look::at(&new);
                 let started = Instant::now();
                 let answers = (expression.selects(&new), expression.differs(&old, &new));
                 println!("{what}, {text}: {answers:?} after {:?}", started.elapsed());

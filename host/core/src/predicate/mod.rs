@@ -35,7 +35,8 @@ pub type Predicate = operetta_api::manifest::Predicate<Expression>;
 
 /// Reports whether an event passes all of the predicates.
 pub fn passes(predicates: &[Predicate], event: &Event) -> bool {
-    let (now, old) = (Look::at(event.object()), event.old().map(|old| Look::at(old)));
+    let now = Look::at(event.object());
+    let old = event.old().map(|old| Look::at(old));
     predicates.iter().all(|predicate| says(predicate, &now, old.as_ref()) != Some(false))
 }
 

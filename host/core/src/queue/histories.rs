@@ -149,7 +149,8 @@ async fn run(seed: u64) {
         let counts = (queue.len(), stats.depth, stats.processing, stats.waiting);
         assert_eq!(counts, (model.ready().len(), model.dirty.len(), model.processing.len(), model.waiting.len()));
     }
-    let (drain, by_force) = (random.random::<bool>(), random.random::<bool>());
+    let drain = random.random::<bool>();
+    let by_force = random.random::<bool>();
     let mut drained = pin!(queue.shut_down_with_drain());
     if drain {
         let ended = poll_once(drained.as_mut()).is_some();

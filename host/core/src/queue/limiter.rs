@@ -138,7 +138,8 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
 impl<K: Clone + Eq + Hash + Send + 'static> From<manifest::RateLimiter> for MaxOfRateLimiter<K> {
     fn from(numbers: manifest::RateLimiter) -> Self {
         let millis = |count: u32| Duration::from_millis(count.into());
-        let (base, max) = (millis(numbers.base_delay_ms), millis(numbers.max_delay_ms));
+        let base = millis(numbers.base_delay_ms);
+        let max = millis(numbers.max_delay_ms);
         Self::new(vec![
             Box::new(ItemExponentialFailureRateLimiter::new(base, max)),
             Box::new(BucketRateLimiter::new(numbers.qps, numbers.burst)),

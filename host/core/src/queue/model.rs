@@ -165,7 +165,8 @@ fn compare(state: &State<Key>, model: &Model, now: Instant) {
 fn run(seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let keys = random.random_range(1..40);
-    let (mut state, mut model) = (State::default(), Model::default());
+    let mut state = State::default();
+    let mut model = Model::default();
     let mut now = Instant::now();
     let steps = random.random_range(1..800);
     let shut_down = random.random::<bool>().then(|| random.random_range(0..steps));

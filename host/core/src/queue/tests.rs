@@ -375,7 +375,10 @@ async fn threads_lose_no_key_and_process_none_twice_at_once() {
     let held: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
     let consumers: Vec<_> = (0..8)
         .map(|_| {
-            let (queue, asked, seen, held) = (queue.clone(), asked.clone(), seen.clone(), held.clone());
+            let queue = queue.clone();
+            let asked = asked.clone();
+            let seen = seen.clone();
+            let held = held.clone();
             tokio::spawn(async move {
                 while let Some(key) = queue.get().await {
                     assert_eq!(held[key].fetch_add(1, Ordering::SeqCst), 0, "{key} twice at once");
@@ -389,7 +392,8 @@ async fn threads_lose_no_key_and_process_none_twice_at_once() {
         .collect();
     let producers: Vec<_> = (0..4)
         .map(|producer| {
-            let (queue, asked) = (queue.clone(), asked.clone());
+            let queue = queue.clone();
+            let asked = asked.clone();
             tokio::spawn(async move {
                 for round in 0..ROUNDS {
                     let key = (round as usize * 7 + producer * 13) % KEYS;

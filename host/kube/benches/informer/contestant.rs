@@ -30,7 +30,8 @@ pub fn sync(arguments: &[String]) -> anyhow::Result<()> {
     let start = Instant::now();
     let value = |name: &str| arguments.iter().skip_while(|argument| *argument != name).nth(1);
     let of = |name: &str| value(name).ok_or_else(|| anyhow::anyhow!("{name} is missing"));
-    let (kubeconfig, name) = (of("--kubeconfig")?, of("--peer")?);
+    let kubeconfig = of("--kubeconfig")?;
+    let name = of("--peer")?;
     let kinds = match value("--kinds") {
         Some(count) => (0..count.parse()?).map(kind).collect(),
         None => vec![GroupVersionKind::new("v1", "Pod")],
@@ -50,11 +51,13 @@ pub fn sync(arguments: &[String]) -> anyhow::Result<()> {
     runtime.block_on(async {
         let client = connect(Some(kubeconfig.as_ref()), None).await?;
         let wire = Wire::new(client, &Identity::Host).map_err(|error| anyhow::anyhow!("{error:?}"))?;
-        let (discovery, registry) = (Discovery::new(wire.clone()), InformerRegistry::new(wire));
+        let discovery = Discovery::new(wire.clone());
+        let registry = InformerRegistry::new(wire);
         // Kept: a subscription that is dropped ends its watch.
         let subscriptions: Vec<_> = stream::iter(kinds)
             .map(|kind| {
-                let (discovery, registry) = (discovery.clone(), registry.clone());
+                let discovery = discovery.clone();
+                let registry = registry.clone();
                 async move {
                     let resource = discovery.resolve(&kind).await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
                     let informer = registry.informer(&resource, Scope::everything());

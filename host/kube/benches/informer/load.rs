@@ -67,7 +67,8 @@ pub async fn create_kinds(client: &Client, count: usize) -> anyhow::Result<()> {
     const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let created = stream::iter((0..count).map(|at| {
         let kind = kind(at);
-        let (group, plural) = (kind.group().to_owned(), format!("kind{at:04}s"));
+        let group = kind.group().to_owned();
+        let plural = format!("kind{at:04}s");
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let definition = json!({
             "metadata": {"name": format!("{plural}.{group}")},

@@ -60,7 +60,9 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn bench() -> anyhow::Result<()> {
-    let (pods, kinds, rounds) = (number("PODS", 20_000), number("KINDS", 1_000), number("ROUNDS", 5));
+    let pods = number("PODS", 20_000);
+    let kinds = number("KINDS", 1_000);
+    let rounds = number("ROUNDS", 5);
     let field = Field { peers: Peers::build(), control_plane: ControlPlane::start(&[]).map_err(anyhow::Error::msg)? };
     let client = field.control_plane.client().await;
     let start = std::time::Instant::now();
@@ -114,7 +116,8 @@ impl Field {
         let mut process = Process::start(name, Path::new(&program), &arguments, Stdio::piped());
         let line = process.line();
         let cpu_seconds = usage::cpu_time(process.pid()).as_secs_f64();
-        let (seconds, objects) = (line["samples"][0].as_f64(), line["objects"].as_u64());
+        let seconds = line["samples"][0].as_f64();
+        let objects = line["objects"].as_u64();
         let objects = objects.and_then(|objects| usize::try_from(objects).ok()).unwrap_or_default();
         anyhow::ensure!(objects == expected, "{name} has {objects} objects of {expected}: {line}");
         let seconds = seconds.ok_or_else(|| anyhow::anyhow!("{name} says {line}"))?;

@@ -60,8 +60,10 @@ fn main() -> anyhow::Result<()> {
     if arguments.first().is_some_and(|argument| argument == memory::FILL) {
         return memory::fill();
     }
-    let (count, copies) = (number("PODS", PODS), number("COPIES", mixed::COPIES));
-    let (peers, mut report) = (Peers::build(), Report::new("store"));
+    let count = number("PODS", PODS);
+    let copies = number("COPIES", mixed::COPIES);
+    let peers = Peers::build();
+    let mut report = Report::new("store");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
 
     if copies > 0 {

@@ -69,7 +69,8 @@ impl Stores {
 /// Objects as lines of JSON on standard input, one line of what each takes on standard output, as the peers do it.
 pub fn fill() -> anyhow::Result<()> {
     let before = usage::memory_bytes(process::id());
-    let (mut stores, mut count) = (Stores::default(), 0);
+    let mut stores = Stores::default();
+    let mut count = 0;
     for line in io::stdin().lock().lines() {
         stores.apply(&line?).with_context(|| format!("object {count}"))?;
         count += 1;
@@ -92,7 +93,9 @@ pub fn rows(report: &mut Report, peers: &Peers, set: &Set<'_>) -> anyhow::Result
     let file = File::open(set.file).with_context(|| set.file.display().to_string())?;
     let answer = Process::start("operetta", &std::env::current_exe()?, &[FILL], file.into()).line();
     let figure = |value: &Value| value.as_f64().with_context(|| format!("operetta answers {answer}"));
-    let (json, bytes, rss) = (figure(&answer["json"])?, figure(&answer["samples"][0])?, figure(&answer["rss"])?);
+    let json = figure(&answer["json"])?;
+    let bytes = figure(&answer["samples"][0])?;
+    let rss = figure(&answer["rss"])?;
     println!("{} objects for store.*_{}", answer["objects"], set.name);
     let row = |metric: &str, unit: &str, value: f64| {
         Row::new(format!("store.{metric}_{}", set.name), unit, Samples::new(vec![value]))

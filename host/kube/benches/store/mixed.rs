@@ -147,7 +147,8 @@ async fn collect(control_plane: &ControlPlane, folders: &[PathBuf]) -> anyhow::R
         Discovery::new(client.clone()).run().await.map_err(|error| error.to_string())
     })
     .await;
-    let (mut objects, mut seen) = (Vec::new(), HashSet::new());
+    let mut objects = Vec::new();
+    let mut seen = HashSet::new();
     for (resource, can) in discovery.groups().flat_map(kube::discovery::ApiGroup::recommended_resources) {
         if can.supports_operation(verbs::LIST) && can.supports_operation(verbs::WATCH) {
             let prefix = if resource.group.is_empty() { "/api" } else { "/apis" };

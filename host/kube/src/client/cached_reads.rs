@@ -336,7 +336,8 @@ async fn listable(
 /// Builds the error in the API server's words.
 fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
     let group = resource.kind.group();
-    let (plural, dot) = (&resource.plural, if group.is_empty() { "" } else { "." });
+    let plural = &resource.plural;
+    let dot = if group.is_empty() { "" } else { "." };
     ApiError::new(ErrorKind::NotFound, format!("{plural}{dot}{group} {:?} not found", key.name))
 }
 

@@ -114,7 +114,9 @@ impl PluginApi {
         field_manager: String,
     ) -> Self {
         let (grants, recorded) = plugin.unzip();
-        let (watched, refusal, throttle) = (RwLock::default(), Mutex::default(), OnceLock::new());
+        let watched = RwLock::default();
+        let refusal = Mutex::default();
+        let throttle = OnceLock::new();
         let on_demand = Mutex::new(Some(HashMap::new()));
         Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, recorded, refusal }
     }

@@ -121,7 +121,8 @@ impl PluginApi {
         let sent = builder.body(request.body.unwrap_or_default().into_bytes());
         let sent = sent.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
         let answer = self.wire.exchange(sent).await?;
-        let (status, content_type) = (answer.status, answer.content_type());
+        let status = answer.status;
+        let content_type = answer.content_type();
         let retry_after_seconds = answer.retry_after();
         let body = answer.text()?;
         if let Some((resource, path)) = about.filter(|_| status.is_success() && !dry_run) {

@@ -148,7 +148,8 @@ impl Name {
                 served.in_version(&group.metadata.name, &version.version)
             })
         };
-        let (by_name, by_short_name): (Match, Match) = (Self::is_name_of, Self::is_short_name_of);
+        let by_name: Match = Self::is_name_of;
+        let by_short_name: Match = Self::is_short_name_of;
         find(true, by_name)
             .or_else(|| find(true, by_short_name))
             .or_else(|| find(false, by_name))

@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn the_same_event_again_counts_the_first_one_up() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         assert!(matches!(record(&mut correlator, &note("a", "m"), now), Decision::Create { .. }));
         for expected in 2..=7 {
             let decision = record(&mut correlator, &note("a", "m"), now);
@@ -214,7 +215,8 @@ mod tests {
 
     #[test]
     fn more_than_ten_similar_events_become_one_combined() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         for at in 0..9 {
             let decision = record(&mut correlator, &note("a", &format!("m{at}")), now);
             assert!(matches!(decision, Decision::Create { .. }), "{at}: {decision:?}");
@@ -235,7 +237,8 @@ mod tests {
 
     #[test]
     fn drops_event_flood_after_burst() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         let kept = (0..100).filter(|_| record(&mut correlator, &note("a", "m"), now) != Decision::Drop).count();
         assert_eq!(kept, 25);
         assert_ne!(record(&mut correlator, &note("b", "m"), now), Decision::Drop, "other objects go on");

@@ -185,7 +185,8 @@ mod tests {
 
     /// The items and the metadata, when it comes in chunks of this size.
     fn read(text: &[u8], chunk: usize) -> Result<(Vec<String>, ListMeta), ApiError> {
-        let (mut items, mut found) = (Items::default(), Vec::new());
+        let mut items = Items::default();
+        let mut found = Vec::new();
         for bytes in text.chunks(chunk) {
             items.feed(bytes, |item| found.push(String::from_utf8_lossy(item).into_owned()))?;
         }

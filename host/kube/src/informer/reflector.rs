@@ -100,7 +100,8 @@ struct Listing {
 
 impl Reflector {
     pub(super) fn new(wire: Wire, informer: &Arc<Informer>, timing: Timing) -> Self {
-        let (resource, scope) = (&informer.resource, &informer.scope);
+        let resource = &informer.resource;
+        let scope = &informer.scope;
         let mut selectors = Vec::new();
         for (name, text) in [("labelSelector", &scope.labels), ("fieldSelector", &scope.fields)] {
             if !text.is_empty() {

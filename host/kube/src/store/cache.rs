@@ -238,7 +238,8 @@ mod tests {
     }
 
     fn query<'a>(lookup: Lookup, limit: Option<usize>, after: Option<ObjectKey>) -> Query<'a> {
-        let (labels, fields) = (LabelSelector::default(), MetadataFieldSelector::default());
+        let labels = LabelSelector::default();
+        let fields = MetadataFieldSelector::default();
         Query { lookup, namespace: Some("n"), labels, fields, limit, after, projection: &[], visible: None }
     }
 
@@ -316,7 +317,8 @@ mod tests {
     fn namespace_cache_sees_only_its_writes() {
         let (mut cache, _writer) = cache("");
         cache.namespace = Some("n".to_owned());
-        let (here, there) = (object("n", "a", 10, "o", "x"), object("m", "a", 11, "o", "x"));
+        let here = object("n", "a", 10, "o", "x");
+        let there = object("m", "a", 11, "o", "x");
         cache.wrote(&here);
         cache.wrote(&there);
         assert_eq!(cache.get(here.key()), Some(here));
@@ -330,7 +332,8 @@ mod tests {
             watch(&cache, &mut writer, &object("n", name, 5, "o", "x"));
         }
         cache.wrote(&object("n", "b", 7, "o", "x"));
-        let (mut after, mut seen) = (None, Vec::new());
+        let mut after = None;
+        let mut seen = Vec::new();
         loop {
             let page = cache.list(&query(Lookup::All, Some(1), after.take()));
             seen.extend(page.items.iter().map(|item| match item {

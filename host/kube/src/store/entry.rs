@@ -121,7 +121,8 @@ impl Codec {
             sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, raw)| raw.strip().1).collect();
         let dictionary = zstd::dict::from_samples(&stripped, DICTIONARY).ok()?;
         let codec = Self { dictionary, compressors: Mutex::default(), readers: Mutex::default() };
-        let (mut plain, mut packed) = (0, 0);
+        let mut plain = 0;
+        let mut packed = 0;
         for raw in sample.iter().step_by(4) {
             let entry = Entry::Plain(raw.clone());
             plain += entry.heap_bytes();

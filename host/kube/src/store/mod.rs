@@ -234,7 +234,8 @@ impl Store {
         if inner.order.is_some() {
             return;
         }
-        let (mut order, now) = (Order::default(), &inner.slots);
+        let mut order = Order::default();
+        let now = &inner.slots;
         let same = |slot: u32| {
             let both = slots.get(slot as usize).and_then(Option::as_ref).zip(now[slot as usize].as_ref());
             // Nearly all are what they were: their keys are not even looked at.
@@ -262,8 +263,8 @@ impl Store {
         }
         let mut made = Index::default();
         for slot in taken(&inner.slots) {
-            let (now, then) =
-                (inner.slots[slot as usize].as_ref(), entries.get(slot as usize).and_then(Option::as_ref));
+            let now = inner.slots[slot as usize].as_ref();
+            let then = entries.get(slot as usize).and_then(Option::as_ref);
             let known = now.zip(then).is_some_and(|(now, then)| now.is(then));
             let changed = if known { None } else { now.and_then(value) };
             let value = if known { values[slot as usize].as_deref() } else { changed.as_deref() };

@@ -209,7 +209,8 @@ impl History {
         }
         // By a label, which may come from the index.
         let selected = of(&|thing: &Thing| fits(thing) && thing.app == Some(1));
-        let (mut next, mut paged) = (after.cloned(), Vec::new());
+        let mut next = after.cloned();
+        let mut paged = Vec::new();
         loop {
             let page = self.cache.list(&Query {
                 lookup: lookup.clone(),
@@ -314,7 +315,8 @@ fn readers_never_see_half_a_relist() {
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let (mut looks, mut last) = (0, 0);
+                    let mut looks = 0;
+                    let mut last = 0;
                     while !done.load(Ordering::Relaxed) {
                         let query = |labels: &str| Query {
                             lookup: Lookup::All,

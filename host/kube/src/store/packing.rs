@@ -142,7 +142,8 @@ fn pack(store: &Weak<Store>) {
             }
         }
     }
-    let (before, mut from) = (held.bytes(), Some(0));
+    let before = held.bytes();
+    let mut from = Some(0);
     drop(held);
     while let Some(at) = from {
         let Some(store) = store.upgrade() else { return };
@@ -150,7 +151,8 @@ fn pack(store: &Weak<Store>) {
         std::thread::yield_now();
     }
     if let Some(store) = store.upgrade() {
-        let (after, ms) = (store.bytes(), began.elapsed().as_millis());
+        let after = store.bytes();
+        let ms = began.elapsed().as_millis();
         tracing::info!(objects = store.len(), before, after, ms, "a cache is compressed");
     }
 }

@@ -97,7 +97,8 @@ impl Writer {
 
     /// Makes the store what a relist has found, at one moment.
     pub fn finish(&mut self, relist: Relist) -> Relisted {
-        let (store, revision) = (&self.store, relist.revision);
+        let store = &self.store;
+        let revision = relist.revision;
         // Reading, unpacking and packing need no lock: nobody else changes the store.
         let gone: Vec<_> = store.read(|inner| {
             let slots = taken(&inner.slots).filter(|slot| !relist.saw(*slot));

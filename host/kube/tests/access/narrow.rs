@@ -84,7 +84,8 @@ impl Narrow {
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
         let api = |name: &str| {
             let grants = grants.of(ServiceAccount { namespace: home.clone(), name: name.to_owned() });
-            let (discovery, registry) = (discovery.clone(), registry.clone());
+            let discovery = discovery.clone();
+            let registry = registry.clone();
             let api =
                 PluginApi::of_plugin(client.clone(), discovery, registry, grants, Arc::default(), name.to_owned());
             let api = api.expect("an API");
@@ -99,7 +100,8 @@ impl Narrow {
             api.watch(Watched { informers: vec![], indexes: vec![index] });
             api
         };
-        let (some, all) = (api("some"), api("all"));
+        let some = api("some");
+        let all = api("all");
         Self { places, registry, some, all }
     }
 
@@ -134,7 +136,8 @@ fn by_index(value: &str) -> Selection {
 
 /// The keys that a list finds, page by page.
 async fn keys(api: &PluginApi, options: &ListOptions) -> Result<Vec<String>, ApiError> {
-    let (mut keys, mut options) = (Vec::new(), options.clone());
+    let mut keys = Vec::new();
+    let mut options = options.clone();
     loop {
         let page = api.list(List { kind: secret(), options: options.clone() }).await?;
         assert!(options.limit.is_none_or(|limit| page.items.len() <= limit as usize), "more than asked for");
@@ -152,7 +155,9 @@ async fn keys(api: &PluginApi, options: &ListOptions) -> Result<Vec<String>, Api
 #[tokio::test(flavor = "multi_thread")]
 async fn narrow_hosts_cached_reads_are_whole_or_refused() {
     let stage = Narrow::new().await;
-    let (a, b, c) = (stage.place(0), stage.place(1), stage.place(2));
+    let a = stage.place(0);
+    let b = stage.place(1);
+    let c = stage.place(2);
     let of = |places: &[&str], names: &[&str]| -> Vec<String> {
         places.iter().flat_map(|place| names.iter().map(move |name| format!("{place}/{name}"))).collect()
     };

@@ -121,7 +121,8 @@ impl Stage {
         let places: Vec<String> = namespaces.iter().map(|namespace| namespace.name().to_owned()).collect();
         let client = control_plane.client().await;
         let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
-        let (discovery, registry) = (Discovery::new(wire.clone()), InformerRegistry::new(wire.clone()));
+        let discovery = Discovery::new(wire.clone());
+        let registry = InformerRegistry::new(wire.clone());
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
         let rights = if told_of_changes {
             Some(PermissionWatch::start(&grants, &discovery, &registry).await.expect("a watch"))
@@ -252,7 +253,8 @@ impl Stage {
         kind: Kind,
         keys: impl Fn(&Event) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Handler {
-        let (told, node) = (self.told.clone(), self.node.clone());
+        let told = self.told.clone();
+        let node = self.node.clone();
         Arc::new(move |event| {
             let object = event.object();
             if object.key().name != ONE && object.key().name != node {

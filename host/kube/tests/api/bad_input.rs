@@ -50,7 +50,8 @@ impl Said {
     fn by(informer: &Arc<Informer>) -> Self {
         warnings();
         let from_state: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (mut state, kept) = (informer.state(), from_state.clone());
+        let mut state = informer.state();
+        let kept = from_state.clone();
         let task = tokio::spawn(async move {
             loop {
                 let error = state.borrow_and_update().error.clone();

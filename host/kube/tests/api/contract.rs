@@ -103,7 +103,8 @@ async fn handler_runs_after_the_index_update() {
     informer.synced().await;
     let by_n = IndexKey::Path(".data.n".into());
     informer.cache.store.declare_index(&by_n);
-    let (store, name) = (informer.cache.store.clone(), by_n.clone());
+    let store = informer.cache.store.clone();
+    let name = by_n.clone();
     let in_index =
         move |n: &str| store.list(&Lookup::Index { key: name.clone(), value: n.into() }, None, None).len() > 0;
     let (handler, kept) = keep(move |_| Some((in_index("1"), in_index("2"))));
@@ -124,8 +125,11 @@ async fn handler_runs_after_the_index_update() {
 async fn a_handler_is_never_called_twice_at_once() {
     let rig = Rig::new("sequential").await;
     let informer = rig.config_maps().await;
-    let (busy, overlaps, calls) = (AtomicBool::new(false), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let (found, called) = (overlaps.clone(), calls.clone());
+    let busy = AtomicBool::new(false);
+    let overlaps = Arc::new(AtomicU32::new(0));
+    let calls = Arc::new(AtomicU32::new(0));
+    let found = overlaps.clone();
+    let called = calls.clone();
     let handler: Handler = Arc::new(move |_| {
         if busy.swap(true, Ordering::SeqCst) {
             found.fetch_add(1, Ordering::SeqCst);
@@ -216,7 +220,8 @@ async fn resync_repeats_objects_without_requests() {
     let _subscription = informer.subscribe(handler, Some(Duration::from_millis(20)));
     // The watch that follows a list comes a moment after it.
     sleep(Duration::from_millis(200)).await;
-    let (asked, told) = (rig.proxy.asked().len(), kept.lock().len());
+    let asked = rig.proxy.asked().len();
+    let told = kept.lock().len();
     eventually("three more resyncs", async || {
         let now = kept.lock().len();
         if now >= told + 6 { Ok(()) } else { Err(now.to_string()) }

@@ -19,7 +19,8 @@ pub struct Notes(Arc<Mutex<Vec<String>>>);
 impl Notes {
     /// A handler of the informer that also checks that the store knows already what it is told.
     pub fn handler(&self, informer: &Arc<Informer>) -> Handler {
-        let (notes, informer) = (self.clone(), Arc::downgrade(informer));
+        let notes = self.clone();
+        let informer = Arc::downgrade(informer);
         Arc::new(move |event| {
             let object = event.object();
             let name = &object.key().name;
@@ -143,7 +144,8 @@ async fn two_users_share_a_watch_until_the_last_leaves() {
         let here = |event: &&&operetta_testkit::AuditEvent| event.object_ref.namespace == stage.namespace.name();
         audit.open_watches("configmaps").iter().filter(here).count()
     };
-    let (one, two) = (stage.config_maps("").await, stage.config_maps("").await);
+    let one = stage.config_maps("").await;
+    let two = stage.config_maps("").await;
     assert!(Arc::ptr_eq(&one, &two));
     one.synced().await;
     eventually("the watch is open", async || if open() == 1 { Ok(()) } else { Err(open().to_string()) }).await;
@@ -169,7 +171,8 @@ async fn a_kind_is_found_once_its_crd_is_installed() {
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.status.message.contains("Sprocket"), "{}", error.status.message);
     let waiting = tokio::spawn({
-        let (discovery, kind) = (stage.discovery.clone(), kind.clone());
+        let discovery = stage.discovery.clone();
+        let kind = kind.clone();
         async move { discovery.wait_for(&kind).await }
     });
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});

@@ -50,18 +50,21 @@ impl Stage {
         let namespace = ControlPlane::shared().await.namespace(prefix).await;
         let client = namespace.control_plane().client().await;
         let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
-        let (discovery, registry) = (Discovery::new(wire.clone()), InformerRegistry::new(wire.clone()));
+        let discovery = Discovery::new(wire.clone());
+        let registry = InformerRegistry::new(wire.clone());
         let api = PluginApi::of_host(wire, discovery.clone(), registry.clone(), "test".to_owned());
         Self { namespace, client, discovery, registry, api }
     }
 
     /// The API as a ServiceAccount of the namespace sees it.
     fn api_as(&self, service_account: &str) -> Arc<PluginApi> {
-        let (namespace, name) = (self.namespace.name().to_owned(), service_account.to_owned());
+        let namespace = self.namespace.name().to_owned();
+        let name = service_account.to_owned();
         let wire = Wire::new(self.client.clone(), &Identity::Host).expect("a wire");
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
         let grants = grants.of(ServiceAccount { namespace, name });
-        let (discovery, registry) = (self.discovery.clone(), self.registry.clone());
+        let discovery = self.discovery.clone();
+        let registry = self.registry.clone();
         PluginApi::of_plugin(self.client.clone(), discovery, registry, grants, Arc::default(), "test".to_owned())
             .expect("an API")
     }

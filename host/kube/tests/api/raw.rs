@@ -130,8 +130,10 @@ async fn until_code(api: &PluginApi, request: &RawRequest, wanted: u16) -> Value
 #[tokio::test]
 async fn forbidden_raw_request_has_a_remedy() {
     let stage = Stage::new("raw-remedy").await;
-    let (api, name) = (stage.api_as("nobody"), stage.namespace.name());
-    let (core, apps) = (format!("/api/v1/namespaces/{name}"), format!("/apis/apps/v1/namespaces/{name}"));
+    let api = stage.api_as("nobody");
+    let name = stage.namespace.name();
+    let core = format!("/api/v1/namespaces/{name}");
+    let apps = format!("/apis/apps/v1/namespaces/{name}");
     let live = |request: RawRequest| RawRequest { cached: false, ..request };
     for (request, verb, resource) in [
         (request("POST", format!("{core}/configmaps"), Some(config_map("a"))), "create", "configmaps"),
@@ -157,7 +159,8 @@ async fn forbidden_raw_request_has_a_remedy() {
 #[tokio::test]
 async fn an_apply_that_makes_the_object_needs_create_besides_patch() {
     let stage = Stage::new("raw-apply").await;
-    let (api, name) = (stage.api_as("patcher"), stage.namespace.name());
+    let api = stage.api_as("patcher");
+    let name = stage.namespace.name();
     let apply = RawRequest {
         content_type: Some("application/apply-patch+yaml".into()),
         ..request("PATCH", format!("/api/v1/namespaces/{name}/configmaps/a"), Some(config_map("a")))
@@ -183,7 +186,8 @@ async fn an_apply_that_makes_the_object_needs_create_besides_patch() {
 #[tokio::test]
 async fn what_admission_refuses_no_right_would_give() {
     let stage = Stage::new("raw-admission").await;
-    let (api, name) = (stage.api_as("deleter"), stage.namespace.name());
+    let api = stage.api_as("deleter");
+    let name = stage.namespace.name();
     let delete = request("DELETE", "/api/v1/namespaces/kube-public".into(), None);
     assert_eq!(send(&api, delete.clone()).await.0, 403);
     let remedy = api.refusal().expect("kept").remedy;

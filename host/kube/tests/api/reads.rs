@@ -33,7 +33,8 @@ async fn a_get_finds_the_same_object_cached_and_live() {
     let stage = five("get").await;
     let live = stage.get("a", Read::Live).await.expect("live");
     let cached = stage.get("a", Read::Cached).await.expect("cached");
-    let (mut live, cached) = (value(&live), value(&cached));
+    let mut live = value(&live);
+    let cached = value(&cached);
     assert!(live["metadata"]["managedFields"].is_array());
     live["metadata"].as_object_mut().expect("an object").remove("managedFields");
     assert_eq!(live, cached);
@@ -68,7 +69,8 @@ async fn lists_select_by_labels_and_names_alike_cached_and_live() {
 async fn pages_join_to_the_whole_list_cached_and_live() {
     let stage = five("pages").await;
     for read in [Read::Cached, Read::Live] {
-        let (mut token, mut pages) = (None, Vec::new());
+        let mut token = None;
+        let mut pages = Vec::new();
         loop {
             let options = ListOptions { limit: Some(2), continue_token: token.take(), ..stage.all(read) };
             let page = stage.list(options).await.expect("a page");

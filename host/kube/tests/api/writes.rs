@@ -101,7 +101,8 @@ async fn a_delete_holds_to_its_preconditions() {
 #[tokio::test]
 async fn dry_run_stores_nothing() {
     let stage = Stage::new("dry-run").await;
-    let (namespace, object) = (Some(stage.namespace.name().to_owned()), config_map("a").to_string());
+    let namespace = Some(stage.namespace.name().to_owned());
+    let object = config_map("a").to_string();
     let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
     stage.write(WriteAction::Create { namespace, object }, options).await.expect("a dry run");
     for read in [Read::Cached, Read::Live] {

@@ -38,7 +38,8 @@ fn text(fields: &Fields, name: &str) -> String {
 impl Listed {
     /// What an informer should have, by a list of its own.
     pub async fn of(client: &Client, informer: &Informer) -> Self {
-        let (resource, scope) = (&informer.resource, &informer.scope);
+        let resource = &informer.resource;
+        let scope = &informer.scope;
         let path = resource.collection_path(scope.namespace.as_deref());
         let labels = scope.labels.replace('=', "%3D");
         let accept = if scope.metadata_only {

@@ -56,7 +56,8 @@ struct Played {
 
 async fn play(seed: u64, swallow_every: Option<usize>) -> Played {
     let control_plane = ControlPlane::shared().await;
-    let (kinds, namespace) = (kinds().await, control_plane.namespace("seed").await);
+    let kinds = kinds().await;
+    let namespace = control_plane.namespace("seed").await;
     let proxy = FaultProxy::seeded(control_plane, seed).await;
     let watching = connect(Some(proxy.kubeconfig()), None).await.expect("a client");
     let direct = control_plane.client().await;
@@ -83,7 +84,9 @@ async fn informers_converge_under_connection_faults() {
     let seeds = seeds();
     let count = seeds.end - seeds.start;
     let played = futures::stream::iter(seeds).map(|seed| play(seed, None));
-    let (mut bad, mut told, mut met) = (Vec::new(), 0, BTreeMap::<String, usize>::new());
+    let mut bad = Vec::new();
+    let mut told = 0;
+    let mut met = BTreeMap::<String, usize>::new();
     let mut played = std::pin::pin!(played.buffer_unordered(AT_ONCE));
     while let Some(Played { seed, violations, schedule, met: by_this, told: to_this }) = played.next().await {
         told += to_this;

@@ -55,7 +55,9 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn handler(&self, informer: &Arc<Informer>) -> Handler {
-        let (notes, store, swallow) = (self.notes.clone(), informer.cache.store.clone(), self.swallow_every);
+        let notes = self.notes.clone();
+        let store = informer.cache.store.clone();
+        let swallow = self.swallow_every;
         let count = Mutex::new(0_usize);
         Arc::new(move |event| {
             let object = event.object();

@@ -105,7 +105,8 @@ impl Writer {
     }
 
     async fn create(&mut self, name: &str, app: &str, content: Value) -> kube::Result<()> {
-        let (api_version, kind) = (&self.resource.api_version, &self.resource.kind);
+        let api_version = &self.resource.api_version;
+        let kind = &self.resource.kind;
         let made = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": {"app": app}}, self.field: content});
         let made = serde_json::from_value(made).expect("an object");
         let made = self.api.create(&PostParams::default(), &made).await?;

@@ -75,7 +75,8 @@ impl Rules {
         let mut rules: Vec<_> = merged.into_iter().collect();
         rules.sort_by(|((_, whats, ..), groups), ((_, other, ..), others)| (groups, whats).cmp(&(others, other)));
         let rule = |((is_path, whats, verbs, names), groups): &((bool, Set, Set, Set), Set)| {
-            let (whats, verbs) = (list(whats), ordered(verbs).map(plain).collect::<Vec<_>>().join(", "));
+            let whats = list(whats);
+            let verbs = ordered(verbs).map(plain).collect::<Vec<_>>().join(", ");
             if *is_path {
                 return format!("  - nonResourceURLs: [{whats}]\n    verbs: [{verbs}]\n");
             }
@@ -133,7 +134,8 @@ impl Role<'_> {
             namespace.map(|namespace| format!("{indent}namespace: {}\n", plain(namespace))).unwrap_or_default()
         };
         let place = in_namespace("  ", self.namespace.filter(|_| !self.cluster));
-        let (name, account) = (plain(self.name), plain(self.account));
+        let name = plain(self.name);
+        let account = plain(self.account);
         let of = in_namespace("    ", self.account_namespace);
         let head = |kind: &str| {
             format!("apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{place}")

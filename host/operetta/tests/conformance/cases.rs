@@ -35,7 +35,8 @@ async fn shown(stage: &Stage, id: &str) -> Result<(), Ended> {
 }
 
 fn same(what: &str, saw: impl AsRef<str>, expected: impl AsRef<str>) -> Result<(), Ended> {
-    let (saw, expected) = (saw.as_ref(), expected.as_ref());
+    let saw = saw.as_ref();
+    let expected = expected.as_ref();
     let short = |text: &str| text.chars().take(200).collect::<String>();
     if saw == expected { Ok(()) } else { Err(format!("{what} is {:?}, not {:?}", short(saw), short(expected)).into()) }
 }

@@ -51,7 +51,8 @@ fn shows(text: &str, shown: &[String]) -> Result<(), String> {
 
 fn matches(line: &str, wanted: &str) -> bool {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (line, wanted) = (words(line), words(wanted));
+    let line = words(line);
+    let wanted = words(wanted);
     let parts: Vec<&str> = wanted.split("...").map(str::trim).collect();
     let Some((last, parts)) = parts.split_last() else { return false };
     let mut rest = line.as_str();

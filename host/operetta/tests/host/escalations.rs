@@ -117,7 +117,8 @@ fn with(mut request: Value, fields: Value) -> Value {
 #[tokio::test]
 async fn no_request_of_a_plugin_is_made_as_somebody_else() {
     let scene = Scene::new("identity").await;
-    let (boss, victim) = (scene.boss(), scene.victim.name());
+    let boss = scene.boss();
+    let victim = scene.victim.name();
     let secret = || get(format!("/api/v1/namespaces/{victim}/secrets/secret"));
     let mut requests = vec![secret(), with(secret(), json!({"cached": true}))];
     for name in ["Impersonate-User", "impersonate-user", "as", "userName", "user", "access_token", "authorization"] {
@@ -191,7 +192,8 @@ async fn no_request_of_a_plugin_is_made_as_somebody_else() {
 #[tokio::test]
 async fn path_means_the_same_to_host_and_api_server() {
     let scene = Scene::new("paths").await;
-    let (own, victim) = (scene.stage.namespace.name(), scene.victim.name());
+    let own = scene.stage.namespace.name();
+    let victim = scene.victim.name();
     let mut requests = Vec::new();
     for path in [
         format!("/api/v1/namespaces/{victim}/secrets/secret"),

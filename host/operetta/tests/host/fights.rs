@@ -11,7 +11,8 @@ const REASON: &str = "FightingControllers";
 /// Sets `data.touched` to another value as somebody outside of the host, and waits until the plugin has set it back: this
 /// many times.
 async fn set_by(namespace: &TestNamespace<'_>, manager: &str, name: &str, times: u32) {
-    let (patch, manager) = (json!({"data": {"touched": "theirs"}}).to_string(), format!("--field-manager={manager}"));
+    let patch = json!({"data": {"touched": "theirs"}}).to_string();
+    let manager = format!("--field-manager={manager}");
     for _ in 0..times {
         namespace.kubectl(&["patch", "configmap", name, "--type=merge", &manager, "-p", &patch]);
         namespace.until_touched(name, "v1").await;

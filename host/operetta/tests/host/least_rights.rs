@@ -45,7 +45,8 @@ fn roles(printed: &str) -> Vec<(String, String, String)> {
 
 #[tokio::test]
 async fn partial_watch_needs_only_its_namespaces() {
-    let (stage, hidden) = (Stage::new("least-view").await, Stage::new("least-hidden").await);
+    let stage = Stage::new("least-view").await;
+    let hidden = Stage::new("least-hidden").await;
     let control_plane = ControlPlane::shared().await;
     let empty = control_plane.namespace("least-empty").await;
     for namespace in [&stage.namespace, &hidden.namespace] {
@@ -66,7 +67,8 @@ async fn partial_watch_needs_only_its_namespaces() {
     let guest = Guest::default().manifest(&manifest.to_string()).reconcile(reads);
     stage.namespace.drop_in(&DropIn::new("wide", guest.build())).await;
     let printed_now = printed(&stage, "wide", &[]).await;
-    let (home, place) = (stage.namespace.name().to_owned(), empty.name().to_owned());
+    let home = stage.namespace.name().to_owned();
+    let place = empty.name().to_owned();
     let mut wanted = vec![
         ("Role".to_owned(), home, "get pods; list,watch configmaps".to_owned()),
         ("Role".to_owned(), place, "list,watch configmaps".to_owned()),

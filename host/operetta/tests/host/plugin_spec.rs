@@ -132,7 +132,8 @@ async fn a_status_counts_and_says_what_was_used() {
     namespace.until_degraded("traps", "ReconcileTrapped", &["a fixture that traps"]).await;
     namespace
         .until(kinds::PLUGIN, "traps", |plugin| {
-            let (of, used) = (&plugin["status"]["controllers"][0], &plugin["status"]["usage"]);
+            let of = &plugin["status"]["controllers"][0];
+            let used = &plugin["status"]["usage"];
             let many = |value: &Value| value.as_i64().is_some_and(|count| count > 0);
             let counted = many(&of["reconciles"]) && many(&of["errors"]) && many(&of["failing"]);
             let said = of["lastError"].as_str().is_some_and(|error| error.contains("a fixture that traps"));
@@ -144,7 +145,8 @@ async fn a_status_counts_and_says_what_was_used() {
     namespace.patch(kinds::PLUGIN, "traps", json!({"spec": {"suspend": true}})).await;
     within(IN_EFFECT, "the status is about the new spec", async || {
         let plugin = namespace.get(kinds::PLUGIN, "traps").await.ok_or("gone")?;
-        let (status, wanted) = (&plugin["status"], generation.as_i64().unwrap_or_default() + 1);
+        let status = &plugin["status"];
+        let wanted = generation.as_i64().unwrap_or_default() + 1;
         let observed = status["observedGeneration"] == wanted
             && status["conditions"]
                 .as_array()

@@ -17,7 +17,8 @@ async fn until_open_watches(control_plane: &ControlPlane, resource: &str, wanted
 #[tokio::test]
 async fn two_plugins_on_a_kind_share_one_watch() {
     const SHARED: Kind = Kind("test.operetta.dev/v1", "Shared");
-    let (one, two) = (Stage::new("sharing-one").await, Stage::new("sharing-two").await);
+    let one = Stage::new("sharing-one").await;
+    let two = Stage::new("sharing-two").await;
     let control_plane = one.namespace.control_plane();
     install(control_plane, SHARED);
     let guest = Guest::default().manifest(&manifest(SHARED)).reconcile("(call $retry (i32.const 64) (i32.const 2))");

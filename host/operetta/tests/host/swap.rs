@@ -37,7 +37,9 @@ async fn swap_reconciles_every_key_with_new_code() {
     let before = namespace.until(kinds::PLUGIN, "touch", digest).await;
 
     // Old keys change and new ones come, before, while and after the new code takes over.
-    let (swapped, mut rounds, mut after) = (std::cell::Cell::new(false), 0, 0);
+    let swapped = std::cell::Cell::new(false);
+    let mut rounds = 0;
+    let mut after = 0;
     let churn = async {
         while after < 20 {
             let name = format!("key-{}", rounds * 7 % KEYS);

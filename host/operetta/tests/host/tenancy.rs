@@ -95,7 +95,8 @@ async fn plugin_acts_as_a_consenting_service_account() {
 
 #[tokio::test]
 async fn another_namespace_s_service_account_cannot_be_named() {
-    let (stage, victim) = (Stage::new("names").await, Stage::new("victim").await);
+    let stage = Stage::new("names").await;
+    let victim = Stage::new("victim").await;
     let theirs = victim.namespace.name();
     for (at, account) in
         [format!("{theirs}:plugin"), format!("../{theirs}/plugin"), format!("{theirs}/plugin")].into_iter().enumerate()
@@ -199,7 +200,8 @@ async fn edited_status_is_corrected_and_not_trusted() {
 
 #[tokio::test]
 async fn rights_in_one_namespace_are_a_view_of_that_one() {
-    let (stage, other) = (Stage::new("view").await, Stage::new("not-in-view").await);
+    let stage = Stage::new("view").await;
+    let other = Stage::new("not-in-view").await;
     for namespace in [&stage.namespace, &other.namespace] {
         namespace.create_touchable("everywhere").await;
     }

@@ -105,7 +105,8 @@ impl BadEvent {
             Self::InvalidUtf8 => data = json!({"n": "HERE"}).to_string(),
             _ => {}
         }
-        let (kind, api_version) = (json!(like.kind), json!(like.api_version));
+        let kind = json!(like.kind);
+        let api_version = json!(like.api_version);
         let mut text = format!(r#"{{"kind":{kind},"apiVersion":{api_version},"metadata":{metadata},"data":{data}"#);
         match self {
             Self::DuplicateKeys => text.push_str(&format!(r#","data":{{}},"kind":{kind},"metadata":{metadata}"#)),

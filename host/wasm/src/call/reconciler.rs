@@ -79,7 +79,8 @@ impl PluginReconciler {
 #[async_trait]
 impl Reconciler for PluginReconciler {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        let (engine, budget) = (self.plugin.engine(), &self.budget);
+        let engine = self.plugin.engine();
+        let budget = &self.budget;
         let session = self.gate.session(Some(request.clone()));
         let request = generated::Request::from(request);
         let mut instance = match self.warm.as_ref().and_then(|warm| warm.take()) {

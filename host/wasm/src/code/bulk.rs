@@ -10,21 +10,12 @@ use std::collections::BTreeMap;
 use wasm_encoder::{
     BlockType, CodeSection, ComponentSectionId, Encode, Function, InstructionSink, RawSection, Section, ValType,
 };
-use wasmparser::{BinaryReader, Encoding, FunctionBody, MemoryType, Operator, Parser, Payload, Result, TypeRef};
+use wasmparser::{BinaryReader, Encoding, FunctionBody, MemoryType, Parser, Payload, Result, TypeRef};
 
-/// Bytes that one instruction moves. Each piece touches 16 pages: about 30 µs where the kernel has to find them.
-const PIECE: i32 = 64 << 10;
+use super::pieces::{Bulk, backwards, bulk, forwards, instruction, long};
 
 /// Names what this makes of a component: code that was compiled of something else is compiled again.
 pub(super) const FORM: &str = "bulk memory in pieces of 64 KiB";
-
-/// The instructions, with what each names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Bulk {
-    Fill { memory: u32 },
-    Copy { to: u32, from: u32 },
-    Init { memory: u32, data: u32 },
-}
 
 /// Compiles a component with its bulk memory instructions in pieces.
 ///
@@ -42,7 +33,9 @@ pub(super) fn compiled<T>(component: &[u8], compile: impl FnOnce(&[u8]) -> wasmt
 /// # Errors
 /// What cannot be parsed. Not all that is invalid is found.
 fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
-    let (mut output, mut outer, mut in_module) = (Vec::with_capacity(component.len()), Vec::new(), false);
+    let mut output = Vec::with_capacity(component.len());
+    let mut outer = Vec::new();
+    let mut in_module = false;
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload?;
         match &payload {
@@ -191,8 +184,10 @@ impl<'a> Module<'a> {
 
     /// A function of the module with calls for its bulk memory instructions.
     fn body(&self, body: &FunctionBody<'_>) -> Result<Vec<u8>> {
-        let (bytes, start) = (body.as_bytes(), body.range().start);
-        let (mut output, mut copied) = (Vec::with_capacity(bytes.len()), 0);
+        let bytes = body.as_bytes();
+        let start = body.range().start;
+        let mut output = Vec::with_capacity(bytes.len());
+        let mut copied = 0;
         let mut operators = body.get_operators_reader()?;
         while !operators.eof() {
             let from = operators.original_position() - start;
@@ -299,93 +294,6 @@ impl<'a> Module<'a> {
     }
 }
 
-fn bulk(operator: &Operator<'_>) -> Option<Bulk> {
-    match *operator {
-        Operator::MemoryFill { mem } => Some(Bulk::Fill { memory: mem }),
-        Operator::MemoryCopy { dst_mem, src_mem } => Some(Bulk::Copy { to: dst_mem, from: src_mem }),
-        Operator::MemoryInit { data_index, mem } => Some(Bulk::Init { memory: mem, data: data_index }),
-        _ => None,
-    }
-}
-
-fn instruction(sink: &mut InstructionSink<'_>, bulk: Bulk) {
-    match bulk {
-        Bulk::Fill { memory } => sink.memory_fill(memory),
-        Bulk::Copy { to, from } => sink.memory_copy(to, from),
-        Bulk::Init { memory, data } => sink.memory_init(memory, data),
-    };
-}
-
-/// Tests whether the bytes that are left, local 2, are more than a piece.
-fn long(sink: &mut InstructionSink<'_>, ty: ValType) {
-    sink.local_get(2);
-    piece(sink, ty);
-    if ty == ValType::I64 {
-        sink.i64_gt_u()
-    } else {
-        sink.i32_gt_u()
-    };
-}
-
-fn piece(sink: &mut InstructionSink<'_>, ty: ValType) {
-    if ty == ValType::I64 {
-        sink.i64_const(PIECE.into())
-    } else {
-        sink.i32_const(PIECE)
-    };
-}
-
-/// Piece after piece, as long as there is more than one; these locals go with them.
-fn forwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bulk: Bulk, moving: &[u32]) {
-    sink.loop_(BlockType::Empty).local_get(0).local_get(1);
-    piece(sink, types[2]);
-    instruction(sink, bulk);
-    for local in moving {
-        let ty = types[*local as usize];
-        sink.local_get(*local);
-        piece(sink, ty);
-        if ty == ValType::I64 {
-            sink.i64_add()
-        } else {
-            sink.i32_add()
-        };
-        sink.local_set(*local);
-    }
-    shorten(sink, types[2]);
-    long(sink, types[2]);
-    sink.br_if(0).end();
-}
-
-/// From the last piece on, as long as there is more than one. Both memories are the same.
-fn backwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bulk: Bulk) {
-    sink.loop_(BlockType::Empty);
-    shorten(sink, types[2]);
-    for local in [0, 1] {
-        sink.local_get(local).local_get(2);
-        if types[2] == ValType::I64 {
-            sink.i64_add()
-        } else {
-            sink.i32_add()
-        };
-    }
-    piece(sink, types[2]);
-    instruction(sink, bulk);
-    long(sink, types[2]);
-    sink.br_if(0).end();
-}
-
-/// A piece less is left.
-fn shorten(sink: &mut InstructionSink<'_>, ty: ValType) {
-    sink.local_get(2);
-    piece(sink, ty);
-    if ty == ValType::I64 {
-        sink.i64_sub()
-    } else {
-        sink.i32_sub()
-    };
-    sink.local_set(2);
-}
-
 /// A section with `count` more items, which `write` appends.
 fn more(section: &[u8], count: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>> {
     let mut reader = BinaryReader::new(section, 0);
@@ -401,7 +309,7 @@ fn more(section: &[u8], count: usize, write: impl FnOnce(&mut Vec<u8>)) -> Resul
 mod tests {
     use wasmtime::{Config, Engine, Instance, Store, UpdateDeadline};
 
-    use super::*;
+    use super::{super::pieces::PIECE, *};
 
     /// Two memories of ten pages, one of them with 64 bits where it says so, and each instruction of each.
     fn module(wide: &str) -> Vec<u8> {

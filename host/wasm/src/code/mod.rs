@@ -11,6 +11,7 @@ pub(crate) mod compile_cost;
 pub(crate) mod inspect;
 pub(crate) mod link;
 mod obtain;
+mod pieces;
 pub(crate) mod resident;
 mod snapshot;
 mod trusted;

@@ -70,7 +70,8 @@ async fn blocking<T: Send + 'static>(
     key: &str,
     work: impl FnOnce(&Engine, &str) -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
-    let (engine, key) = (engine.clone(), key.to_owned());
+    let engine = engine.clone();
+    let key = key.to_owned();
     let done = tokio::task::spawn_blocking(move || work(&engine, &key)).await;
     done.map_err(|stopped| LoadError::Busy(stopped.to_string()))?
 }

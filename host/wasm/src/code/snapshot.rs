@@ -89,7 +89,9 @@ pub async fn snapshot(
 /// The snapshot with the globals of modules without a memory as they are in the original.
 fn restart_adapters(original: &[u8], snapshot: &[u8]) -> wasmparser::Result<Vec<u8>> {
     let globals = adapters_globals(original)?;
-    let (mut output, mut outer, mut module) = (Vec::new(), Vec::new(), 0);
+    let mut output = Vec::new();
+    let mut outer = Vec::new();
+    let mut module = 0;
     for payload in Parser::new(0).parse_all(snapshot) {
         let payload = payload?;
         match &payload {
@@ -123,7 +125,9 @@ fn restart_adapters(original: &[u8], snapshot: &[u8]) -> wasmparser::Result<Vec<
 fn adapters_globals(component: &[u8]) -> wasmparser::Result<Vec<Option<&[u8]>>> {
     let mut found = Vec::new();
     // The encodings of what the parser is inside of; the section and whether there is a memory, of the module.
-    let (mut inside, mut globals, mut memory) = (Vec::new(), None, false);
+    let mut inside = Vec::new();
+    let mut globals = None;
+    let mut memory = false;
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload?;
         match &payload {

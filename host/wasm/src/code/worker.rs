@@ -129,7 +129,8 @@ impl Worker {
             .kill_on_drop(true)
             .spawn()
             .map_err(busy)?;
-        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        let stdin = child.stdin.take();
+        let stderr = child.stderr.take();
         let feed = async {
             if let Some(mut stdin) = stdin {
                 // It may have ended already; how it ended says why.

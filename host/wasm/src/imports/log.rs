@@ -44,7 +44,8 @@ fn write(mut store: StoreContextMut<'_, Call>, level: LogLevel, message: &WasmSt
         left = left.and_then(|left| left.checked_sub(FIELD_BYTES));
         let (Some(room), Some(field)) = (left, fields.get(&mut store, at)) else { break };
         let (name, value) = field?;
-        let (name, value) = (name.to_str(&store)?, value.to_str(&store)?);
+        let name = name.to_str(&store)?;
+        let value = value.to_str(&store)?;
         left = room.checked_sub(name.len() + value.len());
         if left.is_some() {
             line.push((name.into_owned(), value.into_owned()));

@@ -27,7 +27,8 @@ pub(super) struct View<'a>(pub &'a mut Call);
 impl View<'_> {
     /// Nothing is copied of a page that the guest has no room for.
     fn page(&self, page: Page) -> Result<generated::Page, types::Error> {
-        let (bytes, limit) = (page.items.iter().map(|item| item.json().len()).sum::<usize>(), self.0.memory_limit());
+        let bytes = page.items.iter().map(|item| item.json().len()).sum::<usize>();
+        let limit = self.0.memory_limit();
         if bytes <= limit {
             return Ok(page.into());
         }

@@ -17,7 +17,8 @@ pub(super) struct View<'a>(pub &'a mut Session);
 impl generated::Host for View<'_> {
     async fn send(&mut self, request: generated::Request) -> generated::Response {
         let generated::Request { method, path, query, content_type, accept, body, cached } = request;
-        let (content_type, accept) = (some(content_type), some(accept));
+        let content_type = some(content_type);
+        let accept = some(accept);
         let request = RawRequest { method, path, query, content_type, accept, body, cached };
         let response = self.0.raw(request).await;
         generated::Response {

@@ -99,7 +99,8 @@ pub async fn event_of_megabytes() {
     let events = ports.events.lock();
     assert_eq!(events.len(), 200);
     for event in events.iter() {
-        let (name, kind) = (event.key.name.len(), event.regarding.kind.len());
+        let name = event.key.name.len();
+        let kind = event.regarding.kind.len();
         assert_eq!((name, kind, event.uid.as_ref().map(String::len), event.reason.len()), (512, 512, Some(512), 128));
     }
 }

@@ -51,13 +51,16 @@ pub async fn run(name: &str) -> Arc<Ports> {
 /// The same with these ports; returns them.
 pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
     let _alone = ALONE.lock().await;
-    let (fixture, ports) = (Fixture::of(name), Arc::new(ports));
-    let (component, expected) = (fixture.build(), fixture.expected());
+    let fixture = Fixture::of(name);
+    let ports = Arc::new(ports);
+    let component = fixture.build();
+    let expected = fixture.expected();
     let engine = engine();
     for _ in 0..SLOTS {
         let started = Instant::now();
         let (answer, load, call) = answer(&engine, &component, &ports, expected.contains(DEADLINE)).await;
-        let (took, shown) = (started.elapsed().as_millis(), answer.escape_debug().to_string());
+        let took = started.elapsed().as_millis();
+        let shown = answer.escape_debug().to_string();
         println!("{name}: {} -> {shown:.200} ({took} ms, {} + {} KiB)", fixture.does(), load >> 10, call >> 10);
         assert!(is_answer(&expected, &answer), "{name}: {shown:.1000}\nexpected: {expected}");
         assert!(answer.len() <= ANSWER, "{name}: the answer has {} bytes", answer.len());

@@ -77,7 +77,8 @@ async fn beside_a_guest_that_spins() {
         (ended, started.elapsed())
     });
     let going_on = async {
-        let (mut reconciles, mut slowest) = (0, Duration::ZERO);
+        let mut reconciles = 0;
+        let mut slowest = Duration::ZERO;
         while started.elapsed() < limit {
             let began = Instant::now();
             assert_eq!(good.reconcile(&request("a")).await, Ok(Action::Done));

@@ -95,6 +95,7 @@ fn host_reads_conformance_manifest() {
 
 #[test]
 fn sdk_contract_equals_the_repository_s() {
-    let (copy, contract) = (include_str!("../../wit/controller.wit"), include_str!("../../../../wit/controller.wit"));
+    let copy = include_str!("../../wit/controller.wit");
+    let contract = include_str!("../../../../wit/controller.wit");
     assert_eq!(copy, contract, "copy wit/controller.wit to plugins/sdk-rust/wit/");
 }

@@ -43,7 +43,8 @@ fn names(object: &Object) -> Vec<String> {
 impl Mapper for ByNames {
     async fn map(&self, _: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
         tokio::time::sleep(self.takes).await;
-        let (now, old) = (names(&event.object), event.old.as_ref().map(|old| names(old)));
+        let now = names(&event.object);
+        let old = event.old.as_ref().map(|old| names(old));
         self.told.lock().push((event.change, now.join(","), old.as_ref().map(|old| old.join(","))));
         if let Some(failure) = self.failures.lock().pop() {
             return Err(failure);
@@ -74,8 +75,10 @@ struct Stage {
 
 impl Stage {
     fn new(mapper: ByNames, rules: KeyRules) -> Self {
-        let (mapper, mappings) = (Arc::new(mapper), Mappings::new(GroupVersionKind::new("v1", "ConfigMap")));
-        let (woken, failures) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Failures>::default());
+        let mapper = Arc::new(mapper);
+        let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
+        let woken = Arc::<Mutex<Vec<String>>>::default();
+        let failures = Arc::<Failures>::default();
         let wakes = woken.clone();
         let wake: Wake = Arc::new(move |key: ObjectKey, _| wakes.lock().push(key.name));
         let reconciler = MapReconciler::new(mappings.clone(), mapper.clone(), rules, wake);
@@ -136,7 +139,9 @@ async fn merges_changes_since_the_last_mapping() {
 
 #[tokio::test(start_paused = true)]
 async fn retries_failed_mapping_with_later_events() {
-    let (a, b, c) = (watched("w", &["a"]), watched("w", &["b"]), watched("w", &["c"]));
+    let a = watched("w", &["a"]);
+    let b = watched("w", &["b"]);
+    let c = watched("w", &["c"]);
     let failures = vec![Failure::Fault(Fault::Trap("t".into())), Failure::Retry("r".into())];
     let mapper = ByNames { failures: Mutex::new(failures), takes: Duration::from_millis(10), ..ByNames::default() };
     let stage = Stage::new(mapper, rules());
@@ -221,7 +226,8 @@ fn what_is_held_of_objects_that_are_gone_is_bounded() {
     let kept = (0..40).filter(|at| mappings.note(&deleted(&watched(&at.to_string(), &[&large])), Priority::Normal));
     assert_eq!((kept.count(), mappings.len()), (31, 31));
     // An object that is there takes no room, but its old state does.
-    let (old, now) = (watched("w", &[&large]), watched("w", &["a"]));
+    let old = watched("w", &[&large]);
+    let now = watched("w", &["a"]);
     assert!(!mappings.note(&modified(&old, &now), Priority::Normal));
     assert_eq!(mappings.len(), 32);
     let taken = mappings.take(now.key()).expect("kept");

@@ -50,7 +50,8 @@ impl PluginApi {
         }
         // One more than the page tells whether there is another one.
         let wanted = options.limit.map(|limit| limit.max(1).saturating_add(1));
-        let (mut found, mut revision) = (Vec::new(), u64::MAX);
+        let mut found = Vec::new();
+        let mut revision = u64::MAX;
         for (informer, options) in parts {
             wait_synced(&informer).await?;
             revision = revision.min(informer.cache.store.revision());

@@ -203,7 +203,8 @@ mod tests {
             fs::rename(root.path().join("new"), &path).expect("moved");
             find(Some(root.path()), "a.wasm").expect("found").version
         };
-        let (first, again) = (version("one"), find(Some(root.path()), "a.wasm").expect("found").version);
+        let first = version("one");
+        let again = find(Some(root.path()), "a.wasm").expect("found").version;
         assert_eq!(first, again);
         assert_ne!(first, version("two"));
     }

@@ -123,7 +123,8 @@ mod tests {
         };
         let hoisted = tool("node_modules/.bin", "jco");
         let path = root.path().join("path");
-        let (own, everywhere) = (tool("tools/bin", "zig"), tool("path", "go"));
+        let own = tool("tools/bin", "zig");
+        let everywhere = tool("path", "go");
         for name in ["jco", "zig"] {
             tool("elsewhere", name);
         }

@@ -145,7 +145,8 @@ mod tests {
 
     fn kind(field: &str) -> Kind {
         let spec = json!({"type": "object", "properties": {field: {"type": "string"}}});
-        let (api_version, kind) = ("example.com/v1".to_owned(), "Policy".to_owned());
+        let api_version = "example.com/v1".to_owned();
+        let kind = "Policy".to_owned();
         Kind { api_version, kind, scope: None, spec, status: Some(json!({"type": "object"})), structural: false }
     }
 

@@ -49,7 +49,8 @@ fn yaml(
     namespace: Option<&str>,
     plurals: &BTreeMap<String, String>,
 ) -> Result<String> {
-    let (mut own, mut everywhere) = (Rules::default(), Rules::default());
+    let mut own = Rules::default();
+    let mut everywhere = Rules::default();
     let mut allow = |source: &Source, subresource: &str, verbs: &[&str]| {
         let kind = source.group_version_kind();
         let resource = plurals.get(&source.kind).cloned().unwrap_or_else(|| plural(&source.kind));
@@ -85,13 +86,15 @@ fn yaml(
          operetta.dev/allow-plugins: {account}\n"
     )];
     if !own.is_empty() {
-        let (account, account_namespace) = (name, namespace);
+        let account = name;
+        let account_namespace = namespace;
         let role = Role { name, cluster: false, namespace, account, account_namespace, rules: &own };
         documents.extend(role.documents());
     }
     if !everywhere.is_empty() {
         let home = namespace.unwrap_or("default");
-        let (name, account) = (&name_elsewhere(home, name), name);
+        let account = name;
+        let name = &name_elsewhere(home, name);
         let account_namespace = Some(home);
         let role = Role { name, cluster: true, namespace, account, account_namespace, rules: &everywhere };
         documents.extend(role.documents());

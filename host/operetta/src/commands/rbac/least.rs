@@ -32,13 +32,15 @@ pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
 /// when it is needed everywhere. With `all_namespaces` what is needed in some is given in all.
 pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
     let everybodys = |needed: &Needed| held.iter().any(|held| held.everybodys && held.gives(needed));
-    let (mut rules, mut everywhere) = (Least::new(), Rules::default());
+    let mut rules = Least::new();
+    let mut everywhere = Rules::default();
     let own = || needs.iter().filter(|needed| !everybodys(needed));
     for needed in own().filter(|needed| all_namespaces || needed.need.namespace.is_none()) {
         everywhere.allow(about(needed), &needed.need.verb);
     }
     for needed in own() {
-        let (about, verb) = (about(needed), &needed.need.verb);
+        let about = about(needed);
+        let verb = &needed.need.verb;
         if needed.need.namespace.is_some() && !everywhere.allows(&about, verb) {
             rules.entry(needed.need.namespace.clone()).or_default().allow(about, verb);
         }

@@ -61,7 +61,8 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
     if let Some(error) = &unknown {
         eprintln!("warning: {error}");
     }
-    let (name, plugin) = (args.name.as_deref().unwrap_or(&args.of.plugin), format!("{namespace}/{}", args.of.plugin));
+    let name = args.name.as_deref().unwrap_or(&args.of.plugin);
+    let plugin = format!("{namespace}/{}", args.of.plugin);
     let least = least::least(&rights.needs, &everybodys(&rights, held), args.all_namespaces);
     let mut comments = head(&plugin, &rights);
     comments.extend(compared(&differences, unknown.as_deref()));
@@ -119,7 +120,8 @@ fn everybodys(rights: &Permissions, held: Result<Vec<Held>>) -> Vec<Held> {
             verbs: vec![needed.need.verb.clone()],
             ..Default::default()
         });
-        let (role, binding) = (String::new(), String::new());
+        let role = String::new();
+        let binding = String::new();
         vec![Held { role, binding, namespace: None, rules: rules.collect(), everybodys: true }]
     })
 }

@@ -6,7 +6,8 @@ pub fn human(seconds: i64) -> String {
     let two = |large: i64, unit: &str, small: i64, small_unit: &str| {
         if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{small_unit}") }
     };
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let minutes = seconds / 60;
+    let hours = seconds / 3600;
     let days = hours / 24;
     match () {
         // Clocks may differ by a second.
@@ -30,7 +31,9 @@ mod tests {
 
     #[test]
     fn ages_read_as_kubectl_s() {
-        let (minute, hour, day) = (60, 3600, 86400);
+        let minute = 60;
+        let hour = 3600;
+        let day = 86400;
         for (seconds, text) in [
             (-2, "<invalid>"),
             (-1, "0s"),

@@ -101,7 +101,8 @@ impl ObjectPrinter {
 
 /// `pod/a`, `deployment.apps/a`.
 fn name(object: &Object, resource: &ApiResource) -> String {
-    let (kind, group) = (resource.kind.kind.to_lowercase(), resource.kind.group());
+    let kind = resource.kind.kind.to_lowercase();
+    let group = resource.kind.group();
     let dot = if group.is_empty() { "" } else { "." };
     format!("{kind}{dot}{group}/{}", object.key().name)
 }

@@ -90,7 +90,8 @@ impl Rows {
     /// The line that tells of an event; None if one has already. `rendered` is the object's row now, if it has one.
     pub fn tell(&mut self, event: &Event, rendered: Option<&Row>, now: Timestamp) -> Option<Line> {
         let object = event.object();
-        let (key, uid) = (object.key(), object.uid());
+        let key = object.key();
+        let uid = object.uid();
         let change = match event {
             Event::Deleted { .. } => {
                 // One that was never printed, or another one of that name, was already gone at the beginning.
