@@ -2,7 +2,7 @@
 //!
 //! `memory.fill`, `memory.copy` and `memory.init` are single instructions, and no epoch ends one: over 128 MiB that were never
 //! touched, one holds its thread for tens of milliseconds, as often as a guest likes. So what is compiled has, for each, the
-//! call of a function that does the same in pieces of [`PIECE`] bytes, with an epoch check before each. All else stays
+//! call of a function that does the same in pieces of 64 KiB, with an epoch check before each. All else stays
 //! byte for byte. What traps, traps before anything is written, as before. Tables need none of it: they are small.
 
 use std::collections::BTreeMap;
