@@ -106,7 +106,7 @@ impl Access {
         let Self { verb, group, resource, namespace, name } = self;
         let dot = if group.is_empty() { "" } else { "." };
         let object = name.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
-        let place = match namespace {
+        let location = match namespace {
             Some(namespace) => format!("in the namespace {namespace:?}"),
             None => "at the cluster scope".to_owned(),
         };
@@ -116,7 +116,7 @@ impl Access {
             ErrorKind::Forbidden,
             format!(
                 "{resource}{dot}{group}{object} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API \
-                 group {group:?} {place}"
+                 group {group:?} {location}"
             ),
         )
     }
@@ -159,12 +159,12 @@ pub fn remedy_for(
     let parts = parts.iter().filter(|part| !part.is_empty()).map(|part| part.replace(',', "-"));
     let made = parts.collect::<Vec<_>>().join("-");
     let object = object.map(|object| format!(" --resource-name={object}")).unwrap_or_default();
-    let (kind, place) = match namespace {
+    let (kind, location) = match namespace {
         Some(namespace) => ("role", format!(" -n {namespace}")),
         None => ("clusterrole", String::new()),
     };
     format!(
-        "kubectl create {kind} {made}{place} --verb={verbs} --resource={resource}{object} && \
-         kubectl create {kind}binding {made}{place} --{kind}={made} --serviceaccount={home}:{name}"
+        "kubectl create {kind} {made}{location} --verb={verbs} --resource={resource}{object} && \
+         kubectl create {kind}binding {made}{location} --{kind}={made} --serviceaccount={home}:{name}"
     )
 }

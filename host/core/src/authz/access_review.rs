@@ -129,9 +129,9 @@ impl Grants {
         }
     }
 
-    /// Says whether every change will be told with [`Self::changed`] from now on.
-    pub fn set_watched(&self, told: bool) {
-        self.watched.store(told, Ordering::Relaxed);
+    /// Sets whether every change will be reported with [`Self::changed`] from now on.
+    pub fn set_watched(&self, watched: bool) {
+        self.watched.store(watched, Ordering::Relaxed);
     }
 
     /// Returns the lifetime of answers about events.
@@ -223,7 +223,7 @@ impl SubjectGrants {
         self.allows_for(access, Grants::KEEP).await
     }
 
-    /// The same for events: whoever asks is told of changes, and asks again after [`Self::keep_for_events`].
+    /// The same for events: the caller learns of changes, and asks again after [`Self::keep_for_events`].
     ///
     /// # Errors
     /// `Unavailable` when it cannot be asked.

@@ -66,11 +66,11 @@ pub enum Rival {
 /// The stage of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It was not one before: to be told.
+    /// It was not one before: to be reported.
     Begins,
-    /// It was told [`REPORT_INTERVAL`] ago: to be told again.
+    /// It was reported [`REPORT_INTERVAL`] ago: to be reported again.
     StillOn,
-    /// It was told.
+    /// It was reported.
     Lasts,
 }
 
@@ -93,7 +93,7 @@ pub struct FieldConflict {
     pub stage: Stage,
 }
 
-/// Is told of conflicts.
+/// Receives conflicts.
 pub trait ConflictSink: Send + Sync {
     /// Takes one; returns soon.
     fn conflict(&self, conflict: &FieldConflict);

@@ -26,7 +26,7 @@ struct Was {
     field: u64,
     author: Author,
     after: u64,
-    /// Against whom it set the field back, None being outside; and whether that was told.
+    /// Against whom it set the field back, None being outside; and whether that was reported.
     flip: Option<(Option<Author>, bool)>,
     manager: Option<String>,
 }
@@ -44,8 +44,8 @@ impl Model {
     fn changed(&mut self, now: Instant, author: &Author, change: &FieldChange<'_>) -> Option<(Rival, Stage)> {
         let last = |field: u64| self.history.iter().rfind(|was| was.field == field).map(|was| was.at);
         self.remembered.retain(|(field, ..)| last(*field).is_some_and(|at| now - at <= WINDOW));
-        let place = self.remembered.iter().position(|(field, ..)| *field == change.field);
-        let entry = match place {
+        let index = self.remembered.iter().position(|(field, ..)| *field == change.field);
+        let entry = match index {
             Some(at) => self.remembered.remove(at),
             None => (change.field, self.history.len(), author.plugin.clone()),
         };
@@ -111,10 +111,11 @@ impl Model {
             }
             let count = flips.len() + 1;
             let often = count >= FLIPS && flips.get(FLIPS - 2).is_some_and(|first| now - first.at <= WINDOW);
-            let told = flips.iter().find(|was| was.flip.as_ref().is_some_and(|(_, told)| *told)).map(|was| was.at);
-            let stage = match told {
+            let reported =
+                flips.iter().find(|was| was.flip.as_ref().is_some_and(|(_, reported)| *reported)).map(|was| was.at);
+            let stage = match reported {
                 None => often.then_some(Stage::Begins),
-                Some(told) if now - told >= REPORT_INTERVAL => Some(Stage::StillOn),
+                Some(reported) if now - reported >= REPORT_INTERVAL => Some(Stage::StillOn),
                 Some(_) => Some(Stage::Lasts),
             };
             let manager = change.manager.map(str::to_owned);

@@ -87,7 +87,7 @@ struct Rivalry {
     other: Option<Arc<Author>>,
     /// The last [`FLIPS`] times.
     flips: VecDeque<Instant>,
-    told: Option<Instant>,
+    reported: Option<Instant>,
     /// The field manager of a writer outside this host.
     manager: Option<Box<str>>,
 }
@@ -230,7 +230,7 @@ impl Field {
         let known = self.rivalries.iter().position(|rivalry| rivalry.is_of(author, other.as_ref()));
         let rivalry = match known.map(|at| self.rivalries.remove(at)) {
             Some(rivalry) if rivalry.flips.back().is_some_and(|last| now.duration_since(*last) <= WINDOW) => rivalry,
-            _ => Rivalry { one: author.clone(), other, flips: VecDeque::new(), told: None, manager: None },
+            _ => Rivalry { one: author.clone(), other, flips: VecDeque::new(), reported: None, manager: None },
         };
         if self.rivalries.len() == RIVALRIES {
             self.rivalries.remove(0);
@@ -256,13 +256,13 @@ impl Rivalry {
             self.manager = Some(manager.into());
         }
         let often = self.flips.len() == FLIPS && now.duration_since(self.flips[0]) <= WINDOW;
-        let stage = match self.told {
+        let stage = match self.reported {
             None if often => Stage::Begins,
             None => return None,
-            Some(told) if now.duration_since(told) >= REPORT_INTERVAL => Stage::StillOn,
+            Some(reported) if now.duration_since(reported) >= REPORT_INTERVAL => Stage::StillOn,
             Some(_) => return Some(Stage::Lasts),
         };
-        self.told = Some(now);
+        self.reported = Some(now);
         Some(stage)
     }
 

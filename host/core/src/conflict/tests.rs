@@ -48,15 +48,15 @@ fn reports_both_writers_after_five_reversals() {
     let a = author("a", "c");
     let b = author("b", "c");
     let mut field = Contested::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..4 {
-        told.push(field.write(&a, 1));
-        told.push(field.write(&b, 2));
+        reported.push(field.write(&a, 1));
+        reported.push(field.write(&b, 2));
     }
     // The first write of each only says what it wants.
     let lasts = |rival: &Author| Some((Rival::Author(rival.clone()), Stage::Lasts));
     let begins = Some((Rival::Author(b.clone()), Stage::Begins));
-    assert_eq!(told, [None, None, None, None, None, None, begins, lasts(&a)]);
+    assert_eq!(reported, [None, None, None, None, None, None, begins, lasts(&a)]);
     assert_eq!(FLIPS, 5, "the list above");
 }
 
@@ -65,17 +65,17 @@ fn repeats_lasting_conflicts_and_restarts_quiet_ones() {
     let a = author("a", "c");
     let b = author("b", "c");
     let mut field = Contested::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     // A write a second.
     for second in 0..2_400 {
         let (author, value) = if second % 2 == 0 { (&a, 1) } else { (&b, 2) };
         if let Some((_, stage)) = field.write(author, value).filter(|(_, stage)| *stage != Stage::Lasts) {
-            told.push((stage, second));
+            reported.push((stage, second));
         }
     }
     let again = [0, 600, 1_200, 1_800].map(|seconds| seconds + 6);
     let stages = [Stage::Begins, Stage::StillOn, Stage::StillOn, Stage::StillOn];
-    assert_eq!(told, stages.into_iter().zip(again).collect::<Vec<_>>());
+    assert_eq!(reported, stages.into_iter().zip(again).collect::<Vec<_>>());
     field.after(WINDOW.as_secs() + 1);
     let anew: Vec<_> = (0..8).map(|at| field.write(if at % 2 == 0 { &a } else { &b }, 1 + at % 2)).collect();
     let stages: Vec<_> = anew.into_iter().map(|conflict| conflict.map(|(_, stage)| stage)).collect();
@@ -105,13 +105,13 @@ fn stops_looking_up_an_unreadable_outside_writer() {
     let a = author("a", "c");
     let mut field = Contested::new();
     let mut looks = 0;
-    let mut told = None;
+    let mut reported = None;
     for _ in 0..100 {
         field.outside(2);
         looks += usize::from(field.state.take_candidate(7));
-        told = told.or(field.write(&a, 1));
+        reported = reported.or(field.write(&a, 1));
     }
-    assert_eq!((looks, told), (3, Some((Rival::Outside { manager: None }, Stage::Begins))));
+    assert_eq!((looks, reported), (3, Some((Rival::Outside { manager: None }, Stage::Begins))));
 }
 
 #[test]

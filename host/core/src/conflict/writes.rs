@@ -70,11 +70,12 @@ impl Server {
         Gate::sharing(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
     }
 
-    /// The conflicts that were told: path, author, rival.
-    fn told(&self) -> Vec<(String, String, Rival)> {
+    /// The conflicts that were reported: path, author, rival.
+    fn reported(&self) -> Vec<(String, String, Rival)> {
         let conflicts = self.conflicts.lock();
-        let told = conflicts.iter().filter(|conflict| conflict.stage != Stage::Lasts);
-        told.map(|conflict| (conflict.path.clone(), conflict.author.plugin.name.clone(), conflict.rival.clone()))
+        let reported = conflicts.iter().filter(|conflict| conflict.stage != Stage::Lasts);
+        reported
+            .map(|conflict| (conflict.path.clone(), conflict.author.plugin.name.clone(), conflict.rival.clone()))
             .collect()
     }
 }
@@ -207,7 +208,7 @@ async fn names_both_plugins_and_only_the_disputed_field() {
         patch(&b, "b", "x.y/z", &json!("b"), false).await;
         patch(&b, "b", "of-b", &json!(round), false).await;
     }
-    assert_eq!(server.told(), [(".data.x.y/z".to_owned(), "a".to_owned(), plugin("b"))]);
+    assert_eq!(server.reported(), [(".data.x.y/z".to_owned(), "a".to_owned(), plugin("b"))]);
     assert_eq!(*server.looks.lock(), 0, "nobody has to be looked for");
 }
 
@@ -226,7 +227,7 @@ async fn names_outside_writer_by_field_manager() {
             server.store("x", &json!("other"), "helm");
         }
         let helm = Rival::Outside { manager: Some("helm".into()) };
-        assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
+        assert_eq!(server.reported(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
         assert_eq!(*server.looks.lock(), 1);
         let changed = server.records.lock().last().expect("a record").changed.clone();
         assert_eq!(changed, Some(vec![".data.x".to_owned()]));
@@ -244,7 +245,7 @@ async fn unchanged_write_does_not_consume_the_lookup() {
         server.store("x", &json!("other"), "helm");
     }
     let helm = Rival::Outside { manager: Some("helm".into()) };
-    assert_eq!(server.told(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
+    assert_eq!(server.reported(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
     assert_eq!(*server.looks.lock(), 2, "of the write that changed nothing, and of the next");
 }
 
@@ -276,7 +277,7 @@ async fn ignores_dry_runs_and_uncached_objects() {
             patch(&a, "a", "x", &json!("a"), dry_run).await;
             patch(&b, "b", "x", &json!("b"), dry_run).await;
         }
-        assert_eq!(server.told(), []);
+        assert_eq!(server.reported(), []);
         let looks = *server.looks.lock();
         assert_eq!((looks, server.conflicts.lock().len()), (0, 0));
     }

@@ -9,7 +9,7 @@
 //! - a key that loops waits, and holds no worker meanwhile: see [`crate::hot_loop`];
 //! - a dropped controller leaves no task behind.
 //!
-//! Its limits: it sets no deadline (the sandbox does) and knows no metrics, logs or status: an [`Observer`] is told of
+//! Its limits: it sets no deadline (the sandbox does) and knows no metrics, logs or status: an [`Observer`] sees
 //! every reconcile.
 
 mod give_way;
@@ -43,7 +43,7 @@ use crate::{
     queue::{Priority, WorkQueue},
 };
 
-/// Is told of every reconcile.
+/// Sees every reconcile.
 pub trait Observer: Send + Sync {
     /// A reconcile ended, and what becomes of its key is decided: `took` is its wall time, `retries_now` the key's
     /// failures in a row with this one. Called on the worker, before the key can be reconciled again: return soon.
@@ -94,7 +94,7 @@ impl Controller {
         Self::with_loops(name, queue, reconciler, observer, &HotLoops::new())
     }
 
-    /// The same for one of several controllers of a plugin, whose writes `loops` is told of.
+    /// The same for one of several controllers of a plugin, whose writes `loops` sees.
     pub fn with_loops(
         name: impl Into<String>,
         queue: WorkQueue<ObjectKey>,
@@ -227,7 +227,7 @@ impl Shared {
             self.queue.add_after(in_hand.key.clone(), delay);
             in_hand.settled = true;
             if let Some(looping) = begins {
-                self.tell(&in_hand.key, || self.observer.looping(&self.name, &in_hand.key, &looping));
+                self.notify(&in_hand.key, || self.observer.looping(&self.name, &in_hand.key, &looping));
             }
             return;
         }
@@ -245,12 +245,12 @@ impl Shared {
         apply_outcome(&self.queue, &request.key, &result);
         in_hand.settled = true;
         let retries_now = self.queue.num_requeues(&request.key);
-        self.tell(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
+        self.notify(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
     }
 
     /// Tells the observer; a panic in it costs neither the key nor the worker.
-    fn tell(&self, key: &ObjectKey, told: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(told)) {
+    fn notify(&self, key: &ObjectKey, call: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
             tracing::error!(controller = self.name, %key, "observer panicked: {}", message(&*panic));
         }
     }
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// What an observer was told, and when.
+    /// What an observer saw, and when.
     #[derive(Clone, Debug)]
     struct Told {
         request: ReconcileRequest,
@@ -385,7 +385,7 @@ mod tests {
         }
 
         fn names(&self) -> Vec<String> {
-            self.all().into_iter().map(|told| told.request.key.name).collect()
+            self.all().into_iter().map(|seen| seen.request.key.name).collect()
         }
     }
 
@@ -413,12 +413,12 @@ mod tests {
         controller.start(2);
         controller.enqueue(key("a"), Priority::Normal);
         sleep(10 * SECOND).await;
-        let told = notes.all();
-        assert!(told.iter().all(|told| told.request.controller == "c" && told.request.key == key("a")));
-        let times = told.iter().map(|told| (told.at - start).as_secs()).collect();
-        let retries = told.iter().map(|told| told.request.retries).collect();
+        let seen = notes.all();
+        assert!(seen.iter().all(|seen| seen.request.controller == "c" && seen.request.key == key("a")));
+        let times = seen.iter().map(|seen| (seen.at - start).as_secs()).collect();
+        let retries = seen.iter().map(|seen| seen.request.retries).collect();
         assert_eq!(controller.queue().stats().processing, 0);
-        (times, retries, told[0].retries_now)
+        (times, retries, seen[0].retries_now)
     }
 
     #[tokio::test(start_paused = true)]
@@ -451,7 +451,7 @@ mod tests {
             controller.enqueue(key("a"), Priority::Normal);
         }
         sleep(10 * SECOND).await;
-        let retries: Vec<_> = notes.all().iter().map(|told| told.request.retries).collect();
+        let retries: Vec<_> = notes.all().iter().map(|seen| seen.request.retries).collect();
         assert_eq!(retries, [0, 1, 2, 3, 0, 1]);
     }
 
@@ -508,9 +508,9 @@ mod tests {
         sleep(SECOND).await;
         assert!(old.upgrade().is_none(), "nobody holds it any more");
         assert_eq!(notes.names(), ["a", "b", "c", "a"]);
-        let told = notes.all();
-        assert_eq!((told[0].result.clone(), told[0].took), (Ok(Action::Done), SECOND));
-        assert!(told[1..].iter().all(|told| told.result == Err(Failure::Terminal("new".into()))));
+        let seen = notes.all();
+        assert_eq!((seen[0].result.clone(), seen[0].took), (Ok(Action::Done), SECOND));
+        assert!(seen[1..].iter().all(|seen| seen.result == Err(Failure::Terminal("new".into()))));
     }
 
     #[tokio::test(start_paused = true)]
@@ -595,7 +595,7 @@ mod tests {
         controller.start(3);
         (0..20).for_each(|at| controller.enqueue(key(&at.to_string()), Priority::Low));
         sleep(60 * SECOND).await;
-        let mut ids: Vec<_> = notes.all().into_iter().map(|told| told.request.reconcile_id).collect();
+        let mut ids: Vec<_> = notes.all().into_iter().map(|seen| seen.request.reconcile_id).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
@@ -673,9 +673,9 @@ mod tests {
         let Stats { depth, waiting, processing, .. } = controller.queue().stats();
         assert_eq!((depth, waiting, processing), (0, 0, 0));
         assert!(!disorder.twice.load(Ordering::SeqCst), "a key was reconciled twice at once");
-        let told = notes.all();
+        let seen = notes.all();
         for (key, at) in added {
-            let last = told.iter().rev().find(|told| told.request.key == key).expect("reconciled");
+            let last = seen.iter().rev().find(|seen| seen.request.key == key).expect("reconciled");
             assert!(last.at - last.took >= at, "{key} was not reconciled after it was added");
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Every write that passes the gate leaves one [`AuditRecord`], also one that failed, and raw requests like others; one that
 //! was not sent because it would have changed nothing says so. A write that the gate refused never was one. What a write
-//! changed is told to [`FieldConflicts`] too.
+//! changed is passed to [`FieldConflicts`] too.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::object::Object;
 
-/// A change of one object in the store, told after the store has it (client-go's ResourceEventHandler).
+/// A change of one object in the store, delivered after the store has it (client-go's ResourceEventHandler).
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The object is new to the handler; `initial` when it was there before the handler was (client-go's

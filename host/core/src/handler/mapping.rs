@@ -3,7 +3,7 @@
 //! Handlers run on the informer's task, and code of a plugin must not. So the events of a watch that the plugin maps itself
 //! are kept here, at most one for each watched object, until a worker has had the plugin map it:
 //!
-//! - **the last state counts, and the one mapped last**: of many changes the plugin is told as of one, with the object as
+//! - **the last state counts, and the one mapped last**: of many changes the plugin gets one, with the object as
 //!   it is now and as it was when its keys were last woken, so that those of the old state are woken as well;
 //! - **nothing is lost** by a call that fails, traps or is cut off: its event is kept and merged with what came meanwhile.
 //!   The queue retries it as it retries a reconcile;
@@ -47,37 +47,37 @@ pub struct Mappings {
 
 #[derive(Default)]
 struct Pending {
-    events: HashMap<ObjectKey, Untold>,
+    events: HashMap<ObjectKey, PendingChange>,
     /// The bytes of objects that the store no longer has; at most [`MAX_HELD`].
     held: usize,
 }
 
 /// The changes of one object that the plugin has not mapped yet.
 #[derive(Clone)]
-struct Untold {
+struct PendingChange {
     /// The state whose keys were woken last.
-    told: Option<Arc<Object>>,
+    mapped: Option<Arc<Object>>,
     now: Arc<Object>,
     gone: bool,
     priority: Priority,
 }
 
-impl Untold {
+impl PendingChange {
     fn of(event: &Event, priority: Priority) -> Self {
         let gone = matches!(event, Event::Deleted { .. });
-        Self { told: event.old().cloned(), now: event.object().clone(), gone, priority }
+        Self { mapped: event.old().cloned(), now: event.object().clone(), gone, priority }
     }
 
     /// Combines these changes with later ones, where none was mapped.
     fn then(self, later: Self) -> Self {
-        // A deletion alone is of a state that was told.
-        let told = self.told.or_else(|| self.gone.then_some(self.now));
-        Self { told, priority: self.priority.max(later.priority), ..later }
+        // A deletion alone is of a state that was mapped.
+        let mapped = self.mapped.or_else(|| self.gone.then_some(self.now));
+        Self { mapped, priority: self.priority.max(later.priority), ..later }
     }
 
     fn held(&self) -> usize {
-        let told = self.told.as_ref().filter(|told| !Arc::ptr_eq(told, &self.now));
-        told.map_or(0, |told| told.raw().heap_bytes()) + if self.gone { self.now.raw().heap_bytes() } else { 0 }
+        let mapped = self.mapped.as_ref().filter(|mapped| !Arc::ptr_eq(mapped, &self.now));
+        mapped.map_or(0, |mapped| mapped.raw().heap_bytes()) + if self.gone { self.now.raw().heap_bytes() } else { 0 }
     }
 }
 
@@ -92,7 +92,7 @@ impl Mappings {
     pub fn note(&self, event: &Event, priority: Priority) -> bool {
         let key = event.object().key().clone();
         let mut pending = self.pending.lock();
-        let event = Untold::of(event, priority);
+        let event = PendingChange::of(event, priority);
         let event = match pending.remove(&key) {
             Some(before) => before.then(event),
             None => event,
@@ -100,10 +100,10 @@ impl Mappings {
         pending.put(key, event)
     }
 
-    /// Takes the pending changes of an object. They return when the guard is dropped before [`Taken::told`].
+    /// Takes the pending changes of an object. They return when the guard is dropped before [`Taken::complete`].
     fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
-        let untold = self.pending.lock().remove(key)?;
-        Some(Taken { mappings: self, key: key.clone(), untold: Some(untold) })
+        let change = self.pending.lock().remove(key)?;
+        Some(Taken { mappings: self, key: key.clone(), change: Some(change) })
     }
 
     /// Objects whose events were not mapped yet.
@@ -118,24 +118,24 @@ impl Mappings {
 }
 
 impl Pending {
-    fn remove(&mut self, key: &ObjectKey) -> Option<Untold> {
-        let untold = self.events.remove(key)?;
-        self.held -= untold.held();
-        Some(untold)
+    fn remove(&mut self, key: &ObjectKey) -> Option<PendingChange> {
+        let change = self.events.remove(key)?;
+        self.held -= change.held();
+        Some(change)
     }
 
     /// Adds pending changes. Reports whether they are kept whole.
-    fn put(&mut self, key: ObjectKey, mut untold: Untold) -> bool {
-        let fits = |untold: &Untold| self.held + untold.held() <= MAX_HELD;
-        let whole = fits(&untold);
+    fn put(&mut self, key: ObjectKey, mut change: PendingChange) -> bool {
+        let fits = |change: &PendingChange| self.held + change.held() <= MAX_HELD;
+        let whole = fits(&change);
         if !whole {
-            untold.told = None;
-            if !fits(&untold) {
+            change.mapped = None;
+            if !fits(&change) {
                 return false;
             }
         }
-        self.held += untold.held();
-        self.events.insert(key, untold);
+        self.held += change.held();
+        self.events.insert(key, change);
         whole
     }
 }
@@ -144,37 +144,37 @@ impl Pending {
 struct Taken<'a> {
     mappings: &'a Mappings,
     key: ObjectKey,
-    untold: Option<Untold>,
+    change: Option<PendingChange>,
 }
 
 impl Taken<'_> {
     fn event(&self) -> Option<MapEvent> {
-        let Untold { told, now, gone, .. } = self.untold.clone()?;
-        let change = match (gone, &told) {
+        let PendingChange { mapped, now, gone, .. } = self.change.clone()?;
+        let change = match (gone, &mapped) {
             (true, _) => Change::Deleted,
             (false, Some(_)) => Change::Modified,
             (false, None) => Change::Added,
         };
         // A resync tells the same object again.
-        let old = told.filter(|told| told.json() != now.json());
+        let old = mapped.filter(|mapped| mapped.json() != now.json());
         Some(MapEvent { kind: self.mappings.kind.clone(), change, object: now, old })
     }
 
     /// Its keys are known: nothing goes back. How urgent they are.
-    fn told(mut self) -> Priority {
-        self.untold.take().map(|untold| untold.priority).unwrap_or_default()
+    fn complete(mut self) -> Priority {
+        self.change.take().map(|change| change.priority).unwrap_or_default()
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let Some(untold) = self.untold.take() else { return };
+        let Some(change) = self.change.take() else { return };
         let mut pending = self.mappings.pending.lock();
-        let untold = match pending.remove(&self.key) {
-            Some(later) => untold.then(later),
-            None => untold,
+        let change = match pending.remove(&self.key) {
+            Some(later) => change.then(later),
+            None => change,
         };
-        pending.put(self.key.clone(), untold);
+        pending.put(self.key.clone(), change);
     }
 }
 
@@ -246,7 +246,7 @@ impl Reconciler for MapReconciler {
         let Some(taken) = self.mappings.take(&request.key) else { return Ok(NOTHING) };
         let Some(event) = taken.event() else { return Ok(NOTHING) };
         let keys = self.mapper.map(request, &event).await?;
-        let priority = taken.told();
+        let priority = taken.complete();
         let mut wrong = (keys.len() > MAX_KEYS)
             .then(|| format!("{} keys are more than {MAX_KEYS}: the first {MAX_KEYS} are woken", keys.len()));
         let mut woken = HashSet::new();

@@ -44,7 +44,7 @@ pub enum Target {
 
 impl EventHandler {
     /// The keys an event enqueues, without repeats. When an object changes hands, both the old and the new owner are
-    /// told, as in controller-runtime's EnqueueRequestForOwner.
+    /// delivered, as in controller-runtime's EnqueueRequestForOwner.
     pub fn keys(&self, event: &Event) -> Vec<ObjectKey> {
         if !self.passes(event) {
             return Vec::new();

@@ -42,7 +42,7 @@ impl Life {
     fn until_held(&mut self, key: &'static str) -> (u32, Duration, Looping) {
         for runs in 0..1000 {
             if let Some((delay, looping)) = self.turn(key) {
-                return (runs, delay, looping.expect("told when it begins"));
+                return (runs, delay, looping.expect("reported when it begins"));
             }
         }
         panic!("it is never held");
@@ -62,12 +62,12 @@ fn slows_then_quarantines_a_self_writing_key() {
     let mut waits = vec![delay];
     let mut last = looping;
     while last.stage != Stage::Quarantined {
-        assert_eq!(life.turn("a"), Some((*waits.last().expect("one"), None)), "told once, and held the whole time");
+        assert_eq!(life.turn("a"), Some((*waits.last().expect("one"), None)), "reported once, and held the whole time");
         life.now += *waits.last().expect("one");
         assert_eq!(life.turn("a"), None, "its turn");
         let (delay, looping) = life.turn("a").expect("and no second one");
         waits.push(delay);
-        last = looping.expect("told");
+        last = looping.expect("reported");
     }
     let seconds: Vec<u64> = waits.iter().map(Duration::as_secs).collect();
     assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 600]);
@@ -147,7 +147,7 @@ fn immediate_requeues_are_a_separate_loop() {
         match state.admit(&"a", now) {
             Admission::Run => state.ended(&"a", true, now),
             Admission::Hold(_, looping) => {
-                let looping = looping.expect("told");
+                let looping = looping.expect("reported");
                 assert_eq!((runs, looping.by_requeue, looping.by_write), (1 + CHAIN + BURST, CHAIN + BURST, 0));
                 return;
             }
@@ -289,7 +289,7 @@ fn history(seed: u64) {
                     assert_eq!(
                         looping.is_some(),
                         held_until[at].is_none_or(|until| now >= until),
-                        "{key} is told once"
+                        "{key} is reported once"
                     );
                     held_until[at] = Some(now + delay);
                 }

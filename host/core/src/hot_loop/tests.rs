@@ -56,7 +56,7 @@ struct Plugin {
     held: Mutex<Vec<Held>>,
 }
 
-/// What an observer was told.
+/// What an observer saw.
 type Held = (ObjectKey, Looping);
 
 impl Plugin {
@@ -163,7 +163,7 @@ async fn quarantines_self_writer_whichever_answer_is_first() {
         assert_eq!(summary.worst.map(|(key, looping)| (key, looping.stage)), Some((key("bad"), Stage::Quarantined)));
         let stages: Vec<_> = stage.held().into_iter().map(|(_, looping)| looping.stage).collect();
         let rounds = (1..=ROUNDS).map(|round| Stage::Slowed { round }).chain([Stage::Quarantined]);
-        assert!(stages.into_iter().eq(rounds), "each is told once");
+        assert!(stages.into_iter().eq(rounds), "each is reported once");
         sleep(500 * SECOND).await;
         assert_eq!(stage.plugin.times("bad"), first + ROUNDS as usize);
         sleep(101 * SECOND).await;

@@ -117,7 +117,7 @@ impl Writes {
         match self.own.entry(version) {
             // The object was as it was: its version is whose it was.
             hash_map::Entry::Occupied(_) => return,
-            hash_map::Entry::Vacant(place) => place.insert(write),
+            hash_map::Entry::Vacant(entry) => entry.insert(write),
         };
         self.order.push_back(version);
         if self.order.len() > WRITES

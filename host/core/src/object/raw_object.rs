@@ -122,13 +122,13 @@ impl RawObject {
             metadata.resource_version(),
             labels,
         ];
-        let mut places: Vec<(usize, usize)> =
+        let mut positions: Vec<(usize, usize)> =
             (0..MARKS).filter_map(|mark| Some((self.marks().at(mark)?, mark))).collect();
-        places.sort_unstable();
+        positions.sort_unstable();
         let mut rest = String::with_capacity(self.text().len() + MARKS);
-        rest.push(sign(places.len()));
+        rest.push(sign(positions.len()));
         let mut from = 0;
-        for (at, mark) in places {
+        for (at, mark) in positions {
             rest.push_str(&self.text()[from..at]);
             rest.push(sign(mark + 1));
             from = at + taken.get(mark).map_or(0, |value| value.len());

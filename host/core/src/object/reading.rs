@@ -31,7 +31,7 @@ enum Inside {
 /// A text that has been read once: what was found in it, and what is to be left out of copies.
 pub(super) struct Reading<'a> {
     text: &'a str,
-    /// The place of the first brace.
+    /// The position of the first brace.
     start: usize,
     scanner: Scanner<'a>,
     marks: Marks,
@@ -246,7 +246,7 @@ impl<'a> Reading<'a> {
         let mut from = self.start + 1;
         let mut marks = self.marks;
         let mut moved = Marks::NONE;
-        let mut place = |copy: &str, from: usize, to: usize| {
+        let mut move_marks = |copy: &str, from: usize, to: usize| {
             // Marks within what is copied next.
             for mark in 0..MARKS {
                 if let Some(at) = marks.at(mark).filter(|at| (from..=to).contains(at)) {
@@ -256,12 +256,12 @@ impl<'a> Reading<'a> {
             }
         };
         for (range, with) in edits() {
-            place(&copy, from, range.start);
+            move_marks(&copy, from, range.start);
             copy.push_str(&self.text[from..range.start]);
             copy.push_str(with);
             from = range.end;
         }
-        place(&copy, from, end);
+        move_marks(&copy, from, end);
         copy.push_str(&self.text[from..end]);
         (copy, moved)
     }

@@ -1,6 +1,6 @@
 //! One pass over a JSON text: whether it is JSON, and where its values stand. Nothing is copied and no tree is built.
 //!
-//! What is let through is RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A place is the number of
+//! What is let through is RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A position is the number of
 //! bytes before it.
 
 use std::{borrow::Cow, ops::Range};
@@ -36,7 +36,7 @@ pub(crate) struct Quoted {
     pub(crate) escaped: bool,
 }
 
-/// A place in a text, moving on.
+/// A position in a text, moving on.
 #[derive(Clone, Copy)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -48,7 +48,7 @@ impl<'a> Scanner<'a> {
         Self::at(text, 0)
     }
 
-    /// From a place on at which a value or a field begins.
+    /// From a position on at which a value or a field begins.
     pub(crate) fn at(text: &'a str, at: usize) -> Self {
         Self { text, at }
     }

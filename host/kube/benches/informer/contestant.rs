@@ -61,7 +61,7 @@ pub fn sync(arguments: &[String]) -> anyhow::Result<()> {
                 async move {
                     let resource = discovery.resolve(&kind).await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
                     let informer = registry.informer(&resource, Scope::everything());
-                    Ok::<_, anyhow::Error>(informer.subscribe(told(), None))
+                    Ok::<_, anyhow::Error>(informer.subscribe(delivered(), None))
                 }
             })
             .buffer_unordered(LOOKUPS)
@@ -79,7 +79,7 @@ pub fn sync(arguments: &[String]) -> anyhow::Result<()> {
 }
 
 /// Names each marked object.
-fn told() -> Handler {
+fn delivered() -> Handler {
     Arc::new(|event| {
         let object = event.object();
         if object.label(MARKER).is_some() {

@@ -10,7 +10,7 @@ use operetta_core::object::kind::GroupVersionKind;
 use operetta_testkit::{ControlPlane, eventually, pods, within};
 use serde_json::{Value, json};
 
-/// The label of an object whose arrival is told.
+/// The label of an object whose arrival is reported.
 pub const MARKER: &str = "bench.operetta.dev/marker";
 /// Where the marked objects are.
 const MARKED: &str = "team-00";

@@ -10,7 +10,7 @@
 //! Each contestant is a fresh process in each round, in turn, and looked at from outside. Ours is this program itself: one
 //! informer of an `InformerRegistry`, on the host's allocator and runtime, and as `operetta-one-thread` on a runtime of
 //! one thread. The peers keep the same Pods: client-go's shared informer typed in JSON (`client-go`, what a clientset does
-//! that is told nothing, and what the targets are of), typed in protobuf, and unstructured; kube-rs's watcher and reflector
+//! that receives nothing, and what the targets are of), typed in protobuf, and unstructured; kube-rs's watcher and reflector
 //! with Pod and with DynamicObject. All have one handler that looks at a label.
 //!
 //! `PODS`, `KINDS` and `ROUNDS` take other numbers, to see whether it works; 0 kinds leave the last metric out.
@@ -170,8 +170,8 @@ impl Field {
             for ((name, process, values), steady) in contestants.iter_mut().zip(steady) {
                 // Who lists anew may tell of the markers before once more.
                 let expected = load::marker(round);
-                let told = (0..=round).any(|_| process.line()["marker"] == expected);
-                anyhow::ensure!(told, "{name} does not tell of {expected}");
+                let delivered = (0..=round).any(|_| process.line()["marker"] == expected);
+                anyhow::ensure!(delivered, "{name} does not deliver {expected}");
                 values.push(usage::peak_memory_bytes(process.pid()) as f64 / steady as f64);
             }
             let lists = load::lists(&self.control_plane) - lists_before;

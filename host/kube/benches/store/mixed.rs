@@ -101,7 +101,7 @@ fn compressed(crds: &[Real]) -> anyhow::Result<Option<Row>> {
     Ok(packed.then(|| Row::new("store.bytes_per_crd_compressed", "B", each)))
 }
 
-/// The folders of CRDs, out of Go's module cache: what is not there comes as Go is told to fetch modules, and is what go.sum
+/// The folders of CRDs, out of Go's module cache: what is not there comes as Go is configured to fetch modules, and is what go.sum
 /// says or an error.
 fn modules() -> anyhow::Result<Vec<PathBuf>> {
     let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/peers/crds");

@@ -2,11 +2,11 @@
 //!
 //! A [`FilteredView`] sits between an informer and a handler. What it promises:
 //!
-//! - the handler is told nothing of a namespace before the API server has said that the plugin's ServiceAccount may list
+//! - the handler receives nothing of a namespace before the API server has said that the plugin's ServiceAccount may list
 //!   and watch the resource there;
-//! - once it has, the handler is told of all that the store holds of that namespace, as additions, and of each change
+//! - once it has, the handler receives all that the store holds of that namespace, as additions, and each change
 //!   from then on; deletions that happened while the answer was on its way are not lost;
-//! - when the right goes, it is told nothing more, at the latest after [`SubjectGrants::keep_for_events`]; what is deleted
+//! - when the right goes, it receives nothing more, at the latest after [`SubjectGrants::keep_for_events`]; what is deleted
 //!   meanwhile it never hears of;
 //! - an object of a namespace that nobody has asked about costs one question, not one for each object.
 
@@ -43,8 +43,8 @@ const VERBS: [ReadVerb; 2] = [ReadVerb::List, ReadVerb::Watch];
 /// Places that are asked about at once.
 const AT_ONCE: usize = 8;
 
-/// A place: a namespace, or None for objects without one.
-type Place = Option<String>;
+/// A location: a namespace, or None for objects without one.
+type Location = Option<String>;
 
 /// A plugin's view of an informer. Dropping it ends the calls of its handler.
 pub struct FilteredView {
@@ -71,10 +71,10 @@ struct Inner {
     grants: SubjectGrants,
     handler: Handler,
     /// Events of other namespaces are nobody's business.
-    only: Place,
+    only: Location,
     /// A name that the informer's field selector asks for: a right to that name suffices.
     name: Option<String>,
-    places: Mutex<BTreeMap<Place, Sight>>,
+    locations: Mutex<BTreeMap<Location, Sight>>,
     wake: Notify,
 }
 
@@ -98,10 +98,10 @@ impl FilteredView {
         let only = only.filter(|_| informer.resource.namespaced);
         let name = required_permissions::named(&informer.scope.fields);
         // What it is for is asked about at once: the plugin's status tells of it before there is any object.
-        let places = Mutex::new(BTreeMap::from([(only.clone(), Sight::Asked(vec![]))]));
-        let inner = Arc::new(Inner { grants, handler, only, name, places, wake: Notify::new() });
-        let told = inner.clone();
-        let subscription = informer.subscribe(Arc::new(move |event| told.take(event)), resync);
+        let locations = Mutex::new(BTreeMap::from([(only.clone(), Sight::Asked(vec![]))]));
+        let inner = Arc::new(Inner { grants, handler, only, name, locations, wake: Notify::new() });
+        let delivered = inner.clone();
+        let subscription = informer.subscribe(Arc::new(move |event| delivered.take(event)), resync);
         let (sender, state) = watch::channel(ViewState::default());
         let task = tokio::spawn(decide(inner.clone(), Arc::downgrade(informer), sender)).abort_handle();
         Self { subscription, inner, state, task }
@@ -144,13 +144,13 @@ impl Drop for FilteredView {
 impl Inner {
     /// On the informer's task, one event at a time.
     fn take(&self, event: &Event) {
-        let place = &event.object().key().namespace;
-        if self.only.is_some() && self.only != *place {
+        let location = &event.object().key().namespace;
+        if self.only.is_some() && self.only != *location {
             return;
         }
-        let mut places = self.places.lock();
-        let everywhere = matches!(places.get(&None), Some(Sight::Visible));
-        match places.get_mut(place) {
+        let mut locations = self.locations.lock();
+        let everywhere = matches!(locations.get(&None), Some(Sight::Visible));
+        match locations.get_mut(location) {
             _ if everywhere => {}
             Some(Sight::Visible) => {}
             Some(Sight::Hidden) => return,
@@ -162,16 +162,16 @@ impl Inner {
             }
             None => {
                 let deleted = if matches!(event, Event::Deleted { .. }) { vec![event.clone()] } else { vec![] };
-                places.insert(place.clone(), Sight::Asked(deleted));
+                locations.insert(location.clone(), Sight::Asked(deleted));
                 self.wake.notify_one();
                 return;
             }
         }
-        drop(places);
+        drop(locations);
         (self.handler)(event);
     }
 
-    /// Asks about every place that is known, and passes on what has become visible.
+    /// Asks about every location that is known, and passes on what has become visible.
     async fn look(&self, informer: &Informer) -> ViewState {
         let mut state = ViewState { asked: true, ..ViewState::default() };
         let whole = self.sees(informer, &self.only).await;
@@ -180,21 +180,22 @@ impl Inner {
         if self.only.is_some() || state.whole {
             return state;
         }
-        let places: Vec<Place> = self.places.lock().keys().filter(|place| place.is_some()).cloned().collect();
-        let mut answers = stream::iter(places)
-            .map(async |place| (self.sees(informer, &place).await, place))
+        let locations: Vec<Location> =
+            self.locations.lock().keys().filter(|location| location.is_some()).cloned().collect();
+        let mut answers = stream::iter(locations)
+            .map(async |location| (self.sees(informer, &location).await, location))
             .buffer_unordered(AT_ONCE);
-        while let Some((answer, place)) = answers.next().await {
-            if self.decided(informer, &place, answer, &mut state) {
-                state.visible.extend(place);
+        while let Some((answer, location)) = answers.next().await {
+            if self.decided(informer, &location, answer, &mut state) {
+                state.visible.extend(location);
             }
         }
         state
     }
 
-    async fn sees(&self, informer: &Informer, place: &Place) -> Result<bool, ApiError> {
+    async fn sees(&self, informer: &Informer, location: &Location) -> Result<bool, ApiError> {
         for verb in VERBS {
-            let access = reading(&informer.resource, verb, place.as_deref(), self.name.as_deref());
+            let access = reading(&informer.resource, verb, location.as_deref(), self.name.as_deref());
             if !self.grants.allows_events(&access).await? {
                 return Ok(false);
             }
@@ -206,7 +207,7 @@ impl Inner {
     fn decided(
         &self,
         informer: &Informer,
-        place: &Place,
+        location: &Location,
         answer: Result<bool, ApiError>,
         state: &mut ViewState,
     ) -> bool {
@@ -215,19 +216,20 @@ impl Inner {
             false
         });
         let sight = if visible { Sight::Visible } else { Sight::Hidden };
-        let mut places = self.places.lock();
-        let before = places.insert(place.clone(), sight);
+        let mut locations = self.locations.lock();
+        let before = locations.insert(location.clone(), sight);
         let mut waiting = Vec::new();
-        if visible && place.is_none() {
+        if visible && location.is_none() {
             // All the others are part of it.
-            waiting = std::mem::replace(&mut *places, BTreeMap::from([(None, Sight::Visible)])).into_values().collect();
+            waiting =
+                std::mem::replace(&mut *locations, BTreeMap::from([(None, Sight::Visible)])).into_values().collect();
         }
-        drop(places);
+        drop(locations);
         if !visible || matches!(before, Some(Sight::Visible)) {
             return visible;
         }
-        // From here on the informer tells of changes itself; some of them may be told twice.
-        for object in informer.cache.store.list(&Lookup::All, place.as_deref(), None) {
+        // From here on the informer delivers changes itself; some of them may be delivered twice.
+        for object in informer.cache.store.list(&Lookup::All, location.as_deref(), None) {
             (self.handler)(&Event::Added { object, initial: true });
         }
         waiting.extend(before);
@@ -240,7 +242,7 @@ impl Inner {
     }
 }
 
-/// Asks again when a new place turns up, when rights change, and when the answers are old.
+/// Asks again when a new location turns up, when rights change, and when the answers are old.
 async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Sender<ViewState>) {
     let mut changes = inner.grants.changes();
     // Until when the authorizer may not know of a change yet.

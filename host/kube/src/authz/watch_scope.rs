@@ -83,7 +83,7 @@ impl WatchScope {
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
-    pub async fn places(
+    pub async fn namespaces(
         &self,
         resource: &ApiResource,
         name: Option<&str>,
@@ -101,8 +101,10 @@ impl WatchScope {
             Ok::<_, ApiError>(may.then_some(namespace))
         });
         let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
-        let places: Vec<String> = answers.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        Ok(Some(places).filter(|places| !places.is_empty()).or_else(|| home.map(|home| vec![home.to_owned()])))
+        let namespaces: Vec<String> = answers.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        Ok(Some(namespaces)
+            .filter(|namespaces| !namespaces.is_empty())
+            .or_else(|| home.map(|home| vec![home.to_owned()])))
     }
 
     async fn may(&self, access: &Access) -> Result<bool, ApiError> {

@@ -260,7 +260,7 @@ impl PluginApi {
         }
         let reach = &self.registry.watch_scope;
         // Where it cannot be asked, the informer says what is wrong.
-        let place = if !resource.namespaced || reach.may_watch(resource, None, None).await.unwrap_or(true) {
+        let location = if !resource.namespaced || reach.may_watch(resource, None, None).await.unwrap_or(true) {
             None
         } else if namespace.is_some() && reach.may_watch(resource, namespace, None).await.unwrap_or(false) {
             namespace.map(str::to_owned)
@@ -269,9 +269,9 @@ impl PluginApi {
         };
         let mut on_demand = self.on_demand.lock();
         let Some(on_demand) = on_demand.as_mut() else { return without_cache(resource, whole) };
-        let scope = Scope { namespace: place.clone(), ..Scope::everything() };
+        let scope = Scope { namespace: location.clone(), ..Scope::everything() };
         let start = || self.registry.informer(resource, scope);
-        Ok(Source::Whole(on_demand.entry((resource.kind.clone(), place)).or_insert_with(start).clone()))
+        Ok(Source::Whole(on_demand.entry((resource.kind.clone(), location)).or_insert_with(start).clone()))
     }
 
     /// The informer of the whole kind, or of the kind in the namespace, that cached reads have started; None within when
@@ -280,7 +280,7 @@ impl PluginApi {
     fn on_demand(&self, resource: &ApiResource, namespace: Option<&str>) -> Option<Option<Arc<Informer>>> {
         let on_demand = self.on_demand.lock();
         let on_demand = on_demand.as_ref()?;
-        let of = |place: Option<&str>| on_demand.get(&(resource.kind.clone(), place.map(str::to_owned))).cloned();
+        let of = |location: Option<&str>| on_demand.get(&(resource.kind.clone(), location.map(str::to_owned))).cloned();
         Some(of(None).or_else(|| of(namespace)))
     }
 }
@@ -305,9 +305,9 @@ fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError
 
 /// Builds the error for a kind that the host itself may not watch: no permission of the plugin helps.
 fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
-    let place = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name:?}"));
+    let location = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name:?}"));
     let message = format!(
-        "this list of {} needs the host's cache, and the host itself may not list and watch {} {place}",
+        "this list of {} needs the host's cache, and the host itself may not list and watch {} {location}",
         resource.kind, resource.plural
     );
     ApiError::new(ErrorKind::Forbidden, message)

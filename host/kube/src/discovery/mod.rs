@@ -73,7 +73,7 @@ impl ApiResource {
 pub struct Discovery {
     wire: Wire,
     known: Mutex<HashMap<GroupVersionKind, Arc<ApiResource>>>,
-    /// Counts the changes of CustomResourceDefinitions that were told.
+    /// Counts the changes of CustomResourceDefinitions that were delivered.
     changes: watch::Sender<u64>,
 }
 

@@ -16,7 +16,7 @@ pub struct Items {
     at: usize,
     /// The bytes before `items`, with its bracket.
     head: Vec<u8>,
-    place: Place,
+    position: Position,
     /// Objects and arrays that are open.
     depth: usize,
     in_string: bool,
@@ -29,7 +29,7 @@ pub struct Items {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
+enum Position {
     #[default]
     Before,
     Inside,
@@ -71,20 +71,20 @@ impl Items {
                     self.begin_item();
                     self.depth += 1;
                     let (from, to) = self.key;
-                    if self.place == Place::Before
+                    if self.position == Position::Before
                         && self.depth == 2
                         && byte == b'['
                         && &self.buffer[from..to] == b"items"
                     {
                         self.head = self.buffer.drain(..=self.at).collect();
-                        (self.place, self.at) = (Place::Inside, 0);
+                        (self.position, self.at) = (Position::Inside, 0);
                         continue;
                     }
                 }
                 b'}' | b']' => {
-                    if self.place == Place::Inside && self.depth == 2 {
+                    if self.position == Position::Inside && self.depth == 2 {
                         self.end_item(&mut each);
-                        self.place = Place::After;
+                        self.position = Position::After;
                         // What has been handed out is no part of the envelope, in whichever piece it came.
                         self.buffer.drain(..self.at);
                         self.at = 0;
@@ -98,7 +98,7 @@ impl Items {
             }
             self.at += 1;
         }
-        if self.place == Place::Inside {
+        if self.position == Position::Inside {
             let kept = self.item.unwrap_or(self.at);
             self.buffer.drain(..kept);
             self.at -= kept;
@@ -133,13 +133,13 @@ impl Items {
     }
 
     fn begin_item(&mut self) {
-        if self.place == Place::Inside && self.depth == 2 && self.item.is_none() {
+        if self.position == Position::Inside && self.depth == 2 && self.item.is_none() {
             self.item = Some(self.at);
         }
     }
 
     fn end_item(&mut self, each: &mut impl FnMut(&[u8])) {
-        if self.place == Place::Inside
+        if self.position == Position::Inside
             && let Some(start) = self.item.take()
         {
             each(self.buffer[start..self.at].trim_ascii_end());
@@ -153,7 +153,7 @@ impl Items {
     /// # Errors
     /// `Unavailable` for an answer that was cut off, `Other` for something else than a list.
     pub fn end(mut self) -> Result<ListMeta, ApiError> {
-        if self.place == Place::Inside || self.depth > 0 {
+        if self.position == Position::Inside || self.depth > 0 {
             return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list before its end"));
         }
         let mut envelope = self.head;

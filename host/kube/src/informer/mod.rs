@@ -65,7 +65,7 @@ pub struct InformerStats {
     pub watches: u64,
     /// Lists that it has begun, the first one among them.
     pub relists: u64,
-    /// Changes that it has told of, without what a list found at first.
+    /// Changes that it has delivered, without what a list found at first.
     pub events: u64,
     /// The time of the last event, bookmark or list.
     pub heard: Option<Instant>,
@@ -73,7 +73,7 @@ pub struct InformerStats {
     pub users: usize,
 }
 
-/// Told of every event, on the informer's task.
+/// Receives every event, on the informer's task.
 pub type Handler = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// A running watch and its store.
@@ -139,8 +139,8 @@ impl Informer {
         informer
     }
 
-    /// Adds a handler. It is told of everything in the store before this returns, then of each change. With `resync`,
-    /// it is told of every object again after each such period, as a change from itself to itself.
+    /// Adds a handler. It receives everything in the store before this returns, then each change. With `resync`,
+    /// it receives every object again after each such period, as a change from itself to itself.
     pub fn subscribe(self: &Arc<Self>, handler: Handler, resync: Option<Duration>) -> Subscription {
         let mut dispatch = self.dispatch.lock();
         for object in self.cache.store.list(&Lookup::All, None, None) {
@@ -301,9 +301,9 @@ impl Drop for Informer {
 }
 
 impl Subscription {
-    /// Waits until the handler was told of everything that the first list found (client-go's per-handler HasSynced).
+    /// Waits until the handler received everything that the first list found (client-go's per-handler HasSynced).
     pub async fn synced(&self) {
-        // Handlers are told before the informer says that it is synced, and a late one before `subscribe` returns.
+        // Handlers are called before the informer says that it is synced, and a late one before `subscribe` returns.
         self.informer.synced().await;
     }
 
@@ -355,7 +355,7 @@ async fn resync_every(informer: Weak<Informer>, handler: Handler, period: Durati
     loop {
         tokio::time::sleep(period).await;
         let Some(informer) = informer.upgrade() else { return };
-        // Under the lock, so that a change is never told before an older state of the same object.
+        // Under the lock, so that a change is never delivered before an older state of the same object.
         let _order = informer.dispatch.lock();
         for object in informer.cache.store.list(&Lookup::All, None, None) {
             handler(&Event::Modified { old: object.clone(), object });

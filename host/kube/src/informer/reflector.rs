@@ -7,7 +7,7 @@
 //!   breaks off or is silent for too long makes no new list.
 //! - Only when the API server no longer has that resourceVersion (410), or does not have it yet, all is listed again,
 //!   with what it has now, and compared with the store.
-//! - An object that cannot be read is told of by kind and key; what the store has of it stays until a list, made
+//! - An object that cannot be read is reported by kind and key; what the store has of it stays until a list, made
 //!   soon after, says more.
 //! - After a failure there is a pause that grows and that is never the same in two informers; a Retry-After is heeded.
 
@@ -39,7 +39,7 @@ use crate::{
 const PAGE_SIZE: u32 = 10_000;
 /// Streaming lists in a row that fall silent before this many are taken for plain watches, and the next list has pages.
 const SILENT_STREAMS: u32 = 2;
-/// A watch that ends before this and has told nothing was refused, whatever it looks like (client-go's
+/// A watch that ends before this and has delivered nothing was refused, whatever it looks like (client-go's
 /// VeryShortWatchError).
 const VERY_SHORT: Duration = Duration::from_secs(1);
 

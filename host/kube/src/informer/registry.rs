@@ -47,13 +47,13 @@ impl InformerRegistry {
     /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.
     pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
         let mut informers = self.informers.lock();
-        let place = informers.entry((resource.kind.clone(), scope.clone())).or_default();
+        let entry = informers.entry((resource.kind.clone(), scope.clone())).or_default();
         // A kind that was deleted and installed anew may be served elsewhere.
-        if let Some(running) = place.upgrade().filter(|informer| informer.resource == *resource) {
+        if let Some(running) = entry.upgrade().filter(|informer| informer.resource == *resource) {
             return running;
         }
         let informer = Informer::start(&self.wire, resource.clone(), scope, self.timing, self.packing);
-        *place = Arc::downgrade(&informer);
+        *entry = Arc::downgrade(&informer);
         informers.retain(|_, informer| informer.strong_count() > 0);
         informer
     }

@@ -15,7 +15,7 @@ impl Inner {
         self.bytes + order + self.by_owner.heap_bytes() + indexes
     }
 
-    pub(super) fn place(&self, key: &ObjectKey) -> SlotPosition {
+    pub(super) fn position(&self, key: &ObjectKey) -> SlotPosition {
         // Half of a good hash is one.
         let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
         let is_key = |entry: &Entry| entry.metadata().is(key.namespace.as_deref(), &key.name);
@@ -26,19 +26,19 @@ impl Inner {
     }
 
     pub(super) fn find(&self, key: &ObjectKey) -> Option<u32> {
-        self.place(key).slot
+        self.position(key).slot
     }
 
     /// Puts an object in; `old` is the one of its key that is there.
-    pub(super) fn put(&mut self, place: SlotPosition, entry: Entry, object: &Object, old: Option<&Object>) {
+    pub(super) fn put(&mut self, position: SlotPosition, entry: Entry, object: &Object, old: Option<&Object>) {
         self.bytes += entry.heap_bytes();
-        let slot = match place.slot {
+        let slot = match position.slot {
             Some(slot) => {
                 let before = self.slots[slot as usize].replace(entry);
                 self.bytes -= before.map_or(0, |before| before.heap_bytes());
                 slot
             }
-            None => self.enter(entry, place.hash),
+            None => self.enter(entry, position.hash),
         };
         self.index(slot, old, Some(object));
     }
@@ -60,14 +60,14 @@ impl Inner {
     }
 
     /// Takes an object out that is there.
-    pub(super) fn take(&mut self, place: SlotPosition, old: &Object) {
-        let Some(slot) = place.slot else { return };
+    pub(super) fn take(&mut self, position: SlotPosition, old: &Object) {
+        let Some(slot) = position.slot else { return };
         self.index(slot, Some(old), None);
         if let Some(order) = &mut self.order {
             let slots = &self.slots;
             order.remove(slot, before(slots, key_of(slots, slot)));
         }
-        if let Ok(found) = self.by_key.find_entry(spread(place.hash), |(_, other)| *other == slot) {
+        if let Ok(found) = self.by_key.find_entry(spread(position.hash), |(_, other)| *other == slot) {
             found.remove();
         }
         let entry = self.slots[slot as usize].take();

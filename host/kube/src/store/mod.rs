@@ -279,12 +279,12 @@ impl Store {
 
     /// Finds the slot of a key, or the position for it, and the object there. Both stay valid: only the writer asks,
     /// and nobody else changes anything; an object keeps its slot.
-    fn place(&self, key: &ObjectKey) -> (SlotPosition, Option<Arc<Object>>) {
-        let (place, entry) = self.read(|inner| {
-            let place = inner.place(key);
-            (place, place.slot.and_then(|slot| inner.slots[slot as usize].clone()))
+    fn position(&self, key: &ObjectKey) -> (SlotPosition, Option<Arc<Object>>) {
+        let (position, entry) = self.read(|inner| {
+            let position = inner.position(key);
+            (position, position.slot.and_then(|slot| inner.slots[slot as usize].clone()))
         });
-        (place, entry.map(|entry| self.open(&entry)))
+        (position, entry.map(|entry| self.open(&entry)))
     }
 
     /// An object as this store keeps it.
@@ -304,10 +304,10 @@ impl Writer {
     pub fn apply(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let object = self.store.pruned(object);
         let entry = self.store.packed(&object);
-        let (place, old) = self.store.place(object.key());
+        let (position, old) = self.store.position(object.key());
         let mut inner = self.store.inner.write();
         inner.raise_revision(&object);
-        inner.put(place, entry, &object, old.as_deref());
+        inner.put(position, entry, &object, old.as_deref());
         drop(inner);
         self.store.consider();
         old
@@ -321,11 +321,11 @@ impl Writer {
 
     /// Takes an object out and returns it as it was. `seen` is the watch's last word on it.
     pub fn remove(&mut self, seen: &Object) -> Option<Arc<Object>> {
-        let (place, old) = self.store.place(seen.key());
+        let (position, old) = self.store.position(seen.key());
         let mut inner = self.store.inner.write();
         inner.raise_revision(seen);
         if let Some(old) = &old {
-            inner.take(place, old);
+            inner.take(position, old);
         }
         drop(inner);
         old

@@ -137,15 +137,15 @@ impl History {
         let changed: Vec<_> = self.map.iter().filter(|(key, thing)| before.get(key) != Some(thing)).collect();
         assert_eq!(relist.held(), changed.len(), "only what changed is held");
         assert_eq!(self.cache.store.len(), before.len(), "nothing changes before the end");
-        let told = self.writer.finish(relist);
+        let delivered = self.writer.finish(relist);
         let expected: Vec<_> = changed
             .into_iter()
             .map(|(key, thing)| (before.get(key).map(|old| object(key, old)), object(key, thing)))
             .collect();
-        assert!(told.changed == expected, "a relist tells what has changed");
+        assert!(delivered.changed == expected, "a relist tells what has changed");
         let gone: Vec<_> = before.iter().filter(|(key, _)| !self.map.contains_key(key)).collect();
         let gone: Vec<_> = gone.into_iter().map(|(key, thing)| object(key, thing)).collect();
-        assert!(told.gone == gone, "a relist tells what is gone");
+        assert!(delivered.gone == gone, "a relist tells what is gone");
         // The store's revision is that of the list.
         let greatest = self.map.values().map(|thing| thing.revision).max().unwrap_or_default();
         assert_eq!(self.cache.store.revision(), greatest);

@@ -1,6 +1,6 @@
 //! Slots of a store in the order of their objects' keys: four bytes each, in chunks, so that one more or less moves few.
 //!
-//! An order does not know keys: who asks says of a slot whether it stands before the place that is sought.
+//! An order does not know keys: who asks says of a slot whether it stands before the position that is sought.
 
 /// Slots in one chunk, at most.
 const CHUNK: usize = 512;
@@ -12,14 +12,14 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The first place of which `before` does not hold; it holds of all places before that one.
-    fn place(&self, before: impl Fn(u32) -> bool) -> (usize, usize) {
+    /// The first position of which `before` does not hold; it holds of all positions before that one.
+    fn position(&self, before: impl Fn(u32) -> bool) -> (usize, usize) {
         let chunk = self.chunks.partition_point(|chunk| chunk.last().is_some_and(|last| before(*last)));
         (chunk, self.chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(|slot| before(*slot))))
     }
 
     pub(super) fn insert(&mut self, slot: u32, before: impl Fn(u32) -> bool) {
-        let (chunk, at) = self.place(before);
+        let (chunk, at) = self.position(before);
         if chunk < self.chunks.len() {
             self.chunks[chunk].insert(at, slot);
             if self.chunks[chunk].len() > CHUNK {
@@ -40,7 +40,7 @@ impl Order {
     }
 
     pub(super) fn remove(&mut self, slot: u32, before: impl Fn(u32) -> bool) {
-        let (chunk, at) = self.place(before);
+        let (chunk, at) = self.position(before);
         debug_assert_eq!(self.chunks[chunk][at], slot, "a slot stands where its key does");
         self.chunks[chunk].remove(at);
         let joined = self.chunks.get(chunk + 1).map(|next| next.len() + self.chunks[chunk].len());
@@ -58,7 +58,7 @@ impl Order {
 
     /// The slots from the first one on of which `before` does not hold.
     pub(super) fn from(&self, before: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> + '_ {
-        let (chunk, at) = self.place(before);
+        let (chunk, at) = self.position(before);
         let first = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk[at..]);
         let others = self.chunks.get(chunk + 1..).unwrap_or_default();
         first.iter().chain(others.iter().flatten()).copied()

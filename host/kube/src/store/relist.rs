@@ -107,18 +107,18 @@ impl Writer {
         let mut gone: Vec<_> = gone.iter().map(|entry| store.open(entry)).collect();
         gone.sort_by(|one, other| one.key().cmp(other.key()));
         let changed = relist.changed.into_values().map(|object| {
-            let (place, old) = store.place(object.key());
+            let (position, old) = store.position(object.key());
             let entry = store.packed(&object);
-            (place, old, object, entry)
+            (position, old, object, entry)
         });
         let changed: Vec<_> = changed.collect();
         let mut inner = store.inner.write();
         for object in &gone {
-            let place = inner.place(object.key());
-            inner.take(place, object);
+            let position = inner.position(object.key());
+            inner.take(position, object);
         }
-        for (place, old, object, entry) in &changed {
-            inner.put(*place, entry.clone(), object, old.as_deref());
+        for (position, old, object, entry) in &changed {
+            inner.put(*position, entry.clone(), object, old.as_deref());
         }
         inner.revision = revision;
         drop(inner);

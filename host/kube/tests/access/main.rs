@@ -40,10 +40,10 @@ async fn a_change_of_rights_is_in_effect_within_five_seconds() {
     let cells = stage.cells();
     for round in 0..20 {
         let account = *ACCOUNTS.choose(&mut random).expect("accounts");
-        let places: Vec<Option<String>> = stage.places.iter().cloned().map(Some).chain([None]).collect();
-        let place = places.choose(&mut random).expect("places").clone();
+        let locations: Vec<Option<String>> = stage.locations.iter().cloned().map(Some).chain([None]).collect();
+        let location = locations.choose(&mut random).expect("locations").clone();
         let rights = *Rights::ALL.choose(&mut random).expect("rights");
-        let change = stage.toggle(account, place, rights).await;
+        let change = stage.toggle(account, location, rights).await;
         in_effect_after(IN_EFFECT, &format!("round {round}: {change}"), async || {
             let expected = stage.self_reviews(&cells).await;
             compare(&stage, &cells, &expected).await
@@ -99,7 +99,7 @@ async fn compare(stage: &Stage, cells: &[Cell], expected: &BTreeMap<Question, bo
             wrong.push(format!("{cell:?}: can-i says {allowed}, seen {seen:?}"));
         }
         let parts = cell.parts(stage).into_iter().filter(|(_, question)| allowed && expected[question]);
-        let parts: Vec<_> = parts.map(|(place, _)| place).collect();
+        let parts: Vec<_> = parts.map(|(location, _)| location).collect();
         if !parts.is_empty() && stage.shown(cell).await != parts {
             wrong.push(format!("{cell:?} shows other namespaces than {parts:?}"));
         }
@@ -111,20 +111,20 @@ async fn compare(stage: &Stage, cells: &[Cell], expected: &BTreeMap<Question, bo
 async fn recorders(stage: &Stage, expected: &BTreeMap<Question, bool>) {
     let mut written = Vec::new();
     for account in ACCOUNTS {
-        for place in &stage.places {
-            stage.emit(account, place);
-            written.push((Question::events(stage, account, place), account, place.clone()));
+        for location in &stage.locations {
+            stage.emit(account, location);
+            written.push((Question::events(stage, account, location), account, location.clone()));
         }
     }
-    for (question, account, place) in written.iter().filter(|(question, ..)| expected[question]) {
-        eventually(&format!("{question:?}"), async || match stage.event_count(account, place).await {
+    for (question, account, location) in written.iter().filter(|(question, ..)| expected[question]) {
+        eventually(&format!("{question:?}"), async || match stage.event_count(account, location).await {
             0 => Err("no Event".to_owned()),
             _ => Ok(()),
         })
         .await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    for (question, account, place) in written {
-        assert_eq!(stage.event_count(account, &place).await > 0, expected[&question], "{question:?}");
+    for (question, account, location) in written {
+        assert_eq!(stage.event_count(account, &location).await > 0, expected[&question], "{question:?}");
     }
 }

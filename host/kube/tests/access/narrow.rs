@@ -31,7 +31,7 @@ fn secret() -> GroupVersionKind {
 
 struct Narrow {
     /// The host may watch Secrets in the first two.
-    places: Vec<TestNamespace<'static>>,
+    locations: Vec<TestNamespace<'static>>,
     registry: Arc<InformerRegistry>,
     /// May read Secrets in all three, and nowhere else.
     some: Arc<PluginApi>,
@@ -42,27 +42,27 @@ struct Narrow {
 impl Narrow {
     async fn new() -> Self {
         let control_plane = ControlPlane::shared().await;
-        let mut places = Vec::new();
-        for place in ["a", "b", "c"] {
-            let namespace = control_plane.namespace(&format!("narrow-{place}")).await;
+        let mut locations = Vec::new();
+        for location in ["a", "b", "c"] {
+            let namespace = control_plane.namespace(&format!("narrow-{location}")).await;
             for name in ["s-0", "s-1", "s-2"] {
                 let object = json!({"metadata": {"name": name, "labels": {"index": name}}});
                 namespace.create_object(TestKind("v1", "Secret"), object).await;
             }
             namespace.kubectl(&["create", "role", "reads", "--verb=get,list", "--resource=secrets"]);
-            places.push(namespace);
+            locations.push(namespace);
         }
-        let home = places[0].name().to_owned();
+        let home = locations[0].name().to_owned();
         let account = |name: &str| format!("--serviceaccount={home}:{name}");
         for name in ["narrow-host", "some", "all"] {
-            places[0].kubectl(&["create", "serviceaccount", name]);
+            locations[0].kubectl(&["create", "serviceaccount", name]);
         }
-        for place in &places {
-            place.kubectl(&["create", "rolebinding", "reads", "--role=reads", &account("some")]);
+        for location in &locations {
+            location.kubectl(&["create", "rolebinding", "reads", "--role=reads", &account("some")]);
         }
-        for place in &places[..2] {
-            place.kubectl(&["create", "role", "host", "--verb=list,watch", "--resource=secrets"]);
-            place.kubectl(&["create", "rolebinding", "host", "--role=host", &account("narrow-host")]);
+        for location in &locations[..2] {
+            location.kubectl(&["create", "role", "host", "--verb=list,watch", "--resource=secrets"]);
+            location.kubectl(&["create", "rolebinding", "host", "--role=host", &account("narrow-host")]);
         }
         let wide = format!("{home}-wide");
         control_plane.kubectl(&["create", "clusterrole", &wide, "--verb=get,list", "--resource=secrets"]);
@@ -102,11 +102,11 @@ impl Narrow {
         };
         let some = api("some");
         let all = api("all");
-        Self { places, registry, some, all }
+        Self { locations, registry, some, all }
     }
 
-    fn place(&self, at: usize) -> &str {
-        self.places[at].name()
+    fn location(&self, at: usize) -> &str {
+        self.locations[at].name()
     }
 
     /// The namespaces of the informers that reads have started.
@@ -155,11 +155,11 @@ async fn keys(api: &PluginApi, options: &ListOptions) -> Result<Vec<String>, Api
 #[tokio::test(flavor = "multi_thread")]
 async fn narrow_hosts_cached_reads_are_whole_or_refused() {
     let stage = Narrow::new().await;
-    let a = stage.place(0);
-    let b = stage.place(1);
-    let c = stage.place(2);
-    let of = |places: &[&str], names: &[&str]| -> Vec<String> {
-        places.iter().flat_map(|place| names.iter().map(move |name| format!("{place}/{name}"))).collect()
+    let a = stage.location(0);
+    let b = stage.location(1);
+    let c = stage.location(2);
+    let of = |locations: &[&str], names: &[&str]| -> Vec<String> {
+        locations.iter().flat_map(|location| names.iter().map(move |name| format!("{location}/{name}"))).collect()
     };
     let names = ["s-0", "s-1", "s-2"];
     eventually("rights are in effect", async || {
@@ -185,27 +185,30 @@ async fn narrow_hosts_cached_reads_are_whole_or_refused() {
         let key = ObjectKey::namespaced(namespace, "s-0");
         Get { kind: secret(), key, read: Read::Cached }
     };
-    for place in [a, b, c] {
-        stage.some.get(get(place)).await.expect("an object");
-        assert_eq!(keys(&stage.some, &list(Some(place), Selection::All)).await.expect("a list"), of(&[place], &names));
+    for location in [a, b, c] {
+        stage.some.get(get(location)).await.expect("an object");
+        assert_eq!(
+            keys(&stage.some, &list(Some(location), Selection::All)).await.expect("a list"),
+            of(&[location], &names)
+        );
     }
     let everything = keys(&stage.all, &list(None, Selection::All)).await.expect("a list");
     assert!(of(&[a, b, c], &names).iter().all(|key| everything.contains(key)), "{everything:?}");
-    for (api, namespace, place) in
+    for (api, namespace, location) in
         [(&stage.all, None, "in all namespaces"), (&stage.some, Some(c), &*format!("in namespace {c:?}"))]
     {
         let error = keys(api, &list(namespace, by_index("s-1"))).await.expect_err("refused");
         assert_eq!(error.kind, ErrorKind::Forbidden);
-        let words = format!("the host itself may not list and watch secrets {place}");
+        let words = format!("the host itself may not list and watch secrets {location}");
         assert!(error.status.message.contains(&words), "{}", error.status.message);
     }
     assert_eq!(stage.watched(), [a, b]);
 
     // A namespace is in view as soon as the host may watch it.
     let role = ["create", "role", "host", "--verb=list,watch", "--resource=secrets"];
-    stage.places[2].kubectl(&role);
+    stage.locations[2].kubectl(&role);
     let account = format!("--serviceaccount={a}:narrow-host");
-    stage.places[2].kubectl(&["create", "rolebinding", "host", "--role=host", &account]);
+    stage.locations[2].kubectl(&["create", "rolebinding", "host", "--role=host", &account]);
     eventually("the third namespace is listed by index", async || {
         let found = keys(&stage.some, &list(None, by_index("s-1"))).await.map_err(|error| error.to_string())?;
         if found == of(&[a, b, c], &["s-1"]) { Ok(()) } else { Err(format!("{found:?}")) }

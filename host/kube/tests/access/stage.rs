@@ -82,19 +82,19 @@ impl Rights {
     }
 }
 
-/// What handlers were told last of a kind, by account, what they listen for, and namespace: a resourceVersion.
-type Told = Arc<Mutex<BTreeMap<(&'static str, Way, Kind, Option<String>), String>>>;
+/// What handlers received last of a kind, by account, what they listen for, and namespace: a resourceVersion.
+type Delivered = Arc<Mutex<BTreeMap<(&'static str, Way, Kind, Option<String>), String>>>;
 
 pub struct Stage {
     pub control_plane: &'static ControlPlane,
-    pub places: Vec<String>,
+    pub locations: Vec<String>,
     client: Client,
     namespaces: Vec<TestNamespace<'static>>,
     node: String,
     apis: BTreeMap<&'static str, Arc<PluginApi>>,
     recorders: BTreeMap<&'static str, Arc<EventRecorder>>,
     bindings: BTreeSet<(&'static str, Option<String>, Rights)>,
-    told: Told,
+    delivered: Delivered,
     touched: Mutex<BTreeMap<(Kind, Option<String>), String>>,
     touches: Mutex<u64>,
     _views: Vec<FilteredView>,
@@ -107,7 +107,7 @@ impl Stage {
         Self::with(prefix, true).await
     }
 
-    /// Nobody tells of changes of rights.
+    /// Nobody delivers changes of rights.
     pub async fn untold(prefix: &str) -> Self {
         Self::with(prefix, false).await
     }
@@ -115,10 +115,10 @@ impl Stage {
     async fn with(prefix: &str, told_of_changes: bool) -> Self {
         let control_plane = ControlPlane::shared().await;
         let mut namespaces = Vec::new();
-        for place in ["home", "other", "third"] {
-            namespaces.push(control_plane.namespace(&format!("{prefix}-{place}")).await);
+        for location in ["home", "other", "third"] {
+            namespaces.push(control_plane.namespace(&format!("{prefix}-{location}")).await);
         }
-        let places: Vec<String> = namespaces.iter().map(|namespace| namespace.name().to_owned()).collect();
+        let locations: Vec<String> = namespaces.iter().map(|namespace| namespace.name().to_owned()).collect();
         let client = control_plane.client().await;
         let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
         let discovery = Discovery::new(wire.clone());
@@ -132,13 +132,13 @@ impl Stage {
         let mut stage = Self {
             control_plane,
             node: format!("{prefix}-node"),
-            places,
+            locations,
             client,
             namespaces,
             apis: BTreeMap::new(),
             recorders: BTreeMap::new(),
             bindings: BTreeSet::new(),
-            told: Told::default(),
+            delivered: Delivered::default(),
             touched: Mutex::default(),
             touches: Mutex::default(),
             _views: Vec::new(),
@@ -146,7 +146,7 @@ impl Stage {
             _rights: rights,
         };
         stage.make_objects().await;
-        for (account, place, rights) in [
+        for (account, location, rights) in [
             ("own", Some(0), Rights::ReadAll),
             ("two", Some(0), Rights::ReadAll),
             ("two", Some(1), Rights::ReadAll),
@@ -158,8 +158,8 @@ impl Stage {
             ("writer", Some(0), Rights::Write),
             ("writer", Some(1), Rights::Write),
         ] {
-            let place = place.map(|at: usize| stage.places[at].clone());
-            stage.toggle(account, place, rights).await;
+            let location = location.map(|at: usize| stage.locations[at].clone());
+            stage.toggle(account, location, rights).await;
         }
         stage.open(&grants, &discovery, &registry).await;
         stage
@@ -210,7 +210,7 @@ impl Stage {
             informers.insert(kind, registry.informer(&resource, Scope::everything()));
         }
         for account in ACCOUNTS {
-            let subject = ServiceAccount { namespace: self.places[0].clone(), name: account.to_owned() };
+            let subject = ServiceAccount { namespace: self.locations[0].clone(), name: account.to_owned() };
             let own = grants.of(subject);
             let api = PluginApi::of_plugin(
                 self.client.clone(),
@@ -239,7 +239,7 @@ impl Stage {
             let handler = self.note(account, Way::Mapping, Kind::Deployment, move |event| mapping.keys(event));
             self._views.push(FilteredView::open(&informers[&Kind::Deployment], own, None, handler, None));
         }
-        // The last to be told of an event: when these have seen it, whoever may see it has.
+        // The last to receive an event: when these have seen it, whoever may see it has.
         for (kind, informer) in &informers {
             let handler = self.note("", Way::Event, *kind, |event| vec![event.object().key().clone()]);
             self._references.push(informer.subscribe(handler, None));
@@ -253,7 +253,7 @@ impl Stage {
         kind: Kind,
         keys: impl Fn(&Event) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Handler {
-        let told = self.told.clone();
+        let delivered = self.delivered.clone();
         let node = self.node.clone();
         Arc::new(move |event| {
             let object = event.object();
@@ -261,41 +261,41 @@ impl Stage {
                 return;
             }
             for key in keys(event) {
-                told.lock().insert((account, way, kind, key.namespace), object.resource_version().to_owned());
+                delivered.lock().insert((account, way, kind, key.namespace), object.resource_version().to_owned());
             }
         })
     }
 
     /// Gives or takes rights; says what it did.
-    pub async fn toggle(&mut self, account: &'static str, place: Option<String>, rights: Rights) -> String {
-        let entry = (account, place.clone(), rights);
+    pub async fn toggle(&mut self, account: &'static str, location: Option<String>, rights: Rights) -> String {
+        let entry = (account, location.clone(), rights);
         let gives = !self.bindings.remove(&entry);
-        let (kind, name) = match place {
+        let (kind, name) = match location {
             Some(_) => ("RoleBinding", format!("{account}-{}", rights.name())),
-            None => ("ClusterRoleBinding", format!("{}-{account}-{}", self.places[0], rights.name())),
+            None => ("ClusterRoleBinding", format!("{}-{account}-{}", self.locations[0], rights.name())),
         };
-        let change = format!("{} {rights:?} for {account} in {place:?}", if gives { "give" } else { "take" });
+        let change = format!("{} {rights:?} for {account} in {location:?}", if gives { "give" } else { "take" });
         let mut metadata = json!({"name": name});
-        if let Some(place) = &place {
-            metadata["namespace"] = json!(place);
+        if let Some(location) = &location {
+            metadata["namespace"] = json!(location);
         }
         if gives {
             let binding = json!({
                 "metadata": metadata,
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": self.role(rights)},
-                "subjects": [{"kind": "ServiceAccount", "namespace": self.places[0], "name": account}],
+                "subjects": [{"kind": "ServiceAccount", "namespace": self.locations[0], "name": account}],
             });
             self.apply("rbac.authorization.k8s.io/v1", kind, &binding);
             self.bindings.insert(entry);
         } else {
-            let namespace = place.as_ref().map_or_else(Vec::new, |place| vec!["-n", place.as_str()]);
+            let namespace = location.as_ref().map_or_else(Vec::new, |location| vec!["-n", location.as_str()]);
             self.control_plane.kubectl(&[&["delete", kind, &name][..], &namespace].concat());
         }
         change
     }
 
     pub fn user(&self, account: &str) -> String {
-        format!("system:serviceaccount:{}:{account}", self.places[0])
+        format!("system:serviceaccount:{}:{account}", self.locations[0])
     }
 
     /// The name of the object of a kind.
@@ -304,18 +304,18 @@ impl Stage {
     }
 
     fn role(&self, rights: Rights) -> String {
-        format!("{}-{}", self.places[0], rights.name())
+        format!("{}-{}", self.locations[0], rights.name())
     }
 
     pub fn cells(&self) -> Vec<Cell> {
-        ACCOUNTS.into_iter().flat_map(|account| cells_of(account, &self.places)).collect()
+        ACCOUNTS.into_iter().flat_map(|account| cells_of(account, &self.locations)).collect()
     }
 
     /// Every question that the cells ask, and those about Events.
     pub fn questions(&self, cells: &[Cell]) -> BTreeSet<Question> {
         let asked = cells.iter().flat_map(|cell| cell.questions(self).into_iter().chain(cell.alternatives(self)));
-        let events = ACCOUNTS.iter().flat_map(|account| self.places.iter().map(|place| (*account, place)));
-        asked.chain(events.map(|(account, place)| Question::events(self, account, place))).collect()
+        let events = ACCOUNTS.iter().flat_map(|account| self.locations.iter().map(|location| (*account, location)));
+        asked.chain(events.map(|(account, location)| Question::events(self, account, location))).collect()
     }
 
     /// What the API server answers to the same questions, as kubectl asks them.
@@ -338,7 +338,7 @@ impl Stage {
         answers
     }
 
-    /// Changes every object, and waits until its informer has told of it.
+    /// Changes every object, and waits until its informer has delivered it.
     pub async fn touch_all(&self) {
         let touch = {
             let mut touches = self.touches.lock();
@@ -357,25 +357,26 @@ impl Stage {
         let made: Value = self.client.request(request.expect("a request")).await.expect("patched");
         self.touched(Kind::Node, None, &made);
         eventually("the informers", async || {
-            let behind = self.touched.lock().iter().any(|((kind, place), version)| {
-                self.told.lock().get(&("", Way::Event, *kind, place.clone())) != Some(version)
+            let behind = self.touched.lock().iter().any(|((kind, location), version)| {
+                self.delivered.lock().get(&("", Way::Event, *kind, location.clone())) != Some(version)
             });
             if behind { Err("behind".to_owned()) } else { Ok(()) }
         })
         .await;
     }
 
-    fn touched(&self, kind: Kind, place: Option<String>, made: &Value) {
+    fn touched(&self, kind: Kind, location: Option<String>, made: &Value) {
         let version = made["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-        self.touched.lock().insert((kind, place), version);
+        self.touched.lock().insert((kind, location), version);
     }
 
-    /// Whether the account sees or does what the cell is about; Err when that cannot be told.
+    /// Whether the account sees or does what the cell is about; Err when that cannot be decided.
     pub async fn look(&self, cell: &Cell) -> Result<bool, String> {
         match cell.way {
             Way::Event | Way::Mapping => {
-                let told = self.told.lock().get(&(cell.account, cell.way, cell.kind, cell.place.clone())).cloned();
-                Ok(told.as_ref() == self.touched.lock().get(&(cell.kind, cell.place.clone())))
+                let delivered =
+                    self.delivered.lock().get(&(cell.account, cell.way, cell.kind, cell.location.clone())).cloned();
+                Ok(delivered.as_ref() == self.touched.lock().get(&(cell.kind, cell.location.clone())))
             }
             Way::RawGet | Way::RawList => {
                 // A refusal of the cache is an error here, which the gate puts as the API server would; one of the API
@@ -410,14 +411,14 @@ impl Stage {
             .map(|text| serde_json::from_str::<Value>(text).expect("an object"))
             .filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned))
             .collect();
-        self.places.iter().filter(|place| shown.contains(*place)).cloned().collect()
+        self.locations.iter().filter(|location| shown.contains(*location)).cloned().collect()
     }
 
     async fn raw(&self, cell: &Cell) -> Result<(u16, String), ApiError> {
         let root = if cell.kind.group().is_empty() { "api" } else { "apis" };
-        let place = cell.place.as_ref().map_or_else(String::new, |place| format!("namespaces/{place}/"));
+        let location = cell.location.as_ref().map_or_else(String::new, |location| format!("namespaces/{location}/"));
         let name = if cell.way == Way::RawGet { format!("/{}", self.object(cell.kind)) } else { String::new() };
-        let path = format!("/{root}/{}/{place}{}{name}", cell.kind.api_version(), cell.kind.plural());
+        let path = format!("/{root}/{}/{location}{}{name}", cell.kind.api_version(), cell.kind.plural());
         let request = RawRequest { method: "GET".to_owned(), path, cached: true, ..RawRequest::default() };
         let target = request.target()?;
         let answer = self.apis[cell.account].raw(request, target).await?;
@@ -428,7 +429,7 @@ impl Stage {
     async fn call(&self, cell: &Cell) -> Result<(), ApiError> {
         let api = &self.apis[cell.account];
         let kind = gvk(cell.kind);
-        let key = |name: &str| ObjectKey { namespace: cell.place.clone(), name: name.to_owned() };
+        let key = |name: &str| ObjectKey { namespace: cell.location.clone(), name: name.to_owned() };
         let one = self.object(cell.kind);
         let get = |name: &str, read| Get { kind: kind.clone(), key: key(name), read };
         match cell.way {
@@ -453,7 +454,7 @@ impl Stage {
     async fn list(&self, cell: &Cell) -> Result<Page, ApiError> {
         let by_index = || Selection::ByIndex { name: INDEX.to_owned(), value: self.object(cell.kind).to_owned() };
         let options = ListOptions {
-            namespace: cell.place.clone(),
+            namespace: cell.location.clone(),
             labels: None,
             fields: None,
             selection: match cell.way {
@@ -470,10 +471,10 @@ impl Stage {
     }
 
     /// Lets an account's recorder write an Event about the ConfigMap of a namespace.
-    pub fn emit(&self, account: &str, place: &str) {
+    pub fn emit(&self, account: &str, location: &str) {
         self.recorders[account].emit(EventNote {
             regarding: gvk(Kind::ConfigMap),
-            key: ObjectKey::namespaced(place, ONE),
+            key: ObjectKey::namespaced(location, ONE),
             uid: None,
             event_type: EventType::Normal,
             reason: format!("From{account}"),
@@ -482,8 +483,8 @@ impl Stage {
         });
     }
 
-    pub async fn event_count(&self, account: &str, place: &str) -> usize {
-        let namespace = self.namespaces.iter().find(|namespace| namespace.name() == place).expect("a namespace");
+    pub async fn event_count(&self, account: &str, location: &str) -> usize {
+        let namespace = self.namespaces.iter().find(|namespace| namespace.name() == location).expect("a namespace");
         let events = namespace.list(operetta_testkit::kinds::EVENT).await;
         events.iter().filter(|event| event["reason"] == format!("From{account}")).count()
     }

@@ -87,7 +87,7 @@ pub struct Cell {
     pub account: &'static str,
     pub way: Way,
     pub kind: Kind,
-    pub place: Option<String>,
+    pub location: Option<String>,
 }
 
 /// What RBAC is asked.
@@ -103,14 +103,14 @@ pub struct Question {
 }
 
 impl Question {
-    pub fn events(stage: &Stage, account: &str, place: &str) -> Self {
+    pub fn events(stage: &Stage, account: &str, location: &str) -> Self {
         Self {
             user: stage.user(account),
             verb: "create",
             group: "",
             resource: "events",
             subresource: None,
-            namespace: Some(place.to_owned()),
+            namespace: Some(location.to_owned()),
             name: None,
         }
     }
@@ -139,7 +139,7 @@ impl Cell {
             group: self.kind.group(),
             resource: self.kind.plural(),
             subresource: None,
-            namespace: self.place.clone(),
+            namespace: self.location.clone(),
             name: name.map(str::to_owned),
         };
         match self.way {
@@ -163,36 +163,37 @@ impl Cell {
     /// The namespaces that a list of all of them is made of, and what must be allowed for each.
     pub fn parts(&self, stage: &Stage) -> Vec<(String, Question)> {
         let shown = matches!(self.way, Way::CachedList | Way::ListByOwner | Way::ListByIndex | Way::RawList);
-        if !shown || !self.kind.namespaced() || self.place.is_some() {
+        if !shown || !self.kind.namespaced() || self.location.is_some() {
             return Vec::new();
         }
-        let one = |place: &String| {
-            let cell = Self { place: Some(place.clone()), ..self.clone() };
-            cell.questions(stage).into_iter().map(|question| (place.clone(), question)).next()
+        let one = |location: &String| {
+            let cell = Self { location: Some(location.clone()), ..self.clone() };
+            cell.questions(stage).into_iter().map(|question| (location.clone(), question)).next()
         };
-        stage.places.iter().filter_map(one).collect()
+        stage.locations.iter().filter_map(one).collect()
     }
 }
 
 /// All cells of one account.
-pub fn cells_of(account: &'static str, places: &[String]) -> Vec<Cell> {
+pub fn cells_of(account: &'static str, locations: &[String]) -> Vec<Cell> {
     let mut cells = Vec::new();
-    let mut add = |way, kind, place: Option<&String>| cells.push(Cell { account, way, kind, place: place.cloned() });
+    let mut add =
+        |way, kind, location: Option<&String>| cells.push(Cell { account, way, kind, location: location.cloned() });
     for kind in Kind::ALL {
         if !kind.namespaced() {
             Way::READS.iter().for_each(|way| add(*way, kind, None));
             continue;
         }
-        for place in places {
-            Way::READS.iter().for_each(|way| add(*way, kind, Some(place)));
+        for location in locations {
+            Way::READS.iter().for_each(|way| add(*way, kind, Some(location)));
         }
         for way in [Way::CachedList, Way::ListByOwner, Way::ListByIndex, Way::LiveList, Way::RawList] {
             add(way, kind, None);
         }
     }
-    for place in places {
-        add(Way::Mapping, Kind::Deployment, Some(place));
-        add(Way::Status, Kind::Deployment, Some(place));
+    for location in locations {
+        add(Way::Mapping, Kind::Deployment, Some(location));
+        add(Way::Status, Kind::Deployment, Some(location));
     }
     cells
 }

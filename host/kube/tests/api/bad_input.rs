@@ -66,7 +66,7 @@ impl Said {
 
     /// Waits for one line that has all these words.
     async fn until(&self, what: BadEvent, words: &[&str]) {
-        eventually(&format!("{what:?} is told with {words:?}"), async || {
+        eventually(&format!("{what:?} is delivered with {words:?}"), async || {
             let logged = warnings().0.lock().clone();
             let logged = String::from_utf8_lossy(&logged).into_owned();
             let mut lines = self.from_state.lock().clone();

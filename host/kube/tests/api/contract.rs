@@ -1,7 +1,7 @@
 //! What client-go promises of a shared informer, in the contract of its shared_informer.go and in what its DeltaFIFO
-//! leaves out, one test for each. What is not here is in informer.rs: that additions, changes and deletions are told in
-//! order, that a late handler gets the store first, that a removed one is told nothing more, and that what leaves the
-//! selector is told as deleted.
+//! leaves out, one test for each. What is not here is in informer.rs: that additions, changes and deletions are delivered in
+//! order, that a late handler gets the store first, that a removed one receives nothing more, and that what leaves the
+//! selector is delivered as deleted.
 
 use std::{
     sync::{
@@ -114,7 +114,7 @@ async fn handler_runs_after_the_index_update() {
     rig.change("a", 2).await;
     rig.delete("a").await;
     let wanted = [(false, false), (true, false), (false, true), (false, false)];
-    eventually("all is told", async || {
+    eventually("all is delivered", async || {
         let kept = kept.lock().clone();
         if kept == wanted { Ok(()) } else { Err(format!("{kept:?}")) }
     })
@@ -195,9 +195,9 @@ async fn deletion_has_last_state_and_newer_resource_version() {
     rig.create("a").await;
     rig.change("a", 7).await;
     rig.delete("a").await;
-    eventually("all is told", async || {
-        let told = kept.lock().len();
-        if told == 3 { Ok(()) } else { Err(told.to_string()) }
+    eventually("all is delivered", async || {
+        let delivered = kept.lock().len();
+        if delivered == 3 { Ok(()) } else { Err(delivered.to_string()) }
     })
     .await;
     let kept = kept.lock().clone();
@@ -221,10 +221,10 @@ async fn resync_repeats_objects_without_requests() {
     // The watch that follows a list comes a moment after it.
     sleep(Duration::from_millis(200)).await;
     let asked = rig.proxy.asked().len();
-    let told = kept.lock().len();
+    let delivered = kept.lock().len();
     eventually("three more resyncs", async || {
         let now = kept.lock().len();
-        if now >= told + 6 { Ok(()) } else { Err(now.to_string()) }
+        if now >= delivered + 6 { Ok(()) } else { Err(now.to_string()) }
     })
     .await;
     assert_eq!(rig.proxy.asked().len(), asked);
@@ -237,7 +237,7 @@ async fn resync_repeats_objects_without_requests() {
 async fn broken_watch_resumes_and_reports_each_change() {
     let rig = Rig::new("resume").await;
     rig.create("a").await;
-    let (notes, _subscription) = rig.told().await;
+    let (notes, _subscription) = rig.delivered().await;
     let synced = rig.proxy.count(Ask::Sync);
     rig.proxy.outage();
     rig.change("a", 1).await;
@@ -252,7 +252,7 @@ async fn broken_watch_resumes_and_reports_each_change() {
 #[tokio::test]
 async fn watch_expired_midway_relists() {
     let rig = Rig::new("gone").await;
-    let (notes, _subscription) = rig.told().await;
+    let (notes, _subscription) = rig.delivered().await;
     let synced = rig.proxy.count(Ask::Sync);
     rig.watch_anew(Fault::Gone { after: 1 }).await;
     rig.create("a").await;
@@ -291,7 +291,7 @@ async fn object_vanished_in_gap_is_reported_deleted() {
     let rig = Rig::new("vanished").await;
     rig.create("a").await;
     rig.change("a", 1).await;
-    let (notes, subscription) = rig.told().await;
+    let (notes, subscription) = rig.delivered().await;
     let informer = subscription.informer();
     let (handler, kept) = keep(|event| matches!(event, Event::Deleted { .. }).then(|| event.object().clone()));
     let _keeps = informer.subscribe(handler, None);
@@ -309,7 +309,7 @@ async fn object_vanished_in_gap_is_reported_deleted() {
 async fn transient_and_unchanged_objects_are_not_reported() {
     let rig = Rig::new("untold").await;
     rig.create("a").await;
-    let (notes, _subscription) = rig.told().await;
+    let (notes, _subscription) = rig.delivered().await;
     rig.gap(async || {
         rig.create("b").await;
         rig.delete("b").await;
@@ -323,7 +323,7 @@ async fn changes_in_a_gap_are_one_event() {
     let rig = Rig::new("compressed").await;
     rig.create("a").await;
     rig.change("a", 1).await;
-    let (notes, subscription) = rig.told().await;
+    let (notes, subscription) = rig.delivered().await;
     let informer = subscription.informer();
     let (handler, kept) = keep(|event| event.old().map(|old| (n_of(old), n_of(event.object()))));
     let _keeps = informer.subscribe(handler, None);
@@ -337,12 +337,12 @@ async fn changes_in_a_gap_are_one_event() {
     assert_eq!(*kept.lock(), [("1".into(), "4".into())]);
 }
 
-/// client-go may tell this as one update from the old object to the new one; here it is told as it was.
+/// client-go may tell this as one update from the old object to the new one; here it is delivered as it was.
 #[tokio::test]
 async fn recreated_object_is_reported_deleted_and_added() {
     let rig = Rig::new("anew").await;
     rig.create("a").await;
-    let (notes, _subscription) = rig.told().await;
+    let (notes, _subscription) = rig.delivered().await;
     rig.gap(async || {
         rig.delete("a").await;
         rig.create("a").await;
@@ -355,7 +355,7 @@ async fn recreated_object_is_reported_deleted_and_added() {
 async fn a_deletion_that_comes_twice_is_told_once() {
     let rig = Rig::new("twice").await;
     rig.create("a").await;
-    let (notes, _subscription) = rig.told().await;
+    let (notes, _subscription) = rig.delivered().await;
     rig.watch_anew(Fault::Duplicate { line: 0 }).await;
     rig.delete("a").await;
     rig.create("b").await;
@@ -365,13 +365,13 @@ async fn a_deletion_that_comes_twice_is_told_once() {
 #[tokio::test]
 async fn repeated_addition_is_reported_once() {
     let rig = Rig::new("twice").await;
-    let (notes, _subscription) = rig.told().await;
+    let (notes, _subscription) = rig.delivered().await;
     rig.watch_anew(Fault::Duplicate { line: 0 }).await;
     rig.create("a").await;
     rig.create("end").await;
-    let told = until_end(&notes).await;
-    assert_eq!(told.iter().filter(|line| *line == "+a").count(), 1, "{told:?}");
-    assert_eq!((told[0].as_str(), told.len() <= 2), ("+a", true), "{told:?}");
+    let delivered = until_end(&notes).await;
+    assert_eq!(delivered.iter().filter(|line| *line == "+a").count(), 1, "{delivered:?}");
+    assert_eq!((delivered[0].as_str(), delivered.len() <= 2), ("+a", true), "{delivered:?}");
 }
 
 #[tokio::test]

@@ -12,12 +12,12 @@ use serde_json::json;
 
 use crate::{Stage, config_map};
 
-/// Writes down what it is told: `+a`, `~a`, `-a`, with `(initial)` for what was there before.
+/// Writes down what it receives: `+a`, `~a`, `-a`, with `(initial)` for what was there before.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
-    /// A handler of the informer that also checks that the store knows already what it is told.
+    /// A handler of the informer that also checks that the store knows already what it receives.
     pub fn handler(&self, informer: &Arc<Informer>) -> Handler {
         let notes = self.clone();
         let informer = Arc::downgrade(informer);
@@ -47,7 +47,7 @@ impl Notes {
     }
 
     pub async fn until(&self, wanted: &[&str]) {
-        eventually("what the handler is told", async || {
+        eventually("what the handler is delivered", async || {
             let now = self.all();
             if now == wanted { Ok(()) } else { Err(format!("{now:?}")) }
         })
@@ -57,7 +57,7 @@ impl Notes {
 
 #[tokio::test]
 async fn events_arrive_in_order_and_late_handlers_get_the_store() {
-    let stage = Stage::new("told").await;
+    let stage = Stage::new("delivered").await;
     stage.create(config_map("a")).await.expect("created");
     let informer = stage.config_maps("").await;
     let early = Notes::default();
@@ -74,14 +74,14 @@ async fn events_arrive_in_order_and_late_handlers_get_the_store() {
 
     let late = Notes::default();
     let late_subscription = informer.subscribe(late.handler(&informer), None);
-    assert_eq!(late.all(), ["+b (initial)"], "told before subscribe() returns");
+    assert_eq!(late.all(), ["+b (initial)"], "delivered before subscribe() returns");
     stage.delete("b", DeleteOptions::default()).await.expect("deleted");
     late.until(&["+b (initial)", "-b"]).await;
 
     drop(late_subscription);
     stage.create(config_map("c")).await.expect("created");
     early.until(&["+a (initial)", "+b", "~b", "~b", "-a", "-b", "+c"]).await;
-    assert_eq!(late.all().len(), 2, "a dropped subscription is told nothing more");
+    assert_eq!(late.all().len(), 2, "a dropped subscription receives nothing more");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn an_object_that_leaves_the_selector_is_told_as_deleted() {
     stage.create(labelled("a", "x")).await.expect("created");
     eventually("a is seen", async || if notes.all().is_empty() { Err("nothing".to_owned()) } else { Ok(()) }).await;
     stage.namespace.patch(kinds::CONFIG_MAP, "a", json!({"metadata": {"labels": {"app": "y"}}})).await;
-    eventually("a is told as deleted", async || {
+    eventually("a is delivered as deleted", async || {
         let now = notes.all();
         if now.last().is_some_and(|last| last == "-a") { Ok(()) } else { Err(format!("{now:?}")) }
     })
@@ -115,7 +115,7 @@ async fn a_resync_tells_every_object_again() {
     informer.synced().await;
     let notes = Notes::default();
     let _subscription = informer.subscribe(notes.handler(&informer), Some(Duration::from_millis(50)));
-    eventually("a is told again", async || {
+    eventually("a is delivered again", async || {
         let now = notes.all();
         if now.iter().filter(|line| *line == "~a").count() >= 2 { Ok(()) } else { Err(format!("{now:?}")) }
     })
@@ -196,7 +196,7 @@ async fn a_kind_is_found_once_its_crd_is_installed() {
     assert_eq!((found.plural.as_str(), found.namespaced, found.watchable), ("sprocketry", false, true));
     assert_eq!(found.subresources, ["status"]);
 
-    // Gone again: what was known is forgotten when a change is told.
+    // Gone again: what was known is forgotten when a change is delivered.
     stage.namespace.control_plane().kubectl(&["delete", "crd", "sprocketry.test.operetta.dev"]);
     eventually("the kind is gone", async || {
         stage.discovery.invalidate();

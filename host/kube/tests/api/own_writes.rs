@@ -13,7 +13,7 @@ use crate::{Stage, config_map, names, value};
 
 const ROUNDS: usize = 60;
 
-/// Changes other objects of the namespace without a pause, until told to stop.
+/// Changes other objects of the namespace without a pause, until stopped.
 async fn noise(stage: &Stage, done: &AtomicBool) {
     let metadata = json!({"metadata": {"name": "noise"}});
     stage.namespace.create_object(kinds::CONFIG_MAP, metadata).await;

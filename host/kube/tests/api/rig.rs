@@ -62,8 +62,8 @@ impl Rig {
         self.registry.informer(&self.stage.resource("v1", "ConfigMap").await, scope)
     }
 
-    /// The same, synced, and a handler that notes what it is told.
-    pub async fn told(&self) -> (Notes, Subscription) {
+    /// The same, synced, and a handler that notes what it receives.
+    pub async fn delivered(&self) -> (Notes, Subscription) {
         let informer = self.config_maps().await;
         informer.synced().await;
         let notes = Notes::default();
@@ -116,7 +116,7 @@ impl Rig {
 
 /// Waits until notes end with the addition of `end`, in whatever place: relists tell in no order across names.
 pub async fn until_end(notes: &Notes) -> Vec<String> {
-    eventually("the end is told", async || {
+    eventually("the end is delivered", async || {
         let all = notes.all();
         if all.iter().any(|line| line == "+end") { Ok(()) } else { Err(format!("{all:?}")) }
     })

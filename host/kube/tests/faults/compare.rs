@@ -84,7 +84,7 @@ impl Listed {
     }
 
     /// Where a handler's view differs; empty if it does not.
-    pub fn differs_from(&self, told: &BTreeMap<String, Seen>) -> Vec<String> {
+    pub fn differs_from(&self, delivered: &BTreeMap<String, Seen>) -> Vec<String> {
         let seen = |fields: &Fields| Seen {
             uid: text(fields, "metadata.uid"),
             revision: text(fields, "metadata.resourceVersion").parse().unwrap_or_default(),
@@ -92,14 +92,15 @@ impl Listed {
         let listed: BTreeMap<&String, Seen> = self.0.iter().map(|(name, fields)| (name, seen(fields))).collect();
         let mut wrong: Vec<String> = Vec::new();
         for (name, listed) in &listed {
-            if told.get(*name) != Some(listed) {
-                wrong.push(format!("{name} is {listed:?}, and was told as {:?}", told.get(*name)));
+            if delivered.get(*name) != Some(listed) {
+                wrong.push(format!("{name} is {listed:?}, and was delivered as {:?}", delivered.get(*name)));
             }
         }
         wrong.extend(
-            told.keys()
+            delivered
+                .keys()
                 .filter(|name| !listed.contains_key(name))
-                .map(|name| format!("{name} is not there, and was told")),
+                .map(|name| format!("{name} is not there, and was delivered")),
         );
         wrong
     }

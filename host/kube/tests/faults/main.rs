@@ -1,5 +1,5 @@
 //! Informers behind a connection that cannot be relied on: whatever it does, in the end they have what the API server has,
-//! and have told it to each handler in an order that can be true (notes.rs lists the rules).
+//! and have delivered it to each handler in an order that can be true (notes.rs lists the rules).
 //!
 //! Each seed is a namespace of its own, with a fault proxy, informers and a writer of its own; many play at once on one
 //! API server. `FIRST` and `SEEDS` choose other seeds than the fixed ones: `make soak SEEDS=300`,
@@ -50,8 +50,8 @@ struct Played {
     schedule: String,
     /// How often each kind of fault was met.
     met: BTreeMap<String, usize>,
-    /// How many events the handlers were told.
-    told: usize,
+    /// How many events the handlers received.
+    delivered: usize,
 }
 
 async fn play(seed: u64, swallow_every: Option<usize>) -> Played {
@@ -70,13 +70,13 @@ async fn play(seed: u64, swallow_every: Option<usize>) -> Played {
     scene.add_late_handlers();
     scene.write(&mut random, FAULTS - early, pause, false).await;
     proxy.heal();
-    let told = scene.told();
+    let delivered = scene.delivered();
     let violations = scene.end(true).await;
     let mut met = BTreeMap::new();
     for asked in proxy.asked().into_iter().filter(|asked| asked.fault != Fault::None) {
         *met.entry(asked.fault.label()).or_default() += 1;
     }
-    Played { seed, violations, schedule: proxy.schedule(), met, told }
+    Played { seed, violations, schedule: proxy.schedule(), met, delivered }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,11 +85,11 @@ async fn informers_converge_under_connection_faults() {
     let count = seeds.end - seeds.start;
     let played = futures::stream::iter(seeds).map(|seed| play(seed, None));
     let mut bad = Vec::new();
-    let mut told = 0;
+    let mut delivered = 0;
     let mut met = BTreeMap::<String, usize>::new();
     let mut played = std::pin::pin!(played.buffer_unordered(AT_ONCE));
-    while let Some(Played { seed, violations, schedule, met: by_this, told: to_this }) = played.next().await {
-        told += to_this;
+    while let Some(Played { seed, violations, schedule, met: by_this, delivered: to_this }) = played.next().await {
+        delivered += to_this;
         for (label, times) in by_this {
             *met.entry(label).or_default() += times;
         }
@@ -100,11 +100,11 @@ async fn informers_converge_under_connection_faults() {
             bad.push(seed);
         }
     }
-    println!("events told: {told}; faults met: {met:?}");
+    println!("events delivered: {delivered}; faults met: {met:?}");
     println!("soak: {count} seeds, {} violations", bad.len());
     assert!(bad.is_empty(), "seeds with violations: {bad:?}");
     // A run in which nothing happens shows nothing.
-    assert!(told as u64 > 100 * count, "{told} events");
+    assert!(delivered as u64 > 100 * count, "{delivered} events");
     let missing: Vec<String> = Fault::labels().into_iter().filter(|label| !met.contains_key(label)).collect();
     assert!(count < 60 || missing.is_empty(), "never met: {missing:?}");
 }

@@ -1,15 +1,15 @@
-//! What a handler was told, and whether it can be true.
+//! What a handler received, and whether it can be true.
 //!
 //! The rules, for each object's name:
 //!
 //! - added, then any number of changes, then deleted, and so on; nothing twice, nothing before its time;
-//! - a change names as its old state the one that was told before, and of the same object: a new one of the same name is
-//!   told as deleted and added;
+//! - a change names as its old state the one that was delivered before, and of the same object: a new one of the same name is
+//!   delivered as deleted and added;
 //! - resourceVersions never go back;
-//! - each state that is told is one that the writer made, in the writer's order, and one that the selector selects;
-//! - a deletion is told only if the object was deleted, or left the selector, after the state that was told before;
+//! - each state that is delivered is one that the writer made, in the writer's order, and one that the selector selects;
+//! - a deletion is delivered only if the object was deleted, or left the selector, after the state that was delivered before;
 //! - the store knows of it already;
-//! - what is told as initial comes before everything else.
+//! - what is delivered as initial comes before everything else.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,14 +34,14 @@ pub struct Seen {
     pub revision: u64,
 }
 
-/// One event as it was told.
+/// One event as it was delivered.
 #[derive(Clone, Debug)]
 pub struct Note {
     pub what: What,
     pub name: String,
     pub seen: Seen,
     pub old: Option<Seen>,
-    /// Whether the store had it, or something later, when it was told.
+    /// Whether the store had it, or something later, when it was delivered.
     pub stored: bool,
 }
 
@@ -95,9 +95,9 @@ impl Recorder {
 /// What was known of one name at some point of a history.
 #[derive(Default)]
 struct Known {
-    /// None while it is told to be absent.
+    /// None while it is delivered to be absent.
     now: Option<Seen>,
-    /// The highest resourceVersion that was told.
+    /// The highest resourceVersion that was delivered.
     highest: u64,
     /// Where in the truth this is: the first step that may come next.
     step: usize,
@@ -149,7 +149,7 @@ fn broken_rules(note: &Note, known: &Known) -> Vec<String> {
         broken.push(format!("goes back from resourceVersion {}", known.highest));
     }
     if !note.stored {
-        broken.push("told before the store has it".to_owned());
+        broken.push("delivered before the store has it".to_owned());
     }
     broken
 }
@@ -204,7 +204,7 @@ mod tests {
         use What::{Deleted, Modified};
         let good: [&[Note]; 4] = [
             &[note(ADDED, "u", 1, None), note(Modified, "u", 3, Some(1)), note(Deleted, "u", 5, None)],
-            // Compressed: what was in between is not told.
+            // Compressed: what was in between is not delivered.
             &[note(ADDED, "u", 1, None), note(Deleted, "u", 1, None), note(ADDED, "v", 9, None)],
             &[note(ADDED, "v", 9, None)],
             &[note(ADDED, "u", 3, None), note(Modified, "u", 3, Some(3))],

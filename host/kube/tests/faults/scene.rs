@@ -156,8 +156,8 @@ impl Scene {
         }
     }
 
-    /// How many events the handlers were told so far.
-    pub fn told(&self) -> usize {
+    /// How many events the handlers received so far.
+    pub fn delivered(&self) -> usize {
         self.watched.iter().flat_map(|watched| &watched.recorders).map(|(_, recorder, _)| recorder.all().len()).sum()
     }
 
@@ -205,8 +205,8 @@ impl Watched {
     fn differences(&self, listed: &Listed) -> Vec<String> {
         let mut all = listed.differences(&self.informer);
         for (when, recorder, _) in &self.recorders {
-            let (_, told) = judge(&recorder.all(), None, &self.selects());
-            all.extend(listed.differs_from(&told).into_iter().map(|it| format!("the {when} handler: {it}")));
+            let (_, delivered) = judge(&recorder.all(), None, &self.selects());
+            all.extend(listed.differs_from(&delivered).into_iter().map(|it| format!("the {when} handler: {it}")));
         }
         all
     }

@@ -69,7 +69,7 @@ impl Placement {
     async fn current(&self, setup: &Setup<'_>) -> Result<Option<Vec<String>>, ApiError> {
         let home = setup.key.namespace.as_deref();
         let scope = &setup.context.cluster.registry.watch_scope;
-        scope.places(&self.resource, self.name.as_deref(), self.only.as_deref(), home).await
+        scope.namespaces(&self.resource, self.name.as_deref(), self.only.as_deref(), home).await
     }
 
     /// Reports whether the host watches some namespaces only.
@@ -156,7 +156,7 @@ async fn wire_up(
     for (source, target) in sources.collect::<Vec<_>>() {
         let Some(resource) = resolve(setup, &source.group_version_kind(), &mut wired.missing).await? else { continue };
         let scope = scope(source, &declared.name)?;
-        let placement = place(setup, source, &resource, &scope).await;
+        let placement = find_placement(setup, source, &resource, &scope).await;
         wiring.extend(wire_source(setup, source, target, &scope, &placement));
         wired.placements.push(placement);
     }
@@ -164,7 +164,7 @@ async fn wire_up(
 }
 
 /// Determines the namespaces in which the host watches a source.
-async fn place(setup: &Setup<'_>, source: &Source, resource: &Arc<ApiResource>, scope: &Scope) -> Placement {
+async fn find_placement(setup: &Setup<'_>, source: &Source, resource: &Arc<ApiResource>, scope: &Scope) -> Placement {
     let mut placement = Placement {
         resource: resource.clone(),
         name: required_permissions::named(&scope.fields),

@@ -27,10 +27,10 @@ fn rules() -> KeyRules {
     KeyRules { kind: GroupVersionKind::new("g/v1", "Foo"), cluster_scoped: false, namespace: None }
 }
 
-/// Maps to what the field `names` of both states says, and keeps what it was told. Fails as often as `failures` says.
+/// Maps to what the field `names` of both states says, and keeps what it was given. Fails as often as `failures` says.
 #[derive(Default)]
 struct ByNames {
-    told: Mutex<Vec<(Change, String, Option<String>)>>,
+    mapped: Mutex<Vec<(Change, String, Option<String>)>>,
     failures: Mutex<Vec<Failure>>,
     takes: Duration,
 }
@@ -45,7 +45,7 @@ impl Mapper for ByNames {
         tokio::time::sleep(self.takes).await;
         let now = names(&event.object);
         let old = event.old.as_ref().map(|old| names(old));
-        self.told.lock().push((event.change, now.join(","), old.as_ref().map(|old| old.join(","))));
+        self.mapped.lock().push((event.change, now.join(","), old.as_ref().map(|old| old.join(","))));
         if let Some(failure) = self.failures.lock().pop() {
             return Err(failure);
         }
@@ -98,15 +98,15 @@ impl Stage {
         tokio::time::sleep(Duration::from_secs(100)).await;
     }
 
-    /// What the mapper was told since, and whom it woke.
+    /// What the mapper was given since, and whom it woke.
     async fn settled(&self) -> (Vec<(Change, String, Option<String>)>, Vec<String>) {
         self.run().await;
-        let told = std::mem::take(&mut *self.mapper.told.lock());
-        (told, std::mem::take(&mut *self.woken.lock()))
+        let mapped = std::mem::take(&mut *self.mapper.mapped.lock());
+        (mapped, std::mem::take(&mut *self.woken.lock()))
     }
 }
 
-fn told(change: Change, now: &str, old: Option<&str>) -> (Change, String, Option<String>) {
+fn mapped(change: Change, now: &str, old: Option<&str>) -> (Change, String, Option<String>) {
     (change, now.to_owned(), old.map(str::to_owned))
 }
 
@@ -115,17 +115,17 @@ async fn merges_changes_since_the_last_mapping() {
     let states: Vec<_> = ["a", "b", "c"].iter().map(|name| watched("w", &[name])).collect();
     let [a, b, c] = &states[..] else { panic!("three") };
     for (events, expected) in [
-        (vec![added(a)], told(Change::Added, "a", None)),
-        (vec![added(a), modified(a, b)], told(Change::Added, "b", None)),
-        (vec![modified(a, b), modified(b, c)], told(Change::Modified, "c", Some("a"))),
-        (vec![modified(a, a)], told(Change::Modified, "a", None)),
-        (vec![modified(a, b), modified(b, a)], told(Change::Modified, "a", None)),
-        (vec![deleted(a)], told(Change::Deleted, "a", None)),
-        (vec![modified(a, b), deleted(b)], told(Change::Deleted, "b", Some("a"))),
-        (vec![added(a), deleted(a)], told(Change::Deleted, "a", None)),
-        (vec![deleted(a), added(b)], told(Change::Modified, "b", Some("a"))),
-        (vec![modified(a, b), deleted(b), added(c)], told(Change::Modified, "c", Some("a"))),
-        (vec![deleted(a), added(b), deleted(b)], told(Change::Deleted, "b", Some("a"))),
+        (vec![added(a)], mapped(Change::Added, "a", None)),
+        (vec![added(a), modified(a, b)], mapped(Change::Added, "b", None)),
+        (vec![modified(a, b), modified(b, c)], mapped(Change::Modified, "c", Some("a"))),
+        (vec![modified(a, a)], mapped(Change::Modified, "a", None)),
+        (vec![modified(a, b), modified(b, a)], mapped(Change::Modified, "a", None)),
+        (vec![deleted(a)], mapped(Change::Deleted, "a", None)),
+        (vec![modified(a, b), deleted(b)], mapped(Change::Deleted, "b", Some("a"))),
+        (vec![added(a), deleted(a)], mapped(Change::Deleted, "a", None)),
+        (vec![deleted(a), added(b)], mapped(Change::Modified, "b", Some("a"))),
+        (vec![modified(a, b), deleted(b), added(c)], mapped(Change::Modified, "c", Some("a"))),
+        (vec![deleted(a), added(b), deleted(b)], mapped(Change::Deleted, "b", Some("a"))),
     ] {
         let stage = Stage::new(ByNames::default(), rules());
         events.iter().for_each(|event| stage.note(event));
@@ -150,8 +150,8 @@ async fn retries_failed_mapping_with_later_events() {
     tokio::time::sleep(Duration::from_millis(5)).await;
     stage.note(&modified(&b, &c));
     let (all, woken) = stage.settled().await;
-    let last = told(Change::Modified, "c", Some("a"));
-    assert_eq!(all, [told(Change::Modified, "b", Some("a")), last.clone(), last]);
+    let last = mapped(Change::Modified, "c", Some("a"));
+    assert_eq!(all, [mapped(Change::Modified, "b", Some("a")), last.clone(), last]);
     assert_eq!(woken, ["c", "a"]);
     assert_eq!(*stage.failures.0.lock(), ["r", "the plugin trapped: t"]);
 }
@@ -182,8 +182,8 @@ async fn reports_bad_keys_and_enqueues_good_ones() {
     let many: Vec<String> = (0..10_000).map(|at| format!("k{at}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     stage.note(&added(&watched("many", &many)));
-    let (told, woken) = stage.settled().await;
-    assert_eq!((told.len(), woken.len()), (1, MAX_KEYS), "it is not tried again");
+    let (mapped, woken) = stage.settled().await;
+    assert_eq!((mapped.len(), woken.len()), (1, MAX_KEYS), "it is not tried again");
     let failures = stage.failures.0.lock().clone();
     assert!(failures[0].contains("\"b/ad\" is no name of an object"), "{failures:?}");
     assert!(failures[1].contains("10000 keys are more than 1000"), "{failures:?}");
@@ -232,8 +232,8 @@ fn what_is_held_of_objects_that_are_gone_is_bounded() {
     assert_eq!(mappings.len(), 32);
     let taken = mappings.take(now.key()).expect("kept");
     assert_eq!(taken.event().map(|event| (event.change, event.old.is_none())), Some((Change::Added, true)));
-    taken.told();
+    taken.complete();
     let keys: Vec<_> = mappings.pending.lock().events.keys().cloned().collect();
-    keys.iter().filter_map(|key| mappings.take(key)).for_each(|taken| assert_eq!(taken.told(), Priority::Normal));
+    keys.iter().filter_map(|key| mappings.take(key)).for_each(|taken| assert_eq!(taken.complete(), Priority::Normal));
     assert_eq!((mappings.len(), mappings.pending.lock().held), (0, 0));
 }

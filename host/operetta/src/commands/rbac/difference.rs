@@ -103,14 +103,15 @@ impl Part<'_> {
             let used: Vec<&&Needed> = needs.iter().filter(|needed| gives(&alone, needed)).collect();
             let wildcard = self.path.is_empty()
                 && [self.group, self.resource, verb.as_str()].iter().any(|text| text.contains('*'));
-            let places: BTreeSet<&str> = used.iter().filter_map(|needed| needed.need.namespace.as_deref()).collect();
+            let namespaces_used: BTreeSet<&str> =
+                used.iter().filter_map(|needed| needed.need.namespace.as_deref()).collect();
             let everywhere = used.iter().any(|needed| needed.need.namespace.is_none());
             let how = if used.is_empty() {
                 String::new()
             } else if wildcard {
                 ", which is more than it used".to_owned()
             } else if held.namespace.is_none() && !everywhere {
-                format!(", used in {} only", places.into_iter().collect::<Vec<_>>().join(", "))
+                format!(", used in {} only", namespaces_used.into_iter().collect::<Vec<_>>().join(", "))
             } else {
                 continue;
             };
@@ -134,8 +135,8 @@ impl Part<'_> {
 
 fn right(verbs: &BTreeSet<String>, what: &str, namespace: Option<&str>) -> String {
     let verbs = ordered(verbs).collect::<Vec<_>>().join(",");
-    let place = namespace.map_or_else(|| "everywhere".to_owned(), |namespace| format!("in namespace {namespace:?}"));
-    format!("{verbs} {what} {place}")
+    let location = namespace.map_or_else(|| "everywhere".to_owned(), |namespace| format!("in namespace {namespace:?}"));
+    format!("{verbs} {what} {location}")
 }
 
 /// Writes a resource as kubectl names it: `deployments.apps/scale`.

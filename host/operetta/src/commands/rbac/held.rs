@@ -78,9 +78,9 @@ impl Cluster {
         let mut held = Vec::new();
         for binding in &self.bindings {
             let RoleBinding { metadata, role_ref, subjects } = binding;
-            let place = metadata.namespace.as_deref();
-            if is_for(subjects.as_deref(), account, place) {
-                held.extend(self.bound("RoleBinding", metadata, role_ref, place));
+            let location = metadata.namespace.as_deref();
+            if is_for(subjects.as_deref(), account, location) {
+                held.extend(self.bound("RoleBinding", metadata, role_ref, location));
             }
         }
         for binding in &self.cluster_bindings {
@@ -93,22 +93,22 @@ impl Cluster {
     }
 
     /// Returns the permissions of a binding; None when the role does not exist.
-    fn bound(&self, kind: &str, binding: &ObjectMeta, role: &RoleRef, place: Option<&str>) -> Option<Held> {
+    fn bound(&self, kind: &str, binding: &ObjectMeta, role: &RoleRef, location: Option<&str>) -> Option<Held> {
         let named = |metadata: &ObjectMeta| metadata.name.as_deref() == Some(&role.name);
         let (rules, role_place) = if role.kind == "Role" {
-            let found = |one: &&Role| named(&one.metadata) && one.metadata.namespace.as_deref() == place;
-            (&self.roles.iter().find(found)?.rules, place)
+            let found = |one: &&Role| named(&one.metadata) && one.metadata.namespace.as_deref() == location;
+            (&self.roles.iter().find(found)?.rules, location)
         } else {
             (&self.cluster_roles.iter().find(|one| named(&one.metadata))?.rules, None)
         };
-        let full = |place: Option<&str>, name: &str| {
-            place.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+        let full = |location: Option<&str>, name: &str| {
+            location.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
         };
         let mut labels = binding.labels.iter().flatten();
         Some(Held {
             role: format!("{} {}", role.kind, full(role_place, &role.name)),
-            binding: format!("{kind} {}", full(place, binding.name.as_deref().unwrap_or_default())),
-            namespace: place.map(str::to_owned),
+            binding: format!("{kind} {}", full(location, binding.name.as_deref().unwrap_or_default())),
+            namespace: location.map(str::to_owned),
             rules: rules.clone().unwrap_or_default(),
             everybodys: labels.any(|(key, value)| key == "kubernetes.io/bootstrapping" && value == "rbac-defaults"),
         })
@@ -116,10 +116,10 @@ impl Cluster {
 }
 
 /// Reports whether a binding is for a ServiceAccount, as the API server's authorizer sees it.
-fn is_for(subjects: Option<&[Subject]>, account: &ServiceAccount, place: Option<&str>) -> bool {
+fn is_for(subjects: Option<&[Subject]>, account: &ServiceAccount, location: Option<&str>) -> bool {
     subjects.unwrap_or_default().iter().any(|subject| match subject.kind.as_str() {
         "ServiceAccount" => {
-            let namespace = subject.namespace.as_deref().filter(|namespace| !namespace.is_empty()).or(place);
+            let namespace = subject.namespace.as_deref().filter(|namespace| !namespace.is_empty()).or(location);
             subject.name == account.name && namespace == Some(account.namespace.as_str())
         }
         "User" => subject.name == account.user(),
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn binding_counts_for_account_user_and_groups() {
-        for (subject, place, wanted) in [
+        for (subject, location, wanted) in [
             (json!({"kind": "ServiceAccount", "name": "p", "namespace": "team"}), Some("other"), true),
             (json!({"kind": "ServiceAccount", "name": "p"}), Some("team"), true),
             (json!({"kind": "ServiceAccount", "name": "p"}), Some("other"), false),
@@ -204,7 +204,7 @@ mod tests {
             (json!({"kind": "Group", "name": "system:masters"}), None, false),
         ] {
             let subjects = [read::<Subject>(subject.clone())];
-            assert_eq!(is_for(Some(&subjects), &account(), place), wanted, "{subject} in {place:?}");
+            assert_eq!(is_for(Some(&subjects), &account(), location), wanted, "{subject} in {location:?}");
         }
     }
 

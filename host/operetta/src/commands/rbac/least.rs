@@ -15,10 +15,10 @@ pub type Least = BTreeMap<Option<String>, Rules>;
 pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
     let parts: BTreeSet<Need> =
         needs.iter().filter(|needed| needed.partial).map(|needed| needed.need.within(None)).collect();
-    let places: BTreeSet<&str> = held.iter().filter_map(|held| held.namespace.as_deref()).collect();
+    let namespaces_used: BTreeSet<&str> = held.iter().filter_map(|held| held.namespace.as_deref()).collect();
     for part in parts {
-        for place in &places {
-            let need = part.within(Some(place));
+        for location in &namespaces_used {
+            let need = part.within(Some(location));
             let needed = Needed { need, name: None, allowed: true, partial: true };
             if held.iter().any(|held| held.gives(&needed)) && !needs.contains(&needed) {
                 needs.push(needed);
@@ -59,12 +59,12 @@ fn about(Needed { need, name, .. }: &Needed) -> About {
 /// The roles with their bindings, as YAML documents.
 pub fn documents(least: &Least, account: &ServiceAccount, name: &str) -> Vec<String> {
     let elsewhere = name_elsewhere(&account.namespace, name);
-    let role = |(place, rules): (&Option<String>, &Rules)| {
-        let at_home = place.as_ref() == Some(&account.namespace);
+    let role = |(location, rules): (&Option<String>, &Rules)| {
+        let at_home = location.as_ref() == Some(&account.namespace);
         let role = Role {
             name: if at_home { name } else { &elsewhere },
-            cluster: place.is_none(),
-            namespace: place.as_deref(),
+            cluster: location.is_none(),
+            namespace: location.as_deref(),
             account: &account.name,
             account_namespace: Some(&account.namespace),
             rules,
@@ -151,8 +151,8 @@ mod tests {
             held(Some("get-only"), &["get"], false),
         ];
         let found = least(&with_all_parts(needs, &has), &has, false);
-        let places: Vec<_> = found.keys().flatten().map(String::as_str).collect();
-        assert_eq!(places, ["a", "empty"]);
+        let namespaces_used: Vec<_> = found.keys().flatten().map(String::as_str).collect();
+        assert_eq!(namespaces_used, ["a", "empty"]);
         assert!(found[&Some("empty".to_owned())].yaml().contains("verbs: [list, watch]"));
     }
 }
