@@ -1,4 +1,4 @@
-//! What a ConfigMap holds as a component: plain, compressed, in parts. What comes out is never larger than the limit; whole
+//! Components from ConfigMaps: plain, compressed, in parts. What comes out is never larger than the limit; whole
 //! parts join to what was cut; parts that are missing or of another file are never joined.
 //!
 //! The input: the key, the annotations `operetta.dev/parts` and `operetta.dev/digest` (empty for the right one) and the

@@ -1,4 +1,4 @@
-//! What `describe()` returned. What is read as a manifest is one by the published schema, and means the same when it is
+//! Manifests from `describe()`. A text that is read as a manifest is one by the published schema, and means the same when it is
 //! written and read again.
 //!
 //! The input: the text.

@@ -1,4 +1,4 @@
-//! What an API server, or whatever stands before it, sends to a watch. The same bytes give the same lines and events
+//! Bytes that an API server, or a proxy before it, sends to a watch. The same bytes give the same lines and events
 //! wherever chunks end; an event has the object that serde_json finds in its line; nothing stops the watch.
 //!
 //! The input: a byte that draws the chunks, and the lines.

@@ -1,4 +1,4 @@
-//! What the workqueue costs: `make bench-queue`.
+//! Costs of the workqueue: `make bench-queue`.
 //!
 //! `queue.per_key` is add + get + forget + done of one key, single thread, [`KEYS`] keys at once in the queue: the key's
 //! copy for the queue is included, as informers make one. `queue.add_after` is one call with a delay that does not end,

@@ -1,4 +1,4 @@
-//! How soon a plugin is at work, and what a swap of its code costs: `make bench-start`, on a real API server.
+//! Time until a plugin is at work, and the cost of a swap of its code: `make bench-start`, on a real API server.
 //!
 //! - `start.cold`: from the answer to the creation of the ConfigMap with the component until the plugin's first write is there;
 //!   the code is new to the host, which compiles it in a process of its own.

@@ -1,4 +1,4 @@
-//! Who runs in the background, and what a poll there keeps from others: nothing.
+//! Tests of demoted reconciles: they run in the background, and keep nothing from others.
 
 use std::{
     future::poll_fn,

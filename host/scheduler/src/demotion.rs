@@ -1,4 +1,4 @@
-//! Who keeps its threads for so long that others should not have to wait for it.
+//! Demotion: a plugin whose polls hold a thread for long runs in the background.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Who is next among siblings: virtual time, the same for the groups and for the accounts of a group.
+//! The run queue: the next among siblings by virtual time, the same for groups and for the accounts of a group.
 //!
 //! A tenant's virtual time is what it was polled, divided by its weight. The next one is the ready tenant that
 //! has least of it. The line's own time, its *floor*, is the highest virtual time at which anyone was picked (start-time

@@ -1,4 +1,4 @@
-//! What an account or a group may use, and what it has used.
+//! The share of an account or a group, and its use so far.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How many are in at once: a number of worker_slots that may change while they are taken.
+//! Worker slots: a limit on concurrent users that may change while slots are taken.
 //!
 //! First come, first served. Fewer worker_slots throw nobody out: those who leave take the surplus with them.
 

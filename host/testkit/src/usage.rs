@@ -1,4 +1,4 @@
-//! What a process uses of the machine, as Linux counts it. The panics say that `/proc` has no such process.
+//! Resource usage of a process, as Linux counts it. The panics say that `/proc` has no such process.
 
 use std::{fs, time::Duration};
 

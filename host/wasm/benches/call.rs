@@ -1,4 +1,4 @@
-//! What one call into a guest costs: a fresh instance for each reconcile, against native Rust doing the same.
+//! Cost of one call into a guest: a fresh instance for each reconcile, against native Rust doing the same.
 //!
 //! - `call.fresh_bare`: a reconcile of a guest of ten instructions without imports: what the host alone takes.
 //! - `call.fresh_noop`: a reconcile of an SDK plugin that returns at once. The difference is the guest's: its start,

@@ -1,4 +1,4 @@
-//! What a quiet tenant notices of a noisy one: the p99 of its reconciles, from the key being added to the reconcile being
+//! Effect of a noisy tenant on a quiet one: the p99 of its reconciles, from the key being added to the reconcile being
 //! over, with a neighbour of equal weight over the p99 when it is alone.
 //!
 //! The quiet plugin reads, changes and writes an object every 5 ms: a thread beside the runtime adds its keys, as the

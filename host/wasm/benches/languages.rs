@@ -1,4 +1,4 @@
-//! What a plugin costs in each language: how large it is, how long it compiles, and what one reconcile takes.
+//! Cost of a plugin in each language: its size, its compile time, and the time of one reconcile.
 //!
 //! The guests are plugins/fixtures/bench-LANG, each written as an author of that language would. Metrics of each:
 //!

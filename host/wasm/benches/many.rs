@@ -1,4 +1,4 @@
-//! What many distinct plugins cost: `make bench-many`.
+//! Cost of many distinct plugins: `make bench-many`.
 //!
 //! [`PLUGINS`] plugins, each with code of its own: the example pod-tracker with another number in a custom section, so that
 //! nothing is shared but the engine. They are compiled once, into `target/bench/compiled`, which takes minutes; later runs

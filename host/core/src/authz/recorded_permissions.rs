@@ -1,4 +1,4 @@
-//! What a plugin was seen to need of RBAC: one [`Need`] for each verb, resource and namespace of its calls.
+//! The permissions that a plugin was seen to need: one [`Need`] for each verb, resource and namespace of its calls.
 //!
 //! Every call that came as far as the question whether it is allowed is kept, whatever the answer: a refused call is one
 //! that the plugin needed, too. What is kept is bounded, because a guest chooses names; what found no place is counted,

@@ -1,4 +1,4 @@
-//! Who set which field to which value last, and who was set back: a pure state machine; fields and values are hashes.
+//! The last writer of each field, and the writers that were set back: a pure state machine; fields and values are hashes.
 //!
 //! What is not written for [`WINDOW`] is forgotten. What is kept is bounded: of each plugin, so that one that writes much
 //! pushes out its own only, and of all.

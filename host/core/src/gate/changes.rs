@@ -1,4 +1,4 @@
-//! What a write changed: the fields at which two versions of an object differ, and who owns a field.
+//! The fields at which two versions of an object differ, and the owner of a field.
 
 use std::{cmp::Reverse, fmt};
 

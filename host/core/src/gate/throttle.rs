@@ -1,4 +1,4 @@
-//! What a plugin's calls are counted by, and what holds its requests to the API server back.
+//! The counts of a plugin's calls, and the rate limits of its requests to the API server.
 //!
 //! A [`Throttle`] is shared by the gate, which knows what goes to the API server, and by the way behind it, where a cached
 //! read may turn out to be a request after all.

@@ -1,4 +1,4 @@
-//! What an informer tells its handlers about one object.
+//! The events of an informer: additions, changes and deletions of one object.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which keys an event enqueues: controller-runtime's For, Owns and Watches.
+//! Event handlers: the keys that an event enqueues, as controller-runtime's For, Owns and Watches choose them.
 
 pub mod event;
 pub mod map_event;

@@ -1,4 +1,4 @@
-//! Which keys of one controller loop, and how long they wait for it: a pure state machine, without clock or lock.
+//! The looping keys of one controller, and their waits: a pure state machine, without clock or lock.
 
 use std::{
     collections::HashMap,

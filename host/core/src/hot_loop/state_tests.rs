@@ -1,4 +1,4 @@
-//! Which keys count as looping, and for how long they wait: with time passed in.
+//! Tests of the keys that count as looping, and of their waits, with time passed in.
 //!
 //! The random histories print their seed; `OPERETTA_SEED` repeats one.
 

@@ -1,4 +1,4 @@
-//! What can be said of an object by its text alone: the fields that the host looks at, found by where they stand.
+//! The metadata fields that the host reads in an object's text, found by their offsets.
 
 use crate::object::scanner::{self, Scanner};
 

@@ -1,4 +1,4 @@
-//! Which fields of an object a list returns: a JSON text cut down to some paths, without a tree.
+//! Field projection of lists: a JSON text cut down to some paths, without a tree.
 
 use crate::object::scanner::Fields;
 

@@ -1,4 +1,4 @@
-//! Which fields of an object a cache leaves out: managedFields always, others where a watch says so.
+//! Pruned fields, which a cache leaves out: managedFields always, others where a watch says so.
 //!
 //! A path is steps through object fields, like `.spec.template`; where a step goes through a list or a scalar, nothing is
 //! left out. What tells one object and version from another, and what the host goes by, always stays.

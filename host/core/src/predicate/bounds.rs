@@ -1,4 +1,4 @@
-//! What a JSONPath asks for, estimated from its text before it is parsed: the parser calls itself for what is within something
+//! An estimate of a JSONPath's cost, from its text before it is parsed: the parser calls itself for what is within something
 //! else, and what is wide, repeated or within something else multiplies what evaluating it costs.
 
 /// The cost of an expression, counted in its text; names in quotes count as nothing.

@@ -1,4 +1,4 @@
-//! Which events count: controller-runtime's predicates by name, and conditions on the objects by JSONPath.
+//! Predicates filter events: controller-runtime's by name, and conditions on the objects by JSONPath.
 //!
 //! | predicate | a creation | an update | a deletion |
 //! |---|---|---|---|

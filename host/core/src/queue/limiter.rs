@@ -1,4 +1,4 @@
-//! How long a failed key waits: client-go's rate limiters, with the time passed in.
+//! Rate limiters decide how long a failed key waits: client-go's, with the time passed in.
 //!
 //! | here | client-go `util/workqueue` | delay |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! What controller-runtime's priorityqueue documents beyond client-go's queue, one test each, and keys and delays that
+//! Tests of what controller-runtime's priorityqueue documents beyond client-go's queue, one each, and of keys and delays that
 //! nobody should use.
 
 use tokio::time::{advance, timeout};

@@ -1,4 +1,4 @@
-//! What is on the API server, and how it comes there fast: many requests at once.
+//! Objects on the API server, written fast: many requests at once.
 
 use std::{collections::BTreeSet, time::Duration};
 

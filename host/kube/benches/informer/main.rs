@@ -1,4 +1,4 @@
-//! How an informer starts: `make bench-informer`, on a real API server of its own with nothing else at work.
+//! The start of an informer: `make bench-informer`, on a real API server of its own with nothing else at work.
 //!
 //! - `informer.initial_list`: seconds from the start of a program until its informer has synced 20,000 Pods;
 //!   `informer.initial_cpu` is the processor time that it has used by then, `informer.initial_rss` what is resident two

@@ -1,4 +1,4 @@
-//! What the cache costs: `make bench-store`.
+//! Costs of the cache: `make bench-store`.
 //!
 //! Memory, of three sets of objects, managedFields dropped; of each one `store.json_per_SET`, the JSON that is kept, for
 //! scale; `store.bytes_per_SET`, what the store counts, keys and the index by owner included, without the allocator's

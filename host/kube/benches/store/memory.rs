@@ -1,4 +1,4 @@
-//! What a set of objects takes, in our stores and in the peers': each a process of its own that reads the same file.
+//! Memory of a set of objects, in our stores and in the peers': each a process of its own that reads the same file.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! What one plugin sees of a shared informer: the events of the namespaces that RBAC lets it list and watch.
+//! A plugin's view of a shared informer: the events of the namespaces that RBAC lets it list and watch.
 //!
 //! A [`FilteredView`] sits between an informer and a handler. What it promises:
 //!

@@ -1,4 +1,4 @@
-//! How far the host itself sees: whether RBAC lets it list and watch a resource in all namespaces, or in which ones.
+//! The host's own scope: whether RBAC lets it list and watch a resource in all namespaces, or in which ones.
 //!
 //! What is asked is a SelfSubjectAccessReview, which every authenticated user may make; an answer is used for [`KEEP`]. Only
 //! what the host watches is decided here: what a plugin may see of it is for its ServiceAccount's rights (`grants`).

@@ -1,4 +1,4 @@
-//! How the host finds its API server: a kubeconfig, as kubectl does, or the ServiceAccount of the Pod it runs in.
+//! Connects to the API server: by a kubeconfig, as kubectl does, or as the ServiceAccount of the Pod it runs in.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Which Events are written and which are folded into earlier ones: client-go's `EventCorrelator`
+//! Decides which Events are written and which are folded into earlier ones: client-go's `EventCorrelator`
 //! (tools/record/events_cache.go) as a pure state machine; time comes in as an argument.
 //!
 //! In this order:

@@ -1,4 +1,4 @@
-//! What the API server sends to an informer: the lines of a watch, and the objects in them and in lists.
+//! Reads what the API server sends to an informer: the lines of a watch, and the objects in them and in lists.
 //!
 //! Chunks end anywhere; a line is complete only when its end has come. What cannot be read is handed on as the
 //! reason, together with the key if that much can be read, so that one bad object never hides the others.

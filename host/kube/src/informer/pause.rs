@@ -1,4 +1,4 @@
-//! How long an informer waits before it tries again.
+//! Backoff of an informer after a failed list or watch.
 
 use std::time::Duration;
 

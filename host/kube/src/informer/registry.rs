@@ -1,4 +1,4 @@
-//! Who watches what: one informer for each kind and scope, shared by all who ask for it, gone with the last of them.
+//! The registry of shared informers: one for each kind and scope, which ends with its last user.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! How a store is read: its objects, covered by the host's own writes, cut down to what a list asks for.
+//! Reads of a store: its objects, overlaid by the host's own writes, cut down to what a list asks for.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 

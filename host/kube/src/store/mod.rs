@@ -1,4 +1,4 @@
-//! What the watch has brought: objects by key, in order, with indexes. The informer is its only writer.
+//! The store of an informer: objects by key, in order, with indexes. The informer is its only writer.
 //!
 //! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`]. Keys are ordered by
 //! namespace, then name, so one namespace is a range: that is the namespace index. The order of all keys is kept only from

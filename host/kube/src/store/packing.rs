@@ -1,4 +1,4 @@
-//! Whether a store's objects are compressed: tried out on a sample when there are enough of them, beside the work.
+//! Decides whether a store's objects are compressed: tried on a sample in the background when there are enough of them.
 //!
 //! Training and packing run on a thread of their own kind (`spawn_blocking`). Readers and the watch wait for neither: the
 //! sample is taken, and each small batch of packed objects swapped in, under the lock; everything else is done without.

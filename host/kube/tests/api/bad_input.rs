@@ -1,4 +1,4 @@
-//! What an API server should never send, one thing at a time: the informer says what and of which object, in its state or
+//! Input that an API server should never send, one thing at a time: the informer reports what and of which object, in its state or
 //! as a warning, and goes on with the others.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What client-go promises of a shared informer, in the contract of its shared_informer.go and in what its DeltaFIFO
+//! The promises of client-go's shared informer, in the contract of its shared_informer.go and in what its DeltaFIFO
 //! leaves out, one test for each. What is not here is in informer.rs: that additions, changes and deletions are delivered in
 //! order, that a late handler gets the store first, that a removed one receives nothing more, and that what leaves the
 //! selector is delivered as deleted.

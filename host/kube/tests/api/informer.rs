@@ -1,4 +1,4 @@
-//! What an informer tells, and what it costs on the wire.
+//! Events of an informer, and its requests on the wire.
 
 use std::{sync::Arc, time::Duration};
 

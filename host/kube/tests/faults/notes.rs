@@ -1,4 +1,4 @@
-//! What a handler received, and whether it can be true.
+//! The events that a handler received, and whether they can be true.
 //!
 //! The rules, for each object's name:
 //!

@@ -1,4 +1,4 @@
-//! What commands ask of the host that runs a plugin: the Plugin's status names its address.
+//! Requests of commands to the host that runs a plugin: the Plugin's status names its address.
 
 use anyhow::{Context, Result, bail};
 use http::{Response, StatusCode};

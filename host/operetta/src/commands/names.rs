@@ -1,4 +1,4 @@
-//! What Kubernetes takes as a name, and the names that follow from one another.
+//! Kubernetes' names as authors type them, and the names that follow from one another.
 
 use anyhow::{Result, bail};
 use kube::core::{ApiResource, GroupVersionKind};

@@ -1,4 +1,4 @@
-//! What each behaviour needs, what its plugin must have seen, and what the API server must hold afterwards.
+//! The needs of each behaviour, what its plugin must have seen, and what the API server must hold afterwards.
 
 use std::time::Duration;
 

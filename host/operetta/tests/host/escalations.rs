@@ -1,4 +1,4 @@
-//! What a tenant tries in order to reach another one: other identities, other paths, other people's objects and Events.
+//! Attempts of a tenant to reach another one: other identities, other paths, other people's objects and Events.
 //! Each is answered as its ServiceAccount would be, and the API server's audit log shows as whom every request came.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What `operetta rbac` takes for the least: views of some namespaces, and code that changes.
+//! The least permissions that `operetta rbac` finds: views of some namespaces, and code that changes.
 
 use operetta_testkit::{ControlPlane, DropIn, Kind, eventually, guest, wat_guest::Guest};
 use serde::Deserialize;

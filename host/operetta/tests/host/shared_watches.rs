@@ -1,4 +1,4 @@
-//! What goes over the wire: one watch per kind, however many plugins need it, and none once nobody does.
+//! Watches on the wire: one per kind, however many plugins need it, and none once nobody does.
 
 use operetta_testkit::{ControlPlane, DropIn, Kind, eventually, kinds, wat_guest::Guest};
 use serde_json::json;

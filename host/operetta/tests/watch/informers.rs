@@ -1,4 +1,4 @@
-//! What a host tells of its informers, at /informers, by `operetta informers` and in its metrics.
+//! Reports of a host on its informers, at /informers, by `operetta informers` and in its metrics.
 
 use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, eventually, kinds, wat_guest::Guest};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What can go wrong with one answer, and which of it a seed draws.
+//! Faults of an answer, and the draw of a seed among them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which request gets which fault.
+//! Assigns faults to requests.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What the benches of calls share: an API server that takes no time, one Deployment, and a native peer.
+//! Shared parts of the benches of calls: an API server that takes no time, one Deployment, and a native peer.
 
 #![allow(dead_code, reason = "no bench needs everything")]
 

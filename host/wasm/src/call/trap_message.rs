@@ -1,4 +1,4 @@
-//! What a guest says when it dies: the one sentence, among all that its language's runtime prints, that tells why.
+//! Trap messages: the one sentence that says why a guest died, among all that its language's runtime prints.
 //!
 //! Runtimes print more than the reason: Rust a note about backtraces, Go its goroutines, Python the frames before the
 //! exception, and componentize-py a Rust panic after it. So the lines that announce an end are known here, one form for

@@ -1,4 +1,4 @@
-//! How much a component makes of itself before a line of it runs.
+//! The compile-cost check: bounds how much code a component makes of itself by nesting.
 //!
 //! To instantiate a component is to repeat all that is within it, at compile time: forty components, each of which makes
 //! two instances of the one before, are two kilobytes and more than any machine can hold. So that is counted before it is

@@ -1,4 +1,4 @@
-//! What a file is, without compiling it: cheap, and possible for files that the host would refuse.
+//! Inspects a file without compiling it: cheap, and possible for files that the host would refuse.
 
 use sha2::{Digest, Sha256};
 use wasmparser::{Encoding, Parser, Payload};

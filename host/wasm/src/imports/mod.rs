@@ -1,4 +1,4 @@
-//! What a plugin can import: the interfaces of `operetta:controller`, one file each, and an empty WASI.
+//! The imports of a plugin: the interfaces of `operetta:controller`, one file each, and an empty WASI.
 //!
 //! Each file holds a borrowed view of the call's session and implements one interface on it. Nothing here keeps state.
 

@@ -1,4 +1,4 @@
-//! What a guest writes to stdout and stderr, on its way to the plugin's log.
+//! Output of a guest to stdout and stderr, on its way to the plugin's log.
 //!
 //! Bytes become lines here, under a lock, because a WASI stream cannot reach the session; before each host call, and
 //! when the call ends, the lines go to the session, where the limits count them. What is held in between is bounded:

@@ -1,4 +1,4 @@
-//! What crosses the border, in both directions.
+//! Calls and values between guest and host, in both directions.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What does not load, and what the author is told.
+//! Components that do not load, and the errors that their authors get.
 
 use std::{sync::Arc, time::Duration};
 

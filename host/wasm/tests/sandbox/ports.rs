@@ -1,4 +1,4 @@
-//! What stands where the API server, the recorder and the log would be.
+//! Stand-ins for the API server, the recorder and the log.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! What a folder holds: the language by the file that its own tools look for, and the project's name.
+//! Recognizes a project: the language by the file that its own tools look for, and the project's name.
 
 use std::path::{Path, PathBuf};
 

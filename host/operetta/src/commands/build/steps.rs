@@ -1,4 +1,4 @@
-//! What `operetta build` says while it works: one line for each step, with its time.
+//! Progress of `operetta build`: one line for each step, with its time.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Where a project's schemas come from: each language's own tool reads its types.
+//! The source of a project's schemas: each language's own tool reads its types.
 //!
 //! What every tool prints is one JSON object, or a list of them:
 //! `{"apiVersion": …, "kind": …, "spec": SCHEMA, "status": SCHEMA}`, with `status` and `scope` as they are needed.

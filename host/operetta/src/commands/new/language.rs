@@ -1,4 +1,4 @@
-//! What differs from language to language in a new project, beside its files.
+//! Differences between the languages of a new project, beside its files.
 
 use anyhow::{Result, bail};
 

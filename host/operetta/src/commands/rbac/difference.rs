@@ -1,4 +1,4 @@
-//! How what a plugin needs differs from what its ServiceAccount has, one line for each difference.
+//! Differences between what a plugin needs and what its ServiceAccount has, one line each.
 //!
 //! What Kubernetes gives to everybody is no difference. A rule with a wildcard is one, whatever was used of it.
 

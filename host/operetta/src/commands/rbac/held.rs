@@ -1,4 +1,4 @@
-//! What a ServiceAccount has: every Role and ClusterRole that a binding gives it, itself or by one of its groups.
+//! The permissions of a ServiceAccount: every Role and ClusterRole that a binding gives it, itself or by one of its groups.
 //!
 //! The rules of an aggregated ClusterRole are there as Kubernetes has put them together.
 

@@ -1,4 +1,4 @@
-//! How old something is, as kubectl says it (apimachinery's `duration.HumanDuration`): two parts while it is young, one
+//! Ages as kubectl prints them (apimachinery's `duration.HumanDuration`): two parts while it is young, one
 //! when it is old.
 
 /// `seconds` as `5s`, `3m12s`, `17m`, `7h3m`, `30h`, `4d5h`, `90d`, `3y40d`.

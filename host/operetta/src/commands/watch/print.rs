@@ -1,4 +1,4 @@
-//! How objects are printed, as kubectl's printers do it: a table, JSON, YAML, or names.
+//! Prints objects as kubectl's printers do: a table, JSON, YAML, or names.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Which row an event is printed as, and which event needs none. No sockets.
+//! The row that an event is printed as, and the events that need none. No sockets.
 //!
 //! The API server renders objects as they are when it is asked, not as they were at an event. So an event that a row
 //! already shows is not printed again; an object that is gone before it could be rendered is printed as it was shown last,

@@ -1,4 +1,4 @@
-//! Whether trouble with a watch passes: an API server that does not answer will, one that refuses for long means it.
+//! Decides whether a watch's error is temporary: an API server that does not answer is; a lasting refusal is not.
 
 use operetta_core::status::{ApiError, ErrorKind};
 use operetta_kube::{authz::probe, informer::Informer};
