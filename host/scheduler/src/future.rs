@@ -1,9 +1,9 @@
 //! One future, polled only while it has a slot.
 //!
-//! What it waits for, it waits for without a slot. To tell a future that waits from one that spins and only yields, it
-//! is polled with a waker of its own: one that is woken while it is polled wants the next slot at once, and competes
-//! for it before its old one is given to anybody. Otherwise two spinning futures of any weight would simply alternate:
-//! each would be missing whenever the other's slot becomes free.
+//! It holds no slot while it waits for something else. To distinguish a waiting future from one that spins and only yields,
+//! it is polled with a waker of its own. A future that is woken during its poll wants the next slot at once, and competes
+//! for it before its old slot is granted to another. Otherwise two spinning futures of any weight would alternate, because
+//! each would be absent whenever the other's slot becomes free.
 
 use std::{
     future::Future,

@@ -1,65 +1,64 @@
-//! The fair scheduler: which plugin's guest is polled next, by the time that its guests were polled so far.
+//! Fair scheduling of plugins: chooses whose guest is polled next, by the time that its guests were polled so far.
 //!
-//! A guest runs inside a future, and one that spins gives its thread back about every millisecond. So the unit is one
-//! poll. A [`Fair`] future is polled only while it has one of the scheduler's *slots*, and the measured time of each
-//! poll is charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A [`FairScheduler`] promises:
+//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit of scheduling is one
+//! poll. A [`Fair`] future is polled only while it has one of the scheduler's *slots*. The measured time of each poll is
+//! charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A [`FairScheduler`] promises:
 //!
-//! - **shares**: a free slot goes to the group with the least virtual time (polled time by weight) that has a waiter,
-//!   in it to the account with the least, in it to who came first. A tenant with a hundred plugins has one tenant's
-//!   share, and a plugin with a hundred workers one plugin's;
-//! - **no slot is idle while someone may use it**: weights and groups matter only when slots are short;
-//! - **little is saved up**: whoever was idle, or could not use its share, comes back with a credit of 5 ms for each
-//!   slot (at weight 100, else in proportion). That is a few turns, enough for a short reconcile to go first with all
-//!   of its polls, and the longest that one who comes back can make the others wait. A new account or group has none;
-//! - **limits hold**: beyond `cpu_limit` the account or group is passed over until its token bucket, 100 ms deep, is
-//!   refilled; that is counted in [`Usage`]. A poll is paid when it is over, so at most one poll on each slot goes beyond;
-//! - **nobody is forgotten**: not when a future is dropped, whether it waits or has a slot, not when it panics, not when
-//!   shares change.
+//! - **Shares.** A free slot goes to the waiting group with the least virtual time (polled time divided by weight), within
+//!   the group to the account with the least, and within the account to the first that came. A tenant with a hundred
+//!   plugins has one tenant's share, and a plugin with a hundred workers has one plugin's.
+//! - **Work conservation.** No slot is idle while a waiter may use it. Weights matter only while slots are short.
+//! - **Little is saved up.** A group or an account that was idle, or could not use its share, returns with a credit of 5 ms
+//!   for each slot (at weight 100, otherwise in proportion). This lets a short reconcile go first with all of its polls. It
+//!   is also the longest delay that a returning account can cause. New accounts and groups have no credit.
+//! - **Limits hold.** An account or a group beyond its `cpu_limit` is passed over until its token bucket, 100 ms deep, is
+//!   refilled; [`Usage`] counts that. A poll is charged when it is over, so each slot can exceed the limit by one poll.
+//! - **Nobody starves.** This also holds when a waiting or running future is dropped or panics, and when shares change.
 //!
 //! # Slots and threads
 //!
-//! A future that waits for anything but a slot holds none. One that is given a slot holds it until its task comes to
-//! poll: for the moment in which the task is in the runtime's queue. Meanwhile other tasks in that queue ask, get
-//! nothing, and wait in the scheduler's line instead: so all who want to run are in one line and the scheduler chooses.
+//! A future that waits for anything but a slot holds no slot. A future that is granted a slot holds it until its task is
+//! polled, which is the time that the task is in the runtime's queue. Other tasks in that queue ask for a slot meanwhile,
+//! get none, and join the run queue instead. So everybody who wants to run is in one run queue.
 //!
-//! One that asks is on a thread, and one that has a slot and has not come to its poll is on none. So the slot is **taken
-//! back** for one who asks, has had less, and would be next: who made way is in its line again, where it was. With as
-//! many threads as slots a thread that asks finds a slot that nobody polls with: so a tenant that has had less than
-//! those it meets never waits for the end of their turns. Time is charged all the same, so nobody gets more than its share.
+//! A task that asks for a slot is on a thread. A task that was granted a slot and not polled yet is on none. So the
+//! scheduler **takes a slot back** from the second for the first, if the first has had less time and would be next. The
+//! one that yields returns to its position in the run queue. With as many threads as slots, an asking thread therefore
+//! always finds a slot that nobody polls with, and an underserved tenant never waits for the end of another one's turn.
+//! Time is charged all the same, so nobody gets more than its share.
 //!
-//! A tokio worker looks at timers and sockets, and at what other threads have woken, only when it is idle or has polled
-//! some sixty tasks: while guests spin on all threads, whoever is woken so comes to the line hundreds of milliseconds
-//! late. So **let the runtime look after each poll** (`event_interval(1)` and `global_queue_interval(1)`), and have as many
-//! worker threads as the scheduler has slots, and as there are processors. A thread more, that only serves timers, gets a
-//! processor when the kernel's slice of another one is over: after some 8 ms. Even so a worker first polls whom the last
-//! poll has woken, up to three in a row, while the task's budget lasts: so the budget is spent with 256 µs of polls. And
-//! one that yields with tokio's own means is polled again before all others: a controller's workers do it otherwise.
+//! A tokio worker serves timers, sockets and wake-ups from other threads only when it is idle or has polled some sixty
+//! tasks. While guests spin on all threads, such a wake-up would reach the run queue hundreds of milliseconds late. So
+//! **set `event_interval(1)` and `global_queue_interval(1)`** on the runtime, and have as many worker threads as slots and
+//! as processors. An extra thread for timers does not help: it gets a processor when the kernel's time slice of another
+//! thread ends, after some 8 ms. A worker first polls the task that the last poll woke, up to three times in a row while
+//! the task's budget lasts, so the scheduler spends that budget after 256 µs of polls. A task that yields by tokio's own
+//! means is polled again before all others; a controller's workers therefore yield through the scheduler.
 //!
-//! No slot is given away because its future does not come. One that is neither polled nor dropped after its wake-up, in
-//! a `select!` whose other arm is busy, say, keeps its slot from all who have had as much for so long: the task that
-//! awaits it shall do nothing else meanwhile.
+//! A slot stays with its future until the future is polled or dropped. A task that awaits a [`Fair`] future must not do
+//! other work at the same time, such as a busy second arm of a `select!`: it would keep the slot from tenants that have
+//! had as much.
 //!
-//! A future that spins has to wake itself at once when it yields, as wasmtime's `UpdateDeadline::Yield` does: then it is
-//! in the line before its slot is given away. `tokio::task::yield_now` wakes later, when the thread has nothing else to
-//! do. Such a future has not asked for anything when its slot becomes free: it gets less than its share, never more.
+//! A future that spins must wake itself when it yields, as wasmtime's `UpdateDeadline::Yield` does. It then joins the run
+//! queue before its slot is granted to another. `tokio::task::yield_now` wakes later, when the thread has nothing else to
+//! do; such a future gets less than its share, never more.
 //!
-//! # In the background
+//! # The background
 //!
-//! What keeps its thread for longer than a turn, in one instruction or one call of the host, nobody else gets past: and
-//! even beside turns of a millisecond, what a reconcile needs of the host, an event, an answer, comes to its thread only
-//! after one, each time. So an account of which some polls took most of a turn, or more, has its reconciles run on threads
-//! of a lower priority ([`Background`]), from which the kernel takes the processor as soon as a thread of the host has
-//! something to do. Their slots can be taken back **while they are polled with**, for one that asks in the foreground,
-//! has had less and would be next: the poll goes on beside it, on what the other one leaves, and is charged by its
-//! thread's processor time. Timers and sockets that such a reconcile waits for are served in the foreground.
+//! A guest can hold its thread for longer than a turn, in one instruction or one call of the host. Nobody else gets past
+//! it there. Even turns of a millisecond delay each event and each answer that a reconcile on the same thread waits for.
+//! So the reconciles of an account are demoted when some of its polls took most of a turn or more: they run on threads of
+//! lower priority ([`Background`]), from which the kernel takes the processor as soon as a thread of the host has work.
+//! A background slot can be taken back **while it is polled with**: the poll continues on the processor time that is left,
+//! and is charged by its thread's processor time. Timers and sockets of background reconciles are served in the foreground.
 //!
-//! # Limits of it
+//! # Limits
 //!
-//! Only what is polled is charged, in the foreground by wall time: what the operating system takes from a thread that
-//! polls is charged too, so on an overbooked machine limits hold back more than they say. Nothing interrupts a poll
-//! there. Throttling ends by tokio's timers, to the millisecond; over time the limit is exact. There is no task behind
-//! it but one, from the first throttling on, that waits for these timers and ends with the scheduler. [`Fair`] has to be
-//! polled within a tokio runtime with time enabled, always the same one.
+//! Only polls are charged, in the foreground by wall time. Time that the operating system takes from a polling thread is
+//! charged too, so limits hold back more on an overcommitted machine. Nothing interrupts a foreground poll. Throttling
+//! ends by tokio's timers, exact to a millisecond; over time the limit is exact. The scheduler starts one task, at the
+//! first throttling, which waits for these timers and ends with the scheduler. [`Fair`] must always be polled within the
+//! same tokio runtime, with time enabled.
 //!
 //! ```
 //! use operetta_scheduler::{FairScheduler, Share};

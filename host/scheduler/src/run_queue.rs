@@ -1,9 +1,9 @@
 //! The run queue: the next among siblings by virtual time, the same for groups and for the accounts of a group.
 //!
-//! A tenant's virtual time is what it was polled, divided by its weight. The next one is the ready tenant that
-//! has least of it. The line's own time, its *floor*, is the highest virtual time at which anyone was picked (start-time
-//! fair queueing). Whoever becomes ready is lifted to the floor less [`State::credit`](super::state::State): an idle
-//! tenant saves that much and no more, and one that cannot use its whole share keeps no claim to the rest.
+//! A tenant's virtual time is its polled time divided by its weight. The ready tenant with the least virtual time is next.
+//! The queue's own time, its *floor*, is the highest virtual time at which a tenant was picked (start-time fair queueing).
+//! A tenant that becomes ready is lifted to the floor less [`State::credit`](super::state::State). So an idle tenant saves
+//! that much and no more, and a tenant that cannot use its whole share loses the rest.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,16 +1,16 @@
-//! Controllers that fight over a field: each sets it to a value of its own, the other sets it back, for ever. Every
-//! reconcile succeeds, so nothing else would tell.
+//! Field conflicts: two controllers set a field to different values, each reverting the other, for ever. Every reconcile
+//! succeeds, so no error shows it.
 //!
-//! A writer **sets a field back** when it changes the field to the very value that it had set before, and somebody else had
-//! changed it in between. Two writers that do this [`FLIPS`] times within [`WINDOW`] conflict. So it is no conflict when
+//! A writer **reverts** a field when it changes the field to the value that it had set before, and another writer had
+//! changed it in between. Two writers that do this [`FLIPS`] times within [`WINDOW`] conflict. It is not a conflict when
 //!
 //! - a controller repairs drift now and then;
-//! - values do not come back: counters, timestamps;
-//! - one writer goes to and fro by itself;
-//! - a write changes nothing, because the API server or a webhook makes of it what was there already.
+//! - values do not return, such as counters and timestamps;
+//! - one writer alternates by itself;
+//! - a write changes nothing, because the API server or a webhook restores the old value.
 //!
-//! A writer is a controller of a plugin; another one is known by its own writes, or else by the field manager that the API
-//! server names. What is not in the caches is not compared: see [`crate::gate::audit`].
+//! A writer is a controller of a plugin. Another writer is known by its own writes, or by the field manager that the API
+//! server names. Objects that are not in the caches are not compared: see [`crate::gate::audit`].
 
 #[cfg(test)]
 mod model;

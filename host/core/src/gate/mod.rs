@@ -1,15 +1,15 @@
 //! The gate: the one chain that every call of a guest passes.
 //!
 //! A [`Gate`] belongs to a plugin, a [`Session`] to one reconcile. The sandbox holds a session and nothing else, so
-//! what is not on this page a plugin cannot do. The chain, in order:
+//! a plugin can do nothing else. The chain, in order:
 //!
 //! 1. `Session::admit` — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
 //! 2. [`Throttle`] — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
 //! 3. the call itself, under its own deadline;
-//! 4. `Session::settle` — meter the outcome.
+//! 4. `Session::meter` — meter the outcome.
 //!
-//! What may be read of the host's caches is asked where the resource is known: see [`crate::authz::access_review`]. Fencing, recording and
-//! shadow runs join this chain; nothing goes round it.
+//! Cached reads are checked against RBAC where the resource is known: see [`crate::authz::access_review`]. Fencing, recording
+//! and shadow runs will join this chain; nothing bypasses it.
 
 pub(crate) mod attempt;
 pub mod audit;
@@ -285,7 +285,7 @@ impl Session {
             Ok(()) => call(&self.gate).await,
             Err(refusal) => Err(refusal),
         };
-        self.settle(started.elapsed(), result.is_err());
+        self.meter(started.elapsed(), result.is_err());
         result
     }
 
@@ -293,7 +293,7 @@ impl Session {
     pub fn event(&mut self, note: EventNote) {
         match self.admit(Verb::Event, note.note.len()) {
             Ok(()) => self.gate.events.emit(note),
-            Err(_) => self.settle(Duration::ZERO, true),
+            Err(_) => self.meter(Duration::ZERO, true),
         }
     }
 
@@ -339,7 +339,7 @@ impl Session {
             return false;
         }
         if self.admit(Verb::Log, 0).is_err() {
-            self.settle(Duration::ZERO, true);
+            self.meter(Duration::ZERO, true);
             return false;
         }
         let limit = self.gate.limits.log_bytes;
@@ -382,7 +382,7 @@ impl Session {
         Err(ApiError::new(ErrorKind::Forbidden, refusal))
     }
 
-    fn settle(&self, took: Duration, failed: bool) {
+    fn meter(&self, took: Duration, failed: bool) {
         let meter = &self.gate.shared.throttle.meter;
         meter.call_micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         meter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);

@@ -1,17 +1,17 @@
-//! The plugin's own mapping, between an informer and a controller's queue.
+//! Mapping by the plugin itself, between an informer and a controller's queue.
 //!
-//! Handlers run on the informer's task, and code of a plugin must not. So the events of a watch that the plugin maps itself
-//! are kept here, at most one for each watched object, until a worker has had the plugin map it:
+//! Handlers run on the informer's task, and a plugin's code must not. So the events of a watch that the plugin maps itself
+//! are kept here, at most one for each watched object, until a worker has the plugin map it:
 //!
-//! - **the last state counts, and the one mapped last**: of many changes the plugin gets one, with the object as
-//!   it is now and as it was when its keys were last woken, so that those of the old state are woken as well;
-//! - **nothing is lost** by a call that fails, traps or is cut off: its event is kept and merged with what came meanwhile.
-//!   The queue retries it as it retries a reconcile;
-//! - **bounded**: objects that the store has are shared with it. States that it has not any more, of deleted and changed
-//!   objects, may take [`MAX_HELD`] bytes together; what is over is given up, and [`Mappings::note`] says so;
-//! - **no key goes through unlooked at**: see [`KeyRules`].
+//! - **The last state and the last mapped state count.** The plugin gets many changes as one, with the object as it is now
+//!   and as it was when its keys were last enqueued, so that the keys of the old state are enqueued as well.
+//! - **No event is lost** by a call that fails, traps or is cut off: it is kept and merged with later ones. The queue retries
+//!   it as it retries a reconcile.
+//! - **Memory is bounded.** Objects that are in the store are shared with it. States that are no longer there, of deleted
+//!   and changed objects, may take [`MAX_HELD`] bytes together; what exceeds that is dropped, and [`Mappings::note`] logs it.
+//! - **Each key is checked**: see [`KeyRules`].
 //!
-//! A controller whose keys are the watched objects' and whose reconciler is a [`MapReconciler`] is the whole of it.
+//! A controller whose keys are those of the watched objects, with a [`MapReconciler`], does the rest.
 
 use std::{
     collections::{HashMap, HashSet},

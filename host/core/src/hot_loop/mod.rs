@@ -1,26 +1,27 @@
-//! Hot loops: a key that is reconciled again and again although nothing but its plugin has asked for it. Most are a write in
-//! every reconcile (a timestamp, a list in another order), whose event asks for the next one; some are a requeue at once.
-//! Every reconcile succeeds, so nothing else would tell, and each costs the API server a write.
+//! Hot loops: a key that is reconciled again and again although only its own plugin asks for it. Most hot loops write in
+//! every reconcile (a timestamp, a list in another order), and the event of that write asks for the next one. Some requeue
+//! at once. Every reconcile succeeds, so no error shows it, and each costs the API server a write.
 //!
-//! What asks for a reconcile is
+//! A reconcile is asked for
 //!
-//! - **from outside**: an event of a change that this plugin did not make. It ends everything that is known of the key;
-//! - **the plugin's own**: an event of its own write, or a requeue sooner than [`SOON`]. It counts when [`CHAIN`] of its kind
-//!   in a row have led to it, each by the one before, with nothing from outside among them: so neither the status that
-//!   follows a change nor a chain of objects that each make the next is a loop, and an object that many others write to
-//!   is none, as long as those are reconciled for changes from outside;
-//! - **neither**: resyncs, initial lists, backoff after failures, requeues of [`SOON`] and more. They do not count.
+//! - **from outside**, by an event of a change that this plugin did not make. It clears all that is known of the key;
+//! - **by the plugin itself**, by an event of its own write, or by a requeue sooner than [`SOON`]. It counts when [`CHAIN`]
+//!   of its kind in a row led to it, each caused by the one before, with nothing from outside among them. So a status that
+//!   follows a change is not a loop, nor is a chain of objects that each make the next, nor an object that many others
+//!   write to, as long as those are reconciled for changes from outside;
+//! - **by neither**: resyncs, initial lists, backoff after failures, requeues of [`SOON`] and more. They do not count.
 //!
-//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. One that has more is **slowed**: it waits
-//! for a second, then two, up to [`SLOWEST`]. One that goes on for [`ROUNDS`] such waits is **quarantined**: not reconciled
+//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. A key that has more is **slowed**: it
+//! waits for a second, then two, up to [`SLOWEST`]. After [`ROUNDS`] such waits it is **quarantined**: it is not reconciled
 //! before a change from outside, new code or configuration, or [`QUARANTINE`]; then it is tried once. Held keys stay in the
 //! queue, so none is lost, and no worker waits for them.
 //!
-//! An own write is known by the uid and resourceVersion that the API server answered. The watch may be faster than the
-//! answer: an event that comes while writes of the plugin are under way is judged when they are answered.
+//! A plugin's own write is recognized by the uid and the resourceVersion that the API server answered. The watch may be
+//! faster than the answer: an event that arrives during writes of the plugin is judged when they are answered.
 //!
-//! Its limits: who makes others change something, and reacts to that, is in a loop that is not seen. Of each controller
-//! [`KEYS`] keys are remembered at most, and only while they count or wait; of each plugin its last [`WRITES`] writes.
+//! Limits: a plugin that makes others change something, and reacts to that, is in a loop that is not detected. At most
+//! [`KEYS`] keys of each controller are remembered, and only while they count or wait; of each plugin its last [`WRITES`]
+//! writes.
 
 mod own_write;
 mod state;

@@ -1,17 +1,17 @@
 //! Cached reads: from the shared informers, as far as RBAC lets the plugin's ServiceAccount see them.
 //!
-//! Which informer answers a cached read:
-//! - one that sees the whole kind, if the plugin watches the kind so, or has read it before;
-//! - else, for a kind that the plugin watches by selectors only: that informer for what it holds and for lists by the
-//!   very same selector, and the API server for the rest, so that a selector never makes an object look missing;
-//! - for a kind that the plugin watches with fields pruned: that informer for lists whose projection asks for none of
-//!   these, and the API server for whole objects, so that nobody writes one back without them;
-//! - else an informer of the whole kind, started now and kept as long as the plugin runs, or until its quota of cached
+//! The informer that answers a cached read is
+//! - an informer of the whole kind, if the plugin watches the kind so, or has read it before;
+//! - for a kind that the plugin watches by selectors only, that informer for what it holds and for lists by the very same
+//!   selector, and the API server for the rest, so that a selector never makes an object look missing;
+//! - for a kind that the plugin watches with pruned fields, that informer for lists whose projection asks for none of them,
+//!   and the API server for whole objects, so that no plugin writes an object back without them;
+//! - otherwise an informer of the whole kind, started now and kept as long as the plugin runs, or until its quota of cached
 //!   bytes is used up: then the API server.
 //!
-//! Where the host may not watch a kind in all namespaces (reach.rs), an informer of the namespace that is read stands for
-//! the one of the whole kind, and the API server where the host may not even watch that. A list of all namespaces is then
-//! answered by the API server, if the plugin may list them all; else it is made of the namespaces that both may.
+//! Where the host may not watch a kind in all namespaces (watch_scope.rs), an informer of the namespace that is read
+//! replaces the one of the whole kind, or the API server where the host may not even watch that. A list of all namespaces
+//! is then answered by the API server if the plugin may list them all, and otherwise from the namespaces that both may.
 
 mod parts;
 

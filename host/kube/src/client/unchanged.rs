@@ -1,18 +1,17 @@
-//! Writes that would change nothing are not sent: an update, also of the status, or a merge patch that leaves the object as
-//! it is cached. The plugin gets the cached object, as the API server would have answered.
+//! Suppressed writes: an update, also of the status, or a merge patch that leaves the cached object as it is is not sent. The
+//! plugin gets the cached object, as the API server would have answered.
 //!
-//! What is sent all the same, because more than the object's content depends on it:
+//! These writes are always sent, because more than the object's content depends on them:
 //!
 //! - creates, deletions, server-side apply (it takes ownership), JSON patches (they may test), dry runs, strict validation,
 //!   other subresources than `status`, raw requests;
-//! - what names another resourceVersion, and an update that names none: some kinds refuse that;
-//! - writes of kinds of which the host has no whole cache, or one that is behind because its watch fails;
-//! - what the plugin's ServiceAccount may not do, or nobody can say: the API server refuses it in its own words. Rights are
-//!   asked for as those of cached reads are, and only for a write that would change nothing.
+//! - writes that name another resourceVersion, and updates that name none, which some kinds refuse;
+//! - writes of kinds of which the host has no whole cache, or a cache whose watch fails;
+//! - writes that the plugin's ServiceAccount may not do, or for which the review failed: the API server refuses them in its
+//!   own words. The review is the one of cached reads, and is made only for a write that would change nothing.
 //!
-//! Its limits: admission is not asked about a write that is not sent, and a write is compared with the cache as it is: where
-//! somebody else has changed the object a moment ago, it is not refused with a conflict. The event of that change asks for
-//! the key again.
+//! Limits: admission does not see a suppressed write. A write is compared with the cache, so it does not fail with a conflict
+//! where somebody else changed the object a moment ago. The event of that change enqueues the key again.
 
 use std::sync::Arc;
 

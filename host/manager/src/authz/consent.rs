@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{Object, ObjectKey},
@@ -27,7 +28,7 @@ pub fn check_namespace(name: &str, namespace: Option<&Object>) -> Result<(), Pro
         "namespace {name:?} is not opted in: a cluster administrator lets plugins run in it with kubectl label namespace \
          {name} {NAMESPACE_LABEL}=enabled"
     );
-    Err(Problem::new("NamespaceNotEnabled", message))
+    Err(Problem::new(reasons::NAMESPACE_NOT_ENABLED, message))
 }
 
 /// Returns the ServiceAccount that a Plugin names.
@@ -47,7 +48,7 @@ pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAc
                  operetta.dev/service-account",
                 name.map_or_else(|| "not set".to_owned(), |name| format!("{name:?}, which all Pods share by default"))
             );
-            Err(Problem::new("ServiceAccountRequired", message))
+            Err(Problem::new(reasons::SERVICE_ACCOUNT_REQUIRED, message))
         }
     }
 }
@@ -64,7 +65,7 @@ pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &
             "ServiceAccount {name:?} does not exist in namespace {namespace:?}: kubectl create serviceaccount {name} -n \
              {namespace} && {annotate}={plugin}"
         );
-        return Err(Problem::new("ServiceAccountNotFound", message));
+        return Err(Problem::new(reasons::SERVICE_ACCOUNT_NOT_FOUND, message));
     };
     let allowed = allowed_plugins(found).unwrap_or_default();
     let names: Vec<&str> = allowed.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -75,7 +76,7 @@ pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &
     let message = format!(
         "ServiceAccount {name:?} does not consent to Plugin {plugin:?} acting as it: {annotate}={all} --overwrite"
     );
-    Err(Problem::new("ConsentMissing", message))
+    Err(Problem::new(reasons::CONSENT_MISSING, message))
 }
 
 fn allowed_plugins(account: &Object) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use operetta_api::reasons;
 use operetta_core::{
     authz::{
         access_review::{ServiceAccount, SubjectGrants},
@@ -104,7 +105,8 @@ pub(super) fn connect(
         recorded.clone(),
         field_manager(setup),
     );
-    let api = api.map_err(|error| SetupError::Refused(Problem::new("InvalidServiceAccount", error.status.message)))?;
+    let api =
+        api.map_err(|error| SetupError::Refused(Problem::new(reasons::INVALID_SERVICE_ACCOUNT, error.status.message)))?;
     let informers = controllers.iter().flat_map(|controller| &controller.wiring);
     let informers = informers.map(|wiring| wiring.informer.clone()).collect();
     api.watch(Watched { informers, indexes: setup.component.manifest().indexes.clone() });

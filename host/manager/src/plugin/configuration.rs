@@ -10,6 +10,7 @@ use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, Secret},
 };
+use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::{Access, Grants, ReadVerb, SubjectGrants, remedy_for},
     object::ObjectKey,
@@ -31,7 +32,7 @@ use crate::{
 /// The largest configuration as JSON, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// The reason when the ServiceAccount may not read a part.
-pub const FORBIDDEN: &str = "ConfigForbidden";
+pub const FORBIDDEN: &str = reasons::CONFIG_FORBIDDEN;
 
 /// The ConfigMaps and Secrets that a Plugin names.
 #[derive(Default)]
@@ -113,13 +114,13 @@ impl Configuration {
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     let at = plugin.namespace.as_deref().unwrap_or_default();
                     let message = format!("{part} of spec.configFrom does not exist in namespace {at:?}");
-                    return Ok(Err(Problem::new("ConfigNotFound", message)));
+                    return Ok(Err(Problem::new(reasons::CONFIG_NOT_FOUND, message)));
                 }
                 Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
                 Err(error) => return Err(error),
             };
             if let Err(what) = add(&mut whole, &part.reference, &data) {
-                return Ok(Err(Problem::new("InvalidConfig", format!("{part} of spec.configFrom: {what}"))));
+                return Ok(Err(Problem::new(reasons::INVALID_CONFIG, format!("{part} of spec.configFrom: {what}"))));
             }
         }
         Ok(Ok(whole))
@@ -299,7 +300,7 @@ fn text(config: Map<String, Value>) -> Result<Arc<str>, Problem> {
     let text = Value::Object(config).to_string();
     if text.len() > MAX_BYTES {
         let message = format!("the configuration has {} bytes; {MAX_BYTES} are the most", text.len());
-        return Err(Problem::new("ConfigTooLarge", message));
+        return Err(Problem::new(reasons::CONFIG_TOO_LARGE, message));
     }
     Ok(text.into())
 }

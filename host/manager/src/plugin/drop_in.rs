@@ -9,6 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
+use operetta_api::reasons;
 use operetta_core::{
     controller::request::{Action, Failure, ReconcileRequest},
     gate::operation::{Delete, DeleteOptions, PatchBody, Write, WriteAction, WriteOptions},
@@ -112,7 +113,7 @@ impl DropInController {
         let uid = config_map.metadata.uid.clone().unwrap_or_default();
         self.check_owner(key, &uid)?;
         let spec = spec(&config_map).map_err(|text| {
-            self.warn(key, uid.clone(), "InvalidPluginConfig", text.clone());
+            self.warn(key, uid.clone(), reasons::INVALID_PLUGIN_CONFIG, text.clone());
             Failure::Terminal(text)
         })?;
         let action = WriteAction::Patch {
@@ -132,7 +133,7 @@ impl DropInController {
             }
             Err(error) if error.kind != ErrorKind::Invalid => Err(retry(error)),
             Err(error) => {
-                self.warn(key, uid, "InvalidPlugin", error.status.message.clone());
+                self.warn(key, uid, reasons::INVALID_PLUGIN, error.status.message.clone());
                 Err(Failure::Terminal(error.status.message))
             }
         }
@@ -149,7 +150,7 @@ impl DropInController {
             return Err(Failure::Retry(format!("Plugin {key} belongs to an earlier ConfigMap of its name")));
         }
         let text = format!("Plugin {:?} exists and was not made for this ConfigMap: rename one of them", key.name);
-        self.warn(key, uid.to_owned(), "PluginExists", text.clone());
+        self.warn(key, uid.to_owned(), reasons::PLUGIN_EXISTS, text.clone());
         Err(Failure::Terminal(text))
     }
 

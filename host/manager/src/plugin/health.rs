@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use operetta_api::reasons;
 use operetta_core::{
     controller::{
         Observer,
@@ -154,8 +155,8 @@ impl Health {
         let released = counted.held.remove(&request.key);
         let failed = failure.map(|failure| {
             let (reason, reported) = match failure {
-                Failure::Retry(_) => ("ReconcileFailing", retries >= REPORTED_FROM),
-                Failure::Terminal(_) => ("TerminalError", true),
+                Failure::Retry(_) => (reasons::RECONCILE_FAILING, retries >= REPORTED_FROM),
+                Failure::Terminal(_) => (reasons::TERMINAL_ERROR, true),
                 Failure::Fault(fault) => (fault.reason(), true),
             };
             let problem = Problem::new(reason, format!("reconcile of {} failed: {failure}", request.key));
@@ -185,9 +186,9 @@ impl Health {
     ) -> bool {
         let failed = failure.map(|failure| {
             let (reason, reported) = match failure {
-                Failure::Retry(_) => ("MapFailing", retries >= REPORTED_FROM),
-                Failure::Terminal(_) => ("InvalidKeys", true),
-                Failure::Fault(Fault::Trap(_)) => ("MapTrapped", true),
+                Failure::Retry(_) => (reasons::MAP_FAILING, retries >= REPORTED_FROM),
+                Failure::Terminal(_) => (reasons::INVALID_KEYS, true),
+                Failure::Fault(Fault::Trap(_)) => (reasons::MAP_TRAPPED, true),
                 Failure::Fault(fault) => (fault.reason(), true),
             };
             let message = format!("mapping {} {} failed: {failure}", kind.kind, request.key);

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
+use operetta_api::reasons;
 use operetta_core::{
     gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
     object::{ObjectKey, kind::GroupVersionKind},
@@ -74,7 +75,7 @@ impl Reporter {
     pub fn report_denials(&self, key: &ObjectKey, facts: &Facts, state: &mut State) {
         let denials: Vec<String> = facts.watches.denied.iter().chain(&facts.refused).cloned().collect();
         for denial in denials.iter().filter(|denial| !state.reported_denials.contains(denial)) {
-            self.event(key, None, EventType::Warning, "Forbidden", denial.clone());
+            self.event(key, None, EventType::Warning, reasons::FORBIDDEN, denial.clone());
         }
         state.reported_denials = denials;
     }

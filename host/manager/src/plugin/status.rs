@@ -1,5 +1,6 @@
 //! The status of a Plugin, computed from facts: a pure function, tested as a table.
 
+use operetta_api::{conditions, reasons};
 use operetta_core::{hot_loop::Summary, object::ObjectKey};
 
 use crate::{
@@ -85,7 +86,7 @@ pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus
     let summary = degraded.as_ref().unwrap_or(&ready.why).clone();
     let degraded = match degraded {
         Some(problem) => Holds { holds: true, why: problem },
-        None => Holds::no("AsExpected", "nothing is wrong"),
+        None => Holds::no(reasons::AS_EXPECTED, "nothing is wrong"),
     };
     let condition = |type_: &str, Holds { holds, why }: Holds| {
         let status = if holds { "True" } else { "False" };
@@ -108,9 +109,9 @@ pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus
         controllers: facts.controllers.iter().map(controller).collect(),
         usage: facts.usage.clone(),
         conditions: vec![
-            condition("Loaded", loaded(facts)),
-            condition("Ready", ready),
-            condition("Degraded", degraded),
+            condition(conditions::LOADED, loaded(facts)),
+            condition(conditions::READY, ready),
+            condition(conditions::DEGRADED, degraded),
         ],
         host: Some(facts.host.clone()),
     }
@@ -161,24 +162,24 @@ impl Holds {
 
 fn loaded(facts: &Facts) -> Holds {
     match (&facts.loaded, &facts.problems.load) {
-        (Some(code), _) => Holds::yes("Loaded", format!("{} is loaded", code.digest)),
+        (Some(code), _) => Holds::yes(reasons::LOADED, format!("{} is loaded", code.digest)),
         (None, Some(problem)) => Holds { holds: false, why: problem.clone() },
         (None, None) if facts.problems.refusal.is_some() => {
-            Holds::no("NotPermitted", "the component is not loaded: the Plugin may not run here")
+            Holds::no(reasons::NOT_PERMITTED, "the component is not loaded: the Plugin may not run here")
         }
-        (None, None) => Holds::no("Loading", "the component is being loaded"),
+        (None, None) => Holds::no(reasons::LOADING, "the component is being loaded"),
     }
 }
 
 fn ready(facts: &Facts) -> Holds {
     if facts.suspended {
-        return Holds::no("Suspended", "spec.suspend is true");
+        return Holds::no(reasons::SUSPENDED, "spec.suspend is true");
     }
     if let Some(problem) = &facts.problems.refusal {
         return Holds { holds: false, why: problem.clone() };
     }
     if facts.loaded.is_none() {
-        return Holds::no("NotLoaded", loaded(facts).why.message);
+        return Holds::no(reasons::NOT_LOADED, loaded(facts).why.message);
     }
     let config_problem = facts.problems.config.as_ref().filter(|_| !facts.running);
     if let Some(problem) = config_problem.or(facts.problems.setup.as_ref()) {
@@ -188,23 +189,29 @@ fn ready(facts: &Facts) -> Holds {
     if !watches.missing_kinds.is_empty() {
         let kinds = watches.missing_kinds.join(", ");
         let message = format!("waiting for the API server to serve {kinds} (is the CRD installed?)");
-        return Holds::no("KindNotFound", message);
+        return Holds::no(reasons::KIND_NOT_FOUND, message);
     }
     if let Some(why) = watch_problem(watches) {
         return Holds { holds: false, why };
     }
     if !watches.syncing_kinds.is_empty() {
-        return Holds::no("Syncing", format!("waiting for the first list of {}", watches.syncing_kinds.join(", ")));
+        return Holds::no(
+            reasons::SYNCING,
+            format!("waiting for the first list of {}", watches.syncing_kinds.join(", ")),
+        );
     }
     let names: Vec<&str> = facts.controllers.iter().map(|controller| controller.name.as_str()).collect();
     let partial = watches.partial.iter().map(|partial| format!("; {partial}")).collect::<String>();
-    Holds::yes("Running", format!("controllers: {}{partial}", names.join(", ")))
+    Holds::yes(reasons::RUNNING, format!("controllers: {}{partial}", names.join(", ")))
 }
 
 /// Returns what a person has to repair about the watches.
 fn watch_problem(watches: &WatchFacts) -> Option<Problem> {
-    let problems =
-        [("Forbidden", &watches.denied), ("HostForbidden", &watches.host_forbidden), ("WatchFailing", &watches.errors)];
+    let problems = [
+        (reasons::FORBIDDEN, &watches.denied),
+        (reasons::HOST_FORBIDDEN, &watches.host_forbidden),
+        (reasons::WATCH_FAILING, &watches.errors),
+    ];
     let (reason, messages) = problems.into_iter().find(|(_, messages)| !messages.is_empty())?;
     Some(Problem::new(reason, messages.join("; ")))
 }

@@ -5,6 +5,7 @@
 
 use std::{iter, sync::Arc};
 
+use operetta_api::reasons;
 use operetta_core::{
     handler::{EventHandler, Target, mapping::KeyRules},
     manifest::{self, Mapping, Namespaces, Source},
@@ -94,14 +95,14 @@ fn overridden(
         let Some(controller) = controllers.iter_mut().find(|controller| controller.name == set.name) else {
             let names = declared.iter().map(|controller| controller.name.as_str()).collect::<Vec<_>>().join(", ");
             let message = format!("spec.controllers names {:?}; the component's controllers are: {names}", set.name);
-            return Err(Problem::new("UnknownController", message));
+            return Err(Problem::new(reasons::UNKNOWN_CONTROLLER, message));
         };
         controller.workers = set.workers.unwrap_or(controller.workers);
         controller.resync_seconds = set.resync_seconds.unwrap_or(controller.resync_seconds);
         if let Some(predicates) = &set.predicates {
             controller.for_.predicates = predicate::parse(predicates).map_err(|error| {
                 let message = format!("the predicates of {:?} in spec.controllers: {error}", set.name);
-                Problem::new("InvalidPredicate", message)
+                Problem::new(reasons::INVALID_PREDICATE, message)
             })?;
         }
     }
@@ -216,7 +217,7 @@ async fn resolve(
     match setup.context.cluster.discovery.resolve(kind).await {
         Ok(resource) if !resource.watchable => {
             let message = format!("{kind} cannot be watched: the API server does not offer list and watch for it");
-            Err(SetupError::Refused(Problem::new("KindNotWatchable", message)))
+            Err(SetupError::Refused(Problem::new(reasons::KIND_NOT_WATCHABLE, message)))
         }
         Ok(resource) => Ok(Some(resource)),
         Err(error) if error.kind == ErrorKind::NotFound => {
@@ -224,7 +225,7 @@ async fn resolve(
             Ok(None)
         }
         Err(error) if error.kind == ErrorKind::BadRequest => {
-            Err(SetupError::Refused(Problem::new("InvalidKind", format!("{kind}: {}", error.status.message))))
+            Err(SetupError::Refused(Problem::new(reasons::INVALID_KIND, format!("{kind}: {}", error.status.message))))
         }
         Err(error) => Err(SetupError::Unavailable(error)),
     }
@@ -235,7 +236,7 @@ fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
     let labels = source.label_selector.clone().unwrap_or_default();
     LabelSelector::parse(&labels).map_err(|error| {
         let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
-        SetupError::Refused(Problem::new("InvalidSelector", message))
+        SetupError::Refused(Problem::new(reasons::INVALID_SELECTOR, message))
     })?;
     // Sorted, so that two sources that prune the same fields share one watch.
     let mut pruned = source.prune.clone();

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use operetta_api::reasons;
 use operetta_core::object::ObjectKey;
 use operetta_kube::informer::Informer;
 
@@ -91,7 +92,7 @@ fn carry_out(context: &Context, key: &ObjectKey, slot: &Slot, measure: Measure) 
                 running.read_live();
             }
         }
-        Measure::Stop(why) => state.hold_back(Problem::new("CacheQuotaExceeded", why)),
+        Measure::Stop(why) => state.hold_back(Problem::new(reasons::CACHE_QUOTA_EXCEEDED, why)),
     }
     context.queue.enqueue(key);
 }

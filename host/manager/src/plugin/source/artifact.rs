@@ -6,6 +6,8 @@ use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 
 pub use operetta_api::labels::PLUGIN as PLUGIN_LABEL;
 
+use operetta_api::reasons;
+
 /// The suffixes of a component's file or key.
 pub const ENDINGS: &str = ".wasm or .wasm.zst";
 
@@ -60,10 +62,10 @@ impl ArtifactError {
     /// A CamelCase word for conditions and Events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NoWasm { .. } | Self::NoSuchKey { .. } => "NoWasmInConfigMap",
-            Self::SeveralWasm { .. } => "SeveralWasmInConfigMap",
-            Self::Damaged { .. } => "DamagedArchive",
-            Self::TooLarge { .. } => "TooLarge",
+            Self::NoWasm { .. } | Self::NoSuchKey { .. } => reasons::NO_WASM_IN_CONFIG_MAP,
+            Self::SeveralWasm { .. } => reasons::SEVERAL_WASM_IN_CONFIG_MAP,
+            Self::Damaged { .. } => reasons::DAMAGED_ARCHIVE,
+            Self::TooLarge { .. } => reasons::TOO_LARGE,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use operetta_api::reasons;
 use operetta_core::{
     object::{Object, ObjectKey},
     status::{ApiError, ErrorKind},
@@ -55,7 +56,7 @@ impl Loader {
         let Some(metadata) = self.source_metadata(plugin.key, key, state).await else {
             let namespace = key.namespace.as_deref().unwrap_or_default();
             let message = format!("ConfigMap {:?} does not exist in namespace {namespace:?}", key.name);
-            return Ok(Fetched::Gone(Problem::new("SourceNotFound", message)));
+            return Ok(Fetched::Gone(Problem::new(reasons::SOURCE_NOT_FOUND, message)));
         };
         let version = format!(
             "{}/{}{} {:?} {}",
@@ -162,6 +163,6 @@ impl Loader {
             }
         };
         let fetched = tokio::task::spawn_blocking(fetch).await;
-        fetched.unwrap_or_else(|error| Fetched::Gone(Problem::new("SourceUnreadable", error.to_string())))
+        fetched.unwrap_or_else(|error| Fetched::Gone(Problem::new(reasons::SOURCE_UNREADABLE, error.to_string())))
     }
 }

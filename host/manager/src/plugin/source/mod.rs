@@ -10,6 +10,7 @@ pub mod path;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
+use operetta_api::reasons;
 use operetta_core::{
     object::ObjectKey,
     ports::{EventType, LogLevel},
@@ -73,7 +74,7 @@ impl Loader {
             }
             _ => {
                 let message = "spec.source names neither a configMap nor a path, and this host knows no other source";
-                Fetched::Gone(Problem::new("SourceNotSupported", message))
+                Fetched::Gone(Problem::new(reasons::SOURCE_NOT_SUPPORTED, message))
             }
         };
         let config_map = config_map.as_ref();
@@ -107,7 +108,7 @@ impl Loader {
         if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
             let message = format!("the component's digest is {digest}, but spec.digest is {pin}: it is not run");
             state.source.version = Some(version);
-            let problem = Problem::new("DigestMismatch", message);
+            let problem = Problem::new(reasons::DIGEST_MISMATCH, message);
             self.reporter.report_load_problem(plugin, config_map, problem, state);
             return Ok(());
         }
@@ -169,6 +170,6 @@ impl Loader {
         let note = format!("loaded {}, {origin}", component.digest());
         plugin.slot.log.write_host_line(LogLevel::Info, note.clone());
         let uid = plugin.object.metadata.uid.clone();
-        self.reporter.event(plugin.key, uid, EventType::Normal, "Loaded", note);
+        self.reporter.event(plugin.key, uid, EventType::Normal, reasons::LOADED, note);
     }
 }

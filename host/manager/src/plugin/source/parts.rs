@@ -11,6 +11,8 @@ use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 pub use operetta_api::annotations::{DIGEST, PART, PARTS};
 pub use operetta_api::labels::PART_OF;
 
+use operetta_api::reasons;
+
 /// More parts than any component that a host takes can need.
 const MAX_PARTS: u32 = 256;
 
@@ -59,9 +61,9 @@ impl PartsError {
     /// A CamelCase word for conditions and Events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Annotation { .. } => "InvalidParts",
-            Self::Incomplete { .. } => "PartsMissing",
-            Self::WrongDigest { .. } => "WrongDigest",
+            Self::Annotation { .. } => reasons::INVALID_PARTS,
+            Self::Incomplete { .. } => reasons::PARTS_MISSING,
+            Self::WrongDigest { .. } => reasons::WRONG_DIGEST,
         }
     }
 }

@@ -16,6 +16,7 @@ use rustix::{
 };
 
 use crate::plugin::source::artifact::{ArtifactError, ENDINGS, decompress, is_component};
+use operetta_api::reasons;
 
 /// The reason why a path gives no component.
 #[derive(Debug, thiserror::Error)]
@@ -52,11 +53,11 @@ impl PathError {
     /// A CamelCase word for conditions and Events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotEnabled => "PathsNotEnabled",
-            Self::Outside(_) => "PathOutside",
-            Self::NotFound(_) => "SourceNotFound",
-            Self::NotAFile(_) | Self::NotAComponent(_) => "NoWasmAtPath",
-            Self::Unreadable { .. } => "SourceUnreadable",
+            Self::NotEnabled => reasons::PATHS_NOT_ENABLED,
+            Self::Outside(_) => reasons::PATH_OUTSIDE,
+            Self::NotFound(_) => reasons::SOURCE_NOT_FOUND,
+            Self::NotAFile(_) | Self::NotAComponent(_) => reasons::NO_WASM_AT_PATH,
+            Self::Unreadable { .. } => reasons::SOURCE_UNREADABLE,
             Self::Artifact(error) => error.reason(),
         }
     }
