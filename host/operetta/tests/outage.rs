@@ -57,7 +57,7 @@ async fn api_server_restart_loses_no_key() {
 
     apply_foos(&namespace, (0..5).map(|at| format!("after-{at}"))).await;
     let after = until_deployments(&host, &namespace, 45).await;
-    assert!(before.iter().all(|(name, uid)| after.get(name) == Some(uid)), "a Deployment was made anew");
+    assert!(before.iter().all(|(name, uid)| after.get(name) == Some(uid)), "a Deployment was recreated");
     // What the log of both lives of the API server shows: no second create was even tried once the first was answered.
     let audit = control_plane.audit();
     let mut created: BTreeMap<&str, u32> = BTreeMap::new();

@@ -177,7 +177,7 @@ fn touch_natively(config: Config, namespace: String) {
         let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
         loop {
             let watch = WatchParams::default().labels("operetta-fixture=true").timeout(290);
-            // From what there is; whatever ends it, it begins anew.
+            // From what there is; whatever ends it, it starts over.
             let Ok(events) = maps.watch(&watch, "0").await else { continue };
             let mut events = events.boxed();
             while let Ok(Some(event)) = events.try_next().await {

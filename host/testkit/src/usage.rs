@@ -26,7 +26,7 @@ pub fn peak_memory_bytes(pid: u32) -> u64 {
     status(pid, "VmHWM:")
 }
 
-/// Lets [`peak_memory_bytes`] begin anew with what is resident now.
+/// Lets [`peak_memory_bytes`] starts over with what is resident now.
 ///
 /// # Panics
 /// Off Linux, or when it has ended.

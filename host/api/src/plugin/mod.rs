@@ -71,7 +71,7 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub controllers: Vec<ControllerOverride>,
-    /// Stops all controllers of the plugin. Its queues start anew when this is unset.
+    /// Stops all controllers of the plugin. Its queues start over when this is unset.
     #[serde(default)]
     pub suspend: bool,
     /// Limits of one reconcile.

@@ -222,19 +222,19 @@ impl Shared {
 
     /// Reconciles one key, from get to done.
     async fn reconcile(&self, key: ObjectKey) {
-        let mut in_hand = InHand { queue: &self.queue, key, settled: false };
-        if let Admission::Hold(delay, begins) = self.guard.admit(&in_hand.key) {
-            self.queue.add_after(in_hand.key.clone(), delay);
-            in_hand.settled = true;
+        let mut in_flight = InFlight { queue: &self.queue, key, done: false };
+        if let Admission::Hold(delay, begins) = self.guard.admit(&in_flight.key) {
+            self.queue.add_after(in_flight.key.clone(), delay);
+            in_flight.done = true;
             if let Some(looping) = begins {
-                self.notify(&in_hand.key, || self.observer.looping(&self.name, &in_hand.key, &looping));
+                self.notify(&in_flight.key, || self.observer.looping(&self.name, &in_flight.key, &looping));
             }
             return;
         }
         let request = ReconcileRequest {
             controller: self.name.clone(),
-            key: in_hand.key.clone(),
-            retries: self.queue.num_requeues(&in_hand.key),
+            key: in_flight.key.clone(),
+            retries: self.queue.num_requeues(&in_flight.key),
             reconcile_id: reconcile_id(),
         };
         let reconciler = self.reconciler.read().clone();
@@ -243,7 +243,7 @@ impl Shared {
         let took = start.elapsed();
         self.guard.ended(&request.key, &result);
         apply_outcome(&self.queue, &request.key, &result);
-        in_hand.settled = true;
+        in_flight.done = true;
         let retries_now = self.queue.num_requeues(&request.key);
         self.notify(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
     }
@@ -271,16 +271,16 @@ fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<
     }
 }
 
-/// A key between get and done. Dropped before it is settled, as an abort does, the key goes back into the queue.
-struct InHand<'a> {
+/// A key between get and done. Dropped before it is done, as an abort does, the key goes back into the queue.
+struct InFlight<'a> {
     queue: &'a WorkQueue<ObjectKey>,
     key: ObjectKey,
-    settled: bool,
+    done: bool,
 }
 
-impl Drop for InHand<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if !self.settled {
+        if !self.done {
             self.queue.add(self.key.clone());
         }
         self.queue.done(&self.key);

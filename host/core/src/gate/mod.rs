@@ -492,7 +492,7 @@ mod tests {
         assert!(error.status.message.contains("limits.hostCalls"), "{error}");
         assert_eq!(gate.meter().calls(Verb::Get), 3);
         assert_eq!(gate.meter().refused.load(Ordering::Relaxed), 1);
-        assert!(gate.session(None).get(get()).await.is_ok(), "the next reconcile starts anew");
+        assert!(gate.session(None).get(get()).await.is_ok(), "the next reconcile starts over");
     }
 
     #[tokio::test]

@@ -34,7 +34,7 @@ use crate::{
     queue::Priority,
 };
 
-/// Keys that one event may wake.
+/// Keys that one event may enqueue.
 pub const MAX_KEYS: usize = 1_000;
 /// Bytes of objects that are kept for their keys alone.
 pub const MAX_HELD: usize = 32 << 20;
@@ -55,7 +55,7 @@ struct Pending {
 /// The changes of one object that the plugin has not mapped yet.
 #[derive(Clone)]
 struct PendingChange {
-    /// The state whose keys were woken last.
+    /// The state whose keys were enqueued last.
     mapped: Option<Arc<Object>>,
     now: Arc<Object>,
     gone: bool,
@@ -88,7 +88,7 @@ impl Mappings {
     }
 
     /// Keeps an event; its object's key is to be queued then. False when a state was given up for want of room: keys
-    /// that only it names will not be woken.
+    /// that only it names will not be enqueued.
     pub fn note(&self, event: &Event, priority: Priority) -> bool {
         let key = event.object().key().clone();
         let mut pending = self.pending.lock();
@@ -178,7 +178,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Which keys a mapping may wake.
+/// Which keys a mapping may enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRules {
     /// The kind that the controller is for.
@@ -221,20 +221,20 @@ fn cut(text: &str) -> &str {
 pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
 
 /// Takes the keys of a mapping.
-pub type Wake = Arc<dyn Fn(ObjectKey, Priority) + Send + Sync>;
+pub type Enqueue = Arc<dyn Fn(ObjectKey, Priority) + Send + Sync>;
 
-/// Has the plugin map one watched object, and wakes what it names. Its keys are the watched objects'.
+/// Has the plugin map one watched object, and enqueues what it names. Its keys are the watched objects'.
 pub struct MapReconciler {
     mappings: Arc<Mappings>,
     mapper: Arc<dyn Mapper>,
     rules: KeyRules,
-    wake: Wake,
+    enqueue: Enqueue,
 }
 
 impl MapReconciler {
-    /// Maps what `mappings` keep by `mapper`, and hands the keys that `rules` admit to `wake`.
-    pub fn new(mappings: Arc<Mappings>, mapper: Arc<dyn Mapper>, rules: KeyRules, wake: Wake) -> Self {
-        Self { mappings, mapper, rules, wake }
+    /// Maps what `mappings` keep by `mapper`, and hands the keys that `rules` admit to `enqueue`.
+    pub fn new(mappings: Arc<Mappings>, mapper: Arc<dyn Mapper>, rules: KeyRules, enqueue: Enqueue) -> Self {
+        Self { mappings, mapper, rules, enqueue }
     }
 }
 
@@ -248,11 +248,11 @@ impl Reconciler for MapReconciler {
         let keys = self.mapper.map(request, &event).await?;
         let priority = taken.complete();
         let mut wrong = (keys.len() > MAX_KEYS)
-            .then(|| format!("{} keys are more than {MAX_KEYS}: the first {MAX_KEYS} are woken", keys.len()));
-        let mut woken = HashSet::new();
+            .then(|| format!("{} keys are more than {MAX_KEYS}: the first {MAX_KEYS} are enqueued", keys.len()));
+        let mut enqueued = HashSet::new();
         for key in keys.into_iter().take(MAX_KEYS) {
             match self.rules.admit(key) {
-                Ok(Some(key)) if woken.insert(key.clone()) => (self.wake)(key, priority),
+                Ok(Some(key)) if enqueued.insert(key.clone()) => (self.enqueue)(key, priority),
                 Ok(_) => {}
                 Err(error) => drop(wrong.get_or_insert(error)),
             }

@@ -264,7 +264,7 @@ impl Entry {
         Self { full_at: now, pending, running, hold, since: now, runs: 0, by_write: 0, by_requeue: 0 }
     }
 
-    /// Begins anew if the trigger follows from a change from outside: somebody has asked for the key that wrote. Whether
+    /// Starts over if the trigger follows from a change from outside: somebody has asked for the key that wrote. Whether
     /// the key was held until now.
     fn restart(&mut self, trigger: Trigger, now: Instant) -> bool {
         let Trigger::Write { depth: ..=CHAIN, other: true } = trigger else { return false };

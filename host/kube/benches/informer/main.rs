@@ -168,7 +168,7 @@ impl Field {
             load::forget_watches(&self.control_plane).await?;
             load::create_marker(&self.control_plane.client().await, round).await?;
             for ((name, process, values), steady) in contestants.iter_mut().zip(steady) {
-                // Who lists anew may tell of the markers before once more.
+                // Who relists may tell of the markers before once more.
                 let expected = load::marker(round);
                 let delivered = (0..=round).any(|_| process.line()["marker"] == expected);
                 anyhow::ensure!(delivered, "{name} does not deliver {expected}");

@@ -258,11 +258,11 @@ impl PluginApi {
         if let Some(informer) = started {
             return Ok(Source::Whole(informer));
         }
-        let reach = &self.registry.watch_scope;
+        let watch_scope = &self.registry.watch_scope;
         // Where it cannot be asked, the informer says what is wrong.
-        let location = if !resource.namespaced || reach.may_watch(resource, None, None).await.unwrap_or(true) {
+        let location = if !resource.namespaced || watch_scope.may_watch(resource, None, None).await.unwrap_or(true) {
             None
-        } else if namespace.is_some() && reach.may_watch(resource, namespace, None).await.unwrap_or(false) {
+        } else if namespace.is_some() && watch_scope.may_watch(resource, namespace, None).await.unwrap_or(false) {
             namespace.map(str::to_owned)
         } else {
             return Ok(Source::OutOfReach);

@@ -19,7 +19,7 @@ use super::{ApiResource, Discovery};
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 impl Discovery {
-    /// The resource that a name means; None when the API server has none of it. Asks anew each time.
+    /// The resource that a name means; None when the API server has none of it. Asks again each time.
     ///
     /// # Errors
     /// What the API server said, or `Other` when it has no aggregated discovery.

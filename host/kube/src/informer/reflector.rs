@@ -34,7 +34,7 @@ use crate::{
     store::Relist,
 };
 
-/// Objects of one page of a list. Small pages make the API server begin anew so often that they take half as long again;
+/// Objects of one page of a list. Small pages make the API server starts over so often that they take half as long again;
 /// none at all make an old one (before 1.33) keep the whole answer in memory.
 const PAGE_SIZE: u32 = 10_000;
 /// Streaming lists in a row that fall silent before this many are taken for plain watches, and the next list has pages.

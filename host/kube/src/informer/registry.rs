@@ -48,7 +48,7 @@ impl InformerRegistry {
     pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
         let mut informers = self.informers.lock();
         let entry = informers.entry((resource.kind.clone(), scope.clone())).or_default();
-        // A kind that was deleted and installed anew may be served elsewhere.
+        // A kind that was deleted and installed again may be served elsewhere.
         if let Some(running) = entry.upgrade().filter(|informer| informer.resource == *resource) {
             return running;
         }

@@ -246,7 +246,7 @@ async fn broken_watch_resumes_and_reports_each_change() {
     rig.delete("b").await;
     rig.proxy.restore();
     notes.until(&["+a (initial)", "~a", "~a", "+b", "-b"]).await;
-    assert_eq!(rig.proxy.count(Ask::Sync), synced, "nothing was listed anew: {:#?}", rig.proxy.asked());
+    assert_eq!(rig.proxy.count(Ask::Sync), synced, "nothing was relisted: {:#?}", rig.proxy.asked());
 }
 
 #[tokio::test]

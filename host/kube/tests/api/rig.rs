@@ -104,7 +104,7 @@ impl Rig {
         self.proxy.asked().iter().filter(|asked| asked.fault == *fault).count()
     }
 
-    /// Does something while no informer sees it, and has them list anew. Ends with the addition of `end`.
+    /// Does something while no informer sees it, and has them relist. Ends with the addition of `end`.
     pub async fn gap(&self, meanwhile: impl AsyncFnOnce()) {
         self.proxy.outage();
         meanwhile().await;

@@ -40,7 +40,7 @@ pub struct Configuration {
     parts: Vec<Part>,
     /// The task that enqueues the Plugin when permissions change; ends with this.
     permission_watch: JoinSet<()>,
-    /// The contents that were read last. None when they have to be read anew.
+    /// The contents that were read last. None when they have to be read again.
     read: Option<ReadParts>,
 }
 

@@ -24,7 +24,7 @@ use crate::{
     problem::Problem,
 };
 
-/// The age at which the counts in a status are written anew.
+/// The age at which the counts in a status are written again.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Reports on Plugins.

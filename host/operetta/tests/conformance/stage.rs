@@ -125,7 +125,7 @@ impl Stage {
     /// Creates the case of a behaviour and waits for what the plugin saw.
     ///
     /// The informer of the target's kind may not have heard of the target when the one of the cases has heard of this: each
-    /// is a watch of its own. Such a case begins anew.
+    /// is a watch of its own. Such a case starts over.
     pub async fn case(&self, id: &str, arguments: Value) -> Result<String, Ended> {
         self.begin(id, arguments).await;
         let mut anew = 0;

@@ -73,8 +73,8 @@ async fn changed_configuration_reaches_all_objects() {
     stage.plugin("reads", guest("fixture-misbehave"), json!({"configFrom": from})).await;
     namespace.until_touched("target", "mapped").await;
 
-    namespace.patch(kinds::CONFIG_MAP, "settings", map("word: mapped anew")).await;
-    namespace.until_touched("target", "mapped anew").await;
+    namespace.patch(kinds::CONFIG_MAP, "settings", map("word: mapped again")).await;
+    namespace.until_touched("target", "mapped again").await;
     let later = json!({"metadata": {"name": "later"}, "stringData": {"word": "from the secret"}});
     namespace.create_object(SECRET, later).await;
     namespace.until_touched("target", "from the secret").await;

@@ -8,7 +8,7 @@ mod bad_reconciles;
 mod configuration;
 mod drop_in;
 mod escalations;
-mod fights;
+mod field_conflicts;
 mod hostile;
 mod hot_loops;
 mod least_rights;

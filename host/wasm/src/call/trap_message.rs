@@ -80,7 +80,7 @@ impl TrapMessageReader {
         }
     }
 
-    /// Takes the most telling message, and begins anew; None if there was no output.
+    /// Takes the most telling message, and starts over; None if there was no output.
     pub(crate) fn take(&mut self) -> Option<TrapMessage> {
         let Self { end, last } = std::mem::take(self);
         match end {

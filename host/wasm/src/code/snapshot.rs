@@ -3,7 +3,7 @@
 //!
 //! What the guest read during its start it has read for good: random seeds, the time, arguments and environment. It sees
 //! the same imports as in `describe()`, so nothing of a cluster. What is no memory is not kept: handles of the host, such as
-//! stdout, are new in each instance. Adapters, which hold them, therefore begin anew: modules without a memory of their
+//! stdout, are new in each instance. Adapters, which hold them, therefore starts over: modules without a memory of their
 //! own keep the globals they had before.
 
 use std::{mem, sync::Arc, time::Duration};

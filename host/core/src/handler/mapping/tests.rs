@@ -69,7 +69,7 @@ struct Stage {
     mapper: Arc<ByNames>,
     mappings: Arc<Mappings>,
     controller: Arc<Controller>,
-    woken: Arc<Mutex<Vec<String>>>,
+    enqueued: Arc<Mutex<Vec<String>>>,
     failures: Arc<Failures>,
 }
 
@@ -77,15 +77,15 @@ impl Stage {
     fn new(mapper: ByNames, rules: KeyRules) -> Self {
         let mapper = Arc::new(mapper);
         let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
-        let woken = Arc::<Mutex<Vec<String>>>::default();
+        let enqueued = Arc::<Mutex<Vec<String>>>::default();
         let failures = Arc::<Failures>::default();
-        let wakes = woken.clone();
-        let wake: Wake = Arc::new(move |key: ObjectKey, _| wakes.lock().push(key.name));
-        let reconciler = MapReconciler::new(mappings.clone(), mapper.clone(), rules, wake);
+        let enqueues = enqueued.clone();
+        let enqueue: Enqueue = Arc::new(move |key: ObjectKey, _| enqueues.lock().push(key.name));
+        let reconciler = MapReconciler::new(mappings.clone(), mapper.clone(), rules, enqueue);
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60));
         let queue = WorkQueue::with_rate_limiter(limiter);
         let controller = Controller::new("c", queue, Arc::new(reconciler), failures.clone());
-        Self { mapper, mappings, controller, woken, failures }
+        Self { mapper, mappings, controller, enqueued, failures }
     }
 
     fn note(&self, event: &Event) {
@@ -98,11 +98,11 @@ impl Stage {
         tokio::time::sleep(Duration::from_secs(100)).await;
     }
 
-    /// What the mapper was given since, and whom it woke.
+    /// What the mapper was given since, and what it enqueued.
     async fn settled(&self) -> (Vec<(Change, String, Option<String>)>, Vec<String>) {
         self.run().await;
         let mapped = std::mem::take(&mut *self.mapper.mapped.lock());
-        (mapped, std::mem::take(&mut *self.woken.lock()))
+        (mapped, std::mem::take(&mut *self.enqueued.lock()))
     }
 }
 
@@ -129,10 +129,10 @@ async fn merges_changes_since_the_last_mapping() {
     ] {
         let stage = Stage::new(ByNames::default(), rules());
         events.iter().for_each(|event| stage.note(event));
-        let (all, woken) = stage.settled().await;
+        let (all, enqueued) = stage.settled().await;
         assert_eq!(all, std::slice::from_ref(&expected), "{events:?}");
         let wanted: Vec<String> = [Some(expected.1), expected.2].into_iter().flatten().collect();
-        assert_eq!(woken, wanted, "{events:?}");
+        assert_eq!(enqueued, wanted, "{events:?}");
         assert!(stage.mappings.is_empty());
     }
 }
@@ -149,10 +149,10 @@ async fn retries_failed_mapping_with_later_events() {
     stage.controller.start(1);
     tokio::time::sleep(Duration::from_millis(5)).await;
     stage.note(&modified(&b, &c));
-    let (all, woken) = stage.settled().await;
+    let (all, enqueued) = stage.settled().await;
     let last = mapped(Change::Modified, "c", Some("a"));
     assert_eq!(all, [mapped(Change::Modified, "b", Some("a")), last.clone(), last]);
-    assert_eq!(woken, ["c", "a"]);
+    assert_eq!(enqueued, ["c", "a"]);
     assert_eq!(*stage.failures.0.lock(), ["r", "the plugin trapped: t"]);
 }
 
@@ -182,8 +182,8 @@ async fn reports_bad_keys_and_enqueues_good_ones() {
     let many: Vec<String> = (0..10_000).map(|at| format!("k{at}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     stage.note(&added(&watched("many", &many)));
-    let (mapped, woken) = stage.settled().await;
-    assert_eq!((mapped.len(), woken.len()), (1, MAX_KEYS), "it is not tried again");
+    let (mapped, enqueued) = stage.settled().await;
+    assert_eq!((mapped.len(), enqueued.len()), (1, MAX_KEYS), "it is not tried again");
     let failures = stage.failures.0.lock().clone();
     assert!(failures[0].contains("\"b/ad\" is no name of an object"), "{failures:?}");
     assert!(failures[1].contains("10000 keys are more than 1000"), "{failures:?}");
@@ -213,7 +213,7 @@ fn keys_are_admitted_as_their_table_says() {
     ] {
         let found = rules.admit(key.clone());
         match admitted {
-            Ok(woken) => assert_eq!(found, Ok(woken.then_some(key))),
+            Ok(enqueued) => assert_eq!(found, Ok(enqueued.then_some(key))),
             Err(words) => assert!(found.as_ref().is_err_and(|error| error.contains(words)), "{key}: {found:?}"),
         }
     }

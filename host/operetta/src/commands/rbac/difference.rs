@@ -53,7 +53,7 @@ pub fn lacks(needs: &[Needed]) -> Vec<Difference> {
 /// Returns the permissions that are granted and unused.
 pub fn unused(needs: &[Needed], held: &[Held]) -> Vec<Difference> {
     let mut lines = Vec::new();
-    for held in held.iter().filter(|held| !held.everybodys) {
+    for held in held.iter().filter(|held| !held.is_default) {
         let own: Vec<&Needed> =
             needs.iter().filter(|needed| held.namespace.is_none() || held.namespace == needed.need.namespace).collect();
         // A binding in a namespace gives no path.
@@ -165,7 +165,7 @@ mod tests {
             binding: "RoleBinding b".to_owned(),
             namespace: namespace.map(str::to_owned),
             rules: serde_json::from_value(rules).expect("rules"),
-            everybodys: false,
+            is_default: false,
         }
     }
 
@@ -202,8 +202,8 @@ mod tests {
         let lines = unused(&needs, &[held(Some("n"), rules.clone())]);
         assert_eq!(lines[0].to_string(), "unused: create,delete pods in namespace \"n\" (Role r, RoleBinding b)");
         assert_eq!(shown(lines)[1..], ["unused: get,list,create,delete pods.apps in namespace \"n\""]);
-        let everybodys = Held { everybodys: true, ..held(Some("n"), rules) };
-        assert_eq!(unused(&needs, &[everybodys]), []);
+        let is_default = Held { is_default: true, ..held(Some("n"), rules) };
+        assert_eq!(unused(&needs, &[is_default]), []);
     }
 
     #[test]

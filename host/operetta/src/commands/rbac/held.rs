@@ -24,7 +24,7 @@ pub struct Held {
     /// The rules.
     pub rules: Vec<PolicyRule>,
     /// True if Kubernetes itself grants it to everybody.
-    pub everybodys: bool,
+    pub is_default: bool,
 }
 
 /// The roles and bindings of a cluster.
@@ -110,7 +110,7 @@ impl Cluster {
             binding: format!("{kind} {}", full(location, binding.name.as_deref().unwrap_or_default())),
             namespace: location.map(str::to_owned),
             rules: rules.clone().unwrap_or_default(),
-            everybodys: labels.any(|(key, value)| key == "kubernetes.io/bootstrapping" && value == "rbac-defaults"),
+            is_default: labels.any(|(key, value)| key == "kubernetes.io/bootstrapping" && value == "rbac-defaults"),
         })
     }
 }
@@ -216,8 +216,8 @@ mod tests {
             json!({"metadata": {"name": name, "namespace": "team"}, "subjects": subjects,
                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}})
         };
-        let mut everybodys = binding("c", "ClusterRole", "view");
-        everybodys["metadata"] = json!({"name": "c", "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}});
+        let mut is_default = binding("c", "ClusterRole", "view");
+        is_default["metadata"] = json!({"name": "c", "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}});
         let cluster = Cluster {
             roles: vec![
                 read(json!({"metadata": {"name": "r", "namespace": "elsewhere"}, "rules": []})),
@@ -229,12 +229,12 @@ mod tests {
                 read(binding("b", "ClusterRole", "view")),
                 read(binding("dangling", "Role", "gone")),
             ],
-            cluster_bindings: vec![read(everybodys)],
+            cluster_bindings: vec![read(is_default)],
         };
         let held = cluster.held(&account());
         let shown: Vec<_> = held
             .iter()
-            .map(|held| (held.role.as_str(), held.binding.as_str(), held.namespace.as_deref(), held.everybodys))
+            .map(|held| (held.role.as_str(), held.binding.as_str(), held.namespace.as_deref(), held.is_default))
             .collect();
         assert_eq!(
             shown,

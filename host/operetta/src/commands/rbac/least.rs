@@ -31,10 +31,10 @@ pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
 /// The least that gives all of it. What Kubernetes gives to everybody is left out, and so is what is needed in a namespace
 /// when it is needed everywhere. With `all_namespaces` what is needed in some is given in all.
 pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
-    let everybodys = |needed: &Needed| held.iter().any(|held| held.everybodys && held.gives(needed));
+    let is_default = |needed: &Needed| held.iter().any(|held| held.is_default && held.gives(needed));
     let mut rules = Least::new();
     let mut everywhere = Rules::default();
-    let own = || needs.iter().filter(|needed| !everybodys(needed));
+    let own = || needs.iter().filter(|needed| !is_default(needed));
     for needed in own().filter(|needed| all_namespaces || needed.need.namespace.is_none()) {
         everywhere.allow(about(needed), &needed.need.verb);
     }
@@ -84,14 +84,14 @@ mod tests {
         Needed { need: Need::resource(verb, "", resource, namespace), allowed: true, ..Needed::default() }
     }
 
-    fn held(namespace: Option<&str>, verbs: &[&str], everybodys: bool) -> Held {
+    fn held(namespace: Option<&str>, verbs: &[&str], is_default: bool) -> Held {
         let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
         Held {
             role: String::new(),
             binding: String::new(),
             namespace: namespace.map(str::to_owned),
             rules: serde_json::from_value(rules).expect("rules"),
-            everybodys,
+            is_default,
         }
     }
 

@@ -63,7 +63,7 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
     }
     let name = args.name.as_deref().unwrap_or(&args.of.plugin);
     let plugin = format!("{namespace}/{}", args.of.plugin);
-    let least = least::least(&rights.needs, &everybodys(&rights, held), args.all_namespaces);
+    let least = least::least(&rights.needs, &is_default(&rights, held), args.all_namespaces);
     let mut comments = head(&plugin, &rights);
     comments.extend(compared(&differences, unknown.as_deref()));
     let comments: String =
@@ -112,7 +112,7 @@ fn warnings(rights: &Permissions) -> Vec<String> {
 }
 
 /// Without them, discovery is what everybody has.
-fn everybodys(rights: &Permissions, held: Result<Vec<Held>>) -> Vec<Held> {
+fn is_default(rights: &Permissions, held: Result<Vec<Held>>) -> Vec<Held> {
     held.unwrap_or_else(|_| {
         let paths = rights.needs.iter().filter(|needed| needed.allowed && !needed.need.path.is_empty());
         let rules = paths.map(|needed| k8s_openapi::api::rbac::v1::PolicyRule {
@@ -122,7 +122,7 @@ fn everybodys(rights: &Permissions, held: Result<Vec<Held>>) -> Vec<Held> {
         });
         let role = String::new();
         let binding = String::new();
-        vec![Held { role, binding, namespace: None, rules: rules.collect(), everybodys: true }]
+        vec![Held { role, binding, namespace: None, rules: rules.collect(), is_default: true }]
     })
 }
 

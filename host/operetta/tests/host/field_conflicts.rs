@@ -1,5 +1,5 @@
-//! Controllers that fight over a field: both are named, with the object and the field, where their people look; what is no
-//! fight is not told.
+//! Controllers that fight over a field: both are named, with the object and the field, where their people look; other writes are not
+//! reported.
 
 use operetta_testkit::{DropIn, TestNamespace, guest, kinds};
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn set_by(namespace: &TestNamespace<'_>, manager: &str, name: &str, times:
     }
 }
 
-/// How many fights of a plugin were counted.
+/// The number of field conflicts of a plugin were counted.
 fn counted(stage: &Stage, plugin: &str, against: &str) -> f64 {
     let labels = [
         format!("plugin=\"{plugin}\""),
@@ -32,7 +32,7 @@ fn counted(stage: &Stage, plugin: &str, against: &str) -> f64 {
 
 #[tokio::test]
 async fn field_conflict_is_reported_everywhere() {
-    let stage = Stage::new("fight").await;
+    let stage = Stage::new("field-conflict").await;
     let name = stage.namespace.name();
     for (plugin, code) in [("one", "fixture-touch-v1"), ("two", "fixture-touch-v2")] {
         stage.namespace.drop_in(&DropIn::new(plugin, guest(code))).await;
@@ -48,7 +48,7 @@ async fn field_conflict_is_reported_everywhere() {
     let described = stage.namespace.kubectl(&["describe", "plugin", "two"]);
     assert!(described.contains(REASON), "{described}");
     for plugin in ["one", "two"] {
-        assert_eq!(counted(&stage, plugin, "plugin"), 1.0, "it is one fight, however long it lasts");
+        assert_eq!(counted(&stage, plugin, "plugin"), 1.0, "it is one conflict, however long it lasts");
         stage.namespace.delete(kinds::CONFIG_MAP, plugin).await;
         stage.namespace.until_gone(kinds::PLUGIN, plugin).await;
     }
@@ -57,7 +57,7 @@ async fn field_conflict_is_reported_everywhere() {
 
 #[tokio::test]
 async fn outside_writer_is_named_and_drift_is_no_conflict() {
-    let stage = Stage::new("fight-outside").await;
+    let stage = Stage::new("field-conflict-outside").await;
     let counts = |name: &str| DropIn::new(name, guest("fixture-misbehave")).config(json!({"do": "count"}));
     stage.namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
     stage.namespace.drop_in(&counts("counts")).await;
