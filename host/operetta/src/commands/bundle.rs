@@ -23,8 +23,8 @@ use operetta_manager::plugin::{
 
 /// The largest ConfigMap that Kubernetes accepts, with its keys, in bytes.
 const CONFIG_MAP_LIMIT: usize = 1024 * 1024;
-/// zstd's level: components are compressed once and stored for long.
-const LEVEL: i32 = 19;
+/// zstd's level. A component of 30 MB takes 2 s; level 19 takes more than half a minute for 13 % less.
+pub const LEVEL: i32 = 12;
 /// Bytes of one part: room is left for the configuration and the metadata.
 const PART_BYTES: usize = 900_000;
 

@@ -23,7 +23,7 @@ pub use project::Project;
 pub use tools::{Tools, missing, output_of};
 
 use self::steps::{Steps, size};
-use super::check;
+use super::{bundle, check};
 use crate::args::{BuildArgs, Language};
 
 /// Builds the project and says what came of it.
@@ -56,7 +56,7 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
     let output = args.output.clone().unwrap_or_else(|| args.dir.join(format!("build/{}.wasm", project.name)));
     write(&output, &component)?;
     // `operetta bundle` takes its time to make it a little smaller still.
-    let packed = zstd::encode_all(component.as_slice(), 9).context("cannot compress the component")?;
+    let packed = zstd::encode_all(component.as_slice(), bundle::LEVEL).context("cannot compress the component")?;
     println!("{}: {}, {} with zstd", output.display(), size(component.len()), size(packed.len()));
     Ok(())
 }
