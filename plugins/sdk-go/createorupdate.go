@@ -3,11 +3,12 @@
 package operetta
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 )
 
-// OperationResult is what [Context.CreateOrUpdate] did.
+// OperationResult is what [Client.CreateOrUpdate] did.
 type OperationResult string
 
 const (
@@ -26,8 +27,12 @@ const (
 // mutate should set only the fields it cares for, and not to values that the API server will rewrite. An absent field,
 // null and an empty list or map do not differ. It must not change the name or namespace.
 //
-// Errors are those of mutate and of the API server: [IsConflict] if the object has changed since the cache saw it.
-func (c *Context) CreateOrUpdate(object Object, mutate func() error) (OperationResult, error) {
+// It returns the error of mutate, or of the API server: [IsConflict] is true for it if the object has changed since the cache
+// saw it.
+func (c *Client) CreateOrUpdate(ctx context.Context, object Object, mutate func() error) (OperationResult, error) {
+	if err := ctx.Err(); err != nil {
+		return Unchanged, err
+	}
 	if object.Meta().Name == "" {
 		return Unchanged, unnamed(object)
 	}
@@ -46,7 +51,7 @@ func (c *Context) CreateOrUpdate(object Object, mutate func() error) (OperationR
 		if err := run(); err != nil {
 			return Unchanged, err
 		}
-		return Created, c.Create(object)
+		return Created, c.Create(ctx, object)
 	}
 	if err != nil {
 		return Unchanged, err

@@ -7,7 +7,7 @@
 //		return operetta.NewPlugin(operetta.For("greeting", reconcile).Owns(operetta.Of[ConfigMap]()))
 //	}
 //
-//	func reconcile(ctx *operetta.Context, greeting *Greeting) (operetta.Result, error) { … }
+//	func reconcile(ctx context.Context, client *operetta.Client, greeting *Greeting) (operetta.Result, error) { … }
 //
 // Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in objects. A deleted key is
 // still delivered. What log/slog and log write appears in `operetta logs PLUGIN`. The package operettatest runs

@@ -3,6 +3,7 @@
 package operetta
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,11 +69,15 @@ func (p *Plugin) Reconcile(api API, request Request) (result Result, err error) 
 	defer RecoverPanic(api, &err)
 	for _, controller := range p.controllers {
 		if controller.name == request.Controller {
-			return controller.reconcile(NewContext(api, request))
+			return controller.reconcile(WithRequest(context.Background(), request), NewClient(api))
 		}
 	}
 	return Result{}, Terminalf("the plugin has no controller %q", request.Controller)
 }
+
+// ReconcileFunc brings the key of [RequestFrom](ctx), whose object may be gone, to its desired state. An error is retried with
+// backoff, unless it is [Terminal].
+type ReconcileFunc func(ctx context.Context, client *Client) (Result, error)
 
 // Controller is the kind it reconciles, what else enqueues keys of that kind, and the function that reconciles.
 type Controller struct {
@@ -85,42 +90,42 @@ type Controller struct {
 	limiter      *RateLimiter
 	ownNamespace bool
 	filters      []Predicate
-	whenGone     func(*Context) (Result, error)
-	reconcile    func(*Context) (Result, error)
+	whenGone     ReconcileFunc
+	reconcile    ReconcileFunc
 }
 
 // NewController returns a controller with a name (a DNS label), the kind whose keys it reconciles, and the function that
-// does it; Context.Request says the key, whose object may be gone.
-func NewController(name string, source Source, reconcile func(*Context) (Result, error)) *Controller {
+// does it.
+func NewController(name string, source Source, reconcile ReconcileFunc) *Controller {
 	return &Controller{name: name, source: source, reconcile: reconcile, workers: 1}
 }
 
 // For returns a controller whose function takes the object itself, read from the cache. A key whose object is gone goes
 // to [Controller.WhenGone]. An object that does not fit the type is a terminal error.
-func For[T any, P Pointer[T]](name string, reconcile func(*Context, P) (Result, error)) *Controller {
+func For[T any, P Pointer[T]](name string, reconcile func(context.Context, *Client, P) (Result, error)) *Controller {
 	controller := NewController(name, Of[T, P](), nil)
-	controller.reconcile = func(ctx *Context) (Result, error) {
+	controller.reconcile = func(ctx context.Context, client *Client) (Result, error) {
 		object := P(new(T))
-		text, err := ctx.api.Get(object.GroupVersionKind(), ctx.request.Key, Cached)
+		text, err := client.api.Get(object.GroupVersionKind(), RequestFrom(ctx).Key, Cached)
 		switch {
 		case IsNotFound(err) && controller.whenGone != nil:
-			return controller.whenGone(ctx)
+			return controller.whenGone(ctx, client)
 		case err != nil:
 			return Result{}, IgnoreNotFound(err)
 		}
 		if err := decode(text, object); err != nil {
 			return Result{}, Terminal(err)
 		}
-		return reconcile(ctx, object)
+		return reconcile(ctx, client, object)
 	}
 	return controller
 }
 
-// WithSource says which objects and events of the controller's kind count, e.g. by a selector.
+// WithSource sets the objects and events of the controller's kind that count, e.g. by a selector.
 func (c *Controller) WithSource(source Source) *Controller { c.source = source; return c }
 
-// WhenGone is called for a key whose object is gone, with a function that takes the object itself. Nothing if not said.
-func (c *Controller) WhenGone(reconcile func(*Context) (Result, error)) *Controller {
+// WhenGone sets the function for keys whose object is gone, for a controller of [For]. Without it such keys are done.
+func (c *Controller) WhenGone(reconcile ReconcileFunc) *Controller {
 	c.whenGone = reconcile
 	return c
 }
@@ -134,13 +139,13 @@ func (c *Controller) Watches(source Source, mapping Mapping) *Controller {
 	return c
 }
 
-// Workers says how many keys are reconciled at once, 1 to 64; 1 if not said. A key never runs twice at once.
+// Workers sets how many keys are reconciled at once, 1 to 64; the default is 1. A key never runs twice at once.
 func (c *Controller) Workers(workers uint32) *Controller { c.workers = workers; return c }
 
-// Resync enqueues every key again after this time, rounded up to a second; never, if not said.
+// Resync enqueues every key again after this time, rounded up to a second; the default is never.
 func (c *Controller) Resync(period time.Duration) *Controller { c.resync = period; return c }
 
-// RateLimit says how fast failed and requeued keys come back.
+// RateLimit sets the rate limiter of failed and requeued keys.
 func (c *Controller) RateLimit(limiter RateLimiter) *Controller { c.limiter = &limiter; return c }
 
 // InOwnNamespace watches the Plugin's own namespace only, with every source.

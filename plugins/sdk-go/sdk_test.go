@@ -1,6 +1,7 @@
 package operetta_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func configMap(key operetta.Key, word string) *ConfigMap {
 }
 
 // run reconciles one key with a function.
-func run(t *testing.T, cluster *operettatest.Cluster, reconcile func(*operetta.Context) (operetta.Result, error)) (operetta.Result, error) {
+func run(t *testing.T, cluster *operettatest.Cluster, reconcile func(context.Context, *operetta.Client) (operetta.Result, error)) (operetta.Result, error) {
 	t.Helper()
 	plugin := operetta.NewPlugin(operetta.NewController("maps", operetta.Of[ConfigMap](), reconcile)).
 		Index("word", operetta.KindOf[ConfigMap](), ".data.word")
@@ -42,7 +43,9 @@ func run(t *testing.T, cluster *operettatest.Cluster, reconcile func(*operetta.C
 
 func TestTheManifestSaysWhatWasAskedFor(t *testing.T) {
 	plugin := operetta.NewPlugin(
-		operetta.For("maps", func(*operetta.Context, *ConfigMap) (operetta.Result, error) { return operetta.Done(), nil }).
+		operetta.For("maps", func(context.Context, *operetta.Client, *ConfigMap) (operetta.Result, error) {
+			return operetta.Done(), nil
+		}).
 			Owns(operetta.OfKind(operetta.GVK("apps/v1", "Deployment")).WithLabels("a=b").WithFields("metadata.name=x")).
 			Watches(operetta.OfKind(operetta.GVK("v1", "Secret")), operetta.ToFieldPaths(".data.name", ".data.namespace")).
 			Workers(3).Resync(1500*time.Millisecond).InOwnNamespace().EventFilter(operetta.GenerationChanged).
@@ -72,7 +75,7 @@ func TestTwoControllersOfOneNameAreRefused(t *testing.T) {
 
 func TestAPanicIsAnErrorThatSaysWhereItWas(t *testing.T) {
 	cluster := operettatest.New(t)
-	_, err := run(t, cluster, func(*operetta.Context) (operetta.Result, error) { return sing(nil) })
+	_, err := run(t, cluster, func(context.Context, *operetta.Client) (operetta.Result, error) { return sing(nil) })
 	if err == nil || !strings.HasPrefix(err.Error(), "panic: runtime error: invalid memory address") ||
 		!strings.Contains(err.Error(), "sdk-go_test.sing (sdk_test.go:") || operetta.IsTerminal(err) {
 		t.Errorf("got %v", err)
@@ -89,9 +92,9 @@ func sing(nothing *ConfigMap) (operetta.Result, error) {
 
 func TestLogsOfSlogAndContextReachThePluginsLog(t *testing.T) {
 	cluster := operettatest.New(t)
-	_, err := run(t, cluster, func(ctx *operetta.Context) (operetta.Result, error) {
+	_, err := run(t, cluster, func(ctx context.Context, client *operetta.Client) (operetta.Result, error) {
 		slog.With("a", 1).WithGroup("g").Warn("one", "b", "two", slog.Group("h", "c", true))
-		ctx.Log().Debug("two")
+		client.Log().Debug("two")
 		return operetta.Done(), nil
 	})
 	logs := cluster.Logs()
@@ -121,10 +124,11 @@ func TestResults(t *testing.T) {
 
 func TestCreateOrUpdateWritesOnlyWhatChanges(t *testing.T) {
 	cluster := operettatest.New(t)
-	ctx := cluster.Context()
+	client := cluster.Client()
+	ctx := t.Context()
 	for i, want := range []operetta.OperationResult{operetta.Created, operetta.Unchanged, operetta.Updated, operetta.Unchanged} {
 		object := configMap(at, "")
-		result, err := ctx.CreateOrUpdate(object, func() error {
+		result, err := client.CreateOrUpdate(ctx, object, func() error {
 			object.Data = map[string]string{"word": fmt.Sprint(i / 2)}
 			object.Finalizers = []string{}
 			return nil
@@ -140,31 +144,32 @@ func TestCreateOrUpdateWritesOnlyWhatChanges(t *testing.T) {
 
 func TestCreateOrUpdateRefusesAnotherKey(t *testing.T) {
 	object := configMap(at, "")
-	_, err := operettatest.New(t, configMap(at, "")).Context().CreateOrUpdate(object, func() error { object.Name = "b"; return nil })
+	_, err := operettatest.New(t, configMap(at, "")).Client().CreateOrUpdate(t.Context(), object, func() error { object.Name = "b"; return nil })
 	if !operetta.IsTerminal(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAStaleUpdateIsAConflictAndAGoneObjectNotFound(t *testing.T) {
-	ctx := operettatest.New(t, configMap(at, "1")).Context()
-	stale, err := operetta.Get[ConfigMap](ctx, at)
+	client := operettatest.New(t, configMap(at, "1")).Client()
+	ctx := t.Context()
+	stale, err := operetta.Get[ConfigMap](ctx, client, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ctx.Patch(configMap(at, ""), operetta.MergePatch(map[string]any{"data": map[string]any{"word": nil}})); err != nil {
+	if err := client.Patch(ctx, configMap(at, ""), operetta.MergePatch(map[string]any{"data": map[string]any{"word": nil}})); err != nil {
 		t.Fatal(err)
 	}
-	if err := ctx.Update(stale); !operetta.IsConflict(err) {
+	if err := client.Update(ctx, stale); !operetta.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
-	if err := ctx.Create(configMap(at, "")); !operetta.IsAlreadyExists(err) {
+	if err := client.Create(ctx, configMap(at, "")); !operetta.IsAlreadyExists(err) {
 		t.Errorf("got %v", err)
 	}
-	if err := ctx.Delete(configMap(at, "")); err != nil {
+	if err := client.Delete(ctx, configMap(at, "")); err != nil {
 		t.Error(err)
 	}
-	if err := ctx.Get(at, stale); !operetta.IsNotFound(err) {
+	if err := client.Get(ctx, at, stale); !operetta.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -183,7 +188,7 @@ func TestListsBySelectorIndexOwnerAndPage(t *testing.T) {
 		}
 		cluster.Add(object)
 	}
-	_, err := run(t, cluster, func(ctx *operetta.Context) (operetta.Result, error) {
+	_, err := run(t, cluster, func(ctx context.Context, client *operetta.Client) (operetta.Result, error) {
 		for _, test := range []struct {
 			options operetta.ListOptions
 			want    string
@@ -198,7 +203,7 @@ func TestListsBySelectorIndexOwnerAndPage(t *testing.T) {
 			{operetta.ListOptions{Limit: 1}, "a b c owner"},
 			{operetta.ListOptions{Namespace: "other"}, ""},
 		} {
-			items, err := operetta.List[ConfigMap](ctx, test.options)
+			items, err := operetta.List[ConfigMap](ctx, client, test.options)
 			var names []string
 			for _, item := range items {
 				names = append(names, item.Name)
@@ -208,11 +213,11 @@ func TestListsBySelectorIndexOwnerAndPage(t *testing.T) {
 			}
 		}
 		for _, bad := range []operetta.ListOptions{{Index: "no"}, {Labels: "a in ("}, {Fields: "spec.x=1"}, {Continue: "x"}} {
-			if _, err := operetta.List[ConfigMap](ctx, bad); err == nil {
+			if _, err := operetta.List[ConfigMap](ctx, client, bad); err == nil {
 				t.Errorf("%+v was answered", bad)
 			}
 		}
-		items, err := operetta.List[ConfigMap](ctx, operetta.ListOptions{Projection: []string{".metadata.labels"}})
+		items, err := operetta.List[ConfigMap](ctx, client, operetta.ListOptions{Projection: []string{".metadata.labels"}})
 		if err != nil || items[0].Data != nil || items[0].Labels["tier"] != "a" || items[0].UID == "" {
 			t.Errorf("projected: %+v %v", items, err)
 		}
@@ -226,23 +231,24 @@ func TestListsBySelectorIndexOwnerAndPage(t *testing.T) {
 func TestFinalizersKeepADeletedObject(t *testing.T) {
 	object := configMap(at, "")
 	operetta.AddFinalizer(object, "e.dev/f")
-	ctx := operettatest.New(t, object).Context()
-	if err := ctx.Delete(configMap(at, "")); err != nil {
+	client := operettatest.New(t, object).Client()
+	ctx := t.Context()
+	if err := client.Delete(ctx, configMap(at, "")); err != nil {
 		t.Fatal(err)
 	}
-	deleting, err := operetta.Get[ConfigMap](ctx, at)
+	deleting, err := operetta.Get[ConfigMap](ctx, client, at)
 	if err != nil || deleting.DeletionTimestamp == nil {
 		t.Fatalf("%+v %v", deleting, err)
 	}
 	operetta.AddFinalizer(deleting, "e.dev/g")
-	if err := ctx.Update(deleting); !operetta.IsInvalid(err) {
+	if err := client.Update(ctx, deleting); !operetta.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
 	deleting.Finalizers = nil
-	if err := ctx.Update(deleting); err != nil {
+	if err := client.Update(ctx, deleting); err != nil {
 		t.Error(err)
 	}
-	if err := ctx.Get(at, deleting); !operetta.IsNotFound(err) {
+	if err := client.Get(ctx, at, deleting); !operetta.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -250,7 +256,7 @@ func TestFinalizersKeepADeletedObject(t *testing.T) {
 func TestADryRunChangesNothing(t *testing.T) {
 	cluster := operettatest.New(t)
 	made := configMap(at, "")
-	if err := cluster.Context().Create(made, operetta.WriteOptions{DryRun: true}); err != nil || made.UID == "" {
+	if err := cluster.Client().Create(t.Context(), made, operetta.WriteOptions{DryRun: true}); err != nil || made.UID == "" {
 		t.Errorf("%+v %v", made, err)
 	}
 	if operettatest.Get[ConfigMap](cluster, at) != nil || len(cluster.Writes()) != 0 {
@@ -259,9 +265,10 @@ func TestADryRunChangesNothing(t *testing.T) {
 }
 
 func TestAJSONPatchDoesWhatItsOperationsSay(t *testing.T) {
-	ctx := operettatest.New(t, configMap(at, "1")).Context()
+	client := operettatest.New(t, configMap(at, "1")).Client()
+	ctx := t.Context()
 	object := configMap(at, "")
-	err := ctx.Patch(object, operetta.JSONPatch([]operetta.JSONOperation{
+	err := client.Patch(ctx, object, operetta.JSONPatch([]operetta.JSONOperation{
 		{Op: "test", Path: "/data/word", Value: "1"},
 		{Op: "add", Path: "/data/a~1b", Value: "2"},
 		{Op: "move", From: "/data/word", Path: "/data/c"},
@@ -271,7 +278,7 @@ func TestAJSONPatchDoesWhatItsOperationsSay(t *testing.T) {
 	if err != nil || object.Data["a/b"] != "2" || object.Data["c"] != "1" || len(object.Data) != 2 || object.Finalizers[0] != "e.dev/y" {
 		t.Errorf("%+v %v", object, err)
 	}
-	err = ctx.Patch(object, operetta.JSONPatch([]operetta.JSONOperation{{Op: "test", Path: "/data/c", Value: "x"}}))
+	err = client.Patch(ctx, object, operetta.JSONPatch([]operetta.JSONOperation{{Op: "test", Path: "/data/c", Value: "x"}}))
 	if !operetta.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
@@ -329,7 +336,7 @@ func TestAnObjectThatDoesNotFitItsTypeIsNotRetried(t *testing.T) {
 	if err := cluster.AddJSON(operetta.KindOf[ConfigMap](), []byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	plugin := operetta.NewPlugin(operetta.For("maps", func(*operetta.Context, *ConfigMap) (operetta.Result, error) {
+	plugin := operetta.NewPlugin(operetta.For("maps", func(context.Context, *operetta.Client, *ConfigMap) (operetta.Result, error) {
 		t.Error("it was reconciled")
 		return operetta.Done(), nil
 	}))
@@ -343,29 +350,56 @@ func TestAConfigThatDoesNotFitIsTerminal(t *testing.T) {
 	cluster := operettatest.New(t)
 	cluster.SetConfig(map[string]any{"word": 7})
 	var config struct{ Word string }
-	if err := cluster.Context().Config(&config); !operetta.IsTerminal(err) {
+	if err := cluster.Client().Config(&config); !operetta.IsTerminal(err) {
 		t.Errorf("got %v", err)
 	}
 	cluster.SetConfig(map[string]any{"word": "yes"})
-	if err := cluster.Context().Config(&config); err != nil || config.Word != "yes" {
+	if err := cluster.Client().Config(&config); err != nil || config.Word != "yes" {
 		t.Errorf("%+v %v", config, err)
 	}
 }
 
 func TestWhatTheTestKitDoesNotKnowItRefuses(t *testing.T) {
-	ctx := operettatest.New(t, configMap(at, "")).Context()
+	client := operettatest.New(t, configMap(at, "")).Client()
+	ctx := t.Context()
 	for what, err := range map[string]error{
-		"apply":        ctx.Patch(configMap(at, ""), operetta.ApplyPatch(configMap(at, ""))),
-		"scale":        ctx.Patch(configMap(at, ""), operetta.Patch{Body: map[string]any{}, Subresource: "scale"}),
-		"strict":       ctx.Create(configMap(at, ""), operetta.WriteOptions{Strict: true}),
-		"orphan":       ctx.Delete(configMap(at, ""), operetta.DeleteOptions{Propagation: operetta.Orphan}),
-		"generateName": ctx.Create(&ConfigMap{ObjectMeta: operetta.ObjectMeta{Namespace: "ns", GenerateName: "x-"}}),
+		"apply":        client.Patch(ctx, configMap(at, ""), operetta.ApplyPatch(configMap(at, ""))),
+		"scale":        client.Patch(ctx, configMap(at, ""), operetta.Patch{Body: map[string]any{}, Subresource: "scale"}),
+		"strict":       client.Create(ctx, configMap(at, ""), operetta.WriteOptions{Strict: true}),
+		"orphan":       client.Delete(ctx, configMap(at, ""), operetta.DeleteOptions{Propagation: operetta.Orphan}),
+		"generateName": client.Create(ctx, &ConfigMap{ObjectMeta: operetta.ObjectMeta{Namespace: "ns", GenerateName: "x-"}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "test kit") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if got := ctx.Raw(operetta.RawRequest{Method: "GET", Path: "/api"}); got.Status != 501 {
-		t.Errorf("raw: %+v", got)
+	if got, err := client.Raw(ctx, operetta.RawRequest{Method: "GET", Path: "/api"}); err != nil || got.Status != 501 {
+		t.Errorf("raw: %+v %v", got, err)
+	}
+}
+
+func TestCallsFailWithTheErrorOfADoneContext(t *testing.T) {
+	cluster := operettatest.New(t, configMap(at, "1"))
+	client := cluster.Client()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	object := configMap(at, "2")
+	_, get := operetta.Get[ConfigMap](ctx, client, at)
+	_, list := operetta.List[ConfigMap](ctx, client, operetta.ListOptions{})
+	_, unstructured := client.ListUnstructured(ctx, operetta.KindOf[ConfigMap](), operetta.ListOptions{})
+	_, createOrUpdate := client.CreateOrUpdate(ctx, object, func() error { return nil })
+	_, raw := client.Raw(ctx, operetta.RawRequest{Method: "GET", Path: "/api"})
+	for what, err := range map[string]error{
+		"get": get, "live": client.GetLive(ctx, at, object), "list": list, "unstructured": unstructured,
+		"create": client.Create(ctx, object), "update": client.Update(ctx, object), "status": client.UpdateStatus(ctx, object),
+		"patch": client.Patch(ctx, object, operetta.MergePatch(map[string]any{})), "delete": client.Delete(ctx, object),
+		"createOrUpdate": createOrUpdate, "raw": raw,
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if writes := cluster.WritesAsText(); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -23,24 +24,24 @@ func plugin() *operetta.Plugin {
 }
 
 // gone has nothing to do: the Foo's Deployment goes by garbage collection.
-func gone(ctx *operetta.Context) (operetta.Result, error) {
-	slog.Info("Foo in work queue no longer exists", "key", ctx.Request().Key)
+func gone(ctx context.Context, client *operetta.Client) (operetta.Result, error) {
+	slog.Info("Foo in work queue no longer exists", "key", operetta.RequestFrom(ctx).Key)
 	return operetta.Done(), nil
 }
 
-func reconcile(ctx *operetta.Context, foo *Foo) (operetta.Result, error) {
+func reconcile(ctx context.Context, client *operetta.Client, foo *Foo) (operetta.Result, error) {
 	if foo.Spec.DeploymentName == "" {
 		return operetta.Done(), operetta.Terminalf("%s: deployment name must be specified", operetta.KeyOf(foo))
 	}
 
 	deployment := &Deployment{ObjectMeta: operetta.ObjectMeta{Name: foo.Spec.DeploymentName, Namespace: foo.Namespace}}
-	result, err := ctx.CreateOrUpdate(deployment, func() error {
+	result, err := client.CreateOrUpdate(ctx, deployment, func() error {
 		if deployment.UID == "" {
 			return describe(foo, deployment)
 		}
 		if !operetta.IsControlledBy(deployment, foo) {
 			message := fmt.Sprintf("Resource %q already exists and is not managed by Foo", deployment.Name)
-			ctx.Event(foo, operetta.Warning, "ErrResourceExists", message)
+			client.Event(foo, operetta.Warning, "ErrResourceExists", message)
 			return fmt.Errorf("%s", message)
 		}
 		if foo.Spec.Replicas != nil {
@@ -55,21 +56,21 @@ func reconcile(ctx *operetta.Context, foo *Foo) (operetta.Result, error) {
 		slog.Info("Deployment written", "deployment", deployment.Name, "result", result)
 	}
 
-	if err := writeStatus(ctx, foo, deployment); err != nil {
+	if err := writeStatus(ctx, client, foo, deployment); err != nil {
 		return operetta.Done(), err
 	}
-	ctx.Event(foo, operetta.Normal, "Synced", "Foo synced successfully")
+	client.Event(foo, operetta.Normal, "Synced", "Foo synced successfully")
 	return operetta.Done(), nil
 }
 
 // writeStatus writes the status if it is to change: the API server would drop a write that changes nothing all the same.
-func writeStatus(ctx *operetta.Context, foo *Foo, deployment *Deployment) error {
+func writeStatus(ctx context.Context, client *operetta.Client, foo *Foo, deployment *Deployment) error {
 	status := FooStatus{AvailableReplicas: deployment.Status.AvailableReplicas}
 	if foo.Status != nil && *foo.Status == status {
 		return nil
 	}
 	foo.Status = &status
-	return ctx.UpdateStatus(foo)
+	return client.UpdateStatus(ctx, foo)
 }
 
 // describe fills a new Deployment in, as the Foo asks for it, controlled by the Foo.

@@ -111,7 +111,7 @@ func TestADeploymentOfAnotherSizeIsPutRightAndKeepsItsOtherFields(t *testing.T) 
 	cluster := operettatest.New(t, foo())
 	sync(t, cluster)
 	patch := operetta.MergePatch(map[string]any{"spec": map[string]any{"replicas": 5, "paused": true}})
-	if err := cluster.Context().Patch(deployment(t, cluster), patch); err != nil {
+	if err := cluster.Client().Patch(t.Context(), deployment(t, cluster), patch); err != nil {
 		t.Fatal(err)
 	}
 	sync(t, cluster)
@@ -119,7 +119,7 @@ func TestADeploymentOfAnotherSizeIsPutRightAndKeepsItsOtherFields(t *testing.T) 
 		t.Errorf("replicas: %d", *now.Spec.Replicas)
 	}
 	whole := operetta.NewUnstructured(operetta.KindOf[Deployment](), key)
-	if err := cluster.Context().Get(key, whole); err != nil || whole.String("spec", "paused") != "true" {
+	if err := cluster.Client().Get(t.Context(), key, whole); err != nil || whole.String("spec", "paused") != "true" {
 		t.Errorf("a field that the type does not know: %v %v", whole.Fields, err)
 	}
 }
@@ -130,7 +130,7 @@ func TestASizeThatTheFooDoesNotSayIsLeftAlone(t *testing.T) {
 	cluster := operettatest.New(t, unsized)
 	sync(t, cluster)
 	patch := operetta.MergePatch(map[string]any{"spec": map[string]any{"replicas": 7}})
-	if err := cluster.Context().Patch(deployment(t, cluster), patch); err != nil {
+	if err := cluster.Client().Patch(t.Context(), deployment(t, cluster), patch); err != nil {
 		t.Fatal(err)
 	}
 	sync(t, cluster)
@@ -144,7 +144,7 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 	sync(t, cluster)
 	ready := deployment(t, cluster)
 	ready.Status.AvailableReplicas = 2
-	if err := cluster.Context().UpdateStatus(ready); err != nil {
+	if err := cluster.Client().UpdateStatus(t.Context(), ready); err != nil {
 		t.Fatal(err)
 	}
 	sync(t, cluster)
@@ -157,7 +157,7 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 func TestADeletedDeploymentComesBack(t *testing.T) {
 	cluster := operettatest.New(t, foo())
 	sync(t, cluster)
-	if err := cluster.Context().Delete(deployment(t, cluster)); err != nil {
+	if err := cluster.Client().Delete(t.Context(), deployment(t, cluster)); err != nil {
 		t.Fatal(err)
 	}
 	sync(t, cluster)

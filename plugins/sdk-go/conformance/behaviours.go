@@ -28,7 +28,7 @@ var behaviours = map[string]func(suite) (string, error){
 	},
 	"get-live": func(s suite) (string, error) {
 		target := s.named("")
-		err := s.GetLive(s.key(s.it.Data["target"]), target)
+		err := s.GetLive(s.ctx, s.key(s.it.Data["target"]), target)
 		return target.Data["word"], err
 	},
 	"list-labels": func(s suite) (string, error) {
@@ -38,7 +38,7 @@ var behaviours = map[string]func(suite) (string, error){
 		return s.list(operetta.ListOptions{Fields: "metadata.name=" + s.it.Data["target"]})
 	},
 	"list-empty": func(s suite) (string, error) {
-		items, err := operetta.List[ConfigMap](s.Context, operetta.ListOptions{
+		items, err := operetta.List[ConfigMap](s.ctx, s.Client, operetta.ListOptions{
 			Namespace: s.it.Namespace, Labels: s.it.Data["selector"],
 		})
 		return strconv.Itoa(len(items)), err
@@ -47,7 +47,7 @@ var behaviours = map[string]func(suite) (string, error){
 		options := operetta.ListOptions{Namespace: s.it.Namespace, Labels: s.it.Data["selector"], Limit: 2, Live: true}
 		var all []ConfigMap
 		for pages := 1; ; pages++ {
-			items, next, err := operetta.ListPage[ConfigMap](s.Context, options)
+			items, next, err := operetta.ListPage[ConfigMap](s.ctx, s.Client, options)
 			if err != nil {
 				return "", err
 			}
@@ -64,7 +64,7 @@ var behaviours = map[string]func(suite) (string, error){
 		return s.list(operetta.ListOptions{OwnerUID: s.it.Data["uid"]})
 	},
 	"list-projection": func(s suite) (string, error) {
-		items, err := operetta.List[ConfigMap](s.Context, operetta.ListOptions{
+		items, err := operetta.List[ConfigMap](s.ctx, s.Client, operetta.ListOptions{
 			Namespace: s.it.Namespace, Labels: s.it.Data["selector"], Projection: []string{".data.word"},
 		})
 		var pairs []string
@@ -79,12 +79,12 @@ var behaviours = map[string]func(suite) (string, error){
 	"read-own-write": suite.readOwnWrite,
 	"create": func(s suite) (string, error) {
 		made := s.with("create-made", s.it.Data["word"])
-		err := s.Create(made)
+		err := s.Create(s.ctx, made)
 		return made.UID, err
 	},
 	"create-dry-run": func(s suite) (string, error) {
 		made := s.with("dry-made", "dry")
-		err := s.Create(made, operetta.WriteOptions{DryRun: true})
+		err := s.Create(s.ctx, made, operetta.WriteOptions{DryRun: true})
 		return made.Name, err
 	},
 	"create-strict": func(s suite) (string, error) {
@@ -92,7 +92,7 @@ var behaviours = map[string]func(suite) (string, error){
 		if err := widget.Set(true, "spec", "wrong"); err != nil {
 			return "", err
 		}
-		return words(s.Create(widget, operetta.WriteOptions{Strict: true}))
+		return words(s.Create(s.ctx, widget, operetta.WriteOptions{Strict: true}))
 	},
 	"update": func(s suite) (string, error) {
 		target, err := s.target()
@@ -100,17 +100,17 @@ var behaviours = map[string]func(suite) (string, error){
 			return "", err
 		}
 		target.Data["word"] = "updated"
-		err = s.Update(target)
+		err = s.Update(s.ctx, target)
 		return target.Data["word"], err
 	},
 	"update-status": func(s suite) (string, error) {
-		widget, err := operetta.Get[Widget](s.Context, s.key(s.it.Data["target"]))
+		widget, err := operetta.Get[Widget](s.ctx, s.Client, s.key(s.it.Data["target"]))
 		if err != nil {
 			return "", err
 		}
 		widget.Status = &WidgetStatus{Phase: "ready"}
 		widget.Spec.Touched = true
-		if err := s.UpdateStatus(widget); err != nil {
+		if err := s.UpdateStatus(s.ctx, widget); err != nil {
 			return "", err
 		}
 		if widget.Status == nil {
@@ -120,7 +120,7 @@ var behaviours = map[string]func(suite) (string, error){
 	},
 	"patch-merge": func(s suite) (string, error) {
 		target := s.named(s.it.Data["target"])
-		err := s.Patch(target, operetta.MergePatch(map[string]any{"data": map[string]any{"word": "merged", "other": nil}}))
+		err := s.Patch(s.ctx, target, operetta.MergePatch(map[string]any{"data": map[string]any{"word": "merged", "other": nil}}))
 		var pairs []string
 		for name, value := range target.Data {
 			pairs = append(pairs, name+"="+value)
@@ -130,7 +130,7 @@ var behaviours = map[string]func(suite) (string, error){
 	},
 	"patch-json": func(s suite) (string, error) {
 		target := s.named(s.it.Data["target"])
-		err := s.Patch(target, operetta.JSONPatch([]operetta.JSONOperation{
+		err := s.Patch(s.ctx, target, operetta.JSONPatch([]operetta.JSONOperation{
 			{Op: "replace", Path: "/data/word", Value: "patched"},
 		}))
 		return target.Data["word"], err
@@ -138,36 +138,36 @@ var behaviours = map[string]func(suite) (string, error){
 	"patch-apply": func(s suite) (string, error) {
 		target := s.with(s.it.Data["target"], "applied")
 		patch := operetta.ApplyPatch(s.with(s.it.Data["target"], "applied"))
-		refused, err := words(s.Patch(target, patch))
+		refused, err := words(s.Patch(s.ctx, target, patch))
 		if err != nil {
 			return "", err
 		}
 		patch.Force = true
-		err = s.Patch(target, patch)
+		err = s.Patch(s.ctx, target, patch)
 		return refused + "; " + target.Data["word"], err
 	},
 	"patch-scale": func(s suite) (string, error) {
 		scale := operetta.NewUnstructured(operetta.GVK("apps/v1", "Deployment"), s.key(s.it.Data["target"]))
 		patch := operetta.MergePatch(map[string]any{"spec": map[string]any{"replicas": 3}})
 		patch.Subresource = "scale"
-		err := s.Patch(scale, patch)
+		err := s.Patch(s.ctx, scale, patch)
 		return scale.String("spec", "replicas"), err
 	},
 	"delete": func(s suite) (string, error) {
-		return "deleted", s.Delete(s.named(s.it.Data["target"]))
+		return "deleted", s.Delete(s.ctx, s.named(s.it.Data["target"]))
 	},
 	"delete-precondition": func(s suite) (string, error) {
-		return words(s.Delete(s.named(s.it.Data["target"]), operetta.DeleteOptions{UID: "00000000-0000-0000-0000-000000000000"}))
+		return words(s.Delete(s.ctx, s.named(s.it.Data["target"]), operetta.DeleteOptions{UID: "00000000-0000-0000-0000-000000000000"}))
 	},
 	"delete-orphan": func(s suite) (string, error) {
-		return "deleted", s.Delete(s.named(s.it.Data["target"]), operetta.DeleteOptions{Propagation: operetta.Orphan})
+		return "deleted", s.Delete(s.ctx, s.named(s.it.Data["target"]), operetta.DeleteOptions{Propagation: operetta.Orphan})
 	},
 	"error-not-found": func(s suite) (string, error) {
-		_, err := operetta.Get[ConfigMap](s.Context, s.key("no-such-object"))
+		_, err := operetta.Get[ConfigMap](s.ctx, s.Client, s.key("no-such-object"))
 		return words(err)
 	},
 	"error-already-exists": func(s suite) (string, error) {
-		return words(s.Create(s.named(s.it.Data["target"])))
+		return words(s.Create(s.ctx, s.named(s.it.Data["target"])))
 	},
 	"error-conflict": func(s suite) (string, error) {
 		target, err := s.target()
@@ -175,12 +175,12 @@ var behaviours = map[string]func(suite) (string, error){
 			return "", err
 		}
 		target.ResourceVersion = "1"
-		return words(s.Update(target))
+		return words(s.Update(s.ctx, target))
 	},
 	"error-invalid": func(s suite) (string, error) {
 		made := s.named("error-invalid-made")
 		made.Labels = map[string]string{"conformance": "not/a/label"}
-		err := s.Create(made)
+		err := s.Create(s.ctx, made)
 		saw, unexpected := words(err)
 		if api, ok := asAPIError(err); ok && len(api.Status.Causes) > 0 {
 			saw += " " + api.Status.Causes[0].Field
@@ -193,7 +193,7 @@ var behaviours = map[string]func(suite) (string, error){
 	},
 	"error-forbidden": func(s suite) (string, error) {
 		secret := operetta.NewUnstructured(operetta.GVK("v1", "Secret"), operetta.Key{})
-		return words(s.GetLive(s.key("hidden"), secret))
+		return words(s.GetLive(s.ctx, s.key("hidden"), secret))
 	},
 	"error-expired":           suite.refused,
 	"error-too-many-requests": suite.refused,
@@ -201,9 +201,12 @@ var behaviours = map[string]func(suite) (string, error){
 	"error-timed-out":         suite.refused,
 	"error-other":             suite.refused,
 	"raw-get": func(s suite) (string, error) {
-		response := s.Raw(operetta.RawRequest{Method: "GET", Path: s.path(s.it.Data["target"])})
+		response, err := s.Raw(s.ctx, operetta.RawRequest{Method: "GET", Path: s.path(s.it.Data["target"])})
+		if err != nil {
+			return "", err
+		}
 		var body ConfigMap
-		err := json.Unmarshal(response.Body, &body)
+		err = json.Unmarshal(response.Body, &body)
 		return fmt.Sprintf("%d %s", response.Status, body.Data["word"]), err
 	},
 	"raw-post": func(s suite) (string, error) {
@@ -213,18 +216,21 @@ var behaviours = map[string]func(suite) (string, error){
 		if err != nil {
 			return "", err
 		}
-		response := s.Raw(operetta.RawRequest{Method: "POST", Path: s.path(""), Body: body})
-		made, err := operetta.Get[ConfigMap](s.Context, s.key("raw-made"))
+		response, err := s.Raw(s.ctx, operetta.RawRequest{Method: "POST", Path: s.path(""), Body: body})
+		if err != nil {
+			return "", err
+		}
+		made, err := operetta.Get[ConfigMap](s.ctx, s.Client, s.key("raw-made"))
 		if err != nil {
 			return "", fmt.Errorf("after %d: %w", response.Status, err)
 		}
 		return fmt.Sprintf("%d %s", response.Status, made.Name), nil
 	},
 	"raw-error": func(s suite) (string, error) {
-		return statusOf(s.Raw(operetta.RawRequest{Method: "GET", Path: s.path("no-such-object")}))
+		return statusOf(s.Raw(s.ctx, operetta.RawRequest{Method: "GET", Path: s.path("no-such-object")}))
 	},
 	"raw-watch": func(s suite) (string, error) {
-		return statusOf(s.Raw(operetta.RawRequest{Method: "GET", Path: s.path(""), Query: "watch=true"}))
+		return statusOf(s.Raw(s.ctx, operetta.RawRequest{Method: "GET", Path: s.path(""), Query: "watch=true"}))
 	},
 	"event": func(s suite) (string, error) {
 		s.EventWithAction(s.it, operetta.Normal, "Conformed", "Test", "it works")
@@ -243,7 +249,7 @@ var behaviours = map[string]func(suite) (string, error){
 		var results []string
 		for _, word := range []string{"1", "1", "2"} {
 			made := s.named("cou-made")
-			result, err := s.CreateOrUpdate(made, func() error {
+			result, err := s.CreateOrUpdate(s.ctx, made, func() error {
 				made.Data = map[string]string{"word": word}
 				return nil
 			})
@@ -260,7 +266,7 @@ var behaviours = map[string]func(suite) (string, error){
 		if err := operetta.SetControllerReference(s.it, made); err != nil {
 			return "", err
 		}
-		return "created", s.Create(made)
+		return "created", s.Create(s.ctx, made)
 	},
 	"unicode": func(s suite) (string, error) { return s.copyTo("unicode-made") },
 	"big": func(s suite) (string, error) {
@@ -287,7 +293,7 @@ var behaviours = map[string]func(suite) (string, error){
 // list returns the names of the ConfigMaps of the case's namespace.
 func (s suite) list(options operetta.ListOptions) (string, error) {
 	options.Namespace = s.it.Namespace
-	items, err := operetta.List[ConfigMap](s.Context, options)
+	items, err := operetta.List[ConfigMap](s.ctx, s.Client, options)
 	return names(items), err
 }
 
@@ -295,31 +301,31 @@ func (s suite) readOwnWrite() (string, error) {
 	const name = "read-own-write-made"
 	made := s.with(name, "1")
 	made.Labels = map[string]string{"conformance": "made"}
-	if err := s.Create(made); err != nil {
+	if err := s.Create(s.ctx, made); err != nil {
 		return "", err
 	}
-	first, err := operetta.Get[ConfigMap](s.Context, s.key(name))
+	first, err := operetta.Get[ConfigMap](s.ctx, s.Client, s.key(name))
 	if err != nil {
 		return "", err
 	}
 	word := first.Data["word"]
 	first.Data["word"] = "2"
-	if err := s.Update(first); err != nil {
+	if err := s.Update(s.ctx, first); err != nil {
 		return "", err
 	}
-	second, err := operetta.Get[ConfigMap](s.Context, s.key(name))
+	second, err := operetta.Get[ConfigMap](s.ctx, s.Client, s.key(name))
 	if err != nil {
 		return "", err
 	}
-	items, err := operetta.List[ConfigMap](s.Context, operetta.ListOptions{Namespace: s.it.Namespace, Labels: "conformance=made"})
+	items, err := operetta.List[ConfigMap](s.ctx, s.Client, operetta.ListOptions{Namespace: s.it.Namespace, Labels: "conformance=made"})
 	if err != nil {
 		return "", err
 	}
 	held := slices.ContainsFunc(items, func(item ConfigMap) bool { return item.Name == name && item.Data["word"] == "2" })
-	if err := s.Delete(second); err != nil {
+	if err := s.Delete(s.ctx, second); err != nil {
 		return "", err
 	}
-	_, err = operetta.Get[ConfigMap](s.Context, s.key(name))
+	_, err = operetta.Get[ConfigMap](s.ctx, s.Client, s.key(name))
 	return fmt.Sprintf("%s %s %t %s", word, second.Data["word"], held, variant(err)), nil
 }
 
@@ -327,7 +333,7 @@ func (s suite) readOwnWrite() (string, error) {
 func (s suite) refused() (string, error) {
 	made := s.named(s.it.Data["target"])
 	made.Labels = map[string]string{"conformance": "refuse"}
-	err := s.Create(made)
+	err := s.Create(s.ctx, made)
 	saw, unexpected := words(err)
 	if api, ok := asAPIError(err); ok && api.Kind == operetta.TooManyRequests {
 		saw += fmt.Sprintf(" %d", int(api.Status.RetryAfter.Seconds()))
@@ -344,9 +350,12 @@ func (s suite) path(name string) string {
 }
 
 // statusOf is the status code and the reason of a Status that came back.
-func statusOf(response operetta.RawResponse) (string, error) {
+func statusOf(response operetta.RawResponse, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
 	var body struct{ Reason string }
-	err := json.Unmarshal(response.Body, &body)
+	err = json.Unmarshal(response.Body, &body)
 	return fmt.Sprintf("%d %s", response.Status, body.Reason), err
 }
 
@@ -357,7 +366,7 @@ func (s suite) copyTo(name string) (string, error) {
 		return "", err
 	}
 	word := target.Data["word"]
-	return word, s.Create(s.with(name, word))
+	return word, s.Create(s.ctx, s.with(name, word))
 }
 
 func (s suite) nullOrMissing() (string, error) {
@@ -374,21 +383,21 @@ func (s suite) nullOrMissing() (string, error) {
 	var saw []string
 	for _, name := range []string{"null-note", "no-note"} {
 		widget := operetta.NewUnstructured(operetta.KindOf[Widget](), operetta.Key{})
-		if err := s.Get(s.key(name), widget); err != nil {
+		if err := s.Get(s.ctx, s.key(name), widget); err != nil {
 			return "", err
 		}
 		saw = append(saw, tell(widget))
 	}
 	widget := operetta.NewUnstructured(operetta.KindOf[Widget](), s.key("with-note"))
-	err := s.Patch(widget, operetta.MergePatch(map[string]any{"spec": map[string]any{"note": nil}}))
+	err := s.Patch(s.ctx, widget, operetta.MergePatch(map[string]any{"spec": map[string]any{"note": nil}}))
 	return strings.Join(append(saw, tell(widget)), " "), err
 }
 
 func (s suite) touch() (*Widget, error) {
-	widget, err := operetta.Get[Widget](s.Context, s.key(s.it.Data["target"]))
+	widget, err := operetta.Get[Widget](s.ctx, s.Client, s.key(s.it.Data["target"]))
 	if err != nil {
 		return nil, err
 	}
 	widget.Spec.Touched = true
-	return widget, s.Update(widget)
+	return widget, s.Update(s.ctx, widget)
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,16 +25,17 @@ func plugin() *operetta.Plugin {
 
 // suite is one case and what it works with.
 type suite struct {
-	*operetta.Context
-	it *ConfigMap
+	*operetta.Client
+	ctx context.Context
+	it  *ConfigMap
 }
 
-func reconcile(ctx *operetta.Context) (operetta.Result, error) {
-	it, err := operetta.Get[ConfigMap](ctx, ctx.Request().Key)
+func reconcile(ctx context.Context, client *operetta.Client) (operetta.Result, error) {
+	it, err := operetta.Get[ConfigMap](ctx, client, operetta.RequestFrom(ctx).Key)
 	if err != nil {
 		return operetta.Done(), operetta.IgnoreNotFound(err)
 	}
-	s := suite{Context: ctx, it: it}
+	s := suite{Client: client, ctx: ctx, it: it}
 	if it.Name == "finalizer" {
 		return operetta.Done(), s.finalizer()
 	}
@@ -50,7 +52,7 @@ func reconcile(ctx *operetta.Context) (operetta.Result, error) {
 		result = "failed: " + err.Error()
 	}
 	patch := map[string]any{"data": map[string]string{"result": result, "saw": saw}}
-	return operetta.Done(), ctx.Patch(s.named(it.Name), operetta.MergePatch(patch))
+	return operetta.Done(), client.Patch(ctx, s.named(it.Name), operetta.MergePatch(patch))
 }
 
 func (s suite) key(name string) operetta.Key {
@@ -70,7 +72,7 @@ func (s suite) with(name, word string) *ConfigMap {
 }
 
 func (s suite) target() (*ConfigMap, error) {
-	return operetta.Get[ConfigMap](s.Context, s.key(s.it.Data["target"]))
+	return operetta.Get[ConfigMap](s.ctx, s.Client, s.key(s.it.Data["target"]))
 }
 
 // words are an error's: VARIANT CODE REASON.
@@ -102,29 +104,29 @@ func (s suite) finalizer() error {
 	const finalizer = "conformance.operetta.dev/cleanup"
 	if s.it.DeletionTimestamp == nil {
 		if operetta.AddFinalizer(s.it, finalizer) {
-			return s.Update(s.it)
+			return s.Update(s.ctx, s.it)
 		}
 		return nil
 	}
 	if !operetta.HasFinalizer(s.it, finalizer) {
 		return nil
 	}
-	if err := s.Create(s.named("finalizer-cleaned")); err != nil && !operetta.IsAlreadyExists(err) {
+	if err := s.Create(s.ctx, s.named("finalizer-cleaned")); err != nil && !operetta.IsAlreadyExists(err) {
 		return err
 	}
 	operetta.RemoveFinalizer(s.it, finalizer)
-	return s.Update(s.it)
+	return s.Update(s.ctx, s.it)
 }
 
 // appendRun notes a run in the target, and returns how many there are.
 func (s suite) appendRun() (int, error) {
 	target := s.named("")
-	if err := s.GetLive(s.key(s.it.Data["target"]), target); err != nil {
+	if err := s.GetLive(s.ctx, s.key(s.it.Data["target"]), target); err != nil {
 		return 0, err
 	}
-	runs := target.Data["runs"] + strconv.Itoa(int(s.Request().Retries)) + " "
+	runs := target.Data["runs"] + strconv.Itoa(int(operetta.RequestFrom(s.ctx).Retries)) + " "
 	patch := map[string]any{"data": map[string]string{"runs": runs}}
-	return len(strings.Fields(runs)), s.Patch(target, operetta.MergePatch(patch))
+	return len(strings.Fields(runs)), s.Patch(s.ctx, target, operetta.MergePatch(patch))
 }
 
 func (s suite) result(kind string) (operetta.Result, error) {

@@ -9,7 +9,7 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// Cluster serves the contract's imports; reconcilers get them as [operetta.Context].
+// Cluster serves the contract's imports; reconcilers get them as [operetta.Client].
 var _ operetta.API = (*Cluster)(nil)
 
 // Get returns one object.

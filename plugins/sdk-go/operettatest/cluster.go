@@ -12,7 +12,7 @@
 // # What it is not
 //
 // It knows no schemas: it neither validates, defaults nor prunes fields. It runs no controllers: nothing is garbage
-// collected, no Pod becomes ready, and a test changes objects itself through [Cluster.Context]. It has no RBAC. What
+// collected, no Pod becomes ready, and a test changes objects itself through [Cluster.Client]. It has no RBAC. What
 // would need more than it knows, server-side apply, strict validation, generateName, foreground and orphan deletion, the
 // scale subresource and raw requests (but see [Cluster.OnRaw]) among them, it refuses with an error that says so.
 package operettatest
@@ -184,8 +184,8 @@ func (c *Cluster) ReconcileRequest(plugin operetta.Handler, request operetta.Req
 	return plugin.Reconcile(c, request)
 }
 
-// Context is a client of this cluster, to change objects and look at them as a user would. Its writes are recorded, too.
-func (c *Cluster) Context() *operetta.Context { return operetta.NewContext(c, operetta.Request{}) }
+// Client returns a client of this cluster, to change objects and read them as a user would. Its writes are recorded, too.
+func (c *Cluster) Client() *operetta.Client { return operetta.NewClient(c) }
 
 // Get returns the object of a key; nil if there is none. One that does not fit the type fails the test.
 func Get[T any, P operetta.Pointer[T]](c *Cluster, key operetta.Key) P {

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 
 	"operetta.dev/sdk-go"
@@ -18,10 +19,10 @@ func plugin() *operetta.Plugin {
 	)
 }
 
-func reconcile(ctx *operetta.Context, object *{{kind}}) (operetta.Result, error) {
+func reconcile(ctx context.Context, client *operetta.Client, object *{{kind}}) (operetta.Result, error) {
 	wanted := &configMap{ObjectMeta: operetta.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 	// Writes nothing if nothing is to change.
-	result, err := ctx.CreateOrUpdate(wanted, func() error {
+	result, err := client.CreateOrUpdate(ctx, wanted, func() error {
 		wanted.Data = map[string]string{"message": object.Spec.Message}
 		return operetta.SetControllerReference(object, wanted)
 	})
@@ -30,13 +31,13 @@ func reconcile(ctx *operetta.Context, object *{{kind}}) (operetta.Result, error)
 	}
 	if result != operetta.Unchanged {
 		slog.Info("ConfigMap written", "result", result)
-		ctx.Event(object, operetta.Normal, "Written", "The message is in the ConfigMap")
+		client.Event(object, operetta.Normal, "Written", "The message is in the ConfigMap")
 	}
 
 	status := {{kind}}Status{ConfigMap: wanted.Name}
 	if object.Status != status {
 		object.Status = status
-		if err := ctx.UpdateStatus(object); err != nil {
+		if err := client.UpdateStatus(ctx, object); err != nil {
 			return operetta.Result{}, err
 		}
 	}

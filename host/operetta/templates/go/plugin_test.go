@@ -39,7 +39,7 @@ func TestTheMessageGetsIntoAConfigMapAndIsPutBack(t *testing.T) {
 	}
 
 	written.Data = nil
-	if err := cluster.Context().Update(written); err != nil {
+	if err := cluster.Client().Update(t.Context(), written); err != nil {
 		t.Fatal(err)
 	}
 	reconcileOnce(t, cluster)
