@@ -5,6 +5,7 @@
 //! without one.
 
 mod names;
+mod similar;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,6 +16,8 @@ use operetta_core::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::watch;
+
+pub use similar::similar_kind;
 
 use crate::client::wire::{Wire, check_segment};
 

@@ -16,7 +16,8 @@ use serde::Deserialize;
 
 use super::{ApiResource, Discovery};
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The media type of aggregated discovery.
+pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 impl Discovery {
     /// The resource that a name means; None when the API server has none of it. Asks again each time.
@@ -34,7 +35,11 @@ impl Discovery {
     }
 }
 
-fn read(text: &str) -> Result<Vec<Group>, ApiError> {
+/// Reads the document of one path.
+///
+/// # Errors
+/// `Other` if it is not aggregated discovery.
+pub(super) fn read(text: &str) -> Result<Vec<Group>, ApiError> {
     let list: Groups = serde_json::from_str(text)
         .map_err(|error| ApiError::new(ErrorKind::Other, format!("the API server's discovery: {error}")))?;
     if list.kind != "APIGroupDiscoveryList" {
@@ -54,32 +59,32 @@ struct Groups {
 
 /// In the order in which the API server prefers them.
 #[derive(Deserialize)]
-struct Group {
+pub(super) struct Group {
     #[serde(default)]
-    metadata: Metadata,
+    pub(super) metadata: Metadata,
     /// The preferred one first.
     #[serde(default)]
-    versions: Vec<Version>,
+    pub(super) versions: Vec<Version>,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+pub(super) struct Metadata {
     /// Empty for the core group.
     #[serde(default)]
-    name: String,
+    pub(super) name: String,
 }
 
 #[derive(Deserialize)]
-struct Version {
-    version: String,
+pub(super) struct Version {
+    pub(super) version: String,
     #[serde(default)]
-    resources: Vec<Served>,
+    pub(super) resources: Vec<Served>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Served {
-    resource: String,
+pub(super) struct Served {
+    pub(super) resource: String,
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -168,9 +173,9 @@ impl Name {
 }
 
 impl Served {
-    fn in_version(&self, group: &str, version: &str) -> Option<ApiResource> {
+    /// Returns the resource of a group and version; None if it has subresources only.
+    pub(super) fn in_version(&self, group: &str, version: &str) -> Option<ApiResource> {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        // Without one it has subresources only.
         let kind = &self.response_kind.as_ref()?.kind;
         Some(ApiResource {
             kind: GroupVersionKind::new(api_version, kind),

@@ -8,6 +8,7 @@ use std::{
 use operetta_core::{
     authz::access_review::{ServiceAccount, remedy},
     manifest::Controller,
+    object::kind::GroupVersionKind,
 };
 use operetta_kube::{authz::filtered_view::FilteredView, client::object_api::Refusal, informer::Informer};
 
@@ -79,12 +80,23 @@ fn add_remedy(facts: &mut ControllerFacts, refusal: &Refusal) -> bool {
     }
 }
 
+/// Formats the kinds that may have been meant by missing ones: `Deployment in apps/v1`, and for which one if there are
+/// several.
+fn similar_kinds(state: &State) -> Vec<String> {
+    let several = state.missing.kinds.len() > 1;
+    let format = |(missing, similar): (&GroupVersionKind, &GroupVersionKind)| {
+        let for_which = if several { format!(" for {missing}") } else { String::new() };
+        format!("{} in {}{for_which}", similar.kind, similar.api_version)
+    };
+    state.missing.similar.iter().map(format).collect()
+}
+
 /// The views of one source where the host watches namespace by namespace, by kind and selectors.
 type ViewsByNamespace<'a> = BTreeMap<(String, &'a String, &'a String), Vec<&'a FilteredView>>;
 
 fn watch_facts(state: &State, controllers: &[ControllerFacts]) -> WatchFacts {
     let missing_kinds = state.missing.kinds.iter().map(ToString::to_string).collect();
-    let mut facts = WatchFacts { missing_kinds, ..WatchFacts::default() };
+    let mut facts = WatchFacts { missing_kinds, similar_kinds: similar_kinds(state), ..WatchFacts::default() };
     let Some(running) = &state.running else { return facts };
     for controller in controllers {
         let mut whole = Vec::new();

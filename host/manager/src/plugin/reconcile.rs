@@ -4,7 +4,7 @@
 //! A Plugin that is gone, or whose source is gone, stops. A kind that is not served is waited for. In every case the
 //! status says what is wrong in one sentence.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use operetta_core::{
@@ -14,7 +14,11 @@ use operetta_core::{
     ports::{LogLevel, Reconciler},
     status::ApiError,
 };
-use operetta_kube::authz::watch_scope;
+use operetta_kube::{
+    authz::watch_scope,
+    client::wire::{Identity, Wire},
+    discovery::similar_kind,
+};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -35,6 +39,12 @@ use crate::{
     problem::Problem,
     tenancy::cache_quota,
 };
+
+/// The number of missing kinds for which the status suggests another one.
+const MAX_SUGGESTIONS: usize = 5;
+
+/// The time for which a reconcile looks for suggestions.
+const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reconciler of Plugins.
 pub struct PluginController {
@@ -117,6 +127,7 @@ impl PluginController {
         state.applied = None;
         state.problems.setup = None;
         state.missing.kinds.clear();
+        state.missing.similar.clear();
         state.missing.waiters = JoinSet::new();
         slot.health.reset();
     }
@@ -216,7 +227,7 @@ impl PluginController {
             Ok(missing) => {
                 state.applied = Some(wanted);
                 state.problems.setup = None;
-                self.wait_for_kinds(key, missing, state);
+                self.wait_for_kinds(key, setup.grants.subject(), missing, state).await;
             }
             Err(SetupError::Refused(problem)) => {
                 self.stop(slot, state);
@@ -229,8 +240,15 @@ impl PluginController {
         Ok(())
     }
 
-    /// Enqueues the Plugin again once the API server serves a missing kind.
-    fn wait_for_kinds(&self, key: &ObjectKey, kinds: Vec<GroupVersionKind>, state: &mut State) {
+    /// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are missing than before, it also
+    /// looks for similar ones, as `account`.
+    async fn wait_for_kinds(
+        &self,
+        key: &ObjectKey,
+        account: &ServiceAccount,
+        kinds: Vec<GroupVersionKind>,
+        state: &mut State,
+    ) {
         let missing = &mut state.missing;
         // A task that found its kind may be followed by another one: the kind may be gone again.
         while missing.waiters.try_join_next().is_some() {}
@@ -239,6 +257,7 @@ impl PluginController {
         }
         missing.waiters = JoinSet::new();
         missing.kinds.clone_from(&kinds);
+        missing.similar = self.similar_kinds(account, &kinds).await;
         for kind in kinds {
             let discovery = self.context.cluster.discovery.clone();
             let queue = self.context.queue.clone();
@@ -248,6 +267,31 @@ impl PluginController {
                 queue.enqueue(&key);
             });
         }
+    }
+
+    /// Finds the served kinds that may have been meant by missing ones. The ServiceAccount reads the API server's
+    /// discovery, so that the status names no kind that is hidden from it. Without an answer there is no suggestion.
+    async fn similar_kinds(
+        &self,
+        account: &ServiceAccount,
+        missing: &[GroupVersionKind],
+    ) -> BTreeMap<GroupVersionKind, GroupVersionKind> {
+        let mut similar = BTreeMap::new();
+        let client = self.context.cluster.client.clone();
+        let Ok(wire) = Wire::new(client, &Identity::ServiceAccount(account.clone())) else { return similar };
+        let search = async {
+            for kind in missing.iter().take(MAX_SUGGESTIONS) {
+                match similar_kind(&wire, kind).await {
+                    Ok(Some(found)) => drop(similar.insert(kind.clone(), found)),
+                    Ok(None) => {}
+                    Err(error) => return tracing::debug!(%kind, %error, "failed to look for a similar kind"),
+                }
+            }
+        };
+        if tokio::time::timeout(SUGGESTION_TIMEOUT, search).await.is_err() {
+            tracing::debug!(?missing, "timed out looking for similar kinds");
+        }
+        similar
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state that the host keeps of one Plugin.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
@@ -141,6 +142,8 @@ pub(super) struct HeldBack {
 pub struct MissingKinds {
     /// The kinds, sorted.
     pub kinds: Vec<GroupVersionKind>,
+    /// The served kinds that may have been meant, by the missing kind.
+    pub(super) similar: BTreeMap<GroupVersionKind, GroupVersionKind>,
     /// The tasks that wait for them; they end with this.
     pub(super) waiters: JoinSet<()>,
 }

@@ -52,6 +52,8 @@ pub struct LoadedCode {
 pub struct WatchFacts {
     /// The kinds that the API server does not serve.
     pub missing_kinds: Vec<String>,
+    /// The served kinds that may have been meant by the missing ones.
+    pub similar_kinds: Vec<String>,
     /// The kinds whose first list has not come yet.
     pub syncing_kinds: Vec<String>,
     /// The watches that the host itself lacks permissions for, with the commands that grant them.
@@ -188,7 +190,11 @@ fn ready(facts: &Facts) -> Holds {
     let watches = &facts.watches;
     if !watches.missing_kinds.is_empty() {
         let kinds = watches.missing_kinds.join(", ");
-        let message = format!("waiting for the API server to serve {kinds} (is the CRD installed?)");
+        let similar = match &watches.similar_kinds[..] {
+            [] => String::new(),
+            similar => format!(" did you mean {}?", similar.join(", ")),
+        };
+        let message = format!("waiting for the API server to serve {kinds} (is the CRD installed?{similar})");
         return Holds::no(reasons::KIND_NOT_FOUND, message);
     }
     if let Some(why) = watch_problem(watches) {
@@ -364,6 +370,21 @@ mod tests {
                 "{facts:?}"
             );
         }
+    }
+
+    #[test]
+    fn missing_kind_is_reported_with_the_similar_one() {
+        let message = |similar: &[&str]| {
+            let watches = WatchFacts {
+                missing_kinds: vec!["Deploymnt.apps/v1".into()],
+                similar_kinds: similar.iter().copied().map(str::to_owned).collect(),
+                ..WatchFacts::default()
+            };
+            status(&Facts { watches, ..running() }, &PluginStatus::default(), "t").message.unwrap_or_default()
+        };
+        let waiting = "waiting for the API server to serve Deploymnt.apps/v1 (is the CRD installed?";
+        assert_eq!(message(&[]), format!("{waiting})"));
+        assert_eq!(message(&["Deployment in apps/v1"]), format!("{waiting} did you mean Deployment in apps/v1?)"));
     }
 
     #[test]

@@ -128,6 +128,19 @@ async fn a_kind_that_does_not_exist_is_waited_for() {
 }
 
 #[tokio::test]
+async fn misspelled_kind_is_reported_with_the_similar_one() {
+    let stage = Stage::new("kind-misspelled").await;
+    let guest = Guest::default().manifest(&manifest(Kind("apps/v1", "Deploymnt")));
+    stage.namespace.drop_in(&DropIn::new("misspelled", guest.build())).await;
+    let message = stage.namespace.until_condition("misspelled", "Ready", "False", "KindNotFound").await;
+    assert!(
+        message.contains("Deploymnt.apps/v1") && message.contains("did you mean Deployment in apps/v1?"),
+        "{message}"
+    );
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
 async fn refused_plugin_runs_after_its_code_is_fixed() {
     let stage = Stage::new("repaired").await;
     stage.namespace.drop_in(&bad(*b"hello")).await;

@@ -1,0 +1,139 @@
+//! The kind that somebody may have meant who named one that is not served.
+
+use http::{Request, header::ACCEPT};
+use operetta_core::{
+    object::kind::GroupVersionKind,
+    status::{ApiError, ErrorKind},
+};
+
+use super::names::{AGGREGATED, Group, Served, read};
+use crate::client::wire::Wire;
+
+/// The longest discovery document that is read, in bytes: ten times that of a cluster with a thousand CRDs.
+const MAX_DOCUMENT: usize = 16 << 20;
+
+/// The number of kinds that are compared.
+const MAX_KINDS: usize = 10_000;
+
+/// The longest name that is compared, in bytes: a CRD's kind is a DNS label, its group a DNS subdomain.
+const MAX_NAME: usize = 317;
+
+/// Finds a kind whose name is close to one that the API server does not serve: another group or version of it, its plural,
+/// or a name with a typing mistake. `wire` decides whose discovery is read, so nobody learns of kinds that are hidden from
+/// them.
+///
+/// # Errors
+/// The API server's error, or `Other` when it has no aggregated discovery.
+pub async fn similar_kind(wire: &Wire, kind: &GroupVersionKind) -> Result<Option<GroupVersionKind>, ApiError> {
+    let wire = wire.clone().reading_at_most(MAX_DOCUMENT);
+    let mut groups = Vec::new();
+    for path in ["/api", "/apis"] {
+        let request = Request::get(path).header(ACCEPT, AGGREGATED).body(Vec::new());
+        let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+        groups.extend(read(&wire.send(request).await?)?);
+    }
+    Ok(most_similar(&groups, kind))
+}
+
+/// Returns the most similar kind that can be watched; the first one in the API server's order where several are equally
+/// similar.
+fn most_similar(groups: &[Group], kind: &GroupVersionKind) -> Option<GroupVersionKind> {
+    if kind.kind.len() > MAX_NAME || kind.api_version.len() > MAX_NAME {
+        return None;
+    }
+    let served = groups.iter().flat_map(|group| {
+        let versions = group.versions.iter();
+        versions.flat_map(move |version| version.resources.iter().map(move |served| (group, version, served)))
+    });
+    let candidates = served.take(MAX_KINDS).filter_map(|(group, version, served)| {
+        let found = served.in_version(&group.metadata.name, &version.version).filter(|found| found.watchable)?.kind;
+        Some((distance(served, &found, kind)?, found))
+    });
+    candidates.min_by_key(|(distance, _)| *distance).map(|(_, found)| found)
+}
+
+/// The number of edits to the kind, then to its apiVersion.
+type Distance = (usize, usize);
+
+/// Returns the distance of a served kind; None if it is too far to be meant.
+fn distance(served: &Served, found: &GroupVersionKind, wanted: &GroupVersionKind) -> Option<Distance> {
+    if found == wanted || found.kind.len() > MAX_NAME || found.api_version.len() > MAX_NAME {
+        return None;
+    }
+    let name = wanted.kind.to_lowercase();
+    let api_version = strsim::osa_distance(&found.api_version, &wanted.api_version);
+    if found.kind.to_lowercase() == name || served.resource == name {
+        return Some((0, api_version));
+    }
+    // With a mistake in both names, each must be small.
+    let kind = strsim::osa_distance(&found.kind.to_lowercase(), &name);
+    let near = kind <= tolerance(&name) && api_version <= tolerance(&wanted.api_version);
+    near.then_some((kind, api_version))
+}
+
+/// Returns the number of edits at which a name is still similar: one for each four letters.
+fn tolerance(name: &str) -> usize {
+    name.chars().count() / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups() -> Vec<Group> {
+        let served = |plural: &str, kind: &str, verbs: &str| {
+            format!(
+                r#"{{"resource":"{plural}","responseKind":{{"kind":"{kind}"}},"scope":"Namespaced","verbs":[{verbs}]}}"#
+            )
+        };
+        let group = |name: &str, version: &str, resources: &[String]| {
+            let resources = resources.join(",");
+            format!(
+                r#"{{"metadata":{{"name":"{name}"}},"versions":[{{"version":"{version}","resources":[{resources}]}}]}}"#
+            )
+        };
+        let watchable = r#""get","list","watch""#;
+        let list = [
+            group("", "v1", &[served("pods", "Pod", watchable), served("bindings", "Binding", r#""create""#)]),
+            group(
+                "apps",
+                "v1",
+                &[served("deployments", "Deployment", watchable), served("daemonsets", "DaemonSet", watchable)],
+            ),
+            group("networking.k8s.io", "v1", &[served("ingresses", "Ingress", watchable)]),
+            group("example.com", "v1", &[served("gadgets", "Gadget", watchable)]),
+        ];
+        read(&format!(r#"{{"kind":"APIGroupDiscoveryList","items":[{}]}}"#, list.join(","))).expect("groups")
+    }
+
+    #[test]
+    fn similar_kind_is_found_by_mistake_case_plural_group_and_version() {
+        let groups = groups();
+        for (api_version, kind, wanted) in [
+            ("apps/v1", "Deploymnt", Some("Deployment.apps/v1")),
+            ("apps/v1", "Depolyment", Some("Deployment.apps/v1")),
+            ("apps/v1", "deployment", Some("Deployment.apps/v1")),
+            ("apps/v1", "Deployments", Some("Deployment.apps/v1")),
+            ("apps/v1beta1", "Deployment", Some("Deployment.apps/v1")),
+            ("v1", "Deployment", Some("Deployment.apps/v1")),
+            ("extensions/v1beta1", "Ingress", Some("Ingress.networking.k8s.io/v1")),
+            ("extensions/v1beta1", "ingresses", Some("Ingress.networking.k8s.io/v1")),
+            ("exampel.com/v1", "Gadgte", Some("Gadget.example.com/v1")),
+            ("apps/v1", "StatefulSet", None),
+            ("other.dev/v1", "Gadgte", None),
+            ("v1", "Bindin", None),
+            ("v1", "Binding", None),
+            ("v1", "", None),
+        ] {
+            let found = most_similar(&groups, &GroupVersionKind::new(api_version, kind));
+            assert_eq!(found.map(|found| found.to_string()).as_deref(), wanted, "{kind} in {api_version}");
+        }
+    }
+
+    #[test]
+    fn overlong_names_are_not_compared() {
+        let long = "D".repeat(MAX_NAME + 1);
+        assert_eq!(most_similar(&groups(), &GroupVersionKind::new("apps/v1", &long)), None);
+        assert_eq!(most_similar(&groups(), &GroupVersionKind::new(&long, "Deployment")), None);
+    }
+}
