@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use operetta_core::object::selector::{LabelSelector, SelectorError};
 
+use crate::{commands::HostAddress, examples};
+
 /// Light operators on one stage: runs WebAssembly plugins as Kubernetes controllers.
 #[derive(Debug, Parser)]
 #[command(name = "operetta", version, propagate_version = true, arg_required_else_help = true)]
@@ -15,29 +17,62 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the host: informers, queues and the plugins of a cluster
+    /// Run the host, which runs the plugins of a cluster
+    ///
+    /// Run the host, which runs the plugins of a cluster, until SIGINT or SIGTERM. It then waits for the reconciles in
+    /// flight: 20 s at most, or shutdownSeconds of the configuration.
+    #[command(after_help = examples::RUN)]
     Run(RunArgs),
-    /// Start a plugin: a project that builds, with a CRD, rights, a sample object and a test
+    /// Create a plugin project
+    ///
+    /// Create a plugin project in the folder NAME: code that builds, a CRD, RBAC, a sample object and a test.
+    #[command(after_help = examples::NEW)]
     New(NewArgs),
-    /// Compile a project in any of the languages to a component
+    /// Compile a project to a component
+    ///
+    /// Compile a project in Rust, Go, TypeScript, Python, C or Zig to a WebAssembly component, and check it. The language's
+    /// own toolchain does the compiling.
+    #[command(after_help = examples::BUILD)]
     Build(BuildArgs),
-    /// Write what follows from the code: the CRD from its types, or the rights from what it declares
+    /// Generate the CRD's schema from the code, or RBAC from a component
+    #[command(after_help = examples::GENERATE)]
     Generate(GenerateArgs),
-    /// Say what a component is, imports, exports and declares; exit 1 if the host would refuse it
+    /// Check a component and print what it imports, exports and declares
+    ///
+    /// Check a component and print what it imports, exports and declares: its controllers, the kinds that they watch, and
+    /// the selectors. Exit with 1 if the host would refuse it.
+    #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
-    /// Print the ConfigMap that makes a component a plugin when it is applied
+    /// Print the ConfigMap that installs a component as a plugin
+    ///
+    /// Print the ConfigMap that installs a component as a plugin, as YAML. A component over 1 MiB is split into several
+    /// ConfigMaps. Apply them with --server-side.
+    #[command(after_help = examples::BUNDLE)]
     Bundle(BundleArgs),
     /// Print the log of a plugin
+    #[command(after_help = examples::LOGS)]
     Logs(LogsArgs),
-    /// Print the least Role for what a plugin was seen to do, and how it differs from what its ServiceAccount has
+    /// Print the least Roles for what a plugin has done
+    ///
+    /// Print the least Roles for what a plugin watches and has called since the host recorded it, and how they differ from
+    /// the permissions of its ServiceAccount.
+    #[command(after_help = examples::RBAC)]
     Rbac(ObservedArgs),
-    /// Print the objects of a kind, and each change of them as it comes: kubectl get --watch that outlives its connection
+    /// Watch the objects of a kind, across disconnects
+    ///
+    /// Print the objects of a kind and then each change, as kubectl get --watch does. The watch survives a lost connection:
+    /// it then prints what changed in the meantime, deletions included.
+    #[command(after_help = examples::WATCH)]
     Watch(WatchArgs),
-    /// Print what a host watches: objects, memory, how each watch does, and which plugins use it
+    /// Print the informers of a host
+    ///
+    /// Print the informers of a host: the number of objects and bytes, the state of each watch, and the plugins that use it.
+    #[command(after_help = examples::INFORMERS)]
     Informers(InformersArgs),
-    /// Print the shell's completion script
+    /// Print the completion script of a shell
+    #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
-    /// Compile the component on stdin to stdout: the host starts this for large plugins
+    /// Compile the component on stdin to stdout; the host starts this for large plugins
     #[command(hide = true)]
     CompileWorker(CompileWorkerArgs),
 }
@@ -45,10 +80,10 @@ pub enum Command {
 /// The flags that select an API server.
 #[derive(Args, Debug)]
 pub struct ClusterArgs {
-    /// The kubeconfig file
+    /// The kubeconfig file [default: ~/.kube/config, or the Pod's ServiceAccount]
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig to use
+    /// The context of the kubeconfig [default: its current context]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 }
@@ -57,13 +92,13 @@ pub struct ClusterArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// The host's configuration, YAML
+    /// The host's configuration, a YAML file [default: every field has a default]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The address of /healthz, /readyz, /metrics and logs; overrides the configuration
+    /// The address of /healthz, /readyz, /metrics and the logs; overrides adminAddress of the configuration
     #[arg(long, value_name = "IP:PORT")]
     pub admin_address: Option<SocketAddr>,
-    /// End when the process that started this one has ended: tests and demos leave no host behind
+    /// Stop when the parent process has ended; for tests and demos
     #[arg(long, hide = true)]
     pub exit_with_parent: bool,
 }
@@ -71,19 +106,19 @@ pub struct RunArgs {
 #[derive(Args, Debug)]
 #[command(disable_version_flag = true)]
 pub struct NewArgs {
-    /// The plugin's name, and its folder's: lower case letters, digits and '-'
+    /// The name of the plugin and its folder: lower case letters, digits and '-', at most 63
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// The language
+    /// The language of the code
     #[arg(long, value_enum)]
     pub lang: Language,
     /// The API group of the plugin's kind
     #[arg(long, default_value = "example.com")]
     pub group: String,
-    /// Its version
+    /// The API version of the plugin's kind
     #[arg(long, default_value = "v1alpha1")]
     pub version: String,
-    /// Its name, in CamelCase; made from NAME if left out
+    /// The plugin's kind, in CamelCase [default: made from NAME]
     #[arg(long)]
     pub kind: Option<String>,
 }
@@ -93,16 +128,16 @@ pub struct BuildArgs {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// The file to write the component to; DIR/build/NAME.wasm if left out
+    /// The component to write [default: DIR/build/NAME.wasm]
     #[arg(short, long, value_name = "FILE.wasm")]
     pub output: Option<PathBuf>,
-    /// Compile fast and keep the functions' names instead of making it small
+    /// Compile fast and keep the names of functions, for a larger component
     #[arg(long)]
     pub debug: bool,
-    /// Go: initialise the runtime in each reconcile, not once at build time
+    /// Take no snapshot: initialize the Go runtime in each reconcile, not once at build time
     #[arg(long)]
     pub no_snapshot: bool,
-    /// Handed to the language's compiler as they are
+    /// Arguments of the language's compiler
     #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
     pub compiler_args: Vec<String>,
 }
@@ -112,7 +147,7 @@ pub struct BuildArgs {
 pub struct GenerateArgs {
     #[command(subcommand)]
     pub what: Option<GenerateWhat>,
-    /// The project's folder; its crd.yaml gets the schema of its types
+    /// The project's folder; the schema goes into its crd.yaml
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 }
@@ -120,6 +155,7 @@ pub struct GenerateArgs {
 #[derive(Debug, Subcommand)]
 pub enum GenerateWhat {
     /// Print the ServiceAccount, Role and RoleBinding for what a component declares
+    #[command(after_help = examples::GENERATE)]
     Rbac(RbacArgs),
 }
 
@@ -128,13 +164,13 @@ pub struct RbacArgs {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     pub file: PathBuf,
-    /// The name of the plugin, its ServiceAccount and its Role; the file's name if left out
+    /// The name of the plugin, its ServiceAccount and its Role [default: the file's name]
     #[arg(long)]
     pub name: Option<String>,
-    /// The plugin's namespace; the one of kubectl if left out
+    /// The plugin's namespace [default: that of kubectl apply]
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// The resource of a kind whose plural is irregular
+    /// The plural of a kind where it is irregular; may be repeated
     #[arg(long = "resource", value_name = "KIND=PLURAL")]
     pub resources: Vec<String>,
 }
@@ -163,7 +199,7 @@ pub struct CheckArgs {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     pub file: PathBuf,
-    /// The output format
+    /// The output format [default: text for people]
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
@@ -173,16 +209,16 @@ pub struct BundleArgs {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     pub file: PathBuf,
-    /// The ConfigMap's name, and so the Plugin's; the file's name if left out
+    /// The name of the ConfigMap and the Plugin [default: the file's name]
     #[arg(long)]
     pub name: Option<String>,
-    /// The ConfigMap's namespace; the one of kubectl if left out
+    /// The ConfigMap's namespace [default: that of kubectl apply]
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// The ServiceAccount as which the plugin acts
+    /// The ServiceAccount that the plugin acts as
     #[arg(long, value_name = "NAME")]
     pub service_account: Option<String>,
-    /// The plugin's configuration: a JSON or YAML file
+    /// The plugin's configuration, a JSON or YAML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Do not compress the component
@@ -197,26 +233,26 @@ pub struct PluginArgs {
     pub cluster: ClusterArgs,
     /// The Plugin
     #[arg(value_name = "PLUGIN")]
-    pub plugin: String,
-    /// The Plugin's namespace
+    pub name: String,
+    /// The Plugin's namespace [default: that of the context]
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// The address of the host; the Plugin's status.host if left out
-    #[arg(long, value_name = "IP:PORT")]
-    pub host: Option<String>,
+    /// The address of the host, HOST:PORT or http://HOST:PORT [default: the Plugin's status.host]
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Option<HostAddress>,
 }
 
 #[derive(Args, Debug)]
 pub struct LogsArgs {
     #[command(flatten)]
-    pub of: PluginArgs,
-    /// Go on as lines come
+    pub plugin: PluginArgs,
+    /// Print new lines as they come, until interrupted
     #[arg(short, long)]
     pub follow: bool,
-    /// Only the last lines
+    /// The number of lines to print, the newest ones [default: all that the host keeps, at most 1000]
     #[arg(long, value_name = "N")]
     pub tail: Option<usize>,
-    /// The output format
+    /// The output format [default: text for people]
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
@@ -224,53 +260,52 @@ pub struct LogsArgs {
 #[derive(Args, Debug)]
 pub struct ObservedArgs {
     #[command(flatten)]
-    pub of: PluginArgs,
-    /// Print only how it differs; exit 0 if it does not, 1 if it does, 2 if that is not known
+    pub plugin: PluginArgs,
+    /// Print only the difference to what the ServiceAccount has
     #[arg(long)]
     pub diff: bool,
-    /// Give what it did in some namespaces for all of them
+    /// Grant what the plugin did in some namespaces in all of them
     #[arg(short = 'A', long, conflicts_with = "diff")]
     pub all_namespaces: bool,
-    /// The Role's name; the Plugin's if left out
-    #[arg(long, conflicts_with = "diff")]
-    pub name: Option<String>,
+    /// The name of the Roles [default: the Plugin's name]
+    #[arg(long = "name", value_name = "NAME", conflicts_with = "diff")]
+    pub role: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub struct WatchArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// The kind: singular, plural, short name or kind, also with its group, or version and group: deploy, Pod,
-    /// deployments.apps, ingresses.v1.networking.k8s.io
+    /// The resource, as kubectl takes it: deploy, pods, Pod, deployments.apps, ingresses.v1.networking.k8s.io
     #[arg(value_name = "KIND")]
     pub kind: String,
-    /// Only the object of this name
+    /// The name of one object
     #[arg(value_name = "NAME", conflicts_with_all = ["all_namespaces", "selector", "field_selector"])]
     pub name: Option<String>,
-    /// The namespace
+    /// The namespace [default: that of the context]
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// All namespaces
+    /// Watch all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
-    /// Only objects whose labels match, e.g. app=web,tier!=db
+    /// The label selector, such as app=web,tier!=db
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = label_selector)]
     pub selector: Option<String>,
-    /// Only objects whose fields match, e.g. status.phase=Running
+    /// The field selector, such as status.phase=Running
     #[arg(long, value_name = "SELECTOR")]
     pub field_selector: Option<String>,
-    /// The output format
+    /// The output format [default: text for people]
     #[arg(short, long, value_enum)]
     pub output: Option<WatchOutput>,
-    /// Print whether an object was added, modified or deleted
+    /// Print the type of each event: ADDED, MODIFIED or DELETED
     #[arg(long)]
     pub output_watch_events: bool,
-    /// Leave out what is there at the beginning
+    /// Print changes only, not the objects that exist at the start
     #[arg(long)]
     pub watch_only: bool,
 }
 
-/// A selector as it was typed, if it parses.
+/// Checks a label selector and returns it as it was typed.
 fn label_selector(text: &str) -> Result<String, SelectorError> {
     LabelSelector::parse(text).map(|_| text.to_owned())
 }
@@ -279,10 +314,10 @@ fn label_selector(text: &str) -> Result<String, SelectorError> {
 pub struct InformersArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// The address of the host; if left out, each status.host of the cluster's Plugins
-    #[arg(long, value_name = "IP:PORT")]
-    pub host: Option<String>,
-    /// The output format
+    /// The address of the host, HOST:PORT or http://HOST:PORT [default: the status.host of the cluster's Plugins]
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Option<HostAddress>,
+    /// The output format [default: text for people]
     #[arg(short, long, value_enum)]
     pub output: Option<InformersOutput>,
 }
@@ -290,18 +325,18 @@ pub struct InformersArgs {
 /// The arguments that a host passes to the process that compiles for it.
 #[derive(Args, Debug)]
 pub struct CompileWorkerArgs {
-    /// Memory it may take
+    /// The limit on memory, in bytes
     #[arg(long)]
     pub memory_bytes: u64,
-    /// Processor time it may take
+    /// The limit on processor time, in seconds
     #[arg(long)]
     pub cpu_seconds: u64,
-    /// The hash of what the code has to agree with
+    /// The hash of the engine's settings that the code must agree with
     #[arg(long)]
     pub compatibility: String,
 }
 
-/// Formats of objects.
+/// The output formats of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WatchOutput {
     Json,
@@ -311,7 +346,7 @@ pub enum WatchOutput {
     Wide,
 }
 
-/// Formats of a view.
+/// The output formats of a host's informers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InformersOutput {
     Json,
@@ -319,7 +354,7 @@ pub enum InformersOutput {
     Wide,
 }
 
-/// Formats for machines.
+/// The output formats for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     Json,
@@ -331,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
     }

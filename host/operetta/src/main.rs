@@ -1,9 +1,10 @@
-//! `operetta`: the host, and the commands that people type around it.
+//! The `operetta` binary: the host, and the commands around it.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage; of `rbac --diff` as of `kubectl diff`.
+//! Exit codes: 0 success, 1 failure, 2 wrong usage. `rbac --diff` has the exit codes of `kubectl diff`.
 
 mod args;
 mod commands;
+mod examples;
 mod logging;
 
 use std::process::ExitCode;
@@ -12,17 +13,17 @@ use clap::Parser;
 
 use crate::args::{Cli, Command};
 
-/// Compiling a plugin takes tens of megabytes for a second; glibc's allocator keeps most of them.
+/// Compiling a plugin needs tens of megabytes for a second; glibc's allocator would keep most of them.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Command::CompileWorker(args) = &cli.command {
-        // Before anything else takes memory or starts threads.
+        // Runs before anything else allocates memory or starts threads.
         return commands::compile_worker::compile_worker(args);
     }
-    // Timers, sockets and other threads' wake-ups are looked at after each turn of a plugin: see operetta_scheduler.
+    // Timers, sockets and wake-ups of other threads are polled after each turn of a plugin: see operetta_scheduler.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime
         .worker_threads(operetta_manager::worker_slots())
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: the runtime does not start: {error}");
+            eprintln!("error: failed to start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
             Command::Rbac(args) => return commands::rbac::rbac(&args).await,
             Command::Watch(args) => commands::watch::watch(args).await,
             Command::Informers(args) => commands::informers::informers(args).await,
-            Command::CompileWorker(_) => unreachable!("it has returned above"),
+            Command::CompileWorker(_) => unreachable!("returned above"),
         };
         done.map(|()| ExitCode::SUCCESS)
     });

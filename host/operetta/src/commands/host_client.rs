@@ -1,4 +1,4 @@
-//! Requests of commands to the host that runs a plugin: the Plugin's status names its address.
+//! Requests of the commands to the host that runs a plugin. The Plugin's status names the host's address.
 
 use anyhow::{Context, Result, bail};
 use http::{Response, StatusCode};
@@ -21,22 +21,29 @@ use operetta_kube::{
 };
 use tokio::net::TcpStream;
 
+use super::host_address::HostAddress;
 use crate::args::PluginArgs;
 use operetta_manager::plugin::crd::{self, Plugin};
 
 /// The longest answer of a host, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// A client, and the namespace that is meant.
-pub async fn connect(of: &PluginArgs) -> Result<(kube::Client, String)> {
-    let cluster = &of.cluster;
+/// Connects to the cluster. Returns the client and the namespace that the arguments select.
+///
+/// # Errors
+/// Returns an error if the kubeconfig cannot be read or is incomplete.
+pub async fn connect(args: &PluginArgs) -> Result<(kube::Client, String)> {
+    let cluster = &args.cluster;
     let client =
         operetta_kube::client::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
-    let namespace = of.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     Ok((client, namespace))
 }
 
-/// A Plugin as the cluster has it.
+/// Reads a Plugin from the API server.
+///
+/// # Errors
+/// Returns an error if the Plugin does not exist, may not be read or cannot be decoded.
 pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result<Plugin> {
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
@@ -46,37 +53,54 @@ pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result
     let object = match api.get(Get { kind, key, read: Read::Live }).await {
         Ok(object) => object,
         Err(error) if error.kind == ErrorKind::NotFound => {
-            bail!("no Plugin {name:?} in namespace {namespace:?} (-n chooses another)")
+            bail!("Plugin {name:?} not found in namespace {namespace:?} (-n selects another one)")
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error).with_context(|| format!("failed to get Plugin {namespace}/{name}")),
     };
-    serde_json::from_str(object.json()).context("the Plugin is not as its CRD says")
+    serde_json::from_str(object.json()).with_context(|| format!("failed to decode Plugin {namespace}/{name}"))
 }
 
 /// Returns the address of the host that runs a Plugin.
-pub fn address(plugin: &Plugin) -> Result<String> {
-    let host = plugin.status.as_ref().and_then(|status| status.host.clone()).filter(|address| !address.is_empty());
+///
+/// # Errors
+/// Returns an error if the Plugin's status names no address.
+pub fn address(plugin: &Plugin) -> Result<HostAddress> {
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
-    host.with_context(|| format!("no host has taken up Plugin {name:?} yet: is `operetta run` running?"))
+    let host = plugin.status.as_ref().and_then(|status| status.host.as_deref()).filter(|address| !address.is_empty());
+    let host = host.with_context(|| {
+        format!("Plugin {name:?} is not assigned to a host: check that `operetta run` is running, or use --host")
+    })?;
+    let address = host.parse().map_err(anyhow::Error::msg);
+    address.with_context(|| format!("status.host of Plugin {name:?} is not an address ({host:?})"))
 }
 
-/// GET at a host's address.
-pub async fn get(address: &str, path: &str) -> Result<Response<Incoming>> {
-    let unreachable =
-        || format!("the host at {address} does not answer (is it running? In a Pod: port-forward and --host)");
-    let stream = TcpStream::connect(address).await.with_context(unreachable)?;
+/// Sends a GET request to a host.
+///
+/// # Errors
+/// Returns an error if there is no connection to the host, or it closes before the answer.
+pub async fn get(address: &HostAddress, path: &str) -> Result<Response<Incoming>> {
+    let unreachable = || {
+        format!(
+            "failed to reach the host at {address} (is it running? for a host in a Pod, run kubectl port-forward and \
+             use --host)"
+        )
+    };
+    let stream = TcpStream::connect(address.as_str()).await.with_context(unreachable)?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.with_context(unreachable)?;
     tokio::spawn(connection);
-    let request = http::Request::get(path).header(http::header::HOST, address).body(Empty::<Bytes>::new())?;
+    let request = http::Request::get(path).header(http::header::HOST, address.as_str()).body(Empty::<Bytes>::new())?;
     sender.send_request(request).await.with_context(unreachable)
 }
 
-/// GET at a host's address, the whole answer.
-pub async fn get_whole(address: &str, path: &str) -> Result<(StatusCode, Bytes)> {
+/// Sends a GET request to a host and reads the whole answer.
+///
+/// # Errors
+/// As [`get`]; also if the answer breaks off or is too long.
+pub async fn get_whole(address: &HostAddress, path: &str) -> Result<(StatusCode, Bytes)> {
     let response = get(address, path).await?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| anyhow::anyhow!("the host at {address} went away: {error}"))?;
+    let body = body.map_err(|error| anyhow::anyhow!("failed to read the answer of the host at {address}: {error}"))?;
     Ok((status, body.to_bytes()))
 }

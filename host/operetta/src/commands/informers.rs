@@ -1,6 +1,6 @@
-//! `operetta informers`: what a host watches, and how that does.
+//! `operetta informers`: prints the informers of a host.
 //!
-//! The Plugins' status names the host's address. A host in a Pod is reached through `kubectl port-forward` and `--host`.
+//! The Plugins' status names the host's address. For a host in a Pod, use `kubectl port-forward` and `--host`.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +20,17 @@ use operetta_kube::{
     informer::registry::InformerRegistry,
 };
 
-use super::{host_client::get_whole, print, tab_writer::TabWriter, watch::human_age};
+use super::{HostAddress, host_client::get_whole, print, tab_writer::TabWriter, watch::human_age};
 use crate::args::{InformersArgs, InformersOutput};
 use operetta_manager::{
     admin::informers::{InformerView, Informers},
     plugin::crd,
 };
 
-/// Prints them.
+/// Prints the informers.
+///
+/// # Errors
+/// Returns an error if the host cannot be found or reached, or answers with an error.
 pub async fn informers(args: InformersArgs) -> Result<()> {
     let address = match &args.host {
         Some(address) => address.clone(),
@@ -35,22 +38,23 @@ pub async fn informers(args: InformersArgs) -> Result<()> {
     };
     let (status, body) = get_whole(&address, "/informers").await?;
     if !status.is_success() {
-        bail!("the host at {address} says: {}", String::from_utf8_lossy(&body));
+        bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
     }
-    let view: Informers = serde_json::from_slice(&body)
-        .with_context(|| format!("the host at {address} is of another version, or something else answers there"))?;
+    let view: Informers = serde_json::from_slice(&body).with_context(|| {
+        format!("failed to decode the answer of {address}: it is another version of operetta, or no host")
+    })?;
     if args.output == Some(InformersOutput::Json) {
         return print(&(serde_json::to_string_pretty(&view)? + "\n"));
     }
     print(&table(&view, args.output.is_some()))?;
     if !view.being_set_up.is_empty() {
-        eprintln!("warning: being set up, so not among the users: {}", view.being_set_up.join(", "));
+        eprintln!("warning: not among the users yet, because they are starting: {}", view.being_set_up.join(", "));
     }
     Ok(())
 }
 
-/// The one host that the cluster's Plugins name.
-async fn find(args: &InformersArgs) -> Result<String> {
+/// Returns the address of the host that the cluster's Plugins name.
+async fn find(args: &InformersArgs) -> Result<HostAddress> {
     let client = connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
@@ -67,7 +71,7 @@ async fn find(args: &InformersArgs) -> Result<String> {
     };
     let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
     let page = api.list(List { kind, options }).await;
-    let page = page.context("cannot ask the Plugins for their host (--host names it)")?;
+    let page = page.context("failed to list Plugins to find the host (use --host)")?;
     let host = |item: &Item| {
         let plugin: serde_json::Value = serde_json::from_str(item.json()).ok()?;
         let host = plugin["status"]["host"].as_str().unwrap_or_default();
@@ -75,12 +79,16 @@ async fn find(args: &InformersArgs) -> Result<String> {
     };
     let hosts: BTreeSet<String> = page.items.iter().filter_map(host).collect();
     match hosts.iter().collect::<Vec<_>>()[..] {
-        [] => bail!("no Plugin names a host: is `operetta run` running? --host names it"),
-        [host] => Ok(host.clone()),
-        ref hosts => bail!("the Plugins name {} hosts, choose one with --host: {hosts:?}", hosts.len()),
+        [] => bail!("no Plugin is assigned to a host: check that `operetta run` is running, or use --host"),
+        [host] => host
+            .parse()
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("status.host is not an address ({host:?})")),
+        ref hosts => bail!("the Plugins run on {} hosts, select one with --host: {hosts:?}", hosts.len()),
     }
 }
 
+/// Formats the informers as a table.
 fn table(view: &Informers, wide: bool) -> String {
     let mut header =
         vec!["KIND", "NAMESPACE", "STATE", "OBJECTS", "BYTES", "WATCHES", "RELISTS", "EVENTS", "HEARD", "CURRENT"];

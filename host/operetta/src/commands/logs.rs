@@ -1,7 +1,6 @@
-//! `operetta logs PLUGIN`: a plugin's log, from the host that runs it.
+//! `operetta logs PLUGIN`: prints the log of a plugin, read from the host that runs it.
 //!
-//! The Plugin's status names that host's address. A host in a Pod is reached through `kubectl port-forward` and
-//! `--host`.
+//! The Plugin's status names the host's address. For a host in a Pod, use `kubectl port-forward` and `--host`.
 
 use std::io::Write;
 
@@ -10,40 +9,47 @@ use http_body_util::BodyExt;
 
 use crate::{
     args::{LogsArgs, Output},
-    commands::host_client::{address, connect, get, plugin},
+    commands::{
+        HostAddress,
+        host_client::{address, connect, get, plugin},
+    },
 };
 use operetta_manager::logs::store::LogLine;
 
-/// Prints the lines; with `--follow` until the host ends or the reader goes.
+/// Prints the lines; with `--follow` until the host stops or stdout is closed.
+///
+/// # Errors
+/// Returns an error if the host cannot be found or reached, or has no log of the plugin.
 pub async fn logs(args: LogsArgs) -> Result<()> {
-    let of = &args.of;
-    let (namespace, address) = match (&of.namespace, &of.host) {
+    let (namespace, address) = match (&args.plugin.namespace, &args.plugin.host) {
         (Some(namespace), Some(address)) => (namespace.clone(), address.clone()),
         _ => {
-            let (client, namespace) = connect(of).await?;
-            let address = match &of.host {
+            let (client, namespace) = connect(&args.plugin).await?;
+            let address = match &args.plugin.host {
                 Some(address) => address.clone(),
-                None => address(&plugin(client, &namespace, &of.plugin).await?)?,
+                None => address(&plugin(client, &namespace, &args.plugin.name).await?)?,
             };
             (namespace, address)
         }
     };
     let tail = args.tail.map(|tail| format!("&tail={tail}")).unwrap_or_default();
-    let path = format!("/logs/{namespace}/{}?follow={}{tail}", of.plugin, args.follow);
+    let path = format!("/logs/{namespace}/{}?follow={}{tail}", args.plugin.name, args.follow);
     read(&address, &path, args.output).await
 }
 
-async fn read(address: &str, path: &str, output: Option<Output>) -> Result<()> {
+async fn read(address: &HostAddress, path: &str, output: Option<Output>) -> Result<()> {
     let response = get(address, path).await?;
     let found = response.status().is_success();
     let mut body = response.into_body();
     let mut pending = Vec::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.context("the host went away")?.into_data() else { continue };
+        let Ok(data) = frame.with_context(|| format!("failed to read from the host at {address}"))?.into_data() else {
+            continue;
+        };
         pending.extend_from_slice(&data);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n').filter(|_| found) {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            // A closed pipe, as `head` leaves, is the reader's wish to stop.
+            // `head` and the like close the pipe when they have enough.
             if print(&line, output).is_err() {
                 return Ok(());
             }
@@ -64,7 +70,7 @@ fn print(line: &[u8], output: Option<Output>) -> std::io::Result<()> {
     stdout.flush()
 }
 
-/// `2026-11-21T12:00:00.123Z INFO  default/a message name=value`
+/// Formats a line for people: `2026-11-21T12:00:00.123Z INFO  default/a message name=value`.
 fn human(line: &LogLine) -> String {
     let time = line.time.split_once('.').map_or(line.time.clone(), |(seconds, rest)| {
         format!("{seconds}.{}Z", rest.chars().take(3).filter(char::is_ascii_digit).collect::<String>())
@@ -74,9 +80,8 @@ fn human(line: &LogLine) -> String {
     format!("{time} {:5} {key}{}{fields}", line.level.to_uppercase(), printable(&line.message))
 }
 
-/// A plugin's text as it may stand on a terminal: what follows a line break is no line of its own, and no character
-/// controls anything.
-fn printable(text: &str) -> String {
+/// Makes a plugin's text safe for a terminal: indents the lines after the first, and escapes control characters.
+pub(super) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -6,6 +6,7 @@ pub mod check;
 pub mod compile_worker;
 pub mod completion;
 pub mod generate;
+mod host_address;
 mod host_client;
 pub mod informers;
 pub mod logs;
@@ -16,6 +17,8 @@ mod roles;
 pub mod run;
 mod tab_writer;
 pub mod watch;
+
+pub use host_address::HostAddress;
 
 use std::io::{ErrorKind, Write};
 

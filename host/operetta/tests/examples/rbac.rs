@@ -276,11 +276,14 @@ async fn unknown_permissions_come_with_advice() {
     let (code, _, unknown) = said(stage.host.run(&["rbac", "nobody", "-n", home]));
     assert_eq!(
         (code, unknown.trim_end()),
-        (Some(1), format!("error: no Plugin \"nobody\" in namespace {home:?} (-n chooses another)").as_str())
+        (
+            Some(1),
+            format!("error: Plugin \"nobody\" not found in namespace {home:?} (-n selects another one)").as_str()
+        )
     );
 
     let unreachable = stage.refused(&["--host", "127.0.0.1:1"]);
-    assert!(unreachable.contains("the host at 127.0.0.1:1 does not answer") && unreachable.contains("port-forward"));
+    assert!(unreachable.contains("failed to reach the host at 127.0.0.1:1") && unreachable.contains("port-forward"));
 
     stage.namespace.kubectl(&["annotate", "serviceaccount", "pod-tracker", "operetta.dev/allow-plugins-"]);
     stage.namespace.until_degraded("pod-tracker", "ConsentMissing", &["kubectl annotate"]).await;

@@ -27,8 +27,14 @@ async fn drop_in_creates_and_owns_its_plugin() {
     stage.namespace.delete(kinds::CONFIG_MAP, "touch").await;
     stage.namespace.until_gone(kinds::PLUGIN, "touch").await;
     eventually("the host knows the plugin no more", async || {
-        let output =
-            stage.host.run(&["logs", "touch", "-n", stage.namespace.name(), "--host", stage.host.admin_address()]);
+        let output = stage.host.run(&[
+            "logs",
+            "touch",
+            "-n",
+            stage.namespace.name(),
+            "--host",
+            &format!("http://{}/", stage.host.admin_address()),
+        ]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if said.contains("runs no plugin") { Ok(()) } else { Err(said) }
     })

@@ -65,6 +65,11 @@ async fn informers_show_plugins_and_progress() {
     }
     let nobody = host.run(&["informers", "--host", "127.0.0.1:1"]);
     assert_eq!(nobody.status.code(), Some(1));
+    let url = host.run(&["informers", "--host", &format!("http://{address}/"), "-o", "json"]);
+    assert!(url.status.success(), "{}", String::from_utf8_lossy(&url.stderr));
+    let secure = host.run(&["informers", "--host", &format!("https://{address}")]);
+    let refused = String::from_utf8_lossy(&secure.stderr);
+    assert!(secure.status.code() == Some(2) && refused.contains("the host serves plain HTTP"), "{refused}");
 
     // Metrics are by kind alone.
     let kind = format!("kind=\"{KIND}\"");

@@ -40,8 +40,8 @@ pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
 }
 
 async fn run(args: &ObservedArgs) -> Result<ExitCode> {
-    let (client, namespace) = connect(&args.of).await?;
-    let found = plugin(client.clone(), &namespace, &args.of.plugin).await?;
+    let (client, namespace) = connect(&args.plugin).await?;
+    let found = plugin(client.clone(), &namespace, &args.plugin.name).await?;
     let mut rights = ask(args, &namespace, &found).await?;
     let account = ServiceAccount { namespace: rights.namespace.clone(), name: rights.service_account.clone() };
     let held = held::held(&client, &account).await;
@@ -61,8 +61,8 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
     if let Some(error) = &unknown {
         eprintln!("warning: {error}");
     }
-    let name = args.name.as_deref().unwrap_or(&args.of.plugin);
-    let plugin = format!("{namespace}/{}", args.of.plugin);
+    let name = args.role.as_deref().unwrap_or(&args.plugin.name);
+    let plugin = format!("{namespace}/{}", args.plugin.name);
     let least = least::least(&rights.needs, &is_default(&rights, held), args.all_namespaces);
     let mut comments = head(&plugin, &rights);
     comments.extend(compared(&differences, unknown.as_deref()));
@@ -74,21 +74,22 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
 
 /// Requests the permissions from the host.
 async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Permissions> {
-    let name = &args.of.plugin;
+    let name = &args.plugin.name;
     if found.spec.suspend {
         bail!("Plugin {name:?} is suspended, and what it did before is forgotten: set spec.suspend to false");
     }
-    let address = args.of.host.clone().map_or_else(|| address(found), Ok)?;
+    let address = args.plugin.host.clone().map_or_else(|| address(found), Ok)?;
     let (status, body) = get_whole(&address, &format!("/rbac/{namespace}/{name}")).await?;
     if status == StatusCode::CONFLICT {
         let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("its status says why");
         bail!("Plugin {name:?} does not run, and what it did before is forgotten: {why}");
     }
     if !status.is_success() {
-        bail!("the host at {address} says: {}", String::from_utf8_lossy(&body));
+        bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
     }
-    let rights: Permissions = serde_json::from_slice(&body)
-        .with_context(|| format!("the host at {address} is of another version, or something else answers there"))?;
+    let rights: Permissions = serde_json::from_slice(&body).with_context(|| {
+        format!("failed to decode the answer of {address}: it is another version of operetta, or no host")
+    })?;
     if !rights.called {
         bail!(
             "Plugin {name:?} has done nothing yet that RBAC decides about (recorded since {}): let it reconcile an object, \

@@ -1,0 +1,82 @@
+//! The examples that `--help` prints below the flags of a command.
+
+/// The examples of `operetta run`.
+pub const RUN: &str = "Examples:
+  # Run the host on the cluster of the current context
+  operetta run
+
+  # Run the host with a configuration and other admin endpoints
+  operetta run --config host.yaml --admin-address 0.0.0.0:8080";
+
+/// The examples of `operetta new`.
+pub const NEW: &str = "Examples:
+  # Create a plugin in Go for the kind Greeting in example.com/v1
+  operetta new greeter --lang go --group example.com --version v1 --kind Greeting";
+
+/// The examples of `operetta build`.
+pub const BUILD: &str = "Examples:
+  # Build the project in this folder to build/NAME.wasm
+  operetta build
+
+  # Build another folder, and pass arguments to its compiler
+  operetta build ./greeter -o greeter.wasm -- --features extra";
+
+/// The examples of `operetta generate`.
+pub const GENERATE: &str = "Examples:
+  # Write the schema of the code's types into crd.yaml
+  operetta generate
+
+  # Print the ServiceAccount, Role and RoleBinding for what a component declares
+  operetta generate rbac build/greeter.wasm | kubectl apply -f -";
+
+/// The examples of `operetta check`.
+pub const CHECK: &str = "Examples:
+  # Check a component
+  operetta check build/greeter.wasm
+
+  # Print the names of its controllers
+  operetta check build/greeter.wasm -o json | jq -r '.manifest.controllers[].name'";
+
+/// The examples of `operetta bundle`.
+pub const BUNDLE: &str = "Examples:
+  # Install a component as the plugin \"greeter\"
+  operetta bundle build/greeter.wasm --service-account greeter | kubectl apply --server-side -f -";
+
+/// The examples of `operetta logs`.
+pub const LOGS: &str = "Examples:
+  # Print the last 20 lines and follow the log
+  operetta logs greeter -n team -f --tail 20
+
+  # Read from a host in a Pod
+  kubectl port-forward -n operetta-system deploy/operetta 8080 &
+  operetta logs greeter -n team --host localhost:8080";
+
+/// The examples of `operetta rbac`.
+pub const RBAC: &str = "Examples:
+  # Print and apply the least Roles
+  operetta rbac greeter -n team | kubectl apply -f -
+
+  # Print only the difference to what the ServiceAccount has
+  operetta rbac greeter -n team --diff
+
+Exit code with --diff: 0 no difference, 1 a difference, 2 an error.";
+
+/// The examples of `operetta watch`.
+pub const WATCH: &str = "Examples:
+  # Watch the Deployments with a label in all namespaces
+  operetta watch deploy -A -l app=web --output-watch-events
+
+  # Watch one Pod, changes only
+  operetta watch pod web-0 --watch-only -o json";
+
+/// The examples of `operetta informers`.
+pub const INFORMERS: &str = "Examples:
+  # Print the informers with versions, selectors and errors
+  operetta informers -o wide
+
+  # Ask a certain host
+  operetta informers --host http://localhost:8080";
+
+/// The examples of `operetta completion`.
+pub const COMPLETION: &str = "Examples:
+  source <(operetta completion bash)";
