@@ -15,6 +15,7 @@ pub mod new;
 pub mod rbac;
 mod roles;
 pub mod run;
+mod snapshot_record;
 mod tab_writer;
 pub mod watch;
 

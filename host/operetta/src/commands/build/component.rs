@@ -1,7 +1,7 @@
-//! From a core module to a component of the contract's world `plugin`.
+//! Makes a component of the contract's world `plugin` of a core module.
 //!
-//! A module that imports WASI's preview 1 gets the adapter to preview 2. A Go module would run its runtime's
-//! initialisation in each reconcile: it is run once here instead, and the component holds the memory after it.
+//! A module that imports WASI preview 1 gets the adapter to preview 2. The runtime of a Go module is initialized once here,
+//! and the component holds the memory after that, so that no reconcile has to initialize it.
 
 use std::borrow::Cow;
 
@@ -16,32 +16,49 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 use super::{Job, steps::Steps, steps::size};
-use crate::{args::Language, commands::check::Stderr};
+use crate::{
+    args::Language,
+    commands::{check::Stderr, snapshot_record::SnapshotRecord},
+};
 
 const CONTRACT: &str = include_str!("../../../../../wit/controller.wit");
 
-/// The world, and one export more: what has to run before all else.
+/// The world with one more export: the initialization, which has to run first.
 const INITIALIZED: &str = "package operetta:build; \
     world plugin { include operetta:controller/plugin@0.1.0; export initialize: func(); }";
 
-/// The initialisation function as compilers export it, and as [`INITIALIZED`] calls it.
+/// The name of the initialization function as compilers export it, and as [`INITIALIZED`] has it.
 const RENAMED: (&str, &str) = ("_initialize", "initialize");
 
-/// Bytes of the largest module of which a snapshot is taken: controller-runtime fills its memory in more places than a
-/// module may have data segments, and it takes half a minute to find that out.
+/// The size of the largest module of which a snapshot is taken, in bytes. A program with controller-runtime fills its memory
+/// in more places than a module may have data segments, and it takes half a minute to find that out.
 const SNAPSHOT_MAX: usize = 16 << 20;
 
-/// Makes the component.
-pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Result<Vec<u8>> {
-    let small = module.len() <= SNAPSHOT_MAX;
-    let snapshot = job.project.language == Language::Go && small && !job.args.no_snapshot;
+/// A component, and the outcome of its snapshot; None for a language without snapshots.
+pub struct Componentized {
+    pub component: Vec<u8>,
+    pub snapshot: Option<SnapshotRecord>,
+}
+
+/// Makes the component, with a snapshot where the language needs one.
+///
+/// # Errors
+/// Returns an error if the module does not fit the contract's world, or its initialization fails.
+pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Result<Componentized> {
+    let skipped = skipped(job, module.len());
+    let take = job.project.language == Language::Go && skipped.is_none();
     let component = steps.run("componentize", |note| {
-        let component = if snapshot { encode(&rename(module)?, true) } else { encode(module, false) }?;
+        let component = if take { encode(&rename(module)?, true) } else { encode(module, false) }?;
         *note = size(component.len());
         Ok(component)
     })?;
-    if !snapshot {
-        return Ok(component);
+    if let Some(reason) = skipped {
+        let running = steps.begin("snapshot");
+        steps.end(running, &format!("skipped: {reason}"));
+        return Ok(Componentized { component, snapshot: Some(SnapshotRecord::Skipped(reason)) });
+    }
+    if !take {
+        return Ok(Componentized { component, snapshot: None });
     }
     let running = steps.begin("snapshot");
     let engine = EngineConfig { allocation: Allocation::OnDemand, optimize: false, ..EngineConfig::default() };
@@ -51,16 +68,28 @@ pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Re
     match snapshot {
         Ok(snapshot) => {
             steps.end(running, &format!("{} -> {}", size(component.len()), size(snapshot.len())));
-            Ok(snapshot)
+            Ok(Componentized { component: snapshot, snapshot: Some(SnapshotRecord::Taken) })
         }
-        // Such a program is whole without one, and only slower.
-        Err(SnapshotError::Unsupported(why)) => {
-            steps.end(running, &format!("left out, each reconcile starts the runtime anew: {why}"));
-            encode(module, false)
+        // Such a program works without a snapshot, only slower.
+        Err(SnapshotError::Unsupported(reason)) => {
+            steps.end(running, &format!("skipped, each reconcile initializes the runtime: {reason}"));
+            Ok(Componentized { component: encode(module, false)?, snapshot: Some(SnapshotRecord::Skipped(reason)) })
         }
-        Err(error) => {
-            Err(error).context("the runtime does not initialise at build time; --no-snapshot does it in each reconcile")
-        }
+        Err(error) => Err(error)
+            .context("failed to initialize the runtime at build time (--no-snapshot does it in each reconcile)"),
+    }
+}
+
+/// Returns the reason why a Go module gets no snapshot; None if one is to be taken, or for another language.
+fn skipped(job: &Job<'_>, module_size: usize) -> Option<String> {
+    if job.project.language != Language::Go {
+        None
+    } else if job.args.no_snapshot {
+        Some("--no-snapshot was given".to_owned())
+    } else if module_size > SNAPSHOT_MAX {
+        Some(format!("the module has {}, snapshots are taken up to {}", size(module_size), size(SNAPSHOT_MAX)))
+    } else {
+        None
     }
 }
 
@@ -68,20 +97,20 @@ fn encode(module: &[u8], initialize: bool) -> Result<Vec<u8>> {
     let mut module = Cow::Borrowed(module);
     if !has_world(&module)? {
         let mut resolve = Resolve::default();
-        let mut package = resolve.push_str("controller.wit", CONTRACT).context("the contract does not parse")?;
+        let mut package = resolve.push_str("controller.wit", CONTRACT).context("failed to parse the contract")?;
         if initialize {
-            package = resolve.push_str("build.wit", INITIALIZED).context("the world of the build does not parse")?;
+            package = resolve.push_str("build.wit", INITIALIZED).context("failed to parse the build's world")?;
         }
         let world = resolve.select_world(&[package], Some("plugin")).context("the contract has no world `plugin`")?;
         embed_component_metadata(module.to_mut(), &resolve, world, StringEncoding::UTF8)
-            .context("cannot embed the world")?;
+            .context("failed to embed the world")?;
     }
     let encoder =
         ComponentEncoder::default().module(&module).and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER));
-    let encoder = encoder.context("the module does not read as one of the contract's world")?;
+    let encoder = encoder.context("failed to read the module as one of the contract's world")?;
     { encoder.validate(true) }
         .encode()
-        .context("the module is no plugin: its imports or exports are not the contract's")
+        .context("the module is not a plugin: its imports or exports differ from the contract")
 }
 
 /// Reports whether the toolchain has embedded a world itself, as wit-bindgen's C generator does.

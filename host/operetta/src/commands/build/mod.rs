@@ -1,7 +1,7 @@
-//! `operetta build [DIR]`: from a project in any of the languages to a component that the host takes.
+//! `operetta build [DIR]`: compiles a project in any of the languages to a component that the host accepts.
 //!
-//! The language's own toolchain compiles; what it leaves as a core module becomes a component here. Then every language
-//! goes the same way: strip, check as the host checks, write. The file appears whole or not at all.
+//! The language's own toolchain compiles. A core module is made a component here. The component is then stripped, checked as
+//! the host checks it, and written; the file appears whole or not at all.
 
 mod c;
 mod component;
@@ -22,14 +22,20 @@ use operetta_wasm::Format;
 pub use project::Project;
 pub use tools::{Tools, missing, output_of};
 
-use self::steps::{Steps, size};
+use self::{
+    component::Componentized,
+    steps::{Steps, size},
+};
 use super::{bundle, check};
 use crate::args::{BuildArgs, Language};
 
-/// Builds the project and says what came of it.
+/// Builds the project and prints each step.
+///
+/// # Errors
+/// Returns an error if a tool is missing, the compiler fails, or the host would refuse the component.
 pub async fn build(args: &BuildArgs) -> Result<()> {
     let project = Project::find(&args.dir)?;
-    let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let scratch = tempfile::tempdir().context("failed to create a temporary folder")?;
     let job = Job { project: &project, args, scratch: scratch.path() };
     let mut steps = Steps::new(&project);
 
@@ -40,23 +46,25 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
         Language::Python => python::compile(&job, &mut steps),
         Language::C => c::compile(&job, &mut steps),
     }?;
-    let component = match operetta_wasm::inspect(&compiled).format {
-        Format::Component => compiled,
+    let Componentized { component, snapshot } = match operetta_wasm::inspect(&compiled).format {
+        Format::Component => Componentized { component: compiled, snapshot: None },
         Format::CoreModule => component::componentize(&job, &compiled, &mut steps).await?,
-        Format::NotWasm => anyhow::bail!("what the compiler made is no WebAssembly"),
+        Format::NotWasm => anyhow::bail!("the compiler's output is not WebAssembly"),
     };
-    let component = steps.run("strip", |note| {
+    let mut component = steps.run("strip", |note| {
         let stripped = strip::strip(&component, args.debug)?;
         *note = format!("{} -> {}", size(component.len()), size(stripped.len()));
         Ok(stripped)
     })?;
+    if let Some(snapshot) = snapshot {
+        snapshot.append_to(&mut component);
+    }
     let check = steps.begin("check");
     let plugin = check::load(component.clone()).await?;
     steps.end(check, &check::summary(plugin.manifest()));
     let output = args.output.clone().unwrap_or_else(|| args.dir.join(format!("build/{}.wasm", project.name)));
     write(&output, &component)?;
-    // `operetta bundle` takes its time to make it a little smaller still.
-    let packed = zstd::encode_all(component.as_slice(), bundle::LEVEL).context("cannot compress the component")?;
+    let packed = zstd::encode_all(component.as_slice(), bundle::LEVEL).context("failed to compress the component")?;
     println!("{}: {}, {} with zstd", output.display(), size(component.len()), size(packed.len()));
     Ok(())
 }
@@ -65,14 +73,17 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
 struct Job<'a> {
     project: &'a Project,
     args: &'a BuildArgs,
-    /// A folder for what nobody keeps.
+    /// A folder for temporary files.
     scratch: &'a Path,
 }
 
 impl Job<'_> {
-    /// Reads what a compiler was told to write.
+    /// Reads the file that a compiler has written.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such file.
     fn read(&self, file: &Path) -> Result<Vec<u8>> {
-        std::fs::read(file).with_context(|| format!("the compiler ended well but left no {}", file.display()))
+        std::fs::read(file).with_context(|| format!("the compiler succeeded but did not write {}", file.display()))
     }
 
     fn scratch_file(&self, name: &str) -> PathBuf {
@@ -83,7 +94,7 @@ impl Job<'_> {
 /// Replaces the file as a whole.
 fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = || format!("cannot write {}", file.display());
+    let failed = || format!("failed to write {}", file.display());
     std::fs::create_dir_all(folder).with_context(failed)?;
     let mut temporary = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
     std::io::Write::write_all(&mut temporary, bytes).with_context(failed)?;
@@ -98,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_and_its_folder_made() {
+    fn file_is_replaced_and_its_folder_created() {
         let folder = tempfile::tempdir().expect("folder");
         let file = folder.path().join("build/x.wasm");
         for content in [b"one", b"two"] {
