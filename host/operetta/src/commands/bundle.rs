@@ -1,8 +1,8 @@
-//! `operetta bundle FILE.wasm`: the ConfigMaps that make a component a plugin when they are applied.
+//! `operetta bundle FILE.wasm`: prints the ConfigMaps that install a component as a plugin.
 //!
-//! What fits goes into one. What does not is cut into parts: the first ConfigMap has the plugin's name and label, says
-//! how many parts there are and the digest of all their bytes together; the others carry the label
-//! `operetta.dev/part-of` and the same digest, so that a host never joins parts of two builds.
+//! A component that fits goes into one ConfigMap. A larger one is split into parts: the first ConfigMap has the plugin's name
+//! and label, the number of parts, and the digest of the whole. The others have the label `operetta.dev/part-of` and the same
+//! digest, so that a host never joins parts of two builds.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -23,14 +23,17 @@ use operetta_manager::plugin::{
 
 /// The largest ConfigMap that Kubernetes accepts, with its keys, in bytes.
 const CONFIG_MAP_LIMIT: usize = 1024 * 1024;
-/// zstd's level. A component of 30 MB takes 2 s; level 19 takes more than half a minute for 13 % less.
+/// The zstd level. A component of 30 MB takes 2 s; level 19 takes more than half a minute for 13 % less.
 pub const LEVEL: i32 = 12;
-/// Bytes of one part: room is left for the configuration and the metadata.
+/// The size of one part, in bytes; it leaves room for the configuration and the metadata.
 const PART_BYTES: usize = 900_000;
 
 /// Prints the ConfigMaps as YAML, one document each.
+///
+/// # Errors
+/// Returns an error if a file cannot be read, is not a component, or the configuration leaves no room for it.
 pub fn bundle(args: &BundleArgs) -> Result<()> {
-    let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
+    let bytes = std::fs::read(&args.file).with_context(|| format!("failed to read {}", args.file.display()))?;
     let mut made = config_maps(args, bytes)?;
     // The first one last: when it is applied, nothing is missing.
     made.rotate_left(1);
@@ -40,7 +43,7 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 
 fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
     if inspect(&bytes).format != Format::Component {
-        bail!("{} is not a component; `operetta check` says what it is", args.file.display());
+        bail!("{} is not a component (run `operetta check` to see what it is)", args.file.display());
     }
     let name = plugin_name(args)?;
     let (key, stored) = if args.raw {
@@ -48,7 +51,7 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
     } else {
         (
             format!("{name}.wasm.zst"),
-            zstd::encode_all(bytes.as_slice(), LEVEL).context("cannot compress the component")?,
+            zstd::encode_all(bytes.as_slice(), LEVEL).context("failed to compress the component")?,
         )
     };
     let config = args.config.as_deref().map(config).transpose()?;
@@ -57,7 +60,7 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
     let pieces: Vec<&[u8]> = if stored.len() <= room { vec![&stored] } else { stored.chunks(PART_BYTES).collect() };
     if pieces[0].len() > room {
         let left = CONFIG_MAP_LIMIT - PART_BYTES;
-        bail!("the configuration has {config_size} bytes, but beside a part of the component there is room for {left}");
+        bail!("the configuration is too large: {config_size} bytes, of at most {left} beside a part of the component");
     }
     let count = pieces.len();
     let digest = operetta_wasm::digest(&stored);
@@ -91,21 +94,21 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
     Ok(made)
 }
 
-/// `--name`, or the file's. Compilers name files with underscores, Kubernetes objects have none.
+/// Returns `--name`, or the file's name. Compilers write underscores into file names; names in Kubernetes have none.
 fn plugin_name(args: &BundleArgs) -> Result<String> {
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("plugin");
     let name = args.name.clone().unwrap_or_else(|| stem.replace('_', "-").to_lowercase());
     if !is_dns_label(&name) {
-        let hint = if args.name.is_some() { "" } else { "; --name chooses another than the file's" };
-        bail!("{name:?} cannot be a plugin's name: lower case letters, digits and '-', at most 63{hint}");
+        let hint = if args.name.is_some() { "" } else { " (--name overrides the file's name)" };
+        bail!("{name:?} cannot be a plugin's name: use lower case letters, digits and '-', at most 63{hint}");
     }
     Ok(name)
 }
 
 fn config(path: &Path) -> Result<(&'static str, String)> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
     let mapping = serde_yaml_ng::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
-    mapping.with_context(|| format!("{} is no JSON object or YAML mapping", path.display()))?;
+    mapping.with_context(|| format!("{} is not a JSON object or YAML mapping", path.display()))?;
     let json = path.extension().is_some_and(|extension| extension == "json");
     Ok((if json { "config.json" } else { "config.yaml" }, text))
 }

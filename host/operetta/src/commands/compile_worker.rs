@@ -6,7 +6,7 @@ use operetta_wasm::{WorkerLimits, code};
 
 use crate::args::CompileWorkerArgs;
 
-/// Compiles stdin to stdout; what went wrong goes to stderr.
+/// Compiles stdin to stdout; errors go to stderr.
 pub fn compile_worker(args: &CompileWorkerArgs) -> ExitCode {
     let limits = WorkerLimits { memory_bytes: args.memory_bytes, cpu_seconds: args.cpu_seconds };
     match code::compile_worker(&limits, &args.compatibility) {

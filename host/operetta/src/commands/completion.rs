@@ -1,4 +1,4 @@
-//! `operetta completion SHELL`: the script that makes a shell complete the command line.
+//! `operetta completion SHELL`: prints the completion script of a shell.
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -7,6 +7,9 @@ use super::print;
 use crate::args::{Cli, CompletionArgs};
 
 /// Prints the script.
+///
+/// # Errors
+/// Returns an error if stdout cannot be written.
 pub fn completion(args: &CompletionArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "operetta", &mut script);

@@ -25,10 +25,10 @@ use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-/// Writes to stdout. A closed pipe, as `head` leaves, is the reader's wish to stop.
+/// Writes to stdout. A closed pipe, as after `head`, is not an error.
 fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("failed to write to stdout"),
         _ => Ok(()),
     }
 }

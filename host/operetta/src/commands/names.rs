@@ -1,16 +1,16 @@
-//! Kubernetes' names as authors type them, and the names that follow from one another.
+//! Names in Kubernetes: checks, and names that are made from others.
 
 use anyhow::{Result, bail};
 use kube::core::{ApiResource, GroupVersionKind};
 use operetta_api::names::is_dns_subdomain;
 
-/// An API group that is not Kubernetes' own: labels joined by dots, at least two.
+/// Checks an API group: at least two labels joined by dots, and not one of Kubernetes' own.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the rule that the group breaks.
 pub fn check_group(group: &str) -> Result<()> {
     if !group.contains('.') || !is_dns_subdomain(group) {
-        bail!("{group:?} cannot be an API group: a domain of yours such as \"example.com\", in lower case");
+        bail!("{group:?} cannot be an API group: use a domain of yours, such as \"example.com\", in lower case");
     }
     if ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}"))) {
         bail!("{group:?} cannot be your API group: *.k8s.io and *.kubernetes.io are Kubernetes' own");
@@ -18,10 +18,10 @@ pub fn check_group(group: &str) -> Result<()> {
     Ok(())
 }
 
-/// `v1`, `v1beta2` and the like.
+/// Checks an API version, such as `v1` or `v1beta2`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns an error if it has another form.
 pub fn check_version(version: &str) -> Result<()> {
     let digits = |text: &str| !text.is_empty() && !text.starts_with('0') && text.bytes().all(|c| c.is_ascii_digit());
     let rest = version.strip_prefix('v').unwrap_or_default();
@@ -30,32 +30,32 @@ pub fn check_version(version: &str) -> Result<()> {
         .iter()
         .any(|stage| rest.split_once(stage).is_some_and(|(major, minor)| digits(major) && digits(minor)));
     if !stable && !early {
-        bail!("{version:?} cannot be an API version: one such as \"v1\", \"v1beta1\" or \"v1alpha1\"");
+        bail!("{version:?} cannot be an API version: use one such as \"v1\", \"v1beta1\" or \"v1alpha1\"");
     }
     Ok(())
 }
 
-/// A kind in CamelCase whose lower case form is a label.
+/// Checks a kind: CamelCase, and a DNS label in lower case.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns an error if it has another form.
 pub fn check_kind(kind: &str) -> Result<()> {
     let camel = kind.starts_with(|first: char| first.is_ascii_uppercase())
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     // The plural has to be a label, too, and is at most two letters longer.
     if !camel || kind.len() > 61 {
-        bail!("{kind:?} cannot be a kind: CamelCase letters and digits such as \"CronTab\", at most 61");
+        bail!("{kind:?} cannot be a kind: use letters and digits in CamelCase, such as \"CronTab\", at most 61");
     }
     Ok(())
 }
 
-/// `my-plugin` as `MyPlugin`; what is no letter or digit is left out.
+/// Returns `my-plugin` as `MyPlugin`, without characters other than letters and digits.
 pub fn camel_case(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(|word| word[..1].to_ascii_uppercase() + &word[1..]).collect()
 }
 
-/// The resource of a kind by the rules of English, as kubectl and controller-gen guess it.
+/// Returns the plural of a kind by the rules of English, as kubectl and controller-gen guess it.
 pub fn plural(kind: &str) -> String {
     ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", kind)).plural
 }

@@ -1,8 +1,8 @@
-//! Roles and bindings as YAML, with as few rules as say the same.
+//! Roles and bindings as YAML, with as few rules as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The verbs in the order in which people write them; others follow.
+/// The verbs in their usual order; others follow.
 const ORDER: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// The object of a verb: a resource or a path.
@@ -10,16 +10,16 @@ const ORDER: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "
 pub struct About {
     /// The API group.
     pub group: String,
-    /// The resource, or `resource/subresource`; empty for a path that is no resource.
+    /// The resource, or `resource/subresource`; empty for a non-resource path.
     pub resource: String,
-    /// The path that is no resource; empty for a resource.
+    /// The non-resource path; empty for a resource.
     pub path: String,
-    /// The one object; None for all.
+    /// The name of one object; None for all.
     pub name: Option<String>,
 }
 
 impl About {
-    /// All objects of a resource.
+    /// Returns all objects of a resource.
     pub fn resource(group: &str, resource: &str) -> Self {
         Self { group: group.to_owned(), resource: resource.to_owned(), ..Self::default() }
     }
@@ -32,23 +32,23 @@ pub struct Rules(BTreeMap<About, BTreeSet<String>>);
 type Set = BTreeSet<String>;
 
 impl Rules {
-    /// Adds a right.
+    /// Adds a permission.
     pub fn allow(&mut self, about: About, verb: &str) {
         self.0.entry(about).or_default().insert(verb.to_owned());
     }
 
-    /// Reports whether they grant nothing.
+    /// Reports whether the rules grant nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reports whether they grant a permission, on all objects or on this one.
+    /// Reports whether the rules grant a permission, on all objects or on this one.
     pub fn allows(&self, about: &About, verb: &str) -> bool {
         let gives = |about: &About| self.0.get(about).is_some_and(|verbs| verbs.contains(verb));
         gives(about) || gives(&About { name: None, ..about.clone() })
     }
 
-    /// The YAML of the list of rules: what differs in one thing only is one rule.
+    /// Returns the YAML of the list of rules. Rules that differ in one field are merged.
     pub fn yaml(&self) -> String {
         // A right to all objects is none to some of them.
         let mut named: BTreeMap<(&str, &str, &str, Set), Set> = BTreeMap::new();
@@ -87,7 +87,7 @@ impl Rules {
     }
 }
 
-/// Verbs in the usual order.
+/// Returns verbs in the usual order.
 pub fn ordered(verbs: &Set) -> impl Iterator<Item = &str> {
     let mut verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
     verbs.sort_by_key(|verb| (ORDER.iter().position(|one| one == verb).unwrap_or(ORDER.len()), *verb));
@@ -98,7 +98,7 @@ fn list(texts: &Set) -> String {
     texts.iter().map(|text| plain(text)).collect::<Vec<_>>().join(", ")
 }
 
-/// A text as YAML: as it is where nobody can take it for something else.
+/// Returns a text as a YAML scalar, quoted where it could be read as something else.
 pub fn plain(text: &str) -> String {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let fits = |c: char| c.is_ascii_alphanumeric() || "-./:*_".contains(c);
@@ -110,15 +110,15 @@ pub fn plain(text: &str) -> String {
     }
 }
 
-/// A Role or a ClusterRole, and who has it.
+/// A Role or a ClusterRole, and its binding.
 pub struct Role<'a> {
-    /// Its name, and its binding's.
+    /// The name of the role and of its binding.
     pub name: &'a str,
     /// True if the role holds in all namespaces.
     pub cluster: bool,
-    /// Its namespace; None leaves it to kubectl.
+    /// The namespace; None for that of kubectl.
     pub namespace: Option<&'a str>,
-    /// The ServiceAccount that has it.
+    /// The ServiceAccount that the role is bound to.
     pub account: &'a str,
     /// The ServiceAccount's namespace; None for the role's.
     pub account_namespace: Option<&'a str>,
@@ -127,7 +127,7 @@ pub struct Role<'a> {
 }
 
 impl Role<'_> {
-    /// It and its binding.
+    /// Returns the role and its binding as YAML documents.
     pub fn documents(&self) -> [String; 2] {
         let kind = if self.cluster { "ClusterRole" } else { "Role" };
         let in_namespace = |indent: &str, namespace: Option<&str>| {
@@ -151,7 +151,8 @@ impl Role<'_> {
     }
 }
 
-/// The name of a role outside the namespace of its ServiceAccount, where nothing else tells plugins of one name apart.
+/// Returns the name of a role outside the namespace of its ServiceAccount, where plugins of several namespaces may have the same
+/// name.
 pub fn name_elsewhere(home: &str, name: &str) -> String {
     format!("operetta:{home}:{name}")
 }

@@ -9,7 +9,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{args::RunArgs, logging};
 use operetta_manager::{admin, config::HostConfig, manager::Manager};
 
-/// Runs until a signal arrives, then waits for the reconciles in flight.
+/// Runs the host until a signal arrives, then waits for the reconciles in flight.
+///
+/// # Errors
+/// Returns an error if the configuration is wrong, the cluster cannot be reached, or the admin server fails.
 pub async fn run(args: RunArgs) -> Result<()> {
     let parent = parent_id();
     logging::start();
@@ -29,8 +32,8 @@ pub async fn run(args: RunArgs) -> Result<()> {
         "starting operetta {}",
         env!("CARGO_PKG_VERSION")
     );
-    let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
+    let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
     let serving = tokio::spawn(admin::serve(manager.clone(), listener));
     let work = async {
         manager.start(address).await?;

@@ -1,5 +1,5 @@
-//! Columns as kubectl lines them up (cli-runtime's `GetNewTabWriter`): at least six wide, three blanks between, and never
-//! narrower than before, so that what is printed later stands under what was printed first.
+//! Aligns columns as kubectl does (cli-runtime's `GetNewTabWriter`): at least six characters wide, three blanks between, and
+//! never narrower than before, so that later lines are aligned with earlier ones.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ const PADDING: usize = 3;
 /// The column widths of the lines printed so far.
 #[derive(Debug, Default)]
 pub struct TabWriter {
-    /// By column; the last one of a line has none.
+    /// The widths by column; the last column of a line has none.
     widths: Vec<usize>,
 }
 
 impl TabWriter {
-    /// The lines that these cells make. Control characters in them are shown or cut off as kubectl does.
+    /// Formats lines of cells. Control characters are escaped or cut off, as kubectl does.
     pub fn lines(&mut self, lines: &[Vec<String>]) -> String {
         let lines: Vec<Vec<String>> =
             lines.iter().map(|cells| cells.iter().map(|cell| shown(cell)).collect()).collect();
@@ -38,7 +38,7 @@ impl TabWriter {
     }
 }
 
-/// A cell ends at its first line; escape sequences are shown and not obeyed.
+/// Cuts a cell at its first line break and escapes control characters.
 fn shown(cell: &str) -> String {
     let line = cell.split(['\u{c}', '\n', '\r']).next().unwrap_or_default();
     let mut text: String = line.chars().map(|c| if c == '\t' || c == '\u{b}' { ' ' } else { c }).collect();

@@ -152,7 +152,7 @@ async fn the_printed_role_is_all_and_only_what_it_needs(plugin: &'static str, co
     stage.works("two").await;
     stage.until_different(&[]).await;
     let now = stage.printed();
-    assert!(now.contains("# It has just that.\n"), "{now}");
+    assert!(now.contains("# Its ServiceAccount has exactly these permissions.\n"), "{now}");
     let rules = |text: &str| text.split_once("apiVersion").expect("a role").1.to_owned();
     assert_eq!(rules(&now), rules(&printed), "what it needs does not depend on what it has");
 
@@ -249,7 +249,7 @@ async fn prints_role_without_permission_to_read_roles() {
     let ask = format!("--user=system:serviceaccount:{reader}");
     assert!(warning.contains("may not list roles") && warning.trim_end().ends_with(&ask), "{warning}");
     assert_eq!((code, warning.lines().count()), (Some(0), 1));
-    assert!(printed.contains("verbs: [get, list, watch]") && printed.contains("is not known"), "{printed}");
+    assert!(printed.contains("verbs: [get, list, watch]") && printed.contains("are unknown"), "{printed}");
     let (code, printed, error) = stage.rbac(&[&["--diff"], &as_reader[..]].concat());
     assert!(code == Some(2) && printed.is_empty() && error.contains(&ask), "{code:?} {printed} {error}");
     // What it says to run gives it.

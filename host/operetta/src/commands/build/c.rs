@@ -1,8 +1,7 @@
-//! C and Zig: the plugin and the SDK in one module for WASI, by zig, or C by clang with a WASI sysroot.
+//! C and Zig: compiles the plugin and the SDK to one WASI module, with zig, or C with clang and a WASI sysroot.
 //!
-//! Every .c file of the project's folder is the plugin's, but for tests (`*_test.c`). In Zig it is `plugin.zig`, which
-//! imports the SDK's header as `operetta`. The SDK is the folder `sdk` of the project, or else the one that this program
-//! carries.
+//! A plugin in C consists of all .c files of the project's folder except tests (`*_test.c`). A plugin in Zig is `plugin.zig`,
+//! which imports the SDK's header as `operetta`. The SDK is the folder `sdk` of the project, or the one in this binary.
 
 use std::{
     ffi::OsString,
@@ -21,15 +20,18 @@ use super::{
 use crate::commands::new;
 
 const TARGET: &str = "wasm32-wasi";
-/// A library: the host calls functions, never a `main`.
+/// The flags of a library: the host calls functions, never a `main`.
 const REACTOR: &str = "-mexec-model=reactor";
 const SDK_DIALECT: [&str; 2] = ["-std=c11", "-D_DEFAULT_SOURCE"];
-/// Bytes of stack. zig's own default of 16 MiB would be part of each instance's memory.
+/// The size of the stack, in bytes. zig's default of 16 MiB would be part of each instance's memory.
 const STACK: &str = "1048576";
-/// Faults trap instead of reading what is at address 0, and `assert` asserts.
+/// The flags with which null pointers trap and `assert` is compiled in.
 const C_FLAGS: [&str; 3] = ["-UNDEBUG", "-fsanitize=undefined", "-fno-sanitize-recover=all"];
 
 /// Compiles the project's files with the SDK.
+///
+/// # Errors
+/// Returns an error if a compiler is missing or fails.
 pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let sdk = sdk(job)?;
     let compiler = compiler(&Tools::of(&job.project.dir))?;
@@ -69,7 +71,7 @@ fn c(job: &Job<'_>, compiler: &Compiler, sdk: &Path, module: &Path, steps: &mut 
     })
 }
 
-/// Zig reads no headers: the SDK's is translated first.
+/// Translates the SDK's header, because Zig reads none.
 fn zig(job: &Job<'_>, compiler: &Compiler, sdk: &Path, module: &Path, steps: &mut Steps) -> Result<()> {
     let Compiler::Zig(_) = compiler else { return Err(missing("zig", INSTALL_ZIG)) };
     let header = job.scratch_file("operetta.zig");
@@ -78,7 +80,7 @@ fn zig(job: &Job<'_>, compiler: &Compiler, sdk: &Path, module: &Path, steps: &mu
     steps.run("translate", |note| {
         "zig translate-c operetta.h".clone_into(note);
         let text = output_of(command.current_dir(&job.project.dir))?;
-        fs::write(&header, text).with_context(|| format!("cannot write {}", header.display()))
+        fs::write(&header, text).with_context(|| format!("failed to write {}", header.display()))
     })?;
     let optimize = if job.args.debug { "Debug" } else { "ReleaseSmall" };
     let mut command = compiler.command();
@@ -99,7 +101,7 @@ fn joined(flag: &str, path: &Path) -> OsString {
     argument
 }
 
-/// The project's own SDK, or ours.
+/// Returns the folder of the project's SDK, or of the one in this binary.
 fn sdk(job: &Job<'_>) -> Result<PathBuf> {
     let own = job.project.dir.join("sdk");
     if own.join("operetta.c").is_file() {
@@ -110,9 +112,9 @@ fn sdk(job: &Job<'_>) -> Result<PathBuf> {
     Ok(ours)
 }
 
-/// The plugin's files, in order.
+/// Returns the plugin's files, sorted.
 fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
-    let failed = || format!("cannot read {}", dir.display());
+    let failed = || format!("failed to read {}", dir.display());
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).with_context(failed)? {
         let path = entry.with_context(failed)?.path();
@@ -145,8 +147,7 @@ impl Compiler {
     }
 }
 
-/// zig, which the Python package `ziglang` calls python-zig and which has a libc for WASI, or a clang that is told where
-/// it finds one.
+/// A compiler: zig, which has a libc for WASI and which the Python package `ziglang` calls python-zig, or clang with a sysroot.
 fn compiler(tools: &Tools) -> Result<Compiler> {
     if let Some(zig) = tools.look_for("zig").or_else(|| tools.look_for("python-zig")) {
         return Ok(Compiler::Zig(zig));

@@ -1,4 +1,4 @@
-//! Go: `go build -buildmode=c-shared` for wasip1, a core module.
+//! Go: compiles a core module with `go build -buildmode=c-shared` for wasip1.
 
 use std::{path::Path, process::Command};
 
@@ -6,23 +6,26 @@ use anyhow::Result;
 
 use super::{Job, Tools, steps::Steps, tools::run};
 
-/// The SDK's module for programs over controller-runtime, which brings the tool that makes them smaller.
+/// The SDK's module for programs over controller-runtime, which has the tool that makes them smaller.
 const CONTROLLER_RUNTIME: &str = "operetta.dev/sdk-go/controllerruntime";
 
 /// The output folder of that tool, in the project's folder.
 const SLIM: &str = "build/slim";
 
 /// Compiles the package in the project's folder.
+///
+/// # Errors
+/// Returns an error if `go` is missing or fails.
 pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
     let go = Tools::of(dir).find("go", "see https://go.dev/doc/install")?;
     let module = job.scratch_file("module.wasm");
-    // checklinkname: the SDK's allocator takes its memory from runtime.sbrk, which Go keeps to itself else.
+    // checklinkname: the SDK's allocator gets its memory from runtime.sbrk, which Go otherwise hides.
     let symbols = if job.args.debug { "" } else { " -s -w" };
     let mut flags =
         vec!["-buildmode=c-shared".to_owned(), "-trimpath".to_owned(), format!("-ldflags=-checklinkname=0{symbols}")];
     if requires(dir, CONTROLLER_RUNTIME) && !job.args.debug {
-        // What no plugin uses of client-go and apimachinery is nine tenths of such a program.
+        // Nine tenths of such a program are parts of client-go and apimachinery that no plugin uses.
         steps.run("slim", |note| {
             *note = format!("go run {CONTROLLER_RUNTIME}/cmd/slim {SLIM}");
             run(Command::new(&go).current_dir(dir).arg("run").arg(format!("{CONTROLLER_RUNTIME}/cmd/slim")).arg(SLIM))

@@ -1,4 +1,4 @@
-//! Recognizes a project: the language by the file that its own tools look for, and the project's name.
+//! Detects the language of a project, by the file that the language's own tools look for, and the project's name.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::args::Language;
 
-/// The file that tells each language.
+/// The file by which each language is detected.
 const MARKS: &[(&str, Language)] = &[
     ("Cargo.toml", Language::Rust),
     ("go.mod", Language::Go),
@@ -18,23 +18,23 @@ const MARKS: &[(&str, Language)] = &[
 
 /// A plugin's project.
 pub struct Project {
-    /// Its folder, absolute.
+    /// The folder, absolute.
     pub dir: PathBuf,
-    /// The language it is written in.
+    /// The language of the code.
     pub language: Language,
-    /// The name in the project's own files, or else the folder's name.
+    /// The name in the project's files, or the folder's name.
     pub name: String,
 }
 
 impl Project {
-    /// Looks at a folder.
+    /// Reads the project in a folder.
     ///
     /// # Errors
-    /// It is not there, is no project or two, or its project file does not parse.
+    /// Returns an error if there is no folder, no project or more than one, or the project's file does not parse.
     pub fn find(dir: &Path) -> Result<Self> {
-        let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
+        let dir = dir.canonicalize().with_context(|| format!("failed to open the folder {}", dir.display()))?;
         if !dir.is_dir() {
-            bail!("{} is a file; give the project's folder", dir.display());
+            bail!("{} is a file: use the project's folder", dir.display());
         }
         let found: Vec<_> = MARKS.iter().filter(|(mark, _)| dir.join(mark).is_file()).collect();
         let (mark, language) = match found.as_slice() {
@@ -42,25 +42,26 @@ impl Project {
             [] => {
                 let marks: Vec<_> = MARKS.iter().map(|(mark, _)| *mark).collect();
                 bail!(
-                    "{} is no project of a language that operetta knows: it has none of {}",
+                    "{} is not a project in a supported language: it has none of {}",
                     dir.display(),
                     marks.join(", ")
                 );
             }
             several => {
                 let marks: Vec<_> = several.iter().map(|(mark, _)| *mark).collect();
-                bail!("{} could be in several languages: it has {}; keep one", dir.display(), marks.join(" and "));
+                bail!("{} is in several languages: it has {}; keep one", dir.display(), marks.join(" and "));
             }
         };
         let file = dir.join(mark);
-        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let declared = name_in(language, &text).with_context(|| format!("{} does not say its name", file.display()))?;
+        let text = std::fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+        let declared =
+            name_in(language, &text).with_context(|| format!("failed to read the name in {}", file.display()))?;
         let folder = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = declared.or_else(folder).unwrap_or_else(|| "plugin".to_owned());
         Ok(Self { dir, language, name })
     }
 
-    /// The language, for people.
+    /// Returns the name of the language, for people.
     pub fn language_name(&self) -> &'static str {
         match self.language {
             Language::Rust => "Rust",
@@ -74,13 +75,13 @@ impl Project {
     }
 }
 
-/// The last part of the name that a project file gives its project, without scope or version.
+/// Returns the last part of the name in a project's file, without scope or version.
 fn name_in(language: Language, text: &str) -> Result<Option<String>> {
     let name = match language {
         Language::Rust => {
             let manifest: toml::Table = toml::from_str(text)?;
             if !manifest.contains_key("package") {
-                bail!("it is a workspace's: give the folder of one of its packages");
+                bail!("this is a workspace: use the folder of one of its packages");
             }
             manifest["package"].get("name").and_then(toml::Value::as_str).map(str::to_owned)
         }
@@ -135,7 +136,7 @@ mod tests {
         };
         error("it has none of Cargo.toml, go.mod");
         std::fs::write(folder.path().join("Cargo.toml"), "[workspace]").expect("file");
-        error("give the folder of one of its packages");
+        error("use the folder of one of its packages");
         std::fs::write(folder.path().join("go.mod"), "module x").expect("file");
         error("it has Cargo.toml and go.mod");
         assert!(format!("{:#}", Project::find(Path::new("/no/such")).err().expect("none")).contains("/no/such"));

@@ -1,8 +1,7 @@
-//! Python: the SDK's own `python -m operetta.build`, which imports the project once and makes a component of the
-//! interpreter as it is then, with componentize-py.
+//! Python: runs `python -m operetta.build` of the SDK, which imports the project and snapshots the interpreter as a component
+//! with componentize-py.
 //!
-//! The SDK is the folder `sdk` of the project, or the one installed beside the interpreter, or else the one that this
-//! program carries.
+//! The SDK is the folder `sdk` of the project, the one installed beside the interpreter, or the one in this binary.
 
 use std::{
     env,
@@ -21,11 +20,14 @@ use super::{
 use crate::commands::new;
 
 /// Imports the project and makes the component.
+///
+/// # Errors
+/// Returns an error if a tool is missing or fails.
 pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
     let tools = Tools::of(dir);
     let interpreter = interpreter(&tools, dir)?;
-    // It stands beside the interpreter, or in one of the folders for tools.
+    // It is beside the interpreter, or in one of the folders for tools.
     let componentize =
         tools.find("componentize-py", "`pip install componentize-py`, in the project's .venv if it has one")?;
     let module = job.scratch_file("module.wasm");
@@ -38,13 +40,13 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     }
     steps.run("compile", |note| {
         "python3 -m operetta.build".clone_into(note);
-        // The file that it speaks of is not the last one.
+        // Its output names a temporary file.
         run_quietly(&mut command)?;
         job.read(&module)
     })
 }
 
-/// The first Python that is new enough.
+/// Returns the first Python that is new enough.
 fn interpreter(tools: &Tools, dir: &Path) -> Result<PathBuf> {
     let install = "see https://www.python.org; version 3.11 or later";
     let all: Vec<PathBuf> = tools.all(&["python3", "python"]).collect();
@@ -55,7 +57,7 @@ fn interpreter(tools: &Tools, dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The folder in which the package `operetta` is; none if the interpreter has it.
+/// Returns the folder of the package `operetta`; None if the interpreter has it.
 fn sdk(job: &Job<'_>, interpreter: &Path) -> Result<Option<PathBuf>> {
     let own = job.project.dir.join("sdk");
     if own.join("operetta/build.py").is_file() {
@@ -76,7 +78,7 @@ fn imports(python: &Path, dir: &Path, module: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// A search path of the environment with one folder more.
+/// Returns a search path of the environment with one more folder.
 fn with(variable: &str, folder: Option<&Path>, first: bool) -> Result<OsString> {
     let there = env::var_os(variable).unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&there).filter(|folder| !folder.as_os_str().is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Rust: `cargo rustc` for wasm32-wasip2, whose linker makes a component.
+//! Rust: runs `cargo rustc` for wasm32-wasip2, whose linker makes a component.
 
 use std::{path::Path, process::Command};
 
@@ -12,11 +12,14 @@ use super::{
 };
 
 const TARGET: &str = "wasm32-wasip2";
-/// kube-client asks tokio for features that it has for WASI behind this flag only; without them nothing changes. Joined
-/// with what the author's .cargo/config.toml says; RUSTFLAGS goes before both.
+/// The flag that kube-client needs, because tokio has some features for WASI only with it; other projects compile the same. It
+/// is added to those of the author's .cargo/config.toml; RUSTFLAGS overrides both.
 const FLAGS: [&str; 2] = ["--cfg", "tokio_unstable"];
 
 /// Compiles the project's library.
+///
+/// # Errors
+/// Returns an error if cargo or the target is missing, cargo fails, or the package has no library.
 pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
     let tools = Tools::of(dir);
@@ -31,7 +34,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     }
     steps.run("compile", |note| {
         let mut command = Command::new(cargo);
-        // The artefact's place depends on profiles, workspaces and configuration: cargo says where it is.
+        // The path of the artifact depends on profiles, workspaces and configuration, so cargo's messages are read.
         command.current_dir(dir).args(["rustc", "--lib", "--message-format", "json-render-diagnostics"]);
         command.args(["--config", &format!("target.{target}.rustflags={FLAGS:?}")]);
         // Only the .wasm: with an .rlib beside it, which tests link, cargo leaves out link-time optimisation.
@@ -51,7 +54,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     })
 }
 
-/// The target that the author's own arguments name, or ours.
+/// Returns the target in the author's arguments, or [`TARGET`].
 fn target_of(arguments: &[String]) -> &str {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
@@ -65,7 +68,7 @@ fn target_of(arguments: &[String]) -> &str {
     TARGET
 }
 
-/// The .wasm of the package among cargo's messages.
+/// Finds the .wasm of the package in cargo's messages.
 fn artifact(messages: &str, manifest: &Path) -> Result<String> {
     let mut of_the_package = messages
         .lines()
@@ -76,7 +79,7 @@ fn artifact(messages: &str, manifest: &Path) -> Result<String> {
         .filter_map(|file| file.as_str().map(str::to_owned));
     let found = of_the_package.find(|file| file.ends_with(".wasm"));
     let what = if messages.contains("compiler-artifact") { "no .wasm of this package" } else { "nothing" };
-    found.with_context(|| format!("cargo built {what}: has the package a library, src/lib.rs?"))
+    found.with_context(|| format!("cargo built {what}: check that the package has a library, src/lib.rs"))
 }
 
 #[cfg(test)]

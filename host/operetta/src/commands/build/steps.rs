@@ -1,4 +1,4 @@
-//! Progress of `operetta build`: one line for each step, with its time.
+//! The progress of `operetta build`: one line for each step, with its time.
 
 use std::time::Instant;
 
@@ -9,23 +9,23 @@ use super::Project;
 /// Prints the steps of one build.
 pub struct Steps(());
 
-/// A step that runs.
+/// A step that is running.
 pub struct Running {
     name: &'static str,
     started: Instant,
 }
 
 impl Steps {
-    /// Says what is being built.
+    /// Prints the name of the project.
     pub fn new(project: &Project) -> Self {
         println!("{} ({})", project.name, project.language_name());
         Self(())
     }
 
-    /// Runs a step; its note becomes the end of its line.
+    /// Runs a step and prints its line, which ends with the step's note.
     ///
     /// # Errors
-    /// The step's own; then no line is printed.
+    /// Returns the step's error; no line is printed then.
     pub fn run<T>(&mut self, name: &'static str, step: impl FnOnce(&mut String) -> Result<T>) -> Result<T> {
         let running = self.begin(name);
         let mut note = String::new();
@@ -34,19 +34,19 @@ impl Steps {
         Ok(done)
     }
 
-    /// Begins a step that awaits.
+    /// Begins an asynchronous step.
     pub fn begin(&mut self, name: &'static str) -> Running {
         Running { name, started: Instant::now() }
     }
 
-    /// Prints its line.
+    /// Ends a step and prints its line.
     pub fn end(&mut self, running: Running, note: &str) {
         let line = format!("  {:12} {:6.1} s  {note}", running.name, running.started.elapsed().as_secs_f64());
         println!("{}", line.trim_end());
     }
 }
 
-/// Bytes for people: `93 B`, `93.1 kB`, `4.5 MB`.
+/// Formats a number of bytes for people: `93 B`, `93.1 kB`, `4.5 MB`.
 pub fn size(bytes: usize) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),

@@ -1,4 +1,4 @@
-//! Takes what the host does not read out of a component: custom sections, at every depth.
+//! Removes the custom sections of a component, at every depth.
 
 use std::mem;
 
@@ -6,7 +6,10 @@ use anyhow::{Context, Result};
 use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// The component without its custom sections; `names` keeps those that name functions.
+/// Returns the component without its custom sections; `names` keeps those that name functions.
+///
+/// # Errors
+/// Returns an error if the component is malformed.
 pub fn strip(component: &[u8], names: bool) -> Result<Vec<u8>> {
     let mut output = Vec::new();
     let mut outer = Vec::new();

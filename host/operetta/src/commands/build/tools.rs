@@ -1,7 +1,7 @@
-//! Finding and running other people's programs.
+//! Finds and runs the languages' tools.
 //!
-//! A tool is looked for in the project (`node_modules/.bin`, `.venv/bin`), then in PATH, then in the folder that the
-//! environment variable OPERETTA_TOOLS names. What a tool prints passes through.
+//! Tools are searched in the project (`node_modules/.bin`, `.venv/bin`), then in PATH, then in the folder `bin` of the
+//! environment variable OPERETTA_TOOLS. The output of a tool is passed through.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Those that a project sees.
+    /// Returns the folders for a project.
     pub fn of(project: &Path) -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         Self::new(project, &path, env::var_os("OPERETTA_TOOLS").map(PathBuf::from).as_deref())
@@ -33,20 +33,20 @@ impl Tools {
         Self { folders }
     }
 
-    /// The path of a tool.
+    /// Finds a tool.
     ///
     /// # Errors
-    /// It is nowhere; `install` is the command or place that brings it.
+    /// Returns an error if the tool is missing; `install` tells how to install it.
     pub fn find(&self, name: &str, install: &str) -> Result<PathBuf> {
         self.look_for(name).ok_or_else(|| missing(name, install))
     }
 
-    /// The path of a tool, if it is anywhere.
+    /// Finds a tool; None if it is missing.
     pub fn look_for(&self, name: &str) -> Option<PathBuf> {
         self.all(&[name]).next()
     }
 
-    /// Every tool of one of these names, in the order of search.
+    /// Finds every tool with one of these names, in the order of search.
     pub fn all(&self, names: &[&str]) -> impl Iterator<Item = PathBuf> {
         let files = self.folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
         files.filter(|file| is_program(file))
@@ -58,40 +58,41 @@ pub fn missing(name: &str, install: &str) -> anyhow::Error {
     anyhow!("{name} is not installed; to install it: {install}")
 }
 
-/// Runs a tool whose output people see.
+/// Runs a tool and passes its output through.
 ///
 /// # Errors
-/// It does not start, or ends with a failure; it has said itself why.
+/// Returns an error if the tool does not start or fails; it has printed the cause itself.
 pub fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {}", name_of(command)))?;
+    let status = command.status().with_context(|| format!("failed to start {}", name_of(command)))?;
     if !status.success() {
-        bail!("{} failed ({status}); its own words are above", name_of(command));
+        bail!("{} failed ({status}): see its output above", name_of(command));
     }
     Ok(())
 }
 
-/// Runs a tool whose output people see only if it fails.
+/// Runs a tool and prints its output to stderr only if it fails.
 ///
 /// # Errors
-/// It does not start, or ends with a failure; then what it said stands on stderr.
+/// Returns an error if the tool does not start or fails.
 pub fn run_quietly(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {}", name_of(command)))?;
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("failed to start {}", name_of(command)))?;
     if !output.status.success() {
         eprint!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        bail!("{} failed ({}); its own words are above", name_of(command), output.status);
+        bail!("{} failed ({}): see its output above", name_of(command), output.status);
     }
     Ok(())
 }
 
-/// Runs a tool and takes what it writes to stdout; people see its stderr.
+/// Runs a tool, passes its stderr through and returns its stdout.
 ///
 /// # Errors
-/// It does not start, or ends with a failure.
+/// Returns an error if the tool does not start, fails, or does not write UTF-8.
 pub fn output_of(command: &mut Command) -> Result<String> {
     let command = command.stderr(Stdio::inherit());
-    let output = command.output().with_context(|| format!("cannot start {}", name_of(command)))?;
+    let output = command.output().with_context(|| format!("failed to start {}", name_of(command)))?;
     if !output.status.success() {
-        bail!("{} failed ({}); its own words are above", name_of(command), output.status);
+        bail!("{} failed ({}): see its output above", name_of(command), output.status);
     }
     String::from_utf8(output.stdout).with_context(|| format!("{} did not write UTF-8", name_of(command)))
 }
@@ -143,6 +144,6 @@ mod tests {
         let error = run(Command::new("sh").args(["-c", "exit 3"])).expect_err("fails").to_string();
         assert!(error.starts_with("sh failed (exit status: 3)"), "{error}");
         let error = run(&mut Command::new("/no/such/tool")).expect_err("is not there");
-        assert!(format!("{error:#}").starts_with("cannot start tool: "), "{error:#}");
+        assert!(format!("{error:#}").starts_with("failed to start tool: "), "{error:#}");
     }
 }

@@ -1,5 +1,5 @@
-//! TypeScript and JavaScript: the SDK's own `operetta-js build`, which bundles the project and puts it into the QuickJS
-//! engine as a component.
+//! TypeScript and JavaScript: runs `operetta-js build` of the SDK, which bundles the project and makes a component of it and the
+//! QuickJS engine.
 
 use std::process::Command;
 
@@ -15,6 +15,9 @@ use super::{
 const SDK: &str = "@operetta/sdk";
 
 /// Bundles and compiles the project.
+///
+/// # Errors
+/// Returns an error if a tool is missing or fails.
 pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
     let tools = Tools::of(dir);
@@ -23,7 +26,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let module = job.scratch_file("module.wasm");
     steps.run("compile", |note| {
         "operetta-js build".clone_into(note);
-        // Its steps are said here; what is wrong it says on stderr.
+        // The steps are printed here; its errors are on stderr.
         let mut command = Command::new(operetta_js);
         command.current_dir(dir).arg("build").arg(dir).arg("-o").arg(&module).args(&job.args.compiler_args);
         run(command.stdout(std::process::Stdio::null()))?;
@@ -35,8 +38,8 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
 fn not_installed(job: &Job<'_>) -> anyhow::Error {
     let dir = job.project.dir.display();
     let manifest = std::fs::read_to_string(job.project.dir.join("package.json"))
-        .context("cannot read package.json")
-        .and_then(|text| serde_json::from_str::<Value>(&text).context("package.json is no JSON"));
+        .context("failed to read package.json")
+        .and_then(|text| serde_json::from_str::<Value>(&text).context("package.json is not JSON"));
     let depends =
         |manifest: &Value| ["dependencies", "devDependencies"].iter().any(|group| manifest[group].get(SDK).is_some());
     match manifest {

@@ -1,7 +1,7 @@
-//! `operetta generate [DIR]`: brings the schemas in DIR/crd.yaml up to the types in the code.
+//! `operetta generate [DIR]`: updates the schemas in DIR/crd.yaml from the types in the code.
 //!
-//! Only the schema of `spec` and `status` is the code's; names, scope, printer columns, annotations and other versions
-//! are the author's and stay. A file that says the same already is not touched.
+//! Only the schemas of `spec` and `status` are generated. Names, scope, printer columns, annotations and other versions stay as
+//! the author wrote them. A file that is up to date is not written.
 
 use std::path::Path;
 
@@ -19,7 +19,10 @@ use crate::commands::{
     print,
 };
 
-/// Updates the file, or makes it.
+/// Updates or creates the file.
+///
+/// # Errors
+/// Returns an error if the types have no CRD schema, or the file cannot be read or written.
 pub fn crd(dir: &Path) -> Result<()> {
     let project = Project::find(dir)?;
     let file = dir.join("crd.yaml");
@@ -27,21 +30,21 @@ pub fn crd(dir: &Path) -> Result<()> {
     let before = match std::fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+        Err(error) => return Err(error).with_context(|| format!("failed to read {}", file.display())),
     };
-    match updated(&before, &found).with_context(|| format!("cannot update {}", file.display()))? {
+    match updated(&before, &found).with_context(|| format!("failed to update {}", file.display()))? {
         None => print(&format!("{} is up to date\n", file.display())),
         Some(text) => {
-            std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
             print(&format!("{} written\n", file.display()))
         }
     }
 }
 
-/// The file with the kinds' schemas; none if it has them.
+/// Returns the file with the kinds' schemas; None if it is up to date.
 fn updated(text: &str, kinds: &[Kind]) -> Result<Option<String>> {
     let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
-    let mut documents: Vec<Value> = documents.collect::<Result<_, _>>().context("it is not YAML")?;
+    let mut documents: Vec<Value> = documents.collect::<Result<_, _>>().context("not YAML")?;
     documents.retain(|document| !document.is_null());
     let before = documents.clone();
     for kind in kinds {
@@ -71,7 +74,7 @@ fn updated(text: &str, kinds: &[Kind]) -> Result<Option<String>> {
     Ok(Some(head + &all.join("---\n")))
 }
 
-/// The schema of a whole object.
+/// Returns the schema of a whole object.
 fn schema(kind: &Kind) -> Result<Value> {
     let convert = |name: &str, schema: &serde_json::Value| {
         if kind.structural { Ok(schema.clone()) } else { structural(name, schema) }
@@ -88,10 +91,10 @@ fn set_schema(document: &mut Value, version: &str, schema: Value, kind: &Kind) -
     if let Some(scope) = kind.scope {
         document["spec"]["scope"] = scope_name(scope).into();
     }
-    let versions = document["spec"]["versions"].as_sequence_mut().context("spec.versions is no list")?;
+    let versions = document["spec"]["versions"].as_sequence_mut().context("spec.versions is not a list")?;
     let Some(found) = versions.iter_mut().find(|found| found["name"] == version) else {
         bail!(
-            "the CRD of {} has no version {version:?}: add it to spec.versions, and say which one is stored",
+            "the CRD of {} has no version {version:?}: add it to spec.versions, and mark the one that is stored",
             kind.kind
         );
     };

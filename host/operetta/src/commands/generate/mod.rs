@@ -1,5 +1,4 @@
-//! `operetta generate`: what follows from the code. The CRD from the types of a project, the rights from what a
-//! component declares.
+//! `operetta generate`: generates the CRD from the types of a project, or RBAC from the manifest of a component.
 
 mod crd;
 mod rbac;
@@ -10,7 +9,10 @@ use anyhow::Result;
 
 use crate::args::{GenerateArgs, GenerateWhat};
 
-/// Writes the CRD, or prints the rights.
+/// Writes the CRD, or prints RBAC.
+///
+/// # Errors
+/// Returns the error of the subcommand.
 pub async fn generate(args: GenerateArgs) -> Result<()> {
     match args.what {
         Some(GenerateWhat::Rbac(args)) => rbac::rbac(&args).await,

@@ -1,7 +1,7 @@
-//! `operetta generate rbac FILE.wasm`: the rights that a component needs for what it declares.
+//! `operetta generate rbac FILE.wasm`: prints the permissions that a component needs for what it declares.
 //!
-//! Of the kinds that it watches in its own namespace, a Role; of those that it watches everywhere, a ClusterRole. What
-//! it reads or writes beside what it declares nobody can tell from outside: those rights are for its author to add.
+//! Kinds that it watches in its own namespace need a Role, kinds that it watches everywhere a ClusterRole. Calls that the
+//! manifest does not declare are unknown here; the author adds those permissions.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,18 @@ use crate::{
     },
 };
 
-/// Prints the objects as YAML.
+/// Prints the ServiceAccount, the role and the binding as YAML.
+///
+/// # Errors
+/// Returns an error if the file cannot be read or the host would refuse it, or an argument is wrong.
 pub async fn rbac(args: &RbacArgs) -> Result<()> {
-    let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
+    let bytes = std::fs::read(&args.file).with_context(|| format!("failed to read {}", args.file.display()))?;
     let plugin = check::load(bytes).await?;
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("plugin");
     let name = args.name.clone().unwrap_or_else(|| stem.replace('_', "-").to_lowercase());
     if !is_dns_label(&name) {
         bail!(
-            "{name:?} cannot be a plugin's name: lower case letters, digits and '-', at most 63; --name chooses another"
+            "{name:?} cannot be a plugin's name: use lower case letters, digits and '-', at most 63 (--name overrides it)"
         );
     }
     let mut plurals = BTreeMap::new();
@@ -39,7 +42,7 @@ pub async fn rbac(args: &RbacArgs) -> Result<()> {
 }
 
 const WATCH: &[&str] = &["get", "list", "watch"];
-/// Beside watching: what a controller does with the kind it is for, with its status, and with what it owns.
+/// The verbs on the status of the kind that a controller reconciles, and on the kinds that it owns, besides watching.
 const STATUS: &[&str] = &["update", "patch"];
 const OWNED: &[&str] = &["create", "update", "patch", "delete"];
 

@@ -1,14 +1,14 @@
-//! From JSON Schema, as tools make it of types, to the structural schema of a CRD.
+//! Converts the JSON Schema that tools generate from types to the structural schema of a CRD.
 //!
-//! Kubernetes' rules: every field has one type, nothing refers to anything else, and alternatives say values, not
-//! shapes. What cannot be said so is an error that names the field; nothing is silently widened.
+//! Kubernetes' rules: every field has one type, there are no references, and alternatives restrict values, not shapes. A field
+//! that breaks them is an error that names it; no schema is widened silently.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// Keywords that mean the same in both.
+/// The keywords with the same meaning in both.
 const KEPT: &[&str] = &[
     "description",
     "format",
@@ -25,7 +25,7 @@ const KEPT: &[&str] = &[
     "maxProperties",
 ];
 
-/// Keywords that say nothing about what is valid, or what pruning does anyway.
+/// The keywords that do not restrict values, or only as pruning does.
 const DROPPED: &[&str] = &[
     "$schema",
     "$id",
@@ -43,16 +43,16 @@ const DROPPED: &[&str] = &[
     "contentMediaType",
 ];
 
-/// The structural schema of a whole document; `name` is what its errors call it.
+/// Converts the schema of a whole document; errors call it `name`.
 ///
 /// # Errors
-/// The first field that a CRD cannot describe, and why.
+/// Returns the first field that a CRD cannot describe, and why.
 pub fn structural(name: &str, schema: &Value) -> Result<Value> {
     let root = Root { document: schema, following: Vec::new() };
     root.convert(name, schema).map(Value::Object)
 }
 
-/// The document that references are looked up in, and those that are being followed.
+/// The document in which references are looked up, and those that are being resolved.
 struct Root<'a> {
     document: &'a Value,
     following: Vec<&'a str>,
@@ -60,7 +60,7 @@ struct Root<'a> {
 
 impl<'a> Root<'a> {
     fn convert(&self, path: &str, schema: &'a Value) -> Result<Object> {
-        let Value::Object(schema) = schema else { bail!("{path} has no type: say what it holds") };
+        let Value::Object(schema) = schema else { bail!("{path} has no type: give it one") };
         if let Some(reference) = schema.get("$ref") {
             return self.follow(path, reference.as_str().unwrap_or_default(), schema);
         }
@@ -92,15 +92,15 @@ impl<'a> Root<'a> {
         Ok(made)
     }
 
-    /// `allOf`: tools wrap a single reference in it, to put a description beside it.
+    /// Converts `allOf`, which tools wrap around a single reference to add a description.
     fn together(&self, path: &str, parts: &'a [Value], rest: Object) -> Result<Object> {
-        let [one] = parts else { bail!("{path} is made of several types (allOf), which a CRD cannot describe") };
+        let [one] = parts else { bail!("{path} is composed of several types (allOf), which a CRD cannot describe") };
         let mut made = self.convert(path, one)?;
         made.extend(rest.into_iter().filter(|(word, _)| KEPT.contains(&word.as_str())));
         Ok(made)
     }
 
-    /// `anyOf` and `oneOf`.
+    /// Converts `anyOf` and `oneOf`.
     fn alternatives(&self, path: &str, parts: &'a [Value], rest: Object) -> Result<Object> {
         let is_null = |part: &Value| part["type"] == "null" || part.get("const").is_some_and(Value::is_null);
         let nullable = parts.iter().any(is_null);
@@ -162,7 +162,7 @@ impl<'a> Root<'a> {
             ["integer", "string"] => drop(made.insert("x-kubernetes-int-or-string".to_owned(), true.into())),
             [] if made.contains_key("x-kubernetes-int-or-string") => {}
             [] if made.contains_key("x-kubernetes-preserve-unknown-fields") => {}
-            [] => bail!("{path} has no type: say what it holds"),
+            [] => bail!("{path} has no type: give it one"),
             several => bail!("{path} may be of several types ({}), which a CRD cannot describe", several.join(", ")),
         }
         Ok(made)
@@ -196,14 +196,14 @@ impl<'a> Root<'a> {
     fn array(&self, path: &str, schema: &'a Object, made: &mut Object) -> Result<()> {
         made.insert("type".to_owned(), "array".into());
         let Some(items) = schema.get("items").filter(|items| !items.is_array()) else {
-            bail!("{path} does not say what its items are");
+            bail!("{path} has no type for its items");
         };
         made.insert("items".to_owned(), self.convert(&format!("{path}[]"), items)?.into());
         Ok(())
     }
 }
 
-/// The types that a schema names, or that its values have.
+/// Returns the types that a schema names, or that its values have.
 fn types(schema: &Object) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match schema.get("type") {
@@ -225,7 +225,7 @@ fn types(schema: &Object) -> Vec<String> {
     }
 }
 
-/// The values that a schema names, but for null, which `nullable` says.
+/// Returns the values that a schema names, without null, which is `nullable`.
 fn values(schema: &Object) -> Option<Vec<Value>> {
     let named = match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(all)), _) => all.clone(),
@@ -256,7 +256,7 @@ fn anything(schema: &Value) -> bool {
     }
 }
 
-/// OpenAPI knows no unsigned formats.
+/// Replaces the unsigned formats, which OpenAPI does not have.
 fn format(value: &Value) -> Value {
     match value.as_str() {
         Some("uint8" | "uint16" | "int8" | "int16") => "int32".into(),
@@ -265,7 +265,7 @@ fn format(value: &Value) -> Value {
     }
 }
 
-/// Alternatives as one schema: values together, objects with all their fields.
+/// Merges alternatives into one schema: all values, or an object with all fields.
 fn merge(path: &str, branches: &[Object]) -> Result<Object> {
     let types: Vec<&Value> = branches.iter().map(|branch| &branch["type"]).collect::<Vec<_>>();
     let mut names: Vec<&str> = types.iter().filter_map(|one| one.as_str()).collect();
@@ -290,7 +290,7 @@ fn merge(path: &str, branches: &[Object]) -> Result<Object> {
     }
 }
 
-/// Every field of every alternative; which of them belong together is said by `oneOf` over the required ones.
+/// Collects the fields of all alternatives; `oneOf` over the required ones keeps the alternatives apart.
 fn merge_objects(path: &str, branches: &[Object]) -> Result<Object> {
     let mut properties = Object::new();
     for branch in branches {
@@ -411,7 +411,7 @@ mod tests {
         for (schema, part) in [
             (json!(true), "spec.x has no type"),
             (json!({"description": "anything"}), "spec.x has no type"),
-            (json!({"type": "array"}), "spec.x does not say what its items are"),
+            (json!({"type": "array"}), "spec.x has no type for its items"),
             (json!({"type": "array", "items": {}}), "spec.x[] has no type"),
             (json!({"type": ["string", "object"]}), "spec.x may be of several types (object, string)"),
             (json!({"anyOf": [{"type": "string"}, {"type": "boolean"}]}), "spec.x may be one of several types"),

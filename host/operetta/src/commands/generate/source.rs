@@ -1,7 +1,7 @@
-//! The source of a project's schemas: each language's own tool reads its types.
+//! The schemas of a project's types, as each language's own tool generates them.
 //!
-//! What every tool prints is one JSON object, or a list of them:
-//! `{"apiVersion": …, "kind": …, "spec": SCHEMA, "status": SCHEMA}`, with `status` and `scope` as they are needed.
+//! Every tool prints one JSON object, or a list of them:
+//! `{"apiVersion": …, "kind": …, "spec": SCHEMA, "status": SCHEMA}`, where `status` and `scope` are optional.
 
 use std::{path::Path, process::Command};
 
@@ -14,20 +14,20 @@ use crate::{
     commands::build::{Project, Tools, missing, output_of},
 };
 
-/// One kind, as the code describes it.
+/// A kind as the code describes it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Kind {
     /// `group/version`.
     pub api_version: String,
-    /// Its name.
+    /// The name of the kind.
     pub kind: String,
-    /// `Namespaced`, or `Cluster`; as the CRD has it, or `Namespaced`, if left out.
+    /// The scope; that of the existing CRD, or `Namespaced`, if left out.
     #[serde(default)]
     pub scope: Option<Scope>,
-    /// JSON Schema.
+    /// The JSON Schema of the spec.
     pub spec: Value,
-    /// JSON Schema; without it the kind has no status.
+    /// The JSON Schema of the status; None if the kind has none.
     #[serde(default)]
     pub status: Option<Value>,
     /// True if the schemas are structural already.
@@ -38,16 +38,16 @@ pub struct Kind {
 /// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Scope {
-    /// They do.
+    /// Objects are in a namespace.
     Namespaced,
-    /// They do not.
+    /// Objects are cluster-scoped.
     Cluster,
 }
 
-/// Asks the project's own tool.
+/// Runs the tool of the project's language.
 ///
 /// # Errors
-/// The tool is missing or fails, or there is none for this language.
+/// Returns an error if the tool is missing or fails, or the language has none.
 pub fn kinds(project: &Project) -> Result<Vec<Kind>> {
     let tools = Tools::of(&project.dir);
     match project.language {
@@ -68,7 +68,7 @@ fn imports_apimachinery(dir: &Path) -> bool {
     std::fs::read_to_string(dir.join("go.mod")).is_ok_and(|text| text.contains("k8s.io/apimachinery "))
 }
 
-/// controller-gen reads the types and their markers.
+/// Runs controller-gen, which reads the types and their markers.
 fn go(project: &Project, tools: &Tools) -> Result<Vec<Kind>> {
     let install = "`go install sigs.k8s.io/controller-tools/cmd/controller-gen@latest`";
     let generator = match tools.look_for("controller-gen") {
@@ -93,7 +93,7 @@ fn go(project: &Project, tools: &Tools) -> Result<Vec<Kind>> {
     Ok(found)
 }
 
-/// The kinds of CRDs: one for each version.
+/// Returns the kinds of CRDs, one for each version.
 fn definitions(text: &str) -> Result<Vec<Kind>> {
     let mut found = Vec::new();
     for document in serde_yaml_ng::Deserializer::from_str(text) {
@@ -114,7 +114,7 @@ fn definitions(text: &str) -> Result<Vec<Kind>> {
     Ok(found)
 }
 
-/// The project's example `crd` prints what schemars makes of its types.
+/// Runs the project's example `crd`, which prints the schemas that schemars generates.
 fn rust(project: &Project, tools: &Tools) -> Result<Vec<Kind>> {
     let cargo = tools.find("cargo", "see https://rustup.rs")?;
     if !project.dir.join("examples/crd.rs").is_file() {
@@ -124,10 +124,10 @@ fn rust(project: &Project, tools: &Tools) -> Result<Vec<Kind>> {
     }
     let mut command = Command::new(cargo);
     command.args(["run", "--quiet", "--example", "crd"]).current_dir(&project.dir);
-    parse(&output_of(&mut command)?).context("examples/crd.rs does not print what `operetta generate` reads")
+    parse(&output_of(&mut command)?).context("failed to decode the output of examples/crd.rs")
 }
 
-/// A kind in package.json's `operetta.kinds`: where its types are.
+/// A kind in `operetta.kinds` of package.json, with the names of its types.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Listed {
@@ -141,11 +141,11 @@ struct Listed {
     status: Option<String>,
 }
 
-/// ts-json-schema-generator reads the types that package.json lists.
+/// Runs ts-json-schema-generator on the types that package.json lists.
 fn typescript(project: &Project, tools: &Tools) -> Result<Vec<Kind>> {
     let file = project.dir.join("package.json");
-    let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let listed = listed(&text).with_context(|| format!("{} does not list its kinds", file.display()))?;
+    let text = std::fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+    let listed = listed(&text).with_context(|| format!("failed to read the kinds of {}", file.display()))?;
     let install = "`npm install --save-dev ts-json-schema-generator`";
     let generator = tools.find("ts-json-schema-generator", install)?;
     let schema = |file: &str, name: &str| {
@@ -159,7 +159,7 @@ fn typescript(project: &Project, tools: &Tools) -> Result<Vec<Kind>> {
             "--type",
             name,
         ]);
-        serde_json::from_str(&output_of(&mut command)?).with_context(|| format!("the schema of {name} is no JSON"))
+        serde_json::from_str(&output_of(&mut command)?).with_context(|| format!("the schema of {name} is not JSON"))
     };
     let mut kinds = Vec::new();
     for Listed { api_version, kind, scope, file, spec, status } in listed {

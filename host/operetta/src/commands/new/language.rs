@@ -1,12 +1,12 @@
-//! Differences between the languages of a new project, beside its files.
+//! The differences between the languages of a new project, besides their files.
 
 use anyhow::{Result, bail};
 
 use crate::args::Language;
 
-/// One language's project. The texts may have placeholders.
+/// The project of one language. The texts may have placeholders.
 pub struct Of {
-    /// For people.
+    /// The name of the language, for people.
     pub name: &'static str,
     /// The SDK's folder in plugins/, after `sdk-`.
     pub sdk: &'static str,
@@ -20,11 +20,11 @@ pub struct Of {
     pub generate: &'static str,
     /// A sentence that says how to switch to the published SDK.
     pub published: &'static str,
-    /// Commands that are run once.
+    /// The commands that are run once.
     pub setup: &'static [&'static str],
-    /// Commands that test.
+    /// The commands that run the tests.
     pub test: &'static [&'static str],
-    /// The entries of .gitignore, beside build/.
+    /// The entries of .gitignore besides build/.
     pub ignored: &'static [&'static str],
 }
 
@@ -108,10 +108,10 @@ pub fn of(language: Language) -> Of {
     }
 }
 
-/// Checks that a name can be a project's in this language.
+/// Checks that a project of this language may have a name.
 ///
 /// # Errors
-/// When the language reserves that word.
+/// Returns an error if the language reserves the word.
 pub fn check(language: Language, name: &str) -> Result<()> {
     let ident = name.replace('-', "_");
     // Elsewhere the name is no identifier.
@@ -121,7 +121,7 @@ pub fn check(language: Language, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Keywords, and crates that the project uses.
+/// The keywords of Rust, and the crates that the project uses.
 const RUST_KEYWORDS: &[&str] = &[
     "abstract",
     "alloc",

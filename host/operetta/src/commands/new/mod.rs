@@ -1,8 +1,8 @@
-//! `operetta new NAME --lang LANG`: a project that builds, tests and runs as it stands.
+//! `operetta new NAME --lang LANG`: creates a project that builds, passes its tests and runs.
 //!
-//! The program carries the SDKs, and writes the language's to `NAME/sdk`: no registry is needed. The templates are
-//! real files in host/operetta/templates, with `{{placeholders}}`; `common` goes to every language, and what a
-//! language's own folder has goes before it. A project appears whole or not at all.
+//! The binary contains the SDKs and writes that of the language to `NAME/sdk`, so no registry is needed. The templates are files
+//! in host/operetta/templates with `{{placeholders}}`: `common` is for every language, and files of a language's own folder
+//! replace those of `common`. A project appears whole or not at all.
 
 mod language;
 mod template;
@@ -16,17 +16,20 @@ use self::template::Values;
 use super::names::{camel_case, check_group, check_kind, check_version};
 use crate::args::NewArgs;
 
-/// A folder in the program: its name, and its files by their paths.
+/// A folder in the binary: its name, and its files by their paths.
 type Folder = (&'static str, &'static [(&'static str, &'static [u8])]);
 
-/// The files that build.rs has found.
+/// The files that build.rs found.
 #[allow(clippy::redundant_static_lifetimes, reason = "generated")]
 mod files {
     use super::Folder;
     include!(concat!(env!("OUT_DIR"), "/files.rs"));
 }
 
-/// Writes the project into this folder and says what to do with it.
+/// Writes the project into the current folder and prints the next steps.
+///
+/// # Errors
+/// Returns an error if an argument is wrong, or the folder exists or cannot be written.
 pub fn new(args: &NewArgs) -> Result<()> {
     let values = create(args, Path::new("."))?;
     let language = language::of(args.lang);
@@ -48,18 +51,18 @@ fn create(args: &NewArgs, parent: &Path) -> Result<Values> {
     let values = values(args)?;
     let target = parent.join(&args.name);
     if target.symlink_metadata().is_ok() {
-        bail!("{:?} exists here already; choose another name, or remove it", args.name);
+        bail!("{:?} exists here already: use another name, or remove it", args.name);
     }
     let language = language::of(args.lang);
     let temporary = tempfile::Builder::new().prefix(".operetta-new-").tempdir_in(parent);
-    let temporary = temporary.context("cannot write to this folder")?;
+    let temporary = temporary.context("failed to write to this folder")?;
     for (path, text) in template::project(language.template, &values)? {
         put(&temporary.path().join(path), text.as_bytes())?;
     }
     write_sdk(language.sdk, &temporary.path().join("sdk"))?;
     let public = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(temporary.path(), public).context("cannot set the folder's mode")?;
-    fs::rename(temporary.path(), &target).with_context(|| format!("cannot make the folder {:?}", args.name))?;
+    fs::set_permissions(temporary.path(), public).context("failed to set the folder's mode")?;
+    fs::rename(temporary.path(), &target).with_context(|| format!("failed to create the folder {:?}", args.name))?;
     // It has moved: there is nothing left to remove.
     let _gone = temporary.keep();
     Ok(values)
@@ -68,7 +71,7 @@ fn create(args: &NewArgs, parent: &Path) -> Result<Values> {
 /// Writes the SDK of a language into a folder.
 ///
 /// # Errors
-/// The program has none, or the folder cannot be written.
+/// Returns an error if the binary lacks the SDK, or the folder cannot be written.
 pub fn write_sdk(name: &str, target: &Path) -> Result<()> {
     let files =
         folder(files::SDKS, name).with_context(|| format!("this operetta was built without plugins/sdk-{name}"))?;
@@ -83,7 +86,7 @@ fn values(args: &NewArgs) -> Result<Values> {
     let name = &args.name;
     // Compilers want a letter first.
     if !is_dns_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-        bail!("{name:?} cannot be a plugin's name: a lower case letter, then letters, digits and '-', at most 63");
+        bail!("{name:?} cannot be a plugin's name: use a lower case letter, then letters, digits and '-', at most 63");
     }
     check_group(&args.group)?;
     check_version(&args.version)?;
@@ -98,7 +101,7 @@ fn folder(all: &[Folder], name: &str) -> Option<&'static [(&'static str, &'stati
 }
 
 fn put(file: &Path, bytes: &[u8]) -> Result<()> {
-    let failed = || format!("cannot write {}", file.display());
+    let failed = || format!("failed to write {}", file.display());
     fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).with_context(failed)?;
     fs::write(file, bytes).with_context(failed)
 }

@@ -1,4 +1,4 @@
-//! Templates: text files with `{{placeholders}}`, and nothing more to them.
+//! Templates: text files with `{{placeholders}}`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const COMMON: &str = "common";
 pub struct Values(BTreeMap<&'static str, String>);
 
 impl Values {
-    /// From names that have been checked.
+    /// Returns the values for names that have been checked.
     pub fn new(name: &str, group: &str, version: &str, kind: &str, language: &Of) -> Self {
         let list = |lines: &[&str]| lines.iter().map(|line| format!("$ {line}")).collect::<Vec<_>>().join("\n");
         let mut values = Self(BTreeMap::from([
@@ -42,7 +42,7 @@ impl Values {
         values
     }
 
-    /// The text of one placeholder; empty if there is none.
+    /// Returns the text of a placeholder; empty if there is none.
     pub fn get(&self, placeholder: &str) -> &str {
         self.0.get(placeholder).map_or("", String::as_str)
     }
@@ -50,13 +50,13 @@ impl Values {
     /// Fills in a text.
     ///
     /// # Errors
-    /// A placeholder that nothing stands for, or one that does not end.
+    /// Returns an error if a placeholder is unknown or does not end.
     pub fn render(&self, text: &str) -> Result<String> {
         let mut rendered = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("{{") {
             let (placeholder, after) = after.split_once("}}").context("a placeholder does not end")?;
-            let Some(value) = self.0.get(placeholder) else { bail!("nothing stands for {{{{{placeholder}}}}}") };
+            let Some(value) = self.0.get(placeholder) else { bail!("unknown placeholder {{{{{placeholder}}}}}") };
             rendered.push_str(before);
             rendered.push_str(value);
             rest = after;
@@ -66,16 +66,16 @@ impl Values {
     }
 }
 
-/// The files of a project by their paths. A name that begins with `_` in the template begins with `.` in the project.
+/// Renders the files of a project, by their paths. A name that begins with `_` in the template begins with `.` in the project.
 ///
 /// # Errors
-/// A template that does not render, named.
+/// Returns an error that names the template that cannot be rendered.
 pub fn project(language: &str, values: &Values) -> Result<BTreeMap<String, String>> {
     let mut rendered = BTreeMap::new();
     for name in [COMMON, language] {
         let files = folder(files::TEMPLATES, name).with_context(|| format!("there is no template {name:?}"))?;
         for (path, bytes) in files {
-            let failed = || format!("the template {name}/{path} is wrong");
+            let failed = || format!("failed to render the template {name}/{path}");
             let text = std::str::from_utf8(bytes).with_context(failed)?;
             let path = values.render(path).with_context(failed)?;
             let path = path.split('/').map(|part| match part.strip_prefix('_').filter(|rest| !rest.starts_with('_')) {
@@ -98,7 +98,7 @@ mod tests {
         let values = Values::new("a-b", "example.com", "v1", "CronTab", &language::of(Language::Rust));
         let text = "{{name}} {{ident}} {{plural}}.{{group}} {x}";
         assert_eq!(values.render(text).expect("renders"), "a-b a_b crontabs.example.com {x}");
-        assert_eq!(values.render("{{what}}").expect_err("unknown").to_string(), "nothing stands for {{what}}");
+        assert_eq!(values.render("{{what}}").expect_err("unknown").to_string(), "unknown placeholder {{what}}");
         values.render("{{name").expect_err("open");
     }
 }

@@ -1,6 +1,6 @@
-//! Differences between what a plugin needs and what its ServiceAccount has, one line each.
+//! The differences between the permissions that a plugin needs and those of its ServiceAccount, one line each.
 //!
-//! What Kubernetes gives to everybody is no difference. A rule with a wildcard is one, whatever was used of it.
+//! Permissions that Kubernetes grants to everybody are not a difference. A rule with a wildcard always is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,13 +16,13 @@ use crate::commands::roles::ordered;
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// A right that it needs and has not.
+    /// A permission that the plugin needs and lacks.
     Lacks(String),
-    /// A right that it has and did not use, or not all of it.
+    /// A permission that was not used, or not in full.
     Unused(String),
 }
 
-/// `lacks: get pods in namespace "n"`: one line, whatever the names in it are.
+/// Formats a difference as one line, such as `lacks: get pods in namespace "n"`.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -32,7 +32,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The text without what ends a line in YAML: names of Roles, and what stands in their rules, may be anything.
+/// Replaces the characters that end a line in YAML: the names of Roles and the texts of their rules may have any.
 pub fn one_line(text: &str) -> String {
     let ends = |c: char| c.is_control() || ['\u{2028}', '\u{2029}'].contains(&c);
     text.chars().map(|c| if ends(c) { '\u{fffd}' } else { c }).collect()
@@ -95,7 +95,7 @@ impl Part<'_> {
         if self.path.is_empty() { about(self.group, self.resource, names) } else { self.path.to_owned() }
     }
 
-    /// The verbs that were not used, or not as far as they go, by what was used of them.
+    /// Returns the verbs that were not used, or not in full, by the part that was used.
     fn unused_verbs(&self, needs: &[&Needed], held: &Held) -> BTreeMap<String, BTreeSet<String>> {
         let mut unused: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for verb in &self.rule.verbs {

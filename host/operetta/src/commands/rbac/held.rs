@@ -1,6 +1,6 @@
-//! The permissions of a ServiceAccount: every Role and ClusterRole that a binding gives it, itself or by one of its groups.
+//! The permissions of a ServiceAccount: every Role and ClusterRole that is bound to it or to one of its groups.
 //!
-//! The rules of an aggregated ClusterRole are there as Kubernetes has put them together.
+//! The rules of an aggregated ClusterRole are those that Kubernetes has aggregated.
 
 use anyhow::{Error, Result, anyhow};
 use k8s_openapi::{
@@ -12,7 +12,7 @@ use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::
 use operetta_kube::authz::required_permissions::Needed;
 use serde::de::DeserializeOwned;
 
-/// A role that a ServiceAccount has by one binding.
+/// A role that one binding grants to a ServiceAccount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// The role, by kind and name.
@@ -35,10 +35,10 @@ struct Cluster {
     cluster_bindings: Vec<ClusterRoleBinding>,
 }
 
-/// All that a ServiceAccount has.
+/// Lists the roles of a ServiceAccount.
 ///
 /// # Errors
-/// That roles or bindings may not be listed, with the command that gives the right.
+/// Returns an error if roles or bindings cannot be listed; one of RBAC has the command that grants the permission.
 pub async fn held(client: &Client, account: &ServiceAccount) -> Result<Vec<Held>> {
     let cluster = Cluster {
         roles: list(client, "roles").await?,
@@ -63,13 +63,13 @@ fn unlisted(resource: &str, error: kube::Error) -> Error {
             let user = status.message.split("User \"").nth(1).and_then(|rest| rest.split('"').next());
             let user = user.unwrap_or("YOUR-USER");
             anyhow!(
-                "what its ServiceAccount has cannot be read, because you may not list {resource} in all namespaces: \
+                "failed to read the permissions of its ServiceAccount: you may not list {resource} in all namespaces: \
                  kubectl create clusterrole rbac-reader --verb=list \
                  --resource=roles,rolebindings,clusterroles,clusterrolebindings && \
                  kubectl create clusterrolebinding rbac-reader --clusterrole=rbac-reader --user={user}"
             )
         }
-        error => anyhow!("what its ServiceAccount has cannot be read: list of {resource}: {error}"),
+        error => anyhow!("failed to read the permissions of its ServiceAccount: list of {resource}: {error}"),
     }
 }
 
@@ -153,7 +153,7 @@ pub fn gives(rule: &PolicyRule, Needed { need, name, .. }: &Needed) -> bool {
         && (names.is_empty() || name.as_ref().is_none_or(|name| names.contains(name)))
 }
 
-/// The texts of a rule's field.
+/// Returns the texts of a rule's field.
 pub fn all(field: Option<&Vec<String>>) -> &[String] {
     field.map(Vec::as_slice).unwrap_or_default()
 }

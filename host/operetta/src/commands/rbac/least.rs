@@ -1,4 +1,4 @@
-//! The least roles that give what a plugin needs: one for each namespace, and one for what is needed everywhere.
+//! The least roles that grant what a plugin needs: one for each namespace, and one for all namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use operetta_kube::authz::required_permissions::Needed;
 use super::held::Held;
 use crate::commands::roles::{About, Role, Rules, name_elsewhere};
 
-/// The rules by namespace; None holds everywhere.
+/// The rules by namespace; None for all namespaces.
 pub type Least = BTreeMap<Option<String>, Rules>;
 
-/// Adds to a need that is had in some namespaces those where nothing has been yet: there it would show, too.
+/// Adds the namespaces without objects so far to permissions that are granted in some namespaces only.
 pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
     let parts: BTreeSet<Need> =
         needs.iter().filter(|needed| needed.partial).map(|needed| needed.need.within(None)).collect();
@@ -28,8 +28,8 @@ pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
     needs
 }
 
-/// The least that gives all of it. What Kubernetes gives to everybody is left out, and so is what is needed in a namespace
-/// when it is needed everywhere. With `all_namespaces` what is needed in some is given in all.
+/// Computes the least rules. Permissions that Kubernetes grants to everybody are left out, and so are those in a namespace that
+/// are needed everywhere. With `all_namespaces`, permissions needed in some namespaces are granted in all.
 pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
     let is_default = |needed: &Needed| held.iter().any(|held| held.is_default && held.gives(needed));
     let mut rules = Least::new();
@@ -51,12 +51,12 @@ pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
     rules
 }
 
-/// Names that are not allowed are asked for like those that are: the role is to give both.
+/// Adds the names that are not allowed yet to those that are, so that the role grants both.
 fn about(Needed { need, name, .. }: &Needed) -> About {
     About { group: need.group.clone(), resource: need.resource.clone(), path: need.path.clone(), name: name.clone() }
 }
 
-/// The roles with their bindings, as YAML documents.
+/// Formats the roles with their bindings as YAML documents.
 pub fn documents(least: &Least, account: &ServiceAccount, name: &str) -> Vec<String> {
     let elsewhere = name_elsewhere(&account.namespace, name);
     let role = |(location, rules): (&Option<String>, &Rules)| {

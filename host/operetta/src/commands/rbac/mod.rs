@@ -1,8 +1,9 @@
-//! `operetta rbac PLUGIN`: the least roles for what a plugin was seen to do, and how they differ from what its ServiceAccount
-//! has.
+//! `operetta rbac PLUGIN`: prints the least roles for what a plugin has done, and how they differ from the permissions of its
+//! ServiceAccount.
 //!
-//! The host that runs the plugin says what it needs and what of that is allowed; the roles and bindings, read with the
-//! caller's own rights, say what it has besides. The difference is comments, so that the whole can be applied.
+//! The host that runs the plugin reports the permissions that it needs and whether they are granted. The roles and bindings, read
+//! with the caller's own permissions, tell what is granted besides. The difference is printed as comments, so that the output can
+//! be applied.
 
 mod difference;
 mod held;
@@ -28,7 +29,8 @@ use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
 /// Prints the roles, or the difference alone.
 ///
 /// # Errors
-/// What is missing, in one sentence; with `--diff` it is printed here, because exit code 1 says something else there.
+/// Returns an error if the Plugin or its host cannot be asked. With `--diff` the error is printed here, because exit code 1
+/// means a difference there.
 pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
     match run(args).await {
         Err(error) if args.diff => {
@@ -76,13 +78,13 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
 async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Permissions> {
     let name = &args.plugin.name;
     if found.spec.suspend {
-        bail!("Plugin {name:?} is suspended, and what it did before is forgotten: set spec.suspend to false");
+        bail!("Plugin {name:?} is suspended, and its recorded calls are gone: set spec.suspend to false");
     }
     let address = args.plugin.host.clone().map_or_else(|| address(found), Ok)?;
     let (status, body) = get_whole(&address, &format!("/rbac/{namespace}/{name}")).await?;
     if status == StatusCode::CONFLICT {
-        let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("its status says why");
-        bail!("Plugin {name:?} does not run, and what it did before is forgotten: {why}");
+        let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("see its status");
+        bail!("Plugin {name:?} does not run, and its recorded calls are gone: {why}");
     }
     if !status.is_success() {
         bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
@@ -92,8 +94,8 @@ async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Per
     })?;
     if !rights.called {
         bail!(
-            "Plugin {name:?} has done nothing yet that RBAC decides about (recorded since {}): let it reconcile an object, \
-             or take `operetta generate rbac FILE.wasm`, which goes by its manifest",
+            "Plugin {name:?} has done nothing yet that needs a permission (recorded since {}): let it reconcile an object, \
+             or use `operetta generate rbac FILE.wasm`, which reads its manifest",
             rights.since
         );
     }
@@ -103,16 +105,21 @@ async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Per
 fn warnings(rights: &Permissions) -> Vec<String> {
     let mut warnings = Vec::new();
     if rights.missed > 0 {
-        warnings.push(format!("this is incomplete: {} calls are not in it, they were too various", rights.missed));
+        warnings.push(format!(
+            "incomplete: {} calls are not included, because there were too many different ones",
+            rights.missed
+        ));
     }
     if !rights.missing_kinds.is_empty() {
         let kinds = rights.missing_kinds.join(", ");
-        warnings.push(one_line(&format!("this is incomplete: nothing is known of {kinds}, which is not served")));
+        warnings.push(one_line(&format!(
+            "incomplete: the permissions for {kinds} are unknown, because the API server does not serve it"
+        )));
     }
     warnings
 }
 
-/// Without them, discovery is what everybody has.
+/// Returns the roles; if they cannot be read, the non-resource paths count as granted to everybody, as discovery is.
 fn is_default(rights: &Permissions, held: Result<Vec<Held>>) -> Vec<Held> {
     held.unwrap_or_else(|_| {
         let paths = rights.needs.iter().filter(|needed| needed.allowed && !needed.need.path.is_empty());
@@ -129,17 +136,18 @@ fn is_default(rights: &Permissions, held: Result<Vec<Held>>) -> Vec<Held> {
 
 fn head(plugin: &str, rights: &Permissions) -> Vec<String> {
     let mut lines = vec![
-        format!("What Plugin {plugin} needs: for what it watches, and for its calls since {}.", rights.since),
-        "What it has not done since then is not in it.".to_owned(),
+        format!(
+            "The permissions that Plugin {plugin} needs for its watches, and for its calls since {}.",
+            rights.since
+        ),
+        "Calls that it has not made since then are not included.".to_owned(),
     ];
     lines.extend(warnings(rights).into_iter().map(|warning| format!("WARNING: {warning}")));
     let followed = |need: &Need| need.namespace.is_none() && need.cached && need.verb == "watch";
     let elsewhere = |need: &Need| need.namespace.as_ref().is_some_and(|namespace| *namespace != rights.namespace);
     let needs = || rights.needs.iter().map(|needed| &needed.need);
     if needs().any(followed) && needs().any(elsewhere) {
-        lines.push(
-            "It watches all namespaces, and has acted in these; -A gives it the same in every other one.".to_owned(),
-        );
+        lines.push("It watches all namespaces, and has acted in these; -A grants the same in all others.".to_owned());
     }
     lines
 }
@@ -147,9 +155,9 @@ fn head(plugin: &str, rights: &Permissions) -> Vec<String> {
 fn compared(differences: &[Difference], unknown: Option<&str>) -> Vec<String> {
     let mut lines = vec![String::new()];
     match unknown {
-        Some(why) => lines.push(format!("What it has besides is not known: {why}")),
-        None if differences.is_empty() => lines.push("It has just that.".to_owned()),
-        None => lines.push("What it has differs:".to_owned()),
+        Some(why) => lines.push(format!("The permissions of its ServiceAccount are unknown: {why}")),
+        None if differences.is_empty() => lines.push("Its ServiceAccount has exactly these permissions.".to_owned()),
+        None => lines.push("Its ServiceAccount differs:".to_owned()),
     }
     lines.extend(differences.iter().map(|difference| format!("  {difference}")));
     lines

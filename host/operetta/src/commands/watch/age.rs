@@ -1,7 +1,6 @@
-//! Ages as kubectl prints them (apimachinery's `duration.HumanDuration`): two parts while it is young, one
-//! when it is old.
+//! Ages as kubectl prints them (apimachinery's `duration.HumanDuration`): two units for a short age, one for a long one.
 
-/// `seconds` as `5s`, `3m12s`, `17m`, `7h3m`, `30h`, `4d5h`, `90d`, `3y40d`.
+/// Formats `seconds` as `5s`, `3m12s`, `17m`, `7h3m`, `30h`, `4d5h`, `90d`, `3y40d`.
 pub fn human(seconds: i64) -> String {
     let two = |large: i64, unit: &str, small: i64, small_unit: &str| {
         if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{small_unit}") }

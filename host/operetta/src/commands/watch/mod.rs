@@ -1,12 +1,12 @@
-//! `operetta watch KIND`: the objects of a kind and then each change of them, as `kubectl get KIND --watch` prints them,
-//! but it outlives its connection.
+//! `operetta watch KIND`: prints the objects of a kind and then each change, as `kubectl get KIND --watch` does, across
+//! disconnects.
 //!
-//! The host's own informer tells of the changes. After a gap, e.g. when the API server was away, it compares what is there
-//! with what it knew: what was added, changed or deleted meanwhile is printed then, each object's changes as one. The rows
-//! of tables are rendered by the API server (table.rs); see rows.rs for what is printed when it cannot.
+//! The changes come from an informer of the host. After a gap, such as an outage of the API server, the informer compares its
+//! store with a new list, and the difference is printed: one change for each object. The API server renders the rows of tables
+//! (table.rs); rows.rs describes the cases in which it cannot.
 //!
-//! It ends when the reader goes or at a signal, quietly; and with an error when the API server refuses, at the beginning or
-//! later for longer than [`PATIENCE`]: after a start it refuses for a moment what it allows.
+//! The command ends without an error when stdout is closed or at a signal. It ends with an error when the API server refuses, at
+//! the start or later for longer than [`PATIENCE`]: an API server that has just started refuses allowed requests for a moment.
 
 mod age;
 mod pending;
@@ -51,11 +51,12 @@ use crate::args::{WatchArgs, WatchOutput};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The timeout of one answer.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Rows that are asked for one by one at the same time.
+/// The number of rows that are requested at the same time.
 const AT_ONCE: usize = 8;
-/// More objects than this are rendered by one list, if they are more than one in [`SPARSE`] of all.
+/// The number of objects up to which rows are requested one by one. Beyond it, one list renders all rows, if more than one
+/// object in [`SPARSE`] has changed.
 const FEW: usize = 16;
 const SPARSE: usize = 100;
 
@@ -69,7 +70,7 @@ enum Change {
 
 /// The reason why the watch ends.
 enum End {
-    /// Nobody reads any more, or stdout fails.
+    /// Stdout is closed or fails.
     Output(io::Error),
     /// The API server refuses.
     Refused(ApiError),
@@ -87,11 +88,14 @@ impl From<ApiError> for End {
     }
 }
 
-/// Prints until the reader goes, a signal comes, or the API server refuses.
+/// Prints until stdout is closed, a signal arrives, or the API server refuses.
+///
+/// # Errors
+/// Returns an error if the kind is unknown, an argument is wrong, or the API server refuses.
 pub async fn watch(args: WatchArgs) -> Result<()> {
-    let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    // On its own: writing to a reader who does not read takes as long as he likes.
+    let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
+    let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
+    // In a task of its own, because a write to stdout may block.
     tokio::spawn(async move {
         tokio::select! { _ = interrupted.recv() => {}, _ = terminated.recv() => {} }
         std::process::exit(0);
@@ -104,7 +108,7 @@ pub async fn watch(args: WatchArgs) -> Result<()> {
     match done {
         Ok(()) => Ok(()),
         Err(End::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(End::Output(error)) => Err(error).context("cannot write to stdout"),
+        Err(End::Output(error)) => Err(error).context("failed to write to stdout"),
         Err(End::Refused(error)) => Err(error.into()),
     }
 }
@@ -118,18 +122,18 @@ struct Source {
 }
 
 impl Source {
-    /// Finds it, and the name of the one object that is meant.
+    /// Resolves the arguments to the objects to watch. Also returns the name, if one object is selected.
     async fn find(args: &WatchArgs) -> Result<(Self, Option<String>)> {
         let (kind, name) = match (args.kind.split_once('/'), &args.name) {
             (Some((kind, name)), None) => (kind, Some(name.to_owned())),
-            (Some(_), Some(_)) => bail!("give one object: KIND NAME or KIND/NAME"),
+            (Some(_), Some(_)) => bail!("too many names: use KIND NAME or KIND/NAME"),
             (None, name) => (args.kind.as_str(), name.clone()),
         };
         if name.is_some() && (args.all_namespaces || args.selector.is_some() || args.field_selector.is_some()) {
-            bail!("an object that is named takes no selector, and not all namespaces");
+            bail!("an object's name cannot be combined with a selector or --all-namespaces");
         }
         if kind.contains(',') {
-            bail!("watch takes one kind, not {kind:?}");
+            bail!("cannot watch {kind:?}: use one kind");
         }
         let client = connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
         let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
@@ -139,7 +143,7 @@ impl Source {
             bail!("the server doesn't have a resource type {resource:?}");
         };
         if !resource.watchable {
-            bail!("the server does not let {} be listed and watched", resource.plural);
+            bail!("cannot watch {}: the server offers no list and watch for it", resource.plural);
         }
         let namespace = Some(namespace).filter(|_| resource.namespaced && !args.all_namespaces);
         for (what, text) in [("namespace", namespace.as_ref()), ("name", name.as_ref())] {
@@ -154,7 +158,7 @@ impl Source {
         Ok((Self { registry: InformerRegistry::new(wire.clone()), wire, resource, scope }, name))
     }
 
-    /// Its informer, which has the first list.
+    /// Returns the informer, after its first list.
     async fn informer(&self) -> Result<Arc<Informer>, End> {
         let informer = self.registry.informer(&self.resource, self.scope.clone());
         tokio::select! {
@@ -209,7 +213,7 @@ async fn objects(source: &Source, args: &WatchArgs, output: WatchOutput, name: O
     };
     print(pending.take_now())?;
     if refused.kind == ErrorKind::NotFound {
-        // With their kind they are gone, whatever could be heard of that.
+        // The objects are gone with their kind, even if no event said so.
         for object in informer.cache.store.list(&operetta_kube::store::Lookup::All, None, None) {
             print(vec![Event::Deleted { object }])?;
         }
@@ -224,7 +228,7 @@ async fn tables(source: &Source, args: &WatchArgs, name: Option<&str>) -> Result
     let printer = TablePrinter::new(args.output.is_some(), namespaces, args.output_watch_events);
     let tables = Tables::new(source.wire.clone(), source.resource.clone(), source.scope.clone());
     let mut view = View { tables, rows: Rows::new(&source.resource.kind), columns: Vec::new(), printer };
-    // First the informer: each change after what it has listed is an event, and each before is in the rows.
+    // The informer comes first: later changes are events, earlier ones are in the rows.
     let informer = source.informer().await?;
     let pending = Arc::new(Pending::default());
     let told = pending.clone();
@@ -252,7 +256,7 @@ async fn tables(source: &Source, args: &WatchArgs, name: Option<&str>) -> Result
     Err(refused.into())
 }
 
-/// A table that grows.
+/// A table that is extended by each change.
 struct View {
     tables: Tables,
     rows: Rows,
@@ -261,7 +265,7 @@ struct View {
 }
 
 impl View {
-    /// Takes up what is there, and prints it if wanted; how many there are.
+    /// Reads the existing objects and prints them if `print`. Returns their number.
     async fn begin(&mut self, print: bool) -> Result<usize, End> {
         let table = patiently(async || self.tables.all().await).await?;
         self.set_columns(table.columns);
@@ -281,7 +285,7 @@ impl View {
         Ok(self.printer.print(&self.columns, &lines)?)
     }
 
-    /// The rows of those that still are there.
+    /// Returns the rows of the objects that still exist.
     async fn render(&mut self, wanted: Vec<ObjectKey>) -> Result<HashMap<ObjectKey, Row>, End> {
         let tables = &self.tables;
         let found = if wanted.len() > FEW && wanted.len() * SPARSE > self.rows.len() {
@@ -298,7 +302,7 @@ impl View {
         Ok(rows)
     }
 
-    /// Prints that all is gone.
+    /// Prints all objects as deleted.
     fn end(&mut self) -> io::Result<()> {
         let gone = self.rows.end(Timestamp::now());
         self.printer.print(&self.columns, &gone)
@@ -322,7 +326,7 @@ impl Change {
     }
 }
 
-/// Asks until the API server answers; what it refuses, for a while only.
+/// Repeats a request until the API server answers. A refusal is repeated for [`PATIENCE`] only.
 async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     let mut refused: Option<Instant> = None;
     loop {

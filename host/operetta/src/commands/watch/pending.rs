@@ -1,7 +1,7 @@
-//! Events that wait to be printed: the informer never waits for whoever reads the output.
+//! The queue of events to print, so that the informer never waits for the reader of the output.
 //!
-//! They are handed on one by one and in order. Only for a reader who is far behind, changes of one object become one; so
-//! what waits is bounded by the objects that there are and were.
+//! Events are handed on one by one, in order. For a reader who is far behind, the changes of one object are merged, so the queue
+//! is bounded by the number of objects.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use operetta_core::{handler::event::Event, object::ObjectKey};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// From how many on changes of one object become one.
+/// The length from which on changes of one object are merged.
 const MANY: usize = 1000;
 
 /// A queue with any number of writers and one reader.
@@ -22,7 +22,7 @@ pub struct Pending {
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// The place of each object's last event in `events`.
+    /// The position of each object's last event in `events`.
     last: HashMap<ObjectKey, usize>,
 }
 
@@ -39,7 +39,7 @@ impl Pending {
         self.more.notify_one();
     }
 
-    /// All that wait; waits for the first.
+    /// Takes all events; waits for the first.
     pub async fn take(&self) -> Vec<Event> {
         loop {
             let taken = self.take_now();
@@ -50,7 +50,7 @@ impl Pending {
         }
     }
 
-    /// All that wait.
+    /// Takes all events that are there.
     pub fn take_now(&self) -> Vec<Event> {
         std::mem::take(&mut *self.waiting.lock()).events
     }

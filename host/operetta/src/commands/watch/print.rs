@@ -1,4 +1,4 @@
-//! Prints objects as kubectl's printers do: a table, JSON, YAML, or names.
+//! Prints objects as kubectl does: as a table, JSON, YAML or names.
 
 use std::io::{self, Write};
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json, ser::PrettyFormatter};
 use super::{Change, rows::Line};
 use crate::{args::WatchOutput, commands::tab_writer::TabWriter};
 
-/// Puts lines under their columns.
+/// The printer of tables.
 pub struct TablePrinter {
-    /// With the columns of `-o wide`.
+    /// True to print the columns of `-o wide`.
     pub wide: bool,
-    /// With the namespace in front.
+    /// True to print the namespace first.
     pub namespaces: bool,
-    /// With the change in front.
+    /// True to print the type of the event first.
     pub events: bool,
     writer: TabWriter,
     /// The header of the lines printed last; None before the first line.
@@ -24,15 +24,15 @@ pub struct TablePrinter {
 }
 
 impl TablePrinter {
-    /// Nothing is printed yet.
+    /// Creates a printer that has printed nothing.
     pub fn new(wide: bool, namespaces: bool, events: bool) -> Self {
         Self { wide, namespaces, events, writer: TabWriter::default(), columns: None }
     }
 
-    /// Prints lines, with a header when the columns are others than before.
+    /// Prints lines, with a header if the columns have changed.
     ///
     /// # Errors
-    /// When stdout cannot be written.
+    /// Returns an error if stdout cannot be written.
     pub fn print(&mut self, columns: &[Column], lines: &[Line]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -58,16 +58,16 @@ impl TablePrinter {
     }
 }
 
-/// Prints objects one by one.
+/// The printer of single objects.
 pub struct ObjectPrinter {
     output: WatchOutput,
-    /// With the change around each.
+    /// True to print the type of the event with each object.
     events: bool,
     printed: bool,
 }
 
 impl ObjectPrinter {
-    /// Nothing is printed yet.
+    /// Creates a printer that has printed nothing.
     pub fn new(output: WatchOutput, events: bool) -> Self {
         Self { output, events, printed: false }
     }
@@ -75,7 +75,7 @@ impl ObjectPrinter {
     /// Prints an object.
     ///
     /// # Errors
-    /// When stdout cannot be written.
+    /// Returns an error if stdout cannot be written.
     pub fn print(&mut self, change: Change, object: &Object, resource: &ApiResource) -> io::Result<()> {
         let value: Value = serde_json::from_str(object.json())?;
         let text = match (self.output, self.events) {
@@ -99,7 +99,7 @@ impl ObjectPrinter {
     }
 }
 
-/// `pod/a`, `deployment.apps/a`.
+/// Formats an object's name: `pod/a`, `deployment.apps/a`.
 fn name(object: &Object, resource: &ApiResource) -> String {
     let kind = resource.kind.kind.to_lowercase();
     let group = resource.kind.group();
@@ -114,7 +114,7 @@ fn write(text: &str) -> io::Result<()> {
 }
 
 impl Change {
-    /// metav1.WatchEvent's type.
+    /// Returns the type of metav1.WatchEvent.
     fn name(self) -> &'static str {
         self.padded().trim_end()
     }

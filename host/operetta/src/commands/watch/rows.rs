@@ -1,9 +1,9 @@
-//! The row that an event is printed as, and the events that need none. No sockets.
+//! The rows of events: decides which row an event is printed as, and which event needs none. No I/O.
 //!
-//! The API server renders objects as they are when it is asked, not as they were at an event. So an event that a row
-//! already shows is not printed again; an object that is gone before it could be rendered is printed as it was shown last,
-//! and if it never was, with its name and age alone; and so is one that was deleted. What the API server would have rendered
-//! otherwise only because it is being deleted, is: the status of Pods and of volumes.
+//! The API server renders objects as they are at the request, not as they were at an event. So an event that a row already shows
+//! is not printed again. An object that was deleted, or is gone before it could be rendered, is printed as it was last, or with
+//! name and age only if it never was. The status of Pods and volumes that are being deleted is replaced by `Terminating`, as the
+//! API server does.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use operetta_kube::client::table::{Column, Row};
 
 use super::{Change, age};
 
-/// Kinds whose column `Status` says `Terminating` once they have a deletionTimestamp (printPod,
+/// The kinds whose column `Status` is `Terminating` once they have a deletionTimestamp (printPod,
 /// printPersistentVolume and printPersistentVolumeClaim of Kubernetes' pkg/printers/internalversion).
 const TERMINATING: [&str; 3] = ["Pod", "PersistentVolume", "PersistentVolumeClaim"];
 
@@ -27,7 +27,7 @@ pub struct Line {
     pub change: Change,
     /// The object's key.
     pub key: ObjectKey,
-    /// In the order of the columns.
+    /// The cells, in the order of the columns.
     pub cells: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Rows {
     /// True if the kind is one of [`TERMINATING`].
     terminating: bool,
     columns: Vec<Column>,
-    /// Each object that was printed and is not deleted.
+    /// The objects that were printed and are not deleted.
     shown: HashMap<ObjectKey, Shown>,
 }
 
@@ -48,13 +48,13 @@ struct Shown {
 }
 
 impl Rows {
-    /// Nothing has been printed yet of this kind.
+    /// Creates the state of a kind of which nothing has been printed.
     pub fn new(kind: &GroupVersionKind) -> Self {
         let terminating = kind.api_version == "v1" && TERMINATING.contains(&kind.kind.as_str());
         Self { terminating, ..Self::default() }
     }
 
-    /// The columns of the rows to come.
+    /// Sets the columns of the next rows.
     pub fn set_columns(&mut self, columns: &[Column]) {
         if !columns.is_empty() {
             self.columns = columns.to_vec();
@@ -66,7 +66,7 @@ impl Rows {
         self.shown.len()
     }
 
-    /// The objects that have to be rendered for these events, each once.
+    /// Returns the objects that must be rendered for these events, each once.
     pub fn wanted(&self, events: &[Event]) -> Vec<ObjectKey> {
         let mut wanted = Vec::new();
         let mut seen = HashSet::new();
@@ -80,14 +80,14 @@ impl Rows {
         wanted
     }
 
-    /// An object that was there at the beginning.
+    /// Adds an object that exists at the start.
     pub fn begin(&mut self, row: Row, now: Timestamp) -> Line {
         let line = Line { change: Change::Added, key: row.key.clone(), cells: row.cells.clone() };
         self.shown.insert(row.key.clone(), Shown { row, at: now });
         line
     }
 
-    /// The line that tells of an event; None if one has already. `rendered` is the object's row now, if it has one.
+    /// Returns the line of an event; None if an earlier line shows it. `rendered` is the object's current row, if it has one.
     pub fn tell(&mut self, event: &Event, rendered: Option<&Row>, now: Timestamp) -> Option<Line> {
         let object = event.object();
         let key = object.key();
@@ -118,7 +118,7 @@ impl Rows {
         Some(line)
     }
 
-    /// All objects that are shown, as deleted.
+    /// Returns a line for each object that is shown, as deleted.
     pub fn end(&mut self, now: Timestamp) -> Vec<Line> {
         let columns = &self.columns;
         let gone = self.shown.drain().map(|(key, shown)| {
@@ -137,7 +137,7 @@ impl Rows {
         })
     }
 
-    /// The cells of an object that is gone: as they were shown last.
+    /// Returns the cells of a deleted object, as they were last.
     fn last(&self, shown: &Shown, object: &Object, now: Timestamp) -> Vec<String> {
         let mut cells = shown.aged(&self.columns, now);
         if object.deleting() && self.terminating {
@@ -162,7 +162,7 @@ impl Rows {
 }
 
 impl Shown {
-    /// Its cells, with the age as of now. A column of that name may hold anything: it is an age if it was when it was
+    /// Returns the cells with the current age. A column of that name may hold anything; it is an age if it was one when it was
     /// rendered.
     fn aged(&self, columns: &[Column], now: Timestamp) -> Vec<String> {
         let mut cells = self.row.cells.clone();
@@ -177,7 +177,7 @@ impl Shown {
     }
 }
 
-/// Seconds.
+/// Returns the seconds between two times.
 fn age_of(created: &str, at: Timestamp) -> Option<i64> {
     let created: Timestamp = created.parse().ok()?;
     Some(at.as_second() - created.as_second())

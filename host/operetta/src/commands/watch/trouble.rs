@@ -1,4 +1,5 @@
-//! Decides whether a watch's error is temporary: an API server that does not answer is; a lasting refusal is not.
+//! Tells temporary errors of a watch from lasting ones: an API server that does not answer comes back, one that keeps refusing
+//! does not.
 
 use operetta_core::status::{ApiError, ErrorKind};
 use operetta_kube::{authz::probe, informer::Informer};
@@ -6,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{DEADLINE, PATIENCE, PAUSE, Source};
 
-/// Tells people of each trouble on stderr; returns what the API server refuses when it has done so for [`PATIENCE`].
+/// Prints each error as a warning on stderr. Returns the API server's refusal when it has lasted for [`PATIENCE`].
 pub async fn lasting(source: &Source, informer: &Informer) -> ApiError {
     let mut state = informer.state();
     loop {
