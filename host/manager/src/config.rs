@@ -116,10 +116,13 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
-    /// Reads a file; the defaults when none is given.
+    /// Reads a file; without one, returns the defaults.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, is not YAML, or has an unknown field.
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         serde_yaml_ng::from_str(&text).with_context(|| format!("{} is not a host configuration", path.display()))
     }
 

@@ -218,6 +218,9 @@ fn of_status(object: &str) -> ApiError {
 }
 
 /// Reads an item of a list.
+///
+/// # Errors
+/// [`Unreadable`], with the reason and the key as far as it can be read.
 pub fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Unreadable> {
     match std::str::from_utf8(item) {
         Ok(text) => read(text, of),
