@@ -111,7 +111,7 @@ mod tests {
         let groups = groups();
         for (api_version, kind, wanted) in [
             ("apps/v1", "Deploymnt", Some("Deployment.apps/v1")),
-            ("apps/v1", "Depolyment", Some("Deployment.apps/v1")),
+            ("apps/v1", "Deploymetn", Some("Deployment.apps/v1")),
             ("apps/v1", "deployment", Some("Deployment.apps/v1")),
             ("apps/v1", "Deployments", Some("Deployment.apps/v1")),
             ("apps/v1beta1", "Deployment", Some("Deployment.apps/v1")),
