@@ -71,7 +71,6 @@ fn drawn(bytes: &mut Unstructured<'_>, objects: &[Object]) -> Result<()> {
         let key = *bytes.choose(&KEYS)?;
         let blank = if bytes.ratio(1, 2)? { " " } else { "" };
         let value = *bytes.choose(&VALUES)?;
-        let value = value;
         let second = *bytes.choose(&VALUES)?;
         let bound = bytes.int_in_range(-9..=9_i64)?;
         let in_list = |found: &str| found == value || found == second;
