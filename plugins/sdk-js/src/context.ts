@@ -9,7 +9,7 @@ import type { Scale } from "kubernetes-types/autoscaling/v1";
 
 import type { Backend, EventType, ListCall, PatchCall, Selection } from "./backend.ts";
 import { isNotFound, TerminalError } from "./errors.ts";
-import { meansTheSame, parse, stringify } from "./json.ts";
+import { parse, semanticDeepEqual, stringify } from "./json.ts";
 import {
   describeKind,
   type Draft,
@@ -186,7 +186,7 @@ export class Context {
     mutate(stored);
     keepsItsKey(kind, key, stored);
     const now = stringify(stored, nameOf(kind, key));
-    if (now === text || meansTheSame(parse(now, "the object"), parse(text, "the object"))) {
+    if (now === text || semanticDeepEqual(parse(now, "the object"), parse(text, "the object"))) {
       return { object: stored, result: "unchanged" };
     }
     return { object: decode(kind, this.#backend.update(kind, key, now, NO_OPTIONS)), result: "updated" };

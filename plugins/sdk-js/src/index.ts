@@ -52,7 +52,7 @@ export {
   isBeingDeleted,
   removeFinalizer,
 } from "./finalizers.ts";
-export { meansTheSame } from "./json.ts";
+export { semanticDeepEqual } from "./json.ts";
 export type { Index, Mapping, Predicate, RateLimiter, Source, SourceLike, Watch, Watches } from "./manifest.ts";
 export {
   type Draft,

@@ -104,10 +104,10 @@ export function stringify(value: unknown, what: string): string {
 }
 
 /**
- * Whether two values mean the same to the API server: an absent field, `null`, `[]` and `{}` do not differ
- * (apimachinery's `equality.Semantic`).
+ * Reports whether two values are equal to the API server: an absent field, `null`, `[]` and `{}` do not differ, and a
+ * bigint equals the number of the same digits (apimachinery's `equality.Semantic.DeepEqual`).
  */
-export function meansTheSame(a: unknown, b: unknown): boolean {
+export function semanticDeepEqual(a: unknown, b: unknown): boolean {
   if (a === b || (isEmpty(a) && isEmpty(b))) {
     return true;
   }
@@ -115,13 +115,12 @@ export function meansTheSame(a: unknown, b: unknown): boolean {
     return (typeof a === "bigint" || typeof b === "bigint") && String(a) === String(b);
   }
   if (Array.isArray(a) || Array.isArray(b)) {
-    return (
-      Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, i) => meansTheSame(item, b[i]))
-    );
+    const sameLength = Array.isArray(a) && Array.isArray(b) && a.length === b.length;
+    return sameLength && a.every((item, i) => semanticDeepEqual(item, b[i]));
   }
   const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>];
   return (
-    Object.keys(left).every((name) => meansTheSame(left[name], right[name])) &&
+    Object.keys(left).every((name) => semanticDeepEqual(left[name], right[name])) &&
     Object.keys(right).every((name) => name in left || isEmpty(right[name]))
   );
 }

@@ -7,7 +7,7 @@ import {
   decodeBase64,
   encodeBase64,
   isControlledBy,
-  meansTheSame,
+  semanticDeepEqual,
   ownerReference,
   setControllerReference,
 } from "@operetta/sdk";
@@ -50,9 +50,9 @@ test("what is not JSON says so", () => {
 });
 
 test("absent, null and empty mean the same; anything else does not", () => {
-  assert(meansTheSame({ a: null, b: [], c: {}, d: { e: 1n } }, { d: { e: 1n, f: undefined } }));
+  assert(semanticDeepEqual({ a: null, b: [], c: {}, d: { e: 1n } }, { d: { e: 1n, f: undefined } }));
   for (const [a, b] of [[{ a: 0 }, {}], [{ a: "" }, {}], [[1, 2], [2, 1]], [{ a: [1] }, { a: { 0: 1 } }], [1, "1"]]) {
-    assert(!meansTheSame(a, b), `${JSON.stringify(a)} ${JSON.stringify(b)}`);
+    assert(!semanticDeepEqual(a, b), `${JSON.stringify(a)} ${JSON.stringify(b)}`);
   }
 });
 

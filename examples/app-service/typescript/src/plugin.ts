@@ -10,7 +10,7 @@ import {
   isControlledBy,
   keyOf,
   keyText,
-  meansTheSame,
+  semanticDeepEqual,
   type Stored,
   TerminalError,
 } from "@operetta/sdk";
@@ -34,7 +34,7 @@ export default definePlugin({
         if (isBeingDeleted(app)) {
           return;
         }
-        const changed = !meansTheSame(keptSpec(app), app.spec);
+        const changed = !semanticDeepEqual(keptSpec(app), app.spec);
         const deployment = bringDeployment(ctx, app, changed);
         bringService(ctx, app, changed);
         const current = changed ? keepSpec(ctx, app) : app;
