@@ -1,5 +1,5 @@
-// Kubernetes' sample-controller as an Operetta plugin: each Foo has a Deployment of the name and size it asks for, and
-// reports in its status how many replicas are available.
+// Kubernetes' sample-controller as an Operetta plugin: each Foo has a Deployment of the name and size that it asks for,
+// and its status shows the available replicas.
 package main
 
 import (
@@ -14,8 +14,8 @@ func init() { operetta.Serve(plugin) }
 
 func main() {}
 
-// plugin watches Foos of the Plugin's own namespace, and the Deployments that they control. A Deployment's periodic
-// resync, its resourceVersion unchanged, is no reason to reconcile.
+// plugin returns the controller of the Foos in the Plugin's own namespace, and of the Deployments that they control. It
+// ignores periodic resyncs of Deployments, whose resourceVersion is unchanged.
 func plugin() *operetta.Plugin {
 	deployments := operetta.Of[Deployment]().WithPredicates(operetta.ResourceVersionChanged)
 	return operetta.NewPlugin(
@@ -23,7 +23,7 @@ func plugin() *operetta.Plugin {
 	)
 }
 
-// gone has nothing to do: the Foo's Deployment goes by garbage collection.
+// gone only logs: the garbage collector deletes the Foo's Deployment.
 func gone(ctx context.Context, client *operetta.Client) (operetta.Result, error) {
 	slog.Info("Foo in work queue no longer exists", "key", operetta.RequestFrom(ctx).Key)
 	return operetta.Done(), nil
@@ -35,7 +35,7 @@ func reconcile(ctx context.Context, client *operetta.Client, foo *Foo) (operetta
 	}
 
 	deployment := &Deployment{ObjectMeta: operetta.ObjectMeta{Name: foo.Spec.DeploymentName, Namespace: foo.Namespace}}
-	result, err := client.CreateOrUpdate(ctx, deployment, func() error {
+	_, err := client.CreateOrUpdate(ctx, deployment, func() error {
 		if deployment.UID == "" {
 			return describe(foo, deployment)
 		}
@@ -52,37 +52,24 @@ func reconcile(ctx context.Context, client *operetta.Client, foo *Foo) (operetta
 	if err != nil {
 		return operetta.Done(), err
 	}
-	if result != operetta.Unchanged {
-		slog.Info("Deployment written", "deployment", deployment.Name, "result", result)
-	}
 
-	if err := writeStatus(ctx, client, foo, deployment); err != nil {
-		return operetta.Done(), err
+	status := FooStatus{AvailableReplicas: deployment.Status.AvailableReplicas}
+	if foo.Status == nil || *foo.Status != status {
+		foo.Status = &status
+		if err := client.UpdateStatus(ctx, foo); err != nil {
+			return operetta.Done(), err
+		}
 	}
 	client.Event(foo, operetta.Normal, "Synced", "Foo synced successfully")
 	return operetta.Done(), nil
 }
 
-// writeStatus writes the status if it is to change: the API server would drop a write that changes nothing all the same.
-func writeStatus(ctx context.Context, client *operetta.Client, foo *Foo, deployment *Deployment) error {
-	status := FooStatus{AvailableReplicas: deployment.Status.AvailableReplicas}
-	if foo.Status != nil && *foo.Status == status {
-		return nil
-	}
-	foo.Status = &status
-	return client.UpdateStatus(ctx, foo)
-}
-
-// describe fills a new Deployment in, as the Foo asks for it, controlled by the Foo.
+// describe fills in a Foo's new Deployment, controlled by the Foo.
 func describe(foo *Foo, deployment *Deployment) error {
 	labels := map[string]string{"app": "nginx", "controller": foo.Name}
-	deployment.Spec = DeploymentSpec{
-		Replicas: foo.Spec.Replicas,
-		Selector: LabelSelector{MatchLabels: labels},
-		Template: PodTemplate{
-			Metadata: operetta.ObjectMeta{Labels: labels},
-			Spec:     PodSpec{Containers: []Container{{Name: "nginx", Image: "nginx:latest"}}},
-		},
-	}
+	deployment.Spec.Replicas = foo.Spec.Replicas
+	deployment.Spec.Selector.MatchLabels = labels
+	deployment.Spec.Template.Metadata.Labels = labels
+	deployment.Spec.Template.Spec.Containers = []Container{{Name: "nginx", Image: "nginx:latest"}}
 	return operetta.SetControllerReference(foo, deployment)
 }

@@ -2,7 +2,7 @@ package main
 
 import "operetta.dev/sdk-go"
 
-// Foo wants a Deployment.
+// Foo is the kind that crd.yaml defines.
 type Foo struct {
 	operetta.TypeMeta
 	operetta.ObjectMeta `json:"metadata"`
@@ -10,68 +10,53 @@ type Foo struct {
 	Status              *FooStatus `json:"status,omitempty"`
 }
 
-// GroupVersionKind is the kind of crd.yaml.
+// GroupVersionKind returns the kind of Foos.
 func (*Foo) GroupVersionKind() operetta.GroupVersionKind {
 	return operetta.GVK("samplecontroller.k8s.io/v1alpha1", "Foo")
 }
 
-// FooSpec is the Deployment that is wanted.
+// FooSpec is the desired Deployment.
 type FooSpec struct {
 	// DeploymentName is the Deployment's name.
 	DeploymentName string `json:"deploymentName"`
-	// Replicas is how many it is to have, 1 to 10; not ours to say if nil.
+	// Replicas is the number of replicas, 1 to 10. If nil, the plugin leaves it alone.
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// FooStatus is the Deployment that there is.
+// FooStatus is the observed Deployment.
 type FooStatus struct {
-	// AvailableReplicas are the Deployment's.
+	// AvailableReplicas is the Deployment's number of available replicas.
 	AvailableReplicas int32 `json:"availableReplicas"`
 }
 
-// Deployment is apps/v1's, as far as this controller is concerned.
+// Deployment has the fields of an apps/v1 Deployment that the plugin uses. An update keeps the other fields.
 type Deployment struct {
 	operetta.TypeMeta
 	operetta.ObjectMeta `json:"metadata"`
-	Spec                DeploymentSpec   `json:"spec"`
-	Status              DeploymentStatus `json:"status,omitzero"`
+	Spec                struct {
+		Replicas *int32 `json:"replicas,omitempty"`
+		Selector struct {
+			MatchLabels map[string]string `json:"matchLabels,omitempty"`
+		} `json:"selector"`
+		Template struct {
+			Metadata operetta.ObjectMeta `json:"metadata"`
+			Spec     struct {
+				Containers []Container `json:"containers"`
+			} `json:"spec"`
+		} `json:"template"`
+	} `json:"spec"`
+	Status struct {
+		AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+	} `json:"status,omitzero"`
 }
 
-// GroupVersionKind is apps/v1 Deployment.
-func (*Deployment) GroupVersionKind() operetta.GroupVersionKind {
-	return operetta.GVK("apps/v1", "Deployment")
-}
-
-// DeploymentSpec is what a Foo says of its Deployment.
-type DeploymentSpec struct {
-	Replicas *int32        `json:"replicas,omitempty"`
-	Selector LabelSelector `json:"selector"`
-	Template PodTemplate   `json:"template"`
-}
-
-// LabelSelector chooses Pods by labels.
-type LabelSelector struct {
-	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-}
-
-// PodTemplate is what the Deployment's Pods are made of.
-type PodTemplate struct {
-	Metadata operetta.ObjectMeta `json:"metadata"`
-	Spec     PodSpec             `json:"spec"`
-}
-
-// PodSpec is a Pod's.
-type PodSpec struct {
-	Containers []Container `json:"containers"`
-}
-
-// Container is one of a Pod's.
+// Container is a container of a Pod.
 type Container struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
 }
 
-// DeploymentStatus is what the Deployment controller says.
-type DeploymentStatus struct {
-	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+// GroupVersionKind returns the kind of Deployments.
+func (*Deployment) GroupVersionKind() operetta.GroupVersionKind {
+	return operetta.GVK("apps/v1", "Deployment")
 }
