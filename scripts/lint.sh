@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # lint.sh [PART...]: format, lints and other static checks; warnings are errors. Parts: rust (format and clippy), guests
 # (clippy for wasm32), docs (cargo doc), dependencies (cargo-deny, MSRV), go, python, typescript, c, text (shell scripts,
-# spelling, links). Without a part it runs all of them. Run scripts/tools.sh first.
+# spelling, links, counts). Without a part it runs all of them. Run scripts/tools.sh first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PWD/target/tools/bin:$PATH GOTOOLCHAIN=local
@@ -90,6 +90,8 @@ text() {
     for copy in plugins/sdk-*/controller.wit plugins/sdk-*/wit/controller.wit plugins/sdk-python/operetta/wit/controller.wit; do
         cmp wit/controller.wit "$copy"
     done
+    say "the table of docs/sdks.md"
+    scripts/sample-lines.py --check
     say "shellcheck"
     shellcheck scripts/*.sh plugins/sdk-c/*.sh .ci/run
     say "typos"
