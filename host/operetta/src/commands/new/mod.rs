@@ -132,6 +132,23 @@ mod tests {
     }
 
     #[test]
+    fn writes_the_files_that_the_readme_names() {
+        for lang in Language::value_variants() {
+            let values = values(&args("my-plugin", *lang)).expect("values");
+            let files = template::project(language::of(*lang).template, &values).expect("renders");
+            let code = language::of(*lang).code;
+            let named: Vec<_> = code.split('`').skip(1).step_by(2).collect();
+            assert!(!named.is_empty(), "{lang:?} names no file: {code}");
+            for path in named {
+                let folder = path.strip_suffix('/').map(|name| format!("{name}/"));
+                let is_written =
+                    |file: &String| file == path || folder.as_ref().is_some_and(|name| file.starts_with(name));
+                assert!(files.keys().any(is_written), "{lang:?} has no {path}: {:?}", files.keys());
+            }
+        }
+    }
+
+    #[test]
     fn the_yaml_is_what_kubernetes_reads() {
         let values = values(&args("my-plugin", Language::Rust)).expect("values");
         let files = template::project("rust", &values).expect("renders");
@@ -150,7 +167,7 @@ mod tests {
     fn a_project_appears_whole_and_never_in_place_of_another() {
         let folder = tempfile::tempdir().expect("folder");
         create(&args("mine", Language::Go), folder.path()).expect("made");
-        for file in ["go.mod", "README.md", ".gitignore", "sdk/go.mod", "sdk/README.md"] {
+        for file in ["go.mod", "plugin_test.go", "README.md", ".gitignore", "sdk/go.mod", "sdk/README.md"] {
             assert!(folder.path().join("mine").join(file).is_file(), "{file}");
         }
         let error = create(&args("mine", Language::Rust), folder.path()).err().expect("exists").to_string();
