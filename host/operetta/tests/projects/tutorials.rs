@@ -69,9 +69,12 @@ impl Tutorial {
 
     /// Runs a script, from the repository, as the person who follows the page.
     fn run(&self, script: &str) -> Result<String, String> {
-        let cache = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/pip"));
         let mut command = shell(&[OPERETTA.as_ref()], &self.home.join("kubeconfig"), script);
-        command.current_dir(repository()).env("HOME", &self.home).envs(cache.map(|cache| ("PIP_CACHE_DIR", cache)));
+        command.current_dir(repository()).env("HOME", &self.home);
+        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+            // Downloads and compiled standard libraries are shared between runs.
+            command.env("PIP_CACHE_DIR", home.join(".cache/pip")).env("GOCACHE", home.join(".cache/go-build"));
+        }
         for variable in ["OPERETTA_TOOLS", "VIRTUAL_ENV", "PYTHONPATH"] {
             command.env_remove(variable);
         }
@@ -84,21 +87,20 @@ impl Tutorial {
     }
 }
 
-#[tokio::test]
-async fn follows_first_plugin_python() {
-    let tutorial = Tutorial::new("first-plugin-python.md", "page");
-    let local = ["1. The project", "4. A test", "5. Build and check"];
+/// Follows a page: runs the commands under the headings `local` as one script, then those under `run` on a control plane.
+async fn follow(language: &str, local: &[&str], run: &str) {
+    let tutorial = Tutorial::new(&format!("first-plugin-{language}.md"), "page");
     let script: Vec<String> =
         local.iter().flat_map(|heading| tutorial.steps(heading)).map(|step| step.command).collect();
     tutorial.run(&script.join("\n")).expect("builds and tests");
 
     let host = host().await;
     let control_plane = ControlPlane::shared().await;
-    let namespace = control_plane.namespace("first-plugin-python").await;
+    let namespace = control_plane.namespace(&format!("first-plugin-{language}")).await;
     fs::copy(control_plane.kubeconfig(), tutorial.home.join("kubeconfig")).expect("a kubeconfig");
     tutorial.run(&format!("kubectl config set-context --current --namespace {}", namespace.name())).expect("set");
     // `operetta logs -f` does not end.
-    for step in tutorial.steps("7. Run").iter().filter(|step| !step.command.ends_with(" -f")) {
+    for step in tutorial.steps(run).iter().filter(|step| !step.command.ends_with(" -f")) {
         let command = step.command.replace("namespace default", &format!("namespace {}", namespace.name()));
         let script = format!("cd ~/page\n{command}");
         within(Duration::from_secs(300), &command, async || match tutorial.run(&script)? {
@@ -108,4 +110,14 @@ async fn follows_first_plugin_python() {
         .await;
     }
     host.assert_sound();
+}
+
+#[tokio::test]
+async fn follows_first_plugin_python() {
+    follow("python", &["1. The project", "4. A test", "5. Build and check"], "7. Run").await;
+}
+
+#[tokio::test]
+async fn follows_first_plugin_go() {
+    follow("go", &["1. The module", "4. A test", "5. Build and check"], "7. Run").await;
 }
