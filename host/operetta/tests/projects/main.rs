@@ -31,6 +31,16 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
+/// The environment in which `operetta` finds the code that the host has compiled, and other tools their own caches.
+fn caches() -> Vec<(&'static str, PathBuf)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    vec![
+        ("XDG_CACHE_HOME", repository().join("target/test-cache")),
+        ("PIP_CACHE_DIR", home.join(".cache/pip")),
+        ("GOCACHE", home.join(".cache/go-build")),
+    ]
+}
+
 /// A project that `operetta new` has just made.
 struct Project {
     dir: PathBuf,
@@ -58,8 +68,9 @@ impl Project {
     fn run(&self, line: &str) -> String {
         let mut command = shell(&[Path::new(OPERETTA)], &self.kubeconfig, line);
         command.current_dir(&self.dir).env("OPERETTA_TOOLS", repository().join("target/tools"));
-        // What one run has compiled, the next one needs not.
+        // A run uses what the one before compiled.
         command.env("CARGO_TARGET_DIR", folder().join("target"));
+        command.envs(caches());
         for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "NODE_OPTIONS", "VIRTUAL_ENV", "PYTHONPATH"] {
             command.env_remove(variable);
         }

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use operetta_testkit::{ControlPlane, shell, within};
 
-use crate::{OPERETTA, folder, host, repository};
+use crate::{OPERETTA, caches, folder, host, repository};
 
 /// A command of a console block, and the output that the page shows; empty if it shows none.
 struct Step {
@@ -70,11 +70,7 @@ impl Tutorial {
     /// Runs a script, from the repository, as the person who follows the page.
     fn run(&self, script: &str) -> Result<String, String> {
         let mut command = shell(&[OPERETTA.as_ref()], &self.home.join("kubeconfig"), script);
-        command.current_dir(repository()).env("HOME", &self.home);
-        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
-            // Downloads and compiled standard libraries are shared between runs.
-            command.env("PIP_CACHE_DIR", home.join(".cache/pip")).env("GOCACHE", home.join(".cache/go-build"));
-        }
+        command.current_dir(repository()).env("HOME", &self.home).envs(caches());
         for variable in ["OPERETTA_TOOLS", "VIRTUAL_ENV", "PYTHONPATH"] {
             command.env_remove(variable);
         }
