@@ -1,15 +1,16 @@
 /*
- * Operetta plugins in C (and in any language that calls C, such as Zig): the whole API of the SDK.
+ * The API of Operetta's SDK for plugins in C, C++, Zig and any other language that can call C.
  *
- * Compile operetta.c with your plugin, and define one function: operetta_plugin, which declares the controllers.
+ * Compile operetta.c together with your plugin, and define one function: operetta_plugin, which declares the
+ * controllers.
  *
- * Promises:
- * - Memory: everything this API returns lives until the reconcile ends; there is nothing to free. Text that is given
- *   to it is copied.
- * - Errors: a function that can fail takes `operetta_error **error` last. It sets *error to NULL when it worked, else
- *   to what went wrong; NULL may be passed by who does not want to know.
+ * Conventions:
+ * - Memory: all that this API returns lives until the reconcile ends. The plugin frees nothing. The API copies the text
+ *   that it is given.
+ * - Errors: a function that can fail takes `operetta_error **error` as its last argument. It sets *error to NULL on
+ *   success and to the error on failure. Pass NULL to ignore errors.
  * - Text is UTF-8 and ends with a NUL byte.
- * - A missing field is never an error: the function that reads it takes what to return instead.
+ * - A missing field is not an error: a function that reads a field takes the value to return if the field is absent.
  */
 #ifndef OPERETTA_H
 #define OPERETTA_H
@@ -19,6 +20,7 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#include <initializer_list>
 extern "C" {
 #endif
 
@@ -32,13 +34,13 @@ extern "C" {
 
 /* ---- Kinds ------------------------------------------------------------------------------------------------------ */
 
-/* A kind: its `apiVersion` (`group/version`, or the version alone for the core group) and its `kind`. */
+/* A kind: an `apiVersion` (`group/version`, or only the version for the core group) and a `kind`. */
 typedef struct {
     const char *api_version;
     const char *kind;
 } operetta_kind;
 
-/* Kinds that operators often use; any other is written the same way. */
+/* Kinds that operators often use. Other kinds are declared in the same way. */
 static const operetta_kind OPERETTA_CONFIG_MAP = {"v1", "ConfigMap"};
 static const operetta_kind OPERETTA_SECRET = {"v1", "Secret"};
 static const operetta_kind OPERETTA_SERVICE = {"v1", "Service"};
@@ -47,55 +49,58 @@ static const operetta_kind OPERETTA_DEPLOYMENT = {"apps/v1", "Deployment"};
 static const operetta_kind OPERETTA_STATEFUL_SET = {"apps/v1", "StatefulSet"};
 static const operetta_kind OPERETTA_JOB = {"batch/v1", "Job"};
 
+/* A JSON value, for instance a Kubernetes object. Fields that the plugin does not know are preserved. */
+typedef struct operetta_value operetta_value;
+
 /* ---- Errors ----------------------------------------------------------------------------------------------------- */
 
-/* Why a call failed, as apimachinery's errors.IsNotFound and its siblings tell it. */
+/* The reason for a failed call, as in apimachinery's errors.IsNotFound and its siblings. */
 typedef enum {
     OPERETTA_NOT_FOUND,         /* 404: the object, its namespace or its kind does not exist */
     OPERETTA_ALREADY_EXISTS,    /* 409: an object of that name exists */
     OPERETTA_CONFLICT,          /* 409: the resourceVersion is stale, or another manager owns a field; read again */
-    OPERETTA_INVALID,           /* 422: rejected; `causes` says by which fields */
-    OPERETTA_BAD_REQUEST,       /* 400: malformed, by the API server or before it was sent */
+    OPERETTA_INVALID,           /* 422: rejected; `causes` lists the fields */
+    OPERETTA_BAD_REQUEST,       /* 400: malformed; reported by the API server, the host or the SDK */
     OPERETTA_FORBIDDEN,         /* 401, 403: the plugin's ServiceAccount may not do this */
-    OPERETTA_EXPIRED,           /* 410: a continue token or resourceVersion is too old; begin the list again */
+    OPERETTA_EXPIRED,           /* 410: a continue token or resourceVersion is too old; restart the list */
     OPERETTA_TOO_MANY_REQUESTS, /* 429: see retry_after_seconds */
     OPERETTA_UNAVAILABLE,       /* 500, 502, 503, or no connection */
-    OPERETTA_TIMED_OUT,         /* 504, or the host's deadline on one call */
-    OPERETTA_OTHER              /* any other; `code` and `reason` tell which */
+    OPERETTA_TIMED_OUT,         /* 504, or the host's deadline for one call */
+    OPERETTA_OTHER              /* any other failure; see `code` and `reason` */
 } operetta_error_variant;
 
-/* One of metav1.Status's details.causes. */
+/* An entry of metav1.Status's details.causes. */
 typedef struct {
     const char *reason;  /* metav1.CauseType, e.g. FieldValueInvalid */
-    const char *message; /* for people */
-    const char *field;   /* the field's path; empty when the cause names none */
+    const char *message; /* the message for people */
+    const char *field;   /* the field's path; empty if the cause names none */
 } operetta_cause;
 
-/* What went wrong. The fields below `variant` are those of the API server's metav1.Status. */
+/* An error of a call. The fields after `variant` come from the API server's metav1.Status. */
 typedef struct operetta_error {
     operetta_error_variant variant;
     uint16_t code;       /* the HTTP status code */
     const char *reason;  /* metav1.StatusReason, e.g. Conflict; may be empty */
-    const char *message; /* for people */
+    const char *message; /* the message for people */
     const operetta_cause *causes;
     size_t cause_count;
     bool has_retry_after;
     uint32_t retry_after_seconds;
-    const char *call; /* what was being done, e.g. `get ConfigMap ns/name` */
+    const char *call; /* the failed call, e.g. `get ConfigMap ns/name` */
 } operetta_error;
 
-/* The variant's name in the contract, e.g. `not-found`. */
+/* Returns the variant's name in the contract, e.g. `not-found`. */
 const char *operetta_error_variant_name(operetta_error_variant variant);
 
-/* One sentence: what was being done, and why it failed. */
+/* Returns the failed call and the reason, e.g. `get ConfigMap ns/name: ConfigMap "name" not found`. */
 const char *operetta_error_text(const operetta_error *error);
 
-/* Whether there is an error, and it is of this variant. */
+/* Reports whether the error is not NULL and has this variant. */
 bool operetta_is(const operetta_error *error, operetta_error_variant variant);
 
-/* ---- What a reconcile answers ----------------------------------------------------------------------------------- */
+/* ---- Reconciling ------------------------------------------------------------------------------------------------ */
 
-/* Made by the functions below only. */
+/* The result of a reconcile. Only the functions below create one. */
 typedef struct {
     enum { OPERETTA_RESULT_DONE, OPERETTA_RESULT_REQUEUE, OPERETTA_RESULT_REQUEUE_AFTER, OPERETTA_RESULT_RETRY,
            OPERETTA_RESULT_TERMINAL } kind;
@@ -103,68 +108,84 @@ typedef struct {
     const char *message;
 } operetta_result;
 
-operetta_result operetta_done(void);                             /* nothing more to do */
-operetta_result operetta_requeue(void);                          /* again, after the rate limiter's delay */
-operetta_result operetta_requeue_after_ms(uint32_t milliseconds); /* again, after this time */
+/* Ends the reconcile with success and forgets the key's retries. */
+operetta_result operetta_done(void);
 
-/* It failed: again, after the rate limiter's delay. */
+/* Requeues the key after the rate limiter's delay. */
+operetta_result operetta_requeue(void);
+
+/* Requeues the key after this time. */
+operetta_result operetta_requeue_after_ms(uint32_t milliseconds);
+
+/* Reports a failure. The host retries the key after the rate limiter's delay. */
 operetta_result operetta_retry(const char *format, ...) OPERETTA_PRINTF(1, 2);
 
-/* It failed, and no retry can help: not again until the object changes (controller-runtime's TerminalError). */
+/* Reports a failure that a retry cannot cure (controller-runtime's TerminalError). The host reconciles the key again
+ * when the object changes. */
 operetta_result operetta_terminal(const char *format, ...) OPERETTA_PRINTF(1, 2);
 
-/* operetta_retry with the error's text. */
+/* Reports the error's text as operetta_retry does. */
 operetta_result operetta_fail(const operetta_error *error);
 
-/* What to reconcile: a key, never an event. The object may be gone. */
+/* The key to reconcile. It is never an event, and the object may no longer exist. */
 typedef struct {
     const char *controller;   /* the controller's name */
     operetta_kind kind;       /* the controller's kind */
     const char *namespace_;   /* NULL for objects of cluster-scoped kinds */
     const char *name;
-    uint32_t retries;         /* how often in a row this key has failed (client-go's NumRequeues) */
-    const char *reconcile_id; /* unique for each reconcile, as in the logs */
+    uint32_t retries;         /* consecutive failures of this key (client-go's NumRequeues) */
+    const char *reconcile_id; /* the reconcile's unique id in the logs */
 } operetta_request;
 
-/* Brings one object to its desired state. Each call begins with fresh memory: static variables do not survive it. */
+/* Brings the object of one key to its desired state. Each call starts with fresh memory: static variables do not
+ * survive it. */
 typedef operetta_result (*operetta_reconciler)(const operetta_request *request);
 
-/* ---- What a plugin declares (the manifest) ---------------------------------------------------------------------- */
+/* Brings one existing object to its desired state. The object comes from the cache. */
+typedef operetta_result (*operetta_object_reconciler)(const operetta_request *request, operetta_value *object);
 
-/* Defined by the plugin: declares its controllers and indexes with the functions below. */
+/* ---- The manifest ----------------------------------------------------------------------------------------------- */
+
+/* Declares the plugin's controllers and indexes with the functions below. The plugin defines this function. */
 void operetta_plugin(void);
 
 typedef struct operetta_controller operetta_controller;
 typedef struct operetta_source operetta_source;
 
-/* A controller: a queue of keys of one kind. `name` is a DNS label. */
+/* Adds a controller for objects of a kind. `name` is a DNS label. The reconciler also gets the keys of deleted objects.
+ * */
 operetta_controller *operetta_add_controller(const char *name, operetta_kind kind, operetta_reconciler reconcile);
 
-/* The objects of the controller's own kind, to be narrowed by operetta_select_labels and its siblings. */
+/* Adds a controller whose reconciler is called with the object. For a deleted object there is nothing to do: the
+ * garbage collector deletes the objects that it controls. */
+operetta_controller *operetta_add_object_controller(const char *name, operetta_kind kind,
+                                                    operetta_object_reconciler reconcile);
+
+/* Returns the source of the controller's own kind, for operetta_select_labels and its siblings. */
 operetta_source *operetta_for(operetta_controller *controller);
 
-/* Kinds this controller makes: their events enqueue the controlling owner. */
+/* Watches a kind of which the controller creates objects. Their events enqueue the controlling owner. */
 operetta_source *operetta_owns(operetta_controller *controller, operetta_kind kind);
 
-/* Which keys the events of a watched object enqueue. */
+/* The mapping from a watched object to the keys that its events enqueue. */
 typedef struct {
     enum { OPERETTA_MAP_OWNER, OPERETTA_MAP_SAME_NAME, OPERETTA_MAP_FIELD_PATH } kind;
-    bool all_owners;            /* owner: every owner of the kind, not only the controlling one */
-    const char *path;           /* field path: where the key's name stands, e.g. `.spec.claimRef.name` */
-    const char *namespace_path; /* field path: where its namespace stands; NULL: the watched object's own */
+    bool all_owners;            /* owner: all owners of the kind, not only the controlling one */
+    const char *path;           /* field path: the field with the key's name, e.g. `.spec.claimRef.name` */
+    const char *namespace_path; /* field path: the field with its namespace; NULL: the object's own */
 } operetta_mapping;
 
-/* Other kinds, whose events enqueue keys by a mapping. */
+/* Watches another kind. The mapping says which keys its events enqueue. */
 operetta_source *operetta_watches(operetta_controller *controller, operetta_kind kind, operetta_mapping mapping);
 
-/* Selectors in the API server's syntax, which the API server applies. */
+/* Restricts the source with a selector in the API server's syntax. The API server applies it. */
 void operetta_select_labels(operetta_source *source, const char *selector);
 void operetta_select_fields(operetta_source *source, const char *selector);
 
-/* Only objects of the Plugin's own namespace. */
+/* Restricts the source to the Plugin's own namespace. */
 void operetta_own_namespace(operetta_source *source);
 
-/* Event filters, as in controller-runtime's `predicate` package; an event must pass all of a source's. */
+/* Event filters, as in controller-runtime's `predicate` package. An event must pass all predicates of its source. */
 typedef enum {
     OPERETTA_GENERATION_CHANGED,
     OPERETTA_LABELS_CHANGED,
@@ -173,38 +194,43 @@ typedef enum {
 } operetta_predicate;
 void operetta_add_predicate(operetta_source *source, operetta_predicate predicate);
 
-void operetta_workers(operetta_controller *controller, uint32_t workers);        /* keys at once, 1 to 64; default 1 */
-void operetta_resync_seconds(operetta_controller *controller, uint32_t seconds); /* every key again; default 0: never */
+/* Sets the number of keys that are reconciled concurrently, 1 to 64. The default is 1. */
+void operetta_workers(operetta_controller *controller, uint32_t workers);
 
-/* max(per-key exponential backoff, overall token bucket); client-go's default, 5 ms to 1,000 s, 10/s, burst 100. */
+/* Sets the interval at which all keys are reconciled again. The default is 0: never. */
+void operetta_resync_seconds(operetta_controller *controller, uint32_t seconds);
+
+/* Sets the rate limiter: the greater delay of an exponential backoff per key and a token bucket for all keys. The
+ * default is client-go's: 5 ms to 1,000 s, and 10 per second with a burst of 100. */
 void operetta_rate_limiter(operetta_controller *controller, uint32_t base_delay_ms, uint32_t max_delay_ms, uint32_t qps,
                            uint32_t burst);
 
-/* An index over cached objects, for operetta_list: `path` is where the value stands, e.g. `.spec.nodeName`. */
+/* Adds an index over cached objects for operetta_list. `path` is the indexed field, e.g. `.spec.nodeName`. */
 void operetta_add_index(const char *name, operetta_kind kind, const char *path);
 
-/* ---- Values: objects and what is in them ------------------------------------------------------------------------ */
-
-/* A JSON value. Kubernetes objects are JSON objects. Fields the plugin does not know stay as they are. */
-typedef struct operetta_value operetta_value;
+/* ---- Values ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Where paths are taken, members are joined by dots and elements are [N]: `spec.containers[0].image`. A dot in a
- * member's name is written `\.`: "metadata.labels.app\\.kubernetes\\.io/name". The empty path is the value itself.
- * A malformed path is a fault of the plugin, and panics.
+ * Paths: a dot separates members and [N] is an element, as in `spec.containers[0].image`. A dot in a member's name is
+ * written `\.`: "metadata.labels.app\\.kubernetes\\.io/name". The empty path is the value itself. A malformed path is a
+ * fault of the plugin, and panics.
  */
 
-/* A new object with its apiVersion, kind, name, and namespace (NULL for cluster-scoped kinds). */
+/* Returns a new object with its apiVersion, kind, name, and namespace (NULL for cluster-scoped kinds). */
 operetta_value *operetta_new(operetta_kind kind, const char *namespace_, const char *name);
-operetta_value *operetta_new_object(void); /* {} */
-operetta_value *operetta_new_array(void);  /* [] */
+
+/* Return {} and []. */
+operetta_value *operetta_new_object(void);
+operetta_value *operetta_new_array(void);
+
+/* Returns a deep copy. */
 operetta_value *operetta_copy(const operetta_value *value);
 
-/* JSON text to a value; NULL if it is not JSON, and the error says where. */
+/* Parses JSON text. Returns NULL and an error with the position if the text is not JSON. */
 operetta_value *operetta_parse(const char *text, operetta_error **error);
 const char *operetta_to_json(const operetta_value *value);
 
-/* Whether two values mean the same to the API server: an absent field, null, [] and {} do not differ. */
+/* Reports whether two values are equal for the API server: an absent field, null, [] and {} are equal. */
 bool operetta_equal(const operetta_value *a, const operetta_value *b);
 
 typedef enum {
@@ -219,37 +245,41 @@ typedef enum {
 operetta_type operetta_type_at(const operetta_value *value, const char *path);
 
 /*
- * Reading. NULL is an absent value, and has nothing in it. A field of another type than the one asked for counts as
- * absent, and is logged as a warning.
+ * Reading. A NULL value is an absent one without fields. A field of another type than the requested one counts as
+ * absent and logs a warning. `otherwise` is returned for absent fields.
  */
-operetta_value *operetta_at(const operetta_value *value, const char *path); /* NULL if absent */
+
+/* Returns the value at a path; NULL if absent. */
+operetta_value *operetta_at(const operetta_value *value, const char *path);
 const char *operetta_string(const operetta_value *value, const char *path, const char *otherwise);
 int64_t operetta_int(const operetta_value *value, const char *path, int64_t otherwise);
 double operetta_number(const operetta_value *value, const char *path, double otherwise);
 bool operetta_bool(const operetta_value *value, const char *path, bool otherwise);
 
-/* A string, number or boolean as text: for an IntOrString, and for integers of more than 64 bits. */
+/* Returns a string, number or boolean as text: for an IntOrString, and for integers of more than 64 bits. */
 const char *operetta_text(const operetta_value *value, const char *path, const char *otherwise);
 
-/* A resource.Quantity (a string or a number) in canonical form, e.g. `1536Mi` for `1.5Gi`. */
+/* Returns a resource.Quantity (a string or a number) in canonical form, e.g. `1536Mi` for `1.5Gi`. */
 const char *operetta_quantity(const operetta_value *value, const char *path, const char *otherwise);
 
-/* How many elements or members there are; 0 if it is neither an array nor an object. */
+/* Returns the number of elements or members; 0 if the value is neither an array nor an object. */
 size_t operetta_count(const operetta_value *value, const char *path);
 
-/* A member by its literal name (no path), and an element by its position from 0; NULL if absent. */
+/* Return a member by its literal name (not a path), and an element by its position from 0; NULL if absent. */
 operetta_value *operetta_member(const operetta_value *value, const char *name);
 operetta_value *operetta_element(const operetta_value *value, size_t position);
 
-/* The name of the member at a position from 0; NULL past the end. Its value is operetta_element's. */
+/* Returns the name of the member at a position from 0; NULL past the end. operetta_element returns its value. */
 const char *operetta_member_name(const operetta_value *value, size_t position);
 
 /*
- * Writing. Values are copied in. Objects and arrays on the way are made, and so is the element one past an array's end.
- * Where the path leads through something that is neither, nothing is set: the next write to the API server fails, and
- * says so.
+ * Writing. Setters copy the values that they are given. They create missing objects and arrays on the path, and append
+ * the element that is one past the end of an array. If the path leads through another type, nothing is set, and the
+ * next write to the API server fails with an error that names the path.
  */
-void operetta_set(operetta_value *value, const char *path, operetta_value *what); /* NULL removes */
+
+/* Sets a field to a copy of a value; NULL removes the field. */
+void operetta_set(operetta_value *value, const char *path, operetta_value *what);
 void operetta_set_string(operetta_value *value, const char *path, const char *text);
 void operetta_set_format(operetta_value *value, const char *path, const char *format, ...) OPERETTA_PRINTF(3, 4);
 void operetta_set_int(operetta_value *value, const char *path, int64_t number);
@@ -260,13 +290,13 @@ void operetta_remove(operetta_value *value, const char *path);
 void operetta_append(operetta_value *value, const char *path, operetta_value *element);
 void operetta_append_string(operetta_value *value, const char *path, const char *text);
 
-/* Text of this reconcile, by printf's rules. */
+/* Returns text formatted as by printf. */
 const char *operetta_format(const char *format, ...) OPERETTA_PRINTF(1, 2);
 
-/* Memory of this reconcile, zeroed. */
+/* Returns zeroed memory that lives until the reconcile ends. */
 void *operetta_allocate(size_t bytes);
 
-/* The time as Kubernetes writes it, e.g. 2030-01-01T00:00:00Z. */
+/* Returns the current time in Kubernetes' format, e.g. 2030-01-01T00:00:00Z. */
 const char *operetta_now(void);
 
 /* ---- An object's metadata --------------------------------------------------------------------------------------- */
@@ -276,48 +306,57 @@ const char *operetta_name(const operetta_value *object);             /* empty if
 const char *operetta_namespace(const operetta_value *object);        /* NULL if absent or empty */
 const char *operetta_uid(const operetta_value *object);              /* empty if absent */
 const char *operetta_resource_version(const operetta_value *object); /* empty if absent */
+
+/* Reports whether the object has a deletionTimestamp. */
 bool operetta_is_being_deleted(const operetta_value *object);
 
+/* Reports whether the object is not stored yet: it has no uid. */
+bool operetta_is_new(const operetta_value *object);
+
 /*
- * Makes `owner` the controlling owner of `child`: the child's events enqueue it, and it takes the child with it when it
- * goes. Fails when another object controls the child, the owner is not stored, or it is in another namespace.
+ * Makes `owner` the controlling owner of `child`: the child's events enqueue the owner, and the garbage collector
+ * deletes the child after the owner. Fails if another object controls the child, the owner is not stored, or it is in
+ * another namespace.
  */
 bool operetta_set_controller_reference(const operetta_value *owner, operetta_value *child, operetta_error **error);
 
-/* Whether `owner` controls `child`; two objects of one name are told apart by their uids. */
+/* Reports whether `owner` controls `child`, by the owner's uid. */
 bool operetta_is_controlled_by(const operetta_value *child, const operetta_value *owner);
 
+/* Reports whether the object has the finalizer. */
 bool operetta_has_finalizer(const operetta_value *object, const char *finalizer);
 
 /*
- * Gives the stored object the finalizer, or takes it away, by a patch that fails with a conflict if the object has
- * changed meanwhile; writes nothing if it is so already. Removing it from an object that is gone is no error.
+ * Add the finalizer to the stored object, or remove it, with a patch. The patch fails with a conflict if the object has
+ * changed in the meantime. Nothing is written if nothing would change. Removing a finalizer from a deleted object is
+ * not an error.
  */
 bool operetta_add_finalizer(operetta_value *object, const char *finalizer, operetta_error **error);
 bool operetta_remove_finalizer(operetta_value *object, const char *finalizer, operetta_error **error);
 
 /* ---- Reads ------------------------------------------------------------------------------------------------------ */
 
-/* From the host's cache, which sees the plugin's own writes. `namespace_` is NULL for cluster-scoped kinds. */
+/* Returns an object from the host's cache, which includes the plugin's own writes. `namespace_` is NULL for
+ * cluster-scoped kinds. */
 operetta_value *operetta_get(operetta_kind kind, const char *namespace_, const char *name, operetta_error **error);
 
-/* The same, but an object that does not exist is no error: NULL, and no error. */
+/* Returns an object from the host's cache; NULL without an error if it does not exist. */
 operetta_value *operetta_find(operetta_kind kind, const char *namespace_, const char *name, operetta_error **error);
 
-/* From the API server. */
+/* Returns an object from the API server. */
 operetta_value *operetta_get_live(operetta_kind kind, const char *namespace_, const char *name, operetta_error **error);
 
-/* Which objects. All zero: every object of every namespace, whole, in one page, from the cache. */
+/* The options of a list. All zero: complete objects of all namespaces, in one page, from the cache. */
 typedef struct {
     const char *namespace_;
     const char *labels;         /* a label selector, e.g. `app=db,tier in (a, b)` */
     const char *fields;         /* a field selector; cached lists know metadata.name and metadata.namespace only */
-    const char *index;          /* the name of a declared index, and */
-    const char *index_value;    /*   the value there; cached only */
-    const char *owner_uid;      /* objects whose controlling owner has this uid; cached only */
-    uint32_t limit;             /* at most this many; 0: all */
-    const char *continue_token; /* the one of the page before */
-    bool live;                  /* from the API server */
+    const char *index;          /* the name of a declared index; cached lists only */
+    const char *index_value;    /* the value in that index */
+    const char *owner_uid;      /* objects whose controlling owner has this uid; cached lists only */
+    uint32_t limit;             /* the maximum number of items; 0: all */
+    const char *continue_token; /* the previous page's continue token */
+    bool live;                  /* read from the API server */
     const char *const *keep;    /* field paths to keep, e.g. `.metadata.labels`, ended by NULL; NULL: whole objects */
 } operetta_list_options;
 
@@ -328,25 +367,31 @@ typedef struct {
     const char *continue_token; /* NULL on the last page */
 } operetta_page;
 
-/* One page of objects; `options` may be NULL. NULL if it failed. */
+/* Returns a page of objects; NULL on failure. `options` may be NULL. */
 operetta_page *operetta_list(operetta_kind kind, const operetta_list_options *options, operetta_error **error);
 
 /* ---- Writes ----------------------------------------------------------------------------------------------------- */
 
-/* All zero (or NULL): store it, as the plugin's own field manager, dropping unknown fields. */
+/* The options of a write. All zero (or NULL): store the object, with the plugin as field manager, without unknown
+ * fields. */
 typedef struct {
     bool dry_run;              /* validate and admit, but store nothing */
     bool strict;               /* reject unknown and duplicate fields */
-    const char *field_manager; /* who owns the fields; NULL: the plugin */
+    const char *field_manager; /* the owner of the written fields; NULL: the plugin */
 } operetta_write_options;
 
-/* All return the object as stored, or NULL if they failed. Kind and key are those of the object. */
+/* Create or replace an object, or replace its status. The object names its kind and key. All return the object as
+ * stored, or NULL on failure. */
 operetta_value *operetta_create(const operetta_value *object, const operetta_write_options *options,
                                 operetta_error **error);
 operetta_value *operetta_update(const operetta_value *object, const operetta_write_options *options,
                                 operetta_error **error);
 operetta_value *operetta_update_status(const operetta_value *object, const operetta_write_options *options,
                                        operetta_error **error);
+
+/* Replaces the object's status and writes it through the status subresource, unless the status is equal already. On
+ * success `object` has the stored status and metadata. */
+bool operetta_write_status(operetta_value *object, operetta_value *status, operetta_error **error);
 
 typedef enum {
     OPERETTA_MERGE_PATCH, /* RFC 7386: an object */
@@ -358,14 +403,15 @@ typedef struct {
     operetta_patch_type type;
     const operetta_value *body;
     const char *subresource; /* `status`, `scale`; NULL: the object itself */
-    bool force;              /* take fields over from other managers; apply only */
+    bool force;              /* take over fields from other managers; apply only */
     operetta_write_options options;
 } operetta_patch_request;
 
+/* Patches an object or a subresource. Returns the object as stored, or NULL on failure. */
 operetta_value *operetta_patch(operetta_kind kind, const char *namespace_, const char *name,
                                const operetta_patch_request *patch, operetta_error **error);
 
-/* The stored object of this kind and key, or a new one if there is none; for operetta_create_or_update. */
+/* Returns the stored object, or a new one if it does not exist, for operetta_create_or_update. */
 operetta_value *operetta_get_or_new(operetta_kind kind, const char *namespace_, const char *name,
                                     operetta_error **error);
 
@@ -373,14 +419,14 @@ typedef enum { OPERETTA_UNCHANGED, OPERETTA_CREATED, OPERETTA_UPDATED } operetta
 const char *operetta_operation_result_name(operetta_operation_result result); /* `unchanged`, `created`, `updated` */
 
 /*
- * Writes what operetta_get_or_new returned and the plugin then changed: creates it if it was new, updates it if it now
- * differs, and writes nothing if not (controller-runtime's CreateOrUpdate). The status is not written.
- * `result` may be NULL. Returns the object as stored, or NULL if it failed.
+ * Writes an object that comes from operetta_get_or_new: creates a new one, updates one that the plugin has changed, and
+ * writes nothing otherwise (controller-runtime's CreateOrUpdate). The status is not written. `result` may be NULL.
+ * Returns the object as stored, or NULL on failure.
  */
 operetta_value *operetta_create_or_update(operetta_value *object, operetta_operation_result *result,
                                           operetta_error **error);
 
-/* metav1.DeleteOptions; all zero (or NULL): as the kind does by default. Unmet preconditions are a conflict. */
+/* metav1.DeleteOptions. All zero (or NULL): the kind's defaults. An unmet precondition is a conflict. */
 typedef struct {
     const char *uid;              /* only the object with this uid */
     const char *resource_version; /* only the object at this resourceVersion */
@@ -390,10 +436,11 @@ typedef struct {
     bool dry_run;
 } operetta_delete_options;
 
+/* Deletes an object. It may still exist afterwards, until its finalizers are removed. */
 bool operetta_delete(operetta_kind kind, const char *namespace_, const char *name,
                      const operetta_delete_options *options, operetta_error **error);
 
-/* ---- Requests as HTTP has them ---------------------------------------------------------------------------------- */
+/* ---- Raw HTTP requests ------------------------------------------------------------------------------------------ */
 
 typedef struct {
     const char *method;       /* GET, POST, PUT, PATCH or DELETE */
@@ -402,7 +449,7 @@ typedef struct {
     const char *content_type; /* of the body; NULL: application/json */
     const char *accept;       /* NULL: application/json */
     const char *body;         /* NULL: none */
-    bool cached;              /* a GET may be answered by the host's cache */
+    bool cached;              /* the host's cache may answer a GET */
 } operetta_raw_request;
 
 typedef struct {
@@ -413,7 +460,7 @@ typedef struct {
     const char *body;
 } operetta_raw_response;
 
-/* Never fails: what cannot be delivered comes back as a metav1.Status, as from the API server. */
+/* Sends a request and returns the response. If the host cannot deliver the request, the body is a metav1.Status. */
 const operetta_raw_response *operetta_raw(const operetta_raw_request *request);
 
 /* ---- Events, log, configuration, faults ------------------------------------------------------------------------- */
@@ -431,14 +478,18 @@ typedef struct {
     const char *value;
 } operetta_field;
 
-/* Whether a line of this level would be kept. */
+/* Reports whether the host keeps lines of this level. */
 bool operetta_log_enabled(operetta_level level);
 
-/* Writes one line to the plugin's log; `fields` end with {NULL, NULL}, and may be NULL. printf's lines go there too. */
+/* Writes a line to the plugin's log. `fields` ends with {NULL, NULL} and may be NULL. printf writes to the log, too. */
 void operetta_log(operetta_level level, const operetta_field *fields, const char *format, ...) OPERETTA_PRINTF(3, 4);
 
 /* operetta_log(OPERETTA_INFO, OPERETTA_FIELDS({"replicas", "3"}), "scaled") */
+#ifdef __cplusplus
+#define OPERETTA_FIELDS(...) (std::initializer_list<operetta_field>{__VA_ARGS__, {NULL, NULL}}.begin())
+#else
 #define OPERETTA_FIELDS(...) ((const operetta_field[]){__VA_ARGS__, {NULL, NULL}})
+#endif
 
 #define operetta_log_error(...) operetta_log(OPERETTA_ERROR, NULL, __VA_ARGS__)
 #define operetta_log_warn(...) operetta_log(OPERETTA_WARN, NULL, __VA_ARGS__)
@@ -446,11 +497,11 @@ void operetta_log(operetta_level level, const operetta_field *fields, const char
 #define operetta_log_debug(...) operetta_log(OPERETTA_DEBUG, NULL, __VA_ARGS__)
 #define operetta_log_trace(...) operetta_log(OPERETTA_TRACE, NULL, __VA_ARGS__)
 
-/* The Plugin's spec.config; {} when there is none. */
+/* Returns the Plugin's spec.config; {} if there is none. */
 operetta_value *operetta_config(void);
 
-/* Ends this reconcile as a fault of the plugin: the log says what and where, the key is retried. abort() and a failed
- * assert() do the same. */
+/* Ends the reconcile as a fault of the plugin. The message and the source line go to the log, and the host retries the
+ * key. abort() and a failed assert() do the same. */
 #define operetta_panic(...) operetta_panic_at(__FILE__, __LINE__, __func__, __VA_ARGS__)
 OPERETTA_NORETURN void operetta_panic_at(const char *file, int line, const char *function, const char *format, ...)
     OPERETTA_PRINTF(4, 5);

@@ -18,7 +18,8 @@ struct operetta_source {
 
 struct operetta_controller {
     const char *name;
-    operetta_reconciler reconcile;
+    operetta_reconciler reconcile;               /* one of these two */
+    operetta_object_reconciler reconcile_object;
     operetta_source source;
     operetta_source *others; /* owned and watched kinds, in the order they were declared */
     uint32_t workers;
@@ -47,21 +48,33 @@ static void declare(void) {
     }
 }
 
-operetta_controller *operetta_add_controller(const char *name, operetta_kind kind, operetta_reconciler reconcile) {
+static operetta_controller *add_controller(const char *name, operetta_kind kind, bool has_reconciler) {
     operetta_controller **end = &controllers;
     for (; *end != NULL; end = &(*end)->next) {
         if (strcmp((*end)->name, name) == 0) {
             operetta_panic("two controllers are named \"%s\"", name);
         }
     }
-    if (reconcile == NULL) {
+    if (!has_reconciler) {
         operetta_panic("the controller \"%s\" has no reconciler", name);
     }
     *end = operetta_allocate(sizeof **end);
     (*end)->name = name;
-    (*end)->reconcile = reconcile;
     (*end)->source.kind = kind;
     return *end;
+}
+
+operetta_controller *operetta_add_controller(const char *name, operetta_kind kind, operetta_reconciler reconcile) {
+    operetta_controller *controller = add_controller(name, kind, reconcile != NULL);
+    controller->reconcile = reconcile;
+    return controller;
+}
+
+operetta_controller *operetta_add_object_controller(const char *name, operetta_kind kind,
+                                                    operetta_object_reconciler reconcile) {
+    operetta_controller *controller = add_controller(name, kind, reconcile != NULL);
+    controller->reconcile_object = reconcile;
+    return controller;
 }
 
 operetta_source *operetta_for(operetta_controller *controller) { return &controller->source; }
@@ -228,12 +241,24 @@ const char *manifest_describe(void) {
     return operetta_to_json(manifest);
 }
 
+static operetta_result reconcile_key(const operetta_controller *controller, const operetta_request *request) {
+    if (controller->reconcile != NULL) {
+        return controller->reconcile(request);
+    }
+    operetta_error *error;
+    operetta_value *object = operetta_find(request->kind, request->namespace_, request->name, &error);
+    if (error != NULL) {
+        return operetta_fail(error);
+    }
+    return object == NULL ? operetta_done() : controller->reconcile_object(request, object);
+}
+
 operetta_result manifest_reconcile(operetta_request *request) {
     declare();
     for (const operetta_controller *controller = controllers; controller != NULL; controller = controller->next) {
         if (strcmp(controller->name, request->controller) == 0) {
             request->kind = controller->source.kind;
-            return controller->reconcile(request);
+            return reconcile_key(controller, request);
         }
     }
     return operetta_terminal("this plugin has no controller named \"%s\"", request->controller);

@@ -24,6 +24,8 @@ bool operetta_is_being_deleted(const operetta_value *object) {
     return operetta_string(object, "metadata.deletionTimestamp", NULL) != NULL;
 }
 
+bool operetta_is_new(const operetta_value *object) { return *operetta_uid(object) == '\0'; }
+
 /* The length of the group in an apiVersion; 0 for the core group. */
 static size_t group_length(const char *api_version) {
     const char *slash = strchr(api_version, '/');

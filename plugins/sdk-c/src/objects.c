@@ -138,6 +138,22 @@ operetta_value *operetta_update_status(const operetta_value *object, const opere
     return write_object(VERB_UPDATE_STATUS, "update the status of", object, options, error);
 }
 
+bool operetta_write_status(operetta_value *object, operetta_value *status, operetta_error **error) {
+    if (operetta_equal(operetta_at(object, "status"), status)) {
+        if (error != NULL) {
+            *error = NULL;
+        }
+        return true;
+    }
+    operetta_set(object, "status", status);
+    operetta_value *stored = operetta_update_status(object, NULL, error);
+    if (stored != NULL) {
+        operetta_set(object, "metadata", operetta_at(stored, "metadata"));
+        operetta_set(object, "status", operetta_at(stored, "status"));
+    }
+    return stored != NULL;
+}
+
 operetta_value *operetta_patch(operetta_kind kind, const char *namespace_, const char *name,
                                const operetta_patch_request *patch, operetta_error **error) {
     const char *call = call_name("patch", kind, namespace_, name);
