@@ -15,6 +15,7 @@ projects="
 sample-controller-go       examples/sample-controller/go        plugins/sdk-go
 sample-controller-python   examples/sample-controller/python    plugins/sdk-python
 sample-controller-typescript examples/sample-controller/typescript plugins/sdk-js
+sample-controller-c        examples/sample-controller/c         plugins/sdk-c
 app-service-go             examples/app-service/go              plugins/sdk-go
 app-service-typescript     examples/app-service/typescript      plugins/sdk-js
 cloud-manager-go           examples/cloud-manager/go            plugins/sdk-go

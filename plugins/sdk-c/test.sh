@@ -12,4 +12,9 @@ flags=(-std=c11 -D_DEFAULT_SOURCE -g -Wall -Wextra -Werror -fsanitize=address,un
 "$out/sdk"
 "${CC:-cc}" "${flags[@]}" operetta.c example/*.c -o "$out/example"
 "$out/example"
+sample=../../examples/sample-controller/c
+if [ -d "$sample" ]; then
+    "${CC:-cc}" "${flags[@]}" -I. operetta.c "$sample"/*.c -o "$out/sample"
+    "$out/sample"
+fi
 "${CC:-cc}" "${flags[@]}" -fsyntax-only conformance/*.c

@@ -7,7 +7,7 @@ use crate::installed;
 
 in_each_language!(
     rust: "sample-controller", go: "sample-controller-go", python: "sample-controller-python",
-    typescript: "sample-controller-typescript";
+    typescript: "sample-controller-typescript", c: "sample-controller-c";
     (
         a_foo_gets_its_deployment_and_its_status_follows_it,
         a_deployment_that_is_changed_or_deleted_by_hand_is_put_back,
