@@ -100,10 +100,18 @@ bool operetta_is(const operetta_error *error, operetta_error_variant variant);
 
 /* ---- Reconciling ------------------------------------------------------------------------------------------------ */
 
+/* The host's next step for the key. */
+typedef enum {
+    OPERETTA_RESULT_DONE,
+    OPERETTA_RESULT_REQUEUE,
+    OPERETTA_RESULT_REQUEUE_AFTER,
+    OPERETTA_RESULT_RETRY,
+    OPERETTA_RESULT_TERMINAL
+} operetta_result_kind;
+
 /* The result of a reconcile. Only the functions below create one. */
 typedef struct {
-    enum { OPERETTA_RESULT_DONE, OPERETTA_RESULT_REQUEUE, OPERETTA_RESULT_REQUEUE_AFTER, OPERETTA_RESULT_RETRY,
-           OPERETTA_RESULT_TERMINAL } kind;
+    operetta_result_kind kind;
     uint32_t after_ms;
     const char *message;
 } operetta_result;

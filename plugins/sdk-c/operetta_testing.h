@@ -29,6 +29,10 @@
 #error "operetta_testing.h is for native builds: compile the tests without --target=wasm32-wasi"
 #endif
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* An empty cluster, no configuration, events, logs and faults. The runner does this before each test. */
 void operetta_test_reset(void);
 
@@ -70,6 +74,10 @@ void operetta_test_expect_int(const char *file, int line, int64_t expected, int6
 
 /* Runs all tests, prints each and then `N passed, N failed`; 0 if none failed. */
 int operetta_test_main(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #define OPERETTA_TEST(name)                                                                                            \
     static void name(void);                                                                                            \

@@ -192,6 +192,10 @@ pub enum Language {
     TypeScript,
     Python,
     C,
+    /// C++
+    #[value(alias = "c++")]
+    Cpp,
+    Zig,
 }
 
 #[derive(Args, Debug)]

@@ -174,3 +174,13 @@ async fn a_new_project_in_python_builds_tests_and_runs() {
 async fn a_new_project_in_c_builds_tests_and_runs() {
     builds_tests_and_runs("c", "CGreeting").await;
 }
+
+#[tokio::test]
+async fn new_project_in_cpp_builds_tests_and_runs() {
+    builds_tests_and_runs("cpp", "CppGreeting").await;
+}
+
+#[tokio::test]
+async fn new_project_in_zig_builds_tests_and_runs() {
+    builds_tests_and_runs("zig", "ZigGreeting").await;
+}

@@ -1,7 +1,8 @@
-//! C and Zig: compiles the plugin and the SDK to one WASI module, with zig, or C with clang and a WASI sysroot.
+//! C, C++ and Zig: the plugin and the SDK in one module for WASI, by zig, or C and C++ by clang with a WASI sysroot.
 //!
-//! A plugin in C consists of all .c files of the project's folder except tests (`*_test.c`). A plugin in Zig is `plugin.zig`,
-//! which imports the SDK's header as `operetta`. The SDK is the folder `sdk` of the project, or the one in this binary.
+//! Every .c file of the project's folder is the plugin's, but for tests (`*_test.c`); in C++ every .cpp, .cc and .cxx
+//! file, too. In Zig it is `plugin.zig`, which imports the SDK's header as `operetta`. The SDK is the folder `sdk` of
+//! the project, or else the one that this program carries.
 
 use std::{
     ffi::OsString,
@@ -17,7 +18,7 @@ use super::{
     steps::Steps,
     tools::{missing, output_of, run},
 };
-use crate::commands::new;
+use crate::{args::Language, commands::new};
 
 const TARGET: &str = "wasm32-wasi";
 /// The flags of a library: the host calls functions, never a `main`.
@@ -28,6 +29,11 @@ const STACK: &str = "1048576";
 /// The flags with which null pointers trap and `assert` is compiled in.
 const C_FLAGS: [&str; 3] = ["-UNDEBUG", "-fsanitize=undefined", "-fno-sanitize-recover=all"];
 
+/// A component has neither exceptions nor RTTI: both need a runtime that WASI's C++ library lacks.
+const CPP_FLAGS: [&str; 3] = ["-std=c++20", "-fno-exceptions", "-fno-rtti"];
+const C_FILES: &[&str] = &["c"];
+const CPP_FILES: &[&str] = &["cpp", "cc", "cxx"];
+
 /// Compiles the project's files with the SDK.
 ///
 /// # Errors
@@ -36,39 +42,60 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let sdk = sdk(job)?;
     let compiler = compiler(&Tools::of(&job.project.dir))?;
     let module = job.scratch_file("module.wasm");
-    if job.project.dir.join("plugin.zig").is_file() {
-        zig(job, &compiler, &sdk, &module, steps)?;
-    } else {
-        c(job, &compiler, &sdk, &module, steps)?;
-    }
+    match job.project.language {
+        Language::Zig => zig(job, &compiler, &sdk, &module, steps),
+        Language::Cpp => cpp(job, &compiler, &sdk, &module, steps),
+        _ => c(job, &compiler, &sdk, &module, steps),
+    }?;
     job.read(&module)
 }
 
 fn c(job: &Job<'_>, compiler: &Compiler, sdk: &Path, module: &Path, steps: &mut Steps) -> Result<()> {
-    let mut command = compiler.command();
-    let name = match compiler {
-        Compiler::Zig(_) => {
-            command.arg("cc");
-            "zig cc"
-        }
-        Compiler::Clang { .. } => "clang",
-    };
-    let optimize = if job.args.debug { "-O1" } else { "-Os" };
-    let flags = [&format!("--target={TARGET}"), REACTOR, optimize, "-g0", "-Wall", "-Wextra"].map(str::to_owned);
-    command
-        .current_dir(&job.project.dir)
-        .args(&flags)
-        .args(SDK_DIALECT)
-        .args(C_FLAGS)
-        .arg(format!("-Wl,-z,stack-size={STACK}"))
-        .arg("-I")
-        .arg(sdk);
+    let mut command = compiler.driver(Driver::C);
+    let flags = flags(job);
+    command.current_dir(&job.project.dir).args(&flags).args(SDK_DIALECT);
+    link(&mut command, sdk, module);
     // The SDK comes first: the linker takes its abort and close, not libc's.
-    command.arg(sdk.join("operetta.c")).args(sources(&job.project.dir)?).args(&job.args.compiler_args);
+    command.arg(sdk.join("operetta.c")).args(sources(&job.project.dir, C_FILES)?).args(&job.args.compiler_args);
     steps.run("compile", |note| {
-        *note = format!("{name} {}", flags.join(" "));
-        run(command.arg("-o").arg(module))
+        *note = format!("{} {}", compiler.name(Driver::C), flags.join(" "));
+        run(&mut command)
     })
+}
+
+/// Compiles the SDK and the other C files as C, then the C++ files, and links them.
+fn cpp(job: &Job<'_>, compiler: &Compiler, sdk: &Path, module: &Path, steps: &mut Steps) -> Result<()> {
+    let dir = &job.project.dir;
+    let flags = flags(job);
+    // The SDK comes first: the linker takes its abort and close, not libc's.
+    let mut c_files = vec![sdk.join("operetta.c")];
+    c_files.extend(sources(dir, C_FILES)?);
+    let mut command = compiler.driver(Driver::Cpp);
+    command.current_dir(dir).args(&flags).args(CPP_FLAGS).arg(SDK_DIALECT[1]);
+    link(&mut command, sdk, module);
+    steps.run("compile", |note| {
+        *note = format!("{} {} {}", compiler.name(Driver::Cpp), flags.join(" "), CPP_FLAGS.join(" "));
+        for (number, file) in c_files.iter().enumerate() {
+            let object = job.scratch_file(&format!("{number}.o"));
+            let mut compile = compiler.driver(Driver::C);
+            compile.current_dir(dir).args(&flags).args(SDK_DIALECT).args(C_FLAGS).arg("-I").arg(sdk);
+            run(compile.arg("-c").arg(file).arg("-o").arg(&object))?;
+            command.arg(object);
+        }
+        run(command.args(sources(dir, CPP_FILES)?).args(&job.args.compiler_args))
+    })
+}
+
+/// Returns the flags that compiling and linking share, as the build prints them.
+fn flags(job: &Job<'_>) -> [String; 5] {
+    let optimize = if job.args.debug { "-O1" } else { "-Os" };
+    [&format!("--target={TARGET}"), optimize, "-g0", "-Wall", "-Wextra"].map(str::to_owned)
+}
+
+/// Adds what makes the output a reactor with checks and a small stack.
+fn link(command: &mut Command, sdk: &Path, module: &Path) {
+    command.arg(REACTOR).args(C_FLAGS).arg(format!("-Wl,-z,stack-size={STACK}"));
+    command.arg("-I").arg(sdk).arg("-o").arg(module);
 }
 
 /// Translates the SDK's header, because Zig reads none.
@@ -112,14 +139,15 @@ fn sdk(job: &Job<'_>) -> Result<PathBuf> {
     Ok(ours)
 }
 
-/// Returns the plugin's files, sorted.
-fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
+/// Returns the plugin's files with one of these extensions, in order.
+fn sources(dir: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
     let failed = || format!("failed to read {}", dir.display());
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).with_context(failed)? {
         let path = entry.with_context(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.ends_with(".c") && !name.ends_with("_test.c") {
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        if extensions.contains(&&*extension) && !stem.ends_with("_test") {
             found.push(path);
         }
     }
@@ -134,7 +162,36 @@ enum Compiler {
     Clang { program: PathBuf, sysroot: OsString },
 }
 
+/// The language in which a compiler reads its files.
+#[derive(Clone, Copy)]
+enum Driver {
+    C,
+    Cpp,
+}
+
 impl Compiler {
+    /// Returns the name for the build's output.
+    fn name(&self, driver: Driver) -> &'static str {
+        match (self, driver) {
+            (Self::Zig(_), Driver::C) => "zig cc",
+            (Self::Zig(_), Driver::Cpp) => "zig c++",
+            (Self::Clang { .. }, Driver::C) => "clang",
+            (Self::Clang { .. }, Driver::Cpp) => "clang++",
+        }
+    }
+
+    /// Returns the command that compiles and links files of a language.
+    fn driver(&self, driver: Driver) -> Command {
+        let mut command = self.command();
+        match (self, driver) {
+            (Self::Zig(_), Driver::C) => command.arg("cc"),
+            (Self::Zig(_), Driver::Cpp) => command.arg("c++"),
+            (Self::Clang { .. }, Driver::C) => &mut command,
+            (Self::Clang { .. }, Driver::Cpp) => command.arg("--driver-mode=g++"),
+        };
+        command
+    }
+
     fn command(&self) -> Command {
         match self {
             Self::Zig(program) => Command::new(program),
@@ -170,11 +227,15 @@ mod tests {
     #[test]
     fn plugin_files_exclude_tests() {
         let folder = tempfile::tempdir().expect("folder");
-        for name in ["plugin.c", "cases.c", "plugin_test.c", "cases.h"] {
+        let all = ["plugin.c", "cases.c", "plugin_test.c", "cases.h", "x.cpp", "x_test.cpp", "a.cc", "b.cxx"];
+        for name in all {
             fs::write(folder.path().join(name), "").expect("file");
         }
-        let names: Vec<_> =
-            sources(folder.path()).expect("read").iter().map(|file| file.file_name().map(OsString::from)).collect();
-        assert_eq!(names, [Some("cases.c".into()), Some("plugin.c".into())]);
+        let names = |extensions| -> Vec<_> {
+            let files = sources(folder.path(), extensions).expect("read");
+            files.iter().map(|file| file.file_name().expect("a name").to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(C_FILES), ["cases.c", "plugin.c"]);
+        assert_eq!(names(CPP_FILES), ["a.cc", "b.cxx", "x.cpp"]);
     }
 }

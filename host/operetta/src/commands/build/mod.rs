@@ -44,7 +44,7 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
         Language::Go => go::compile(&job, &mut steps),
         Language::TypeScript => typescript::compile(&job, &mut steps),
         Language::Python => python::compile(&job, &mut steps),
-        Language::C => c::compile(&job, &mut steps),
+        Language::C | Language::Cpp | Language::Zig => c::compile(&job, &mut steps),
     }?;
     let Componentized { component, snapshot } = match operetta_wasm::inspect(&compiled).format {
         Format::Component => Componentized { component: compiled, snapshot: None },

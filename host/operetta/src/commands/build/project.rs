@@ -13,7 +13,8 @@ const MARKS: &[(&str, Language)] = &[
     ("package.json", Language::TypeScript),
     ("pyproject.toml", Language::Python),
     ("plugin.c", Language::C),
-    ("plugin.zig", Language::C),
+    ("plugin.cpp", Language::Cpp),
+    ("plugin.zig", Language::Zig),
 ];
 
 /// A plugin's project.
@@ -69,8 +70,9 @@ impl Project {
             Language::TypeScript if self.dir.join("tsconfig.json").is_file() => "TypeScript",
             Language::TypeScript => "JavaScript",
             Language::Python => "Python",
-            Language::C if self.dir.join("plugin.zig").is_file() => "Zig",
             Language::C => "C",
+            Language::Cpp => "C++",
+            Language::Zig => "Zig",
         }
     }
 }
@@ -101,7 +103,7 @@ fn name_in(language: Language, text: &str) -> Result<Option<String>> {
             };
             module.rsplit('/').find(|part| !is_version(part)).map(str::to_owned)
         }),
-        Language::C => None,
+        Language::C | Language::Cpp | Language::Zig => None,
     };
     // It becomes a file's name.
     Ok(name.filter(|name| !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != ".."))
@@ -125,6 +127,16 @@ mod tests {
         assert_eq!(name(Language::Python, "[project]\nname = \"op\""), some("op"));
         assert_eq!(name(Language::Python, "[build-system]\n"), None);
         assert_eq!(name(Language::TypeScript, r#"{"name": ".."}"#), None);
+    }
+
+    #[test]
+    fn file_name_tells_c_cpp_and_zig_apart() {
+        for (file, language) in [("plugin.c", "C"), ("plugin.cpp", "C++"), ("plugin.zig", "Zig")] {
+            let folder = tempfile::tempdir().expect("folder");
+            std::fs::write(folder.path().join(file), "").expect("file");
+            let project = Project::find(folder.path()).expect("a project");
+            assert_eq!(project.language_name(), language);
+        }
     }
 
     #[test]

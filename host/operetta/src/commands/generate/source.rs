@@ -58,7 +58,7 @@ pub fn kinds(project: &Project) -> Result<Vec<Kind>> {
             "the CRD of a project in Go is written by hand, in its crd.yaml: controller-gen reads types with \
              apimachinery's TypeMeta and ObjectMeta only, and this one has the SDK's own"
         ),
-        Language::C | Language::Python => {
+        Language::C | Language::Cpp | Language::Zig | Language::Python => {
             bail!("the CRD of a project in {} is written by hand, in its crd.yaml", project.language_name())
         }
     }

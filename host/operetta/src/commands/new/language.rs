@@ -97,6 +97,26 @@ const C: Of = Of {
     ignored: &[],
 };
 
+const CPP: Of = Of {
+    name: "C++",
+    sdk: "c",
+    template: "cpp",
+    needs: "make, a C compiler and a C++20 compiler for the tests, and for the plugin [zig](https://ziglang.org), for \
+        example by `pip install ziglang`",
+    code: "`plugin.cpp` is the reconciler, `plugin_test.cpp` the tests. A component has no exceptions and no RTTI: \
+        errors are the SDK's `operetta_error`.",
+    ..C
+};
+
+const ZIG: Of = Of {
+    name: "Zig",
+    sdk: "c",
+    template: "zig",
+    needs: "make and [zig](https://ziglang.org) 0.17, for example by `pip install ziglang`",
+    code: "`plugin.zig` is the reconciler, `plugin_test.zig` the tests.",
+    ..C
+};
+
 /// Returns the project of a language.
 pub fn of(language: Language) -> Of {
     match language {
@@ -105,6 +125,8 @@ pub fn of(language: Language) -> Of {
         Language::TypeScript => TYPESCRIPT,
         Language::Python => PYTHON,
         Language::C => C,
+        Language::Cpp => CPP,
+        Language::Zig => ZIG,
     }
 }
 
