@@ -43,6 +43,8 @@ pub enum Command {
     /// the selectors. Exit with 1 if the host would refuse it.
     #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
+    /// Make a component of a core module, for languages without an SDK
+    Component(ComponentArgs),
     /// Print the ConfigMap that installs a component as a plugin
     ///
     /// Print the ConfigMap that installs a component as a plugin, as YAML. A component over 1 MiB is split into several
@@ -206,6 +208,16 @@ pub struct CheckArgs {
     /// The output format [default: text for people]
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct ComponentArgs {
+    /// The core module, with the imports and exports of the contract
+    #[arg(value_name = "CORE.wasm")]
+    pub file: PathBuf,
+    /// The file to write the component to; CORE.component.wasm if left out
+    #[arg(short, long, value_name = "FILE.wasm")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
             Command::Run(args) => commands::run::run(args).await,
             Command::Check(args) => commands::check::check(args).await,
             Command::Bundle(args) => commands::bundle::bundle(&args),
+            Command::Component(args) => commands::component::component(&args).await,
             Command::New(args) => commands::new::new(&args),
             Command::Build(args) => commands::build::build(&args).await,
             Command::Generate(args) => commands::generate::generate(args).await,

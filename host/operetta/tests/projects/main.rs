@@ -1,5 +1,6 @@
 //! A new project in each language builds, passes its tests and runs, by the very commands in its README.
 
+mod component;
 mod tutorials;
 
 use std::{

@@ -1,34 +1,26 @@
-//! Makes a component of the contract's world `plugin` of a core module.
+//! Makes a component of a language's core module.
 //!
-//! A module that imports WASI preview 1 gets the adapter to preview 2. The runtime of a Go module is initialized once here,
+//! The runtime of a Go module is initialized once here,
 //! and the component holds the memory after that, so that no reconcile has to initialize it.
-
-use std::borrow::Cow;
 
 use anyhow::{Context, Result};
 use operetta_wasm::{Allocation, Engine, EngineConfig, SnapshotError};
-use wasi_preview1_component_adapter_provider::{
-    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
-};
 use wasm_encoder::{ExportKind, ExportSection, Module, RawSection};
 use wasmparser::{ExternalKind, Parser, Payload};
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
 
-use super::{Job, steps::Steps, steps::size};
+use super::{Job, steps::Steps};
 use crate::{
     args::Language,
-    commands::{check::Stderr, snapshot_record::SnapshotRecord},
+    commands::{
+        check::Stderr,
+        component::encode::{INITIALIZE, Start, encode},
+        output_file::size,
+        snapshot_record::SnapshotRecord,
+    },
 };
 
-const CONTRACT: &str = include_str!("../../../../../wit/controller.wit");
-
-/// The world with one more export: the initialization, which has to run first.
-const INITIALIZED: &str = "package operetta:build; \
-    world plugin { include operetta:controller/plugin@0.1.0; export initialize: func(); }";
-
-/// The name of the initialization function as compilers export it, and as [`INITIALIZED`] has it.
-const RENAMED: (&str, &str) = ("_initialize", "initialize");
+/// The name of the initialization function as compilers export it, and as the component has it.
+const RENAMED: (&str, &str) = ("_initialize", INITIALIZE);
 
 /// The size of the largest module of which a snapshot is taken, in bytes. A program with controller-runtime fills its memory
 /// in more places than a module may have data segments, and it takes half a minute to find that out.
@@ -48,7 +40,8 @@ pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Re
     let skipped = skipped(job, module.len());
     let take = job.project.language == Language::Go && skipped.is_none();
     let component = steps.run("componentize", |note| {
-        let component = if take { encode(&rename(module)?, true) } else { encode(module, false) }?;
+        let component =
+            if take { encode(&rename(module)?, Start::Exported) } else { encode(module, Start::Instantiation) }?;
         *note = size(component.len());
         Ok(component)
     })?;
@@ -73,7 +66,10 @@ pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Re
         // Such a program works without a snapshot, only slower.
         Err(SnapshotError::Unsupported(reason)) => {
             steps.end(running, &format!("skipped, each reconcile initializes the runtime: {reason}"));
-            Ok(Componentized { component: encode(module, false)?, snapshot: Some(SnapshotRecord::Skipped(reason)) })
+            Ok(Componentized {
+                component: encode(module, Start::Instantiation)?,
+                snapshot: Some(SnapshotRecord::Skipped(reason)),
+            })
         }
         Err(error) => Err(error)
             .context("failed to initialize the runtime at build time (--no-snapshot does it in each reconcile)"),
@@ -91,38 +87,6 @@ fn skipped(job: &Job<'_>, module_size: usize) -> Option<String> {
     } else {
         None
     }
-}
-
-fn encode(module: &[u8], initialize: bool) -> Result<Vec<u8>> {
-    let mut module = Cow::Borrowed(module);
-    if !has_world(&module)? {
-        let mut resolve = Resolve::default();
-        let mut package = resolve.push_str("controller.wit", CONTRACT).context("failed to parse the contract")?;
-        if initialize {
-            package = resolve.push_str("build.wit", INITIALIZED).context("failed to parse the build's world")?;
-        }
-        let world = resolve.select_world(&[package], Some("plugin")).context("the contract has no world `plugin`")?;
-        embed_component_metadata(module.to_mut(), &resolve, world, StringEncoding::UTF8)
-            .context("failed to embed the world")?;
-    }
-    let encoder =
-        ComponentEncoder::default().module(&module).and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER));
-    let encoder = encoder.context("failed to read the module as one of the contract's world")?;
-    { encoder.validate(true) }
-        .encode()
-        .context("the module is not a plugin: its imports or exports differ from the contract")
-}
-
-/// Reports whether the toolchain has embedded a world itself, as wit-bindgen's C generator does.
-fn has_world(module: &[u8]) -> Result<bool> {
-    for payload in Parser::new(0).parse_all(module) {
-        if let Payload::CustomSection(section) = payload.context("the compiler's module is malformed")?
-            && section.name().starts_with("component-type")
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Renames the initialisation function, so that instantiating the component does not call it.
@@ -179,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_module_of_the_world_becomes_a_component() {
-        let component = encode(&module(), false).expect("a component");
+        let component = encode(&module(), Start::Instantiation).expect("a component");
         let inspection = operetta_wasm::inspect(&component);
         assert_eq!(inspection.exports, ["operetta:controller/reconciler@0.1.0"]);
         assert_eq!(inspection.error, None);
@@ -187,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_snapshot_holds_what_the_initialisation_wrote() {
-        let component = encode(&rename(&module()).expect("renamed"), true).expect("a component");
+        let component = encode(&rename(&module()).expect("renamed"), Start::Exported).expect("a component");
         let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("engine");
         let logs = std::sync::Arc::new(Stderr("snapshot"));
         let made = operetta_wasm::code::snapshot(&engine, &component, RENAMED.1, logs).await.expect("a snapshot");
@@ -228,7 +192,7 @@ mod tests {
     /// stdout is a handle that the initialisation had and the next instance has not.
     #[tokio::test]
     async fn after_a_snapshot_the_guest_can_still_write() {
-        let component = encode(&rename(&talkative()).expect("renamed"), true).expect("a component");
+        let component = encode(&rename(&talkative()).expect("renamed"), Start::Exported).expect("a component");
         let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("engine");
         let logs = std::sync::Arc::new(Stderr("snapshot"));
         let made =
@@ -239,10 +203,10 @@ mod tests {
     #[test]
     fn what_is_no_plugin_is_refused_with_what_it_lacks() {
         let empty = wat::parse_str("(module)").expect("a module");
-        let error = format!("{:#}", encode(&empty, false).expect_err("no exports"));
+        let error = format!("{:#}", encode(&empty, Start::Instantiation).expect_err("no exports"));
         assert!(error.contains("reconciler"), "{error}");
         let error = rename(&empty).expect_err("nothing to rename").to_string();
         assert!(error.contains("-buildmode=c-shared"), "{error}");
-        encode(b"hello", false).expect_err("no module");
+        encode(b"hello", Start::Instantiation).expect_err("no module");
     }
 }

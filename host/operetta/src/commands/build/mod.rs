@@ -22,11 +22,11 @@ use operetta_wasm::Format;
 pub use project::Project;
 pub use tools::{Tools, missing, output_of};
 
-use self::{
-    component::Componentized,
-    steps::{Steps, size},
+use self::{component::Componentized, steps::Steps};
+use super::{
+    bundle, check,
+    output_file::{size, write},
 };
-use super::{bundle, check};
 use crate::args::{BuildArgs, Language};
 
 /// Builds the project and prints each step.
@@ -88,34 +88,5 @@ impl Job<'_> {
 
     fn scratch_file(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
-    }
-}
-
-/// Replaces the file as a whole.
-fn write(file: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = || format!("failed to write {}", file.display());
-    std::fs::create_dir_all(folder).with_context(failed)?;
-    let mut temporary = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
-    std::io::Write::write_all(&mut temporary, bytes).with_context(failed)?;
-    let public = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    temporary.as_file().set_permissions(public).with_context(failed)?;
-    temporary.persist(file).with_context(failed)?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_is_replaced_and_its_folder_created() {
-        let folder = tempfile::tempdir().expect("folder");
-        let file = folder.path().join("build/x.wasm");
-        for content in [b"one", b"two"] {
-            write(&file, content).expect("written");
-            assert_eq!(std::fs::read(&file).expect("read"), content);
-        }
-        assert_eq!(std::fs::read_dir(folder.path().join("build")).expect("folder").count(), 1);
     }
 }

@@ -45,24 +45,3 @@ impl Steps {
         println!("{}", line.trim_end());
     }
 }
-
-/// Formats a number of bytes for people: `93 B`, `93.1 kB`, `4.5 MB`.
-pub fn size(bytes: usize) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..999_950 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_for_people() {
-        for (bytes, text) in [(93, "93 B"), (93_140, "93.1 kB"), (999_949, "999.9 kB"), (4_512_000, "4.5 MB")] {
-            assert_eq!(size(bytes), text);
-        }
-    }
-}
