@@ -96,6 +96,15 @@ mod tests {
     }
 
     #[test]
+    fn example_manifest_of_the_contract_is_valid() {
+        let lines = CONTRACT.lines().skip_while(|line| line.trim() != "///     {");
+        let mut text: String = lines.map_while(|line| line.trim().strip_prefix("///     ")).collect();
+        text.retain(|character| character != '\n');
+        let manifest: operetta_core::manifest::Manifest = serde_json::from_str(&text).expect("the manifest");
+        assert_eq!(crate::commands::check::summary(&manifest), "controller greeting for Greeting.example.com/v1");
+    }
+
+    #[test]
     fn module_with_map_event_gets_world_of_mappers() {
         let mapper = "(module (func (export \"operetta:controller/mapper@0.1.0#map-event\") \
             (param i32) (result i32) i32.const 32)";
