@@ -10,7 +10,7 @@ trap 'rm -r "$out"' EXIT
 flags=(-std=c11 -D_DEFAULT_SOURCE -g -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all)
 "${CC:-cc}" "${flags[@]}" operetta.c tests/*.c -o "$out/sdk" -lm
 "$out/sdk"
-"${CC:-cc}" "${flags[@]}" operetta.c example/*.c -o "$out/example"
+"${CC:-cc}" "${flags[@]}" -I. operetta.c example/*.c -o "$out/example"
 "$out/example"
 sample=../../examples/sample-controller/c
 if [ -d "$sample" ]; then

@@ -1,13 +1,11 @@
-/*
- * An operator in C: each Greeting gets a ConfigMap with its words, said as often as it asks, and a status that says so.
- */
-#include "../operetta.h"
+/* Each Greeting gets a ConfigMap with as many lines of its words as it asks for, and a status with their number. */
+#include "operetta.h"
 
 static const operetta_kind GREETING = {"example.operetta.dev/v1", "Greeting"};
 
 enum { MOST_TIMES = 100 };
 
-/* The ConfigMap that the Greeting asks for, or NULL and the error. */
+/* Writes the ConfigMap of a Greeting. Returns NULL and the error if that fails. */
 static operetta_value *write_words(const operetta_value *greeting, operetta_operation_result *did,
                                    operetta_error **error) {
     const char *namespace_ = operetta_namespace(greeting);
@@ -26,15 +24,8 @@ static operetta_value *write_words(const operetta_value *greeting, operetta_oper
     return operetta_create_or_update(map, did, error);
 }
 
-static operetta_result reconcile(const operetta_request *request) {
+static operetta_result reconcile(const operetta_request *request, operetta_value *greeting) {
     operetta_error *error;
-    operetta_value *greeting = operetta_find(GREETING, request->namespace_, request->name, &error);
-    if (error != NULL) {
-        return operetta_fail(error);
-    }
-    if (greeting == NULL) {
-        return operetta_done(); /* it is gone, and the garbage collector takes its ConfigMap */
-    }
     int64_t times = operetta_int(greeting, "spec.times", 1);
     if (times < 1 || times > MOST_TIMES) {
         return operetta_terminal("Greeting %s/%s: spec.times is %lld: 1 to %d are possible", request->namespace_,
@@ -55,17 +46,13 @@ static operetta_result reconcile(const operetta_request *request) {
         operetta_event(greeting, OPERETTA_NORMAL, "Greeted", "Greet", "The words are in place");
     }
 
-    if (operetta_int(greeting, "status.lines", -1) != times) {
-        operetta_set_int(greeting, "status.lines", times);
-        if (operetta_update_status(greeting, NULL, &error) == NULL) {
-            return operetta_fail(error);
-        }
-    }
-    return operetta_done();
+    operetta_value *status = operetta_new_object();
+    operetta_set_int(status, "lines", times);
+    return operetta_write_status(greeting, status, &error) ? operetta_done() : operetta_fail(error);
 }
 
 void operetta_plugin(void) {
-    operetta_controller *greetings = operetta_add_controller("greeting", GREETING, reconcile);
+    operetta_controller *greetings = operetta_add_object_controller("greeting", GREETING, reconcile);
     operetta_owns(greetings, OPERETTA_CONFIG_MAP);
     operetta_workers(greetings, 2);
 }

@@ -1,5 +1,5 @@
 /* The example's tests. */
-#include "../operetta_testing.h"
+#include "operetta_testing.h"
 
 #define GREETING(spec)                                                                                                 \
     "{\"apiVersion\":\"example.operetta.dev/v1\",\"kind\":\"Greeting\","                                               \

@@ -83,22 +83,36 @@ impl Tutorial {
     }
 }
 
-/// Follows a page: runs the commands under the headings `local` as one script, then those under `run` on a control plane.
-async fn follow(language: &str, local: &[&str], run: &str) {
-    let tutorial = Tutorial::new(&format!("first-plugin-{language}.md"), "page");
-    let script: Vec<String> =
-        local.iter().flat_map(|heading| tutorial.steps(heading)).map(|step| step.command).collect();
-    tutorial.run(&script.join("\n")).expect("builds and tests");
+/// A page of docs/ and the headings under which its commands are.
+struct Page {
+    name: &'static str,
+    /// The folder of its project in the home directory.
+    project: &'static str,
+    /// The sections without a cluster.
+    local: &'static [&'static str],
+    /// The section with the cluster.
+    run: &'static str,
+}
+
+/// Follows a page to the letter, with these programs installed.
+async fn follow(page: &Page, installed: &str) {
+    let tutorial = Tutorial::new(page.name, page.project);
+    let local: Vec<Step> = page.local.iter().flat_map(|heading| tutorial.steps(heading)).collect();
+    let script: Vec<&str> = local.iter().map(|step| step.command.as_str()).collect();
+    let output = tutorial.run(&format!("{installed}\n{}", script.join("\n"))).expect("builds and tests");
+    for line in local.iter().flat_map(|step| step.output.lines()) {
+        assert!(output.lines().any(|printed| printed == line), "the commands do not print {line:?}: {output}");
+    }
 
     let host = host().await;
     let control_plane = ControlPlane::shared().await;
-    let namespace = control_plane.namespace(&format!("first-plugin-{language}")).await;
+    let namespace = control_plane.namespace(page.name.trim_end_matches(".md")).await;
     fs::copy(control_plane.kubeconfig(), tutorial.home.join("kubeconfig")).expect("a kubeconfig");
     tutorial.run(&format!("kubectl config set-context --current --namespace {}", namespace.name())).expect("set");
     // `operetta logs -f` does not end.
-    for step in tutorial.steps(run).iter().filter(|step| !step.command.ends_with(" -f")) {
+    for step in tutorial.steps(page.run).iter().filter(|step| !step.command.ends_with(" -f")) {
         let command = step.command.replace("namespace default", &format!("namespace {}", namespace.name()));
-        let script = format!("cd ~/page\n{command}");
+        let script = format!("cd ~/{}\n{command}", page.project);
         within(Duration::from_secs(300), &command, async || match tutorial.run(&script)? {
             output if step.output.is_empty() || output == step.output => Ok(()),
             output => Err(output),
@@ -110,10 +124,34 @@ async fn follow(language: &str, local: &[&str], run: &str) {
 
 #[tokio::test]
 async fn follows_first_plugin_python() {
-    follow("python", &["1. The project", "4. A test", "5. Build and check"], "7. Run").await;
+    let page = Page {
+        name: "first-plugin-python.md",
+        project: "page",
+        local: &["1. The project", "4. A test", "5. Build and check"],
+        run: "7. Run",
+    };
+    follow(&page, "").await;
 }
 
 #[tokio::test]
 async fn follows_first_plugin_go() {
-    follow("go", &["1. The module", "4. A test", "5. Build and check"], "7. Run").await;
+    let page = Page {
+        name: "first-plugin-go.md",
+        project: "page",
+        local: &["1. The module", "4. A test", "5. Build and check"],
+        run: "7. Run",
+    };
+    follow(&page, "").await;
+}
+
+#[tokio::test]
+async fn follows_first_plugin_c() {
+    let page = Page {
+        name: "first-plugin-c.md",
+        project: "greeting",
+        local: &["1. The project", "5. A test", "6. Build and check"],
+        run: "7. Run",
+    };
+    let tools = repository().join("target/tools/bin");
+    follow(&page, &format!("export PATH={}:$PATH", tools.display())).await;
 }
