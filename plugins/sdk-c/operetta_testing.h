@@ -9,14 +9,13 @@
  *     }
  *     OPERETTA_TEST_MAIN
  *
- * It has the semantics that reconcilers rely on: resourceVersions and conflicts, already-exists, uids, generations, the
+ * It implements what reconcilers rely on: resourceVersions and conflicts, already-exists, uids, generations, the
  * status subresource, finalizers and deletionTimestamps, label selectors, owners and declared indexes, merge and JSON
- * patches. A panic comes back as the retry that the host makes of it.
+ * patches. A panic becomes a retry, as on the host.
  *
- * What it is not: it knows no schemas (it neither validates, defaults nor prunes), runs no controllers (nothing is
- * garbage collected) and has no RBAC. What would need more than it knows (server-side apply, strict validation,
- * generateName, foreground and orphan deletion, the scale subresource, raw requests) it refuses with an error that says
- * so, rather than guess.
+ * Limits: it has no schemas (it does not validate, default or prune), no controllers (nothing is garbage collected) and no
+ * RBAC. It rejects server-side apply, strict validation, generateName, foreground and orphan deletion, the scale
+ * subresource and raw requests with an error.
  */
 #ifndef OPERETTA_TESTING_H
 #define OPERETTA_TESTING_H
@@ -33,33 +32,36 @@
 extern "C" {
 #endif
 
-/* An empty cluster, no configuration, events, logs and faults. The runner does this before each test. */
+/* Empties the cluster, and removes the configuration, events, logs and faults. The runner calls this before each test. */
 void operetta_test_reset(void);
 
-/* Adds an object as it stands, its status and deletionTimestamp included. What the API server sets (uid,
- * resourceVersion, creationTimestamp, generation) is set where it is missing. Panics if it exists or has no name. */
+/* Adds an object with its status and deletionTimestamp. Sets the fields of the API server (uid, resourceVersion,
+ * creationTimestamp, generation) if they are missing. Panics if the object exists or has no name. */
 void operetta_test_add(const operetta_value *object);
 void operetta_test_add_json(const char *text);
 
-/* The Plugin's spec.config, as JSON. */
+/* Sets the Plugin's spec.config, as JSON. */
 void operetta_test_config(const char *text);
 
-/* The kind has no status subresource. All kinds have one but ConfigMap, Secret and other kinds without a status. */
+/* Declares that a kind has no status subresource. By default ConfigMap, Secret and other kinds without a status have
+ * none. */
 void operetta_test_without_status(operetta_kind kind);
 
-/* The next call of this verb (`get`, `list`, `create`, `update`, `update-status`, `patch`, `delete`) fails so. */
+/* Lets the next call of this verb (`get`, `list`, `create`, `update`, `update-status`, `patch`, `delete`) fail with this
+ * error. */
 void operetta_test_fail_next(const char *verb, operetta_error_variant variant, const char *message);
 
 /* Reconciles one key as the host would. */
 operetta_result operetta_test_reconcile(const char *controller, const char *namespace_, const char *name);
 
-/* The manifest that the plugin declares. */
+/* Returns the manifest that the plugin declares. */
 operetta_value *operetta_test_manifest(void);
 
-/* A stored object; NULL if there is none. */
+/* Returns a stored object; NULL if there is none. */
 operetta_value *operetta_test_object(operetta_kind kind, const char *namespace_, const char *name);
 
-/* What the plugin did so far, in order; NULL past the end. Writes that changed nothing count, dry runs do not. */
+/* Return the plugin's writes, Events and log lines so far, in order; NULL past the end. Writes that changed nothing
+ * count, dry runs do not. */
 const char *operetta_test_write(size_t position); /* e.g. `create ConfigMap ns/name`, `update-status Foo ns/name` */
 const char *operetta_test_event(size_t position); /* e.g. `Normal Greeted Say: the words are in place` */
 const char *operetta_test_log(size_t position);   /* e.g. `info scaled replicas=3` */
@@ -72,7 +74,7 @@ void operetta_test_failed(const char *file, int line, const char *what);
 void operetta_test_expect_string(const char *file, int line, const char *expected, const char *actual);
 void operetta_test_expect_int(const char *file, int line, int64_t expected, int64_t actual);
 
-/* Runs all tests, prints each and then `N passed, N failed`; 0 if none failed. */
+/* Runs all tests, prints each and then `N passed, N failed`. Returns 0 if none failed. */
 int operetta_test_main(void);
 
 #ifdef __cplusplus

@@ -3,19 +3,12 @@
 
 #include <string.h>
 
-/* As crd.yaml describes it. */
+/* The kind that crd.yaml describes. */
 static const operetta_kind KIND = {"{{group}}/{{version}}", "{{kind}}"};
 
-static operetta_result reconcile(const operetta_request *request) {
+/* The host does not call this for a deleted object: the garbage collector deletes its ConfigMap. */
+static operetta_result reconcile(const operetta_request *request, operetta_value *object) {
     operetta_error *error;
-    operetta_value *object = operetta_find(KIND, request->namespace_, request->name, &error);
-    if (error != NULL) {
-        return operetta_fail(error);
-    }
-    if (object == NULL) {
-        return operetta_done(); /* it is gone, and the garbage collector takes its ConfigMap */
-    }
-
     operetta_value *map = operetta_get_or_new(OPERETTA_CONFIG_MAP, request->namespace_, request->name, &error);
     if (map == NULL || !operetta_set_controller_reference(object, map, &error)) {
         return operetta_fail(error);
@@ -40,9 +33,9 @@ static operetta_result reconcile(const operetta_request *request) {
     return operetta_done();
 }
 
-/* The {{kind}}s of the plugin's own namespace, and the ConfigMaps that they control. */
+/* Watches the {{kind}}s of the plugin's own namespace and the ConfigMaps that they control. */
 void operetta_plugin(void) {
-    operetta_controller *controller = operetta_add_controller("{{singular}}", KIND, reconcile);
+    operetta_controller *controller = operetta_add_object_controller("{{singular}}", KIND, reconcile);
     operetta_own_namespace(operetta_for(controller));
     operetta_own_namespace(operetta_owns(controller, OPERETTA_CONFIG_MAP));
 }
