@@ -19,7 +19,10 @@ ROWS = [
     ("Operetta, Go", [f"{SAMPLE}/go/plugin.go", f"{SAMPLE}/go/types.go"]),
     ("Operetta, Python", [f"{SAMPLE}/python/plugin.py"]),
     ("Operetta, TypeScript", [f"{SAMPLE}/typescript/src/plugin.ts"]),
+    ("Operetta, C", [f"{SAMPLE}/c/plugin.c"]),
+    ("kube-rs, Rust", ["benches/peers/kube-rs/src/bin/peer-kube-rs-sample-controller.rs"]),
     ("controller-runtime, Go", ["benches/peers/go/samplecontroller/main.go"]),
+    ("kopf, Python", ["benches/peers/kopf/sample_controller.py"]),
 ]
 # From the first line of an import to the end of it, by ending of the file.
 IMPORTS = {

@@ -4,7 +4,7 @@
 //! a plugin can do nothing else. The chain, in order:
 //!
 //! 1. `Session::admit` — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
-//! 2. [`Throttle`] — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
+//! 2. [`Throttle`](throttle::Throttle) — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
 //! 3. the call itself, under its own deadline;
 //! 4. `Session::meter` — meter the outcome.
 //!
