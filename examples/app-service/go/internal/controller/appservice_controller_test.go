@@ -52,7 +52,7 @@ func reconcile(t *testing.T, cluster *operettatest.Cluster) {
 func get(t *testing.T, cluster *operettatest.Cluster, kind operetta.GroupVersionKind) *operetta.Unstructured {
 	t.Helper()
 	found := operetta.NewUnstructured(kind, key)
-	if err := cluster.Context().Get(key, found); err != nil {
+	if err := cluster.Client().Get(t.Context(), key, found); err != nil {
 		t.Fatal(err)
 	}
 	return found
@@ -62,7 +62,7 @@ func patch(t *testing.T, cluster *operettatest.Cluster, kind operetta.GroupVersi
 	t.Helper()
 	change := operetta.MergePatch(body)
 	change.Subresource = subresource
-	if err := cluster.Context().Patch(operetta.NewUnstructured(kind, key), change); err != nil {
+	if err := cluster.Client().Patch(t.Context(), operetta.NewUnstructured(kind, key), change); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -57,7 +57,7 @@ func reconcile(t *testing.T, cluster *operettatest.Cluster) operetta.Result {
 func get(t *testing.T, cluster *operettatest.Cluster, kind operetta.GroupVersionKind, name string) *operetta.Unstructured {
 	t.Helper()
 	found := operetta.NewUnstructured(kind, operetta.Key{})
-	if err := cluster.Context().Get(key(name), found); err != nil {
+	if err := cluster.Client().Get(t.Context(), key(name), found); err != nil {
 		t.Fatal(err)
 	}
 	return found
@@ -67,7 +67,7 @@ func patch(t *testing.T, cluster *operettatest.Cluster, kind operetta.GroupVersi
 	t.Helper()
 	change := operetta.MergePatch(body)
 	change.Subresource = subresource
-	if err := cluster.Context().Patch(operetta.NewUnstructured(kind, key(name)), change); err != nil {
+	if err := cluster.Client().Patch(t.Context(), operetta.NewUnstructured(kind, key(name)), change); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestARenamedDeploymentIsReplaced(t *testing.T) {
 	if result := reconcile(t, cluster); result != operetta.Requeue() {
 		t.Errorf("%v", result)
 	}
-	if err := cluster.Context().Get(key("front"), operetta.NewUnstructured(deployments, operetta.Key{})); !operetta.IsNotFound(err) {
+	if err := cluster.Client().Get(t.Context(), key("front"), operetta.NewUnstructured(deployments, operetta.Key{})); !operetta.IsNotFound(err) {
 		t.Errorf("the old one: %v", err)
 	}
 	get(t, cluster, deployments, "renamed")
