@@ -155,3 +155,27 @@ async fn follows_first_plugin_c() {
     let tools = repository().join("target/tools/bin");
     follow(&page, &format!("export PATH={}:$PATH", tools.display())).await;
 }
+
+#[test]
+fn from_kubebuilder_adds_the_module_to_a_project() {
+    let example = repository().join("examples/app-service/go");
+    let clone = folder().join("from-kubebuilder/operetta");
+    let project = folder().join("from-kubebuilder/app-service");
+    let _not_there = fs::remove_dir_all(folder().join("from-kubebuilder"));
+    fs::create_dir_all(&project).expect("a folder");
+    std::os::unix::fs::symlink(repository(), clone).expect("a link");
+    // The files that stay as they are, and the project's go.mod without Operetta.
+    let module = fs::read_to_string(example.join("go.mod")).expect("go.mod");
+    let module: Vec<&str> = module.lines().filter(|line| !line.contains("operetta.dev")).collect();
+    fs::write(project.join("go.mod"), module.join("\n")).expect("written");
+    let page = fs::read_to_string(repository().join("docs/from-kubebuilder.md")).expect("the page");
+    let step = page.split("2. Add the module").nth(1).and_then(|rest| rest.split("\n3. ").next()).expect("the step");
+    let commands: Vec<&str> = step.lines().filter_map(|line| line.trim_start().strip_prefix("$ ")).collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    let copy = format!("cp -r {0}/api {0}/internal {0}/main.go {0}/go.sum .", example.display());
+    for command in std::iter::once(copy.as_str()).chain(commands).chain(["go vet ./..."]) {
+        let mut shell = shell(&[OPERETTA.as_ref()], &project.join("kubeconfig"), command);
+        let output = shell.current_dir(&project).env("GOTOOLCHAIN", "local").output().expect("bash starts");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
