@@ -97,9 +97,8 @@ mod tests {
 
     #[test]
     fn example_manifest_of_the_contract_is_valid() {
-        let lines = CONTRACT.lines().skip_while(|line| line.trim() != "///     {");
-        let mut text: String = lines.map_while(|line| line.trim().strip_prefix("///     ")).collect();
-        text.retain(|character| character != '\n');
+        let lines = CONTRACT.lines().map(str::trim).skip_while(|line| *line != "/// ```json").skip(1);
+        let text: String = lines.map_while(|line| line.strip_prefix("/// ").filter(|line| *line != "```")).collect();
         let manifest: operetta_core::manifest::Manifest = serde_json::from_str(&text).expect("the manifest");
         assert_eq!(crate::commands::check::summary(&manifest), "controller greeting for Greeting.example.com/v1");
     }

@@ -137,7 +137,8 @@ mod tests {
             let values = values(&args("my-plugin", *lang)).expect("values");
             let files = template::project(language::of(*lang).template, &values).expect("renders");
             let code = language::of(*lang).code;
-            let named: Vec<_> = code.split('`').skip(1).step_by(2).collect();
+            let quoted = code.split('`').skip(1).step_by(2);
+            let named: Vec<_> = quoted.filter(|name| name.contains(['.', '/'])).collect();
             assert!(!named.is_empty(), "{lang:?} names no file: {code}");
             for path in named {
                 let folder = path.strip_suffix('/').map(|name| format!("{name}/"));
