@@ -63,7 +63,9 @@ mod store_data;
 pub use call::{CallLimits, PluginMapper, PluginReconciler, WarmLimits};
 pub use code::{
     Code, CodeCache, Format, Inspection, MappedTotals, Origin, Provenance, SnapshotError, Worker, WorkerLimits, digest,
-    inspect, snapshot,
+    inspect,
+    sections::{SectionAt, rewrite_sections},
+    snapshot,
 };
 pub use engine::{Allocation, Engine, EngineConfig, EngineError};
 pub use imports::offered;

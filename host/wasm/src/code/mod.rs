@@ -13,6 +13,7 @@ pub(crate) mod link;
 mod obtain;
 mod pieces;
 pub(crate) mod resident;
+pub(crate) mod sections;
 mod snapshot;
 mod trusted;
 mod worker;

@@ -6,14 +6,14 @@
 //! stdout, are new in each instance. Adapters, which hold them, therefore starts over: modules without a memory of their
 //! own keep the globals they had before.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use operetta_core::{controller::request::Fault, gate::Gate, ports::LogSink};
-use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section};
 use wasmparser::{Encoding, Parser, Payload, Validator};
 use wasmtime::component::{Component, Instance, Lift, WasmList};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
+use super::sections::rewrite_sections;
 use crate::{
     Engine,
     call::{self, Budget, Ended},
@@ -87,38 +87,13 @@ pub async fn snapshot(
 }
 
 /// The snapshot with the globals of modules without a memory as they are in the original.
-fn restart_adapters(original: &[u8], snapshot: &[u8]) -> wasmparser::Result<Vec<u8>> {
+fn restart_adapters<'a>(original: &'a [u8], snapshot: &'a [u8]) -> wasmparser::Result<Vec<u8>> {
     let globals = adapters_globals(original)?;
-    let mut output = Vec::new();
-    let mut outer = Vec::new();
-    let mut module = 0;
-    for payload in Parser::new(0).parse_all(snapshot) {
-        let payload = payload?;
-        match &payload {
-            Payload::Version { encoding, .. } => output.extend_from_slice(match encoding {
-                Encoding::Component => &wasm_encoder::Component::HEADER,
-                Encoding::Module => &wasm_encoder::Module::HEADER,
-            }),
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => outer.push(mem::take(&mut output)),
-            Payload::End(_) => {
-                let Some(parent) = outer.pop() else { break };
-                let inner = mem::replace(&mut output, parent);
-                let is_component = inner.starts_with(&wasm_encoder::Component::HEADER);
-                module += usize::from(!is_component);
-                let id = if is_component { ComponentSectionId::Component } else { ComponentSectionId::CoreModule };
-                output.push(id as u8);
-                inner.encode(&mut output);
-            }
-            _ => {
-                let Some((id, range)) = payload.as_section() else { continue };
-                let kept = globals.get(module).copied().flatten();
-                let is_global = matches!(payload, Payload::GlobalSection(_)) && !outer.is_empty();
-                let data = kept.filter(|_| is_global).unwrap_or(&snapshot[range]);
-                RawSection { id, data }.append_to(&mut output);
-            }
-        }
-    }
-    Ok(output)
+    rewrite_sections(snapshot, |section| {
+        let kept = globals.get(section.modules).copied().flatten();
+        let is_global = matches!(section.payload, Payload::GlobalSection(_)) && !section.is_outermost;
+        Some(kept.filter(|_| is_global).unwrap_or(section.data))
+    })
 }
 
 /// The global section of each core module, in order; none for modules that define a memory, and for those without globals.

@@ -1,43 +1,19 @@
 //! Removes the custom sections of a component, at every depth.
 
-use std::mem;
-
 use anyhow::{Context, Result};
-use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section};
-use wasmparser::{Encoding, Parser, Payload};
+use operetta_wasm::rewrite_sections;
+use wasmparser::Payload;
 
 /// Returns the component without its custom sections; `names` keeps those that name functions.
 ///
 /// # Errors
 /// Returns an error if the component is malformed.
 pub fn strip(component: &[u8], names: bool) -> Result<Vec<u8>> {
-    let mut output = Vec::new();
-    let mut outer = Vec::new();
-    for payload in Parser::new(0).parse_all(component) {
-        let payload = payload.context("the component is malformed")?;
-        match &payload {
-            Payload::Version { encoding, .. } => output.extend_from_slice(match encoding {
-                Encoding::Component => &wasm_encoder::Component::HEADER,
-                Encoding::Module => &wasm_encoder::Module::HEADER,
-            }),
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => outer.push(mem::take(&mut output)),
-            Payload::End(_) => {
-                let Some(parent) = outer.pop() else { break };
-                let inner = mem::replace(&mut output, parent);
-                let is_component = inner.starts_with(&wasm_encoder::Component::HEADER);
-                let id = if is_component { ComponentSectionId::Component } else { ComponentSectionId::CoreModule };
-                output.push(id as u8);
-                inner.encode(&mut output);
-            }
-            Payload::CustomSection(section) if !(names && section.name() == "name") => {}
-            _ => {
-                if let Some((id, range)) = payload.as_section() {
-                    RawSection { id, data: &component[range] }.append_to(&mut output);
-                }
-            }
-        }
-    }
-    Ok(output)
+    let bare = rewrite_sections(component, |section| match section.payload {
+        Payload::CustomSection(custom) if !(names && custom.name() == "name") => None,
+        _ => Some(section.data),
+    });
+    bare.context("the component is malformed")
 }
 
 #[cfg(test)]
