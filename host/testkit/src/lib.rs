@@ -21,6 +21,7 @@
 pub mod audit;
 pub mod bench;
 pub mod controlplane;
+mod crd;
 pub mod fault_proxy;
 pub mod guests;
 pub mod host;
@@ -36,6 +37,7 @@ pub mod webhook;
 
 pub use audit::{AuditEvent, AuditLog};
 pub use controlplane::{ControlPlane, shell};
+pub use crd::{any_schema, crd};
 pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy};
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine};

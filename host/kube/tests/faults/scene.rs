@@ -12,10 +12,9 @@ use operetta_kube::{
     discovery::{ApiResource, Discovery},
     informer::{Informer, Scope, Subscription, Timing, registry::InformerRegistry},
 };
-use operetta_testkit::ControlPlane;
+use operetta_testkit::{ControlPlane, any_schema, crd};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
-use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -69,19 +68,7 @@ pub struct Kinds {
 impl Kinds {
     /// Installs what has to be.
     pub async fn install(control_plane: &ControlPlane) -> Self {
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
-        let crd = json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "gadgets.faults.operetta.dev"},
-            "spec": {
-                "group": "faults.operetta.dev",
-                "scope": "Namespaced",
-                "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget"},
-                "versions": [version],
-            },
-        });
+        let crd = crd("faults.operetta.dev", "Gadget", "gadgets", "Namespaced", &any_schema());
         control_plane.apply(&crd.to_string());
         let wire = Wire::new(control_plane.client().await, &Identity::Host).expect("a wire");
         let discovery = Discovery::new(wire);

@@ -1,7 +1,7 @@
 //! A namespace with one SDK's plugin at work, and the objects that the behaviours are about.
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, kinds, plugin, webhook,
+    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, crd, eventually, kinds, plugin, webhook,
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -208,18 +208,5 @@ fn widgets() -> Value {
     }});
     let status = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
     let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.conformance.operetta.dev"},
-        "spec": {
-            "group": "conformance.operetta.dev",
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}},
-            }],
-        },
-    })
+    crd("conformance.operetta.dev", "Widget", "widgets", "Namespaced", &schema)
 }

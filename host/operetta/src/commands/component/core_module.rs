@@ -32,7 +32,7 @@ pub const REQUIRED: [(&str, &str); 4] = [
 /// The export of a plugin that maps events to keys.
 pub const MAP_EVENT: &str = "operetta:controller/mapper@0.1.0#map-event";
 
-/// What the contract asks of a core module.
+/// The requirements of the contract on a core module.
 pub struct CoreModule<'a> {
     /// Pairs of a module and a name.
     imports: Vec<(&'a str, &'a str)>,
