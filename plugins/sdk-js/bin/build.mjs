@@ -1,6 +1,6 @@
 /**
- * A plugin's project as a component: esbuild makes one module of it, componentize-qjs puts that into the QuickJS engine
- * with the contract's world, runs its top level, and takes a snapshot.
+ * The build of a plugin's component. esbuild bundles the project into one module. componentize-qjs embeds the module in
+ * the QuickJS engine with the contract's world, runs its top level, and takes a snapshot.
  */
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -10,18 +10,22 @@ import { fileURLToPath } from "node:url";
 import { bundle } from "./bundle.mjs";
 import { lineTable } from "./lines.mjs";
 
-/** Where this package is. */
+/** The folder of this package. */
 export const SDK = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
-/** What an author can put right. */
+/** An error that the author can fix. */
 export class BuildError extends Error {}
 
-/** What a plugin throws that needs the other world: NEEDS_MAPPER of src/guest/index.ts. */
+/** The error of a plugin that needs the world with a mapper: NEEDS_MAPPER of src/guest/index.ts. */
 const NEEDS_MAPPER = "the plugin needs the world mapping-plugin";
 
 const ENTRIES = ["src/plugin.ts", "src/plugin.js", "src/plugin.mjs", "plugin.ts", "plugin.js"];
 
-/** Builds the project in `dir` and prints one line per step. Throws a BuildError that says what to do. */
+/**
+ * Builds the project in `dir` and prints one line per step.
+ *
+ * @throws BuildError if the project cannot be built.
+ */
 export async function build({ dir, output, entry, size }) {
   const project = path.resolve(dir);
   const manifest = await readPackage(project);
@@ -29,7 +33,7 @@ export async function build({ dir, output, entry, size }) {
   const file = path.resolve(output ?? path.join(project, "build", `${nameOf(manifest, project)}.wasm`));
   const started = Date.now();
 
-  // Only the plugin itself says, when it starts, whether it maps events: few do.
+  // A plugin reports that it needs a mapper only when it starts.
   let component;
   try {
     component = await componentOf(project, plugin, "plugin", size);
@@ -44,7 +48,7 @@ export async function build({ dir, output, entry, size }) {
   report(`wrote ${path.relative(process.cwd(), file)}`, started, component.length);
 }
 
-/** The component of one of the contract's worlds. */
+/** Returns the component in one of the contract's worlds. */
 async function componentOf(project, plugin, world, size) {
   const bundled = Date.now();
   const lines = [
@@ -88,7 +92,7 @@ function entryOf(project, entry) {
   return found;
 }
 
-/** The package's name without its scope. */
+/** Returns the package's name without its scope. */
 function nameOf({ name }, project) {
   return typeof name === "string" && name ? name.replace(/^.*\//, "") : path.basename(project);
 }
@@ -101,7 +105,7 @@ async function componentize(source, world, size) {
     throw new BuildError(`componentize-qjs does not load (${error.message}); run \`npm install\`, or \`npm install\` in the SDK's folder if it is linked`);
   }
   try {
-    // Without `sync` the component needs async WIT functions, which the contract has not.
+    // Without `sync` the component needs async WIT functions, which the contract lacks.
     const options = { witPath: path.join(SDK, "wit"), world, jsSource: source, sync: true, optSize: size };
     return (await engine.componentize(options)).component;
   } catch (error) {

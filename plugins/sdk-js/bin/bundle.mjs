@@ -1,9 +1,9 @@
-/** esbuild with what plugins and tests have in common. */
+/** esbuild with the common options of plugins and tests. */
 import { build as esbuild } from "esbuild";
 
 import { BuildError, SDK } from "./build.mjs";
 
-/** The SDK in a bundle is the one that builds it, wherever the project has it. */
+/** Resolves the SDK to this package, wherever the project has it installed. */
 const ownSdk = {
   name: "own-sdk",
   setup(build) {
@@ -13,14 +13,22 @@ const ownSdk = {
   },
 };
 
-/** Bundles one entry and returns its code and source map. Throws a BuildError; esbuild has printed what is wrong. */
+/**
+ * Bundles one entry and returns its code and source map.
+ *
+ * @throws BuildError if the bundle fails; esbuild has printed the errors.
+ */
 export async function bundle(options) {
   const { outputFiles } = await run({ ...options, write: false, outfile: "bundle.js", sourcemap: "external" });
   const text = (suffix) => outputFiles.find(({ path }) => path.endsWith(suffix)).text;
   return { code: text(".js"), map: JSON.parse(text(".map")) };
 }
 
-/** Runs esbuild. */
+/**
+ * Runs esbuild.
+ *
+ * @throws BuildError if it fails.
+ */
 export async function run(options) {
   try {
     return await esbuild({

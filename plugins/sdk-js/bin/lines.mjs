@@ -1,10 +1,12 @@
-/** Source maps cut down to what a stack needs; src/guest/stack.ts says the form, and reads it. */
+/** Source maps reduced to lines, for stacks. src/guest/stack.ts defines the format and reads it. */
 import { realpathSync } from "node:fs";
 import path from "node:path";
 
 import { decode } from "@jridgewell/sourcemap-codec";
 
-/** The table as JavaScript. Files are named from the project's folder, the SDK's by its package. */
+/**
+ * Returns the table as JavaScript. File names are relative to the project's folder; the SDK's begin with its package.
+ */
 export function lineTable(map, project, sdk) {
   const files = [];
   const numbers = new Map();

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The commands of a plugin's project.
+ * The command line for a plugin's project.
  *
- *     operetta-js build [DIR] [-o FILE] [--entry FILE] [--size]    a component; build/NAME.wasm if not said otherwise
+ *     operetta-js build [DIR] [-o FILE] [--entry FILE] [--size]    a component; by default build/NAME.wasm
  *     operetta-js test [FILE…]                                     test/*.test.{ts,js,mjs}, bundled, under `node --test`
  *
  * Exit code 0: done, 1: failed, 2: wrong usage.

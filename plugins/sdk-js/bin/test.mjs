@@ -1,4 +1,4 @@
-/** Tests under `node --test`: bundled first, as Node takes neither TypeScript in packages nor the SDK's sources. */
+/** Tests under `node --test`. They are bundled first, because Node does not run the TypeScript of packages. */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
@@ -9,10 +9,14 @@ import { run } from "./bundle.mjs";
 
 const OUT = path.join("build", "test");
 
-/** Packages in CommonJS look for `require`. */
+/** Defines `require`, which CommonJS packages need. */
 const BANNER = 'import { createRequire as __require } from "node:module"; const require = __require(import.meta.url);';
 
-/** Runs these test files, or all; returns node's exit code. */
+/**
+ * Runs the given test files, by default all, and returns node's exit code.
+ *
+ * @throws BuildError if there are no tests, or they cannot be bundled.
+ */
 export async function test(files) {
   const entryPoints = files.length > 0 ? files : await testFiles("test");
   const missing = entryPoints.find((file) => !existsSync(file));

@@ -1,17 +1,17 @@
 /**
- * Who serves the calls of a {@link Context}: the host in a plugin, a cluster in memory in a test. Objects cross as JSON
- * text; what fails throws an ApiError.
+ * The interface below a {@link Context}: the host implements it in a plugin, a cluster in memory in a test. Objects are
+ * passed as JSON text. A failed call throws an ApiError.
  */
 import type { Kind, ObjectKey } from "./object.ts";
 import type { DeleteOptions, Page, WriteOptions } from "./options.ts";
 
-/** Which objects of a kind a list is about, before its selectors apply. */
+/** The objects of a kind that a list starts from, before its selectors apply. */
 export type Selection =
   | { readonly type: "all" }
   | { readonly type: "index"; readonly name: string; readonly value: string }
   | { readonly type: "owner"; readonly uid: string };
 
-/** A list as it is asked for. */
+/** The parameters of a list. */
 export interface ListCall {
   readonly namespace: string | undefined;
   readonly labels: string | undefined;
@@ -23,7 +23,7 @@ export interface ListCall {
   readonly projection: readonly string[];
 }
 
-/** A patch as it is sent. */
+/** The parameters of a patch. */
 export interface PatchCall {
   readonly type: "merge" | "json" | "apply";
   readonly body: string;
@@ -31,7 +31,7 @@ export interface PatchCall {
   readonly force: boolean;
 }
 
-/** An event as it is recorded. */
+/** An Event to record. */
 export interface EventCall {
   readonly regarding: Kind;
   readonly key: ObjectKey;
@@ -42,10 +42,10 @@ export interface EventCall {
   readonly note: string;
 }
 
-/** The Event's type: information, or something that needs a person's attention. */
+/** The type of an Event: `Normal` informs, `Warning` needs attention. */
 export type EventType = "Normal" | "Warning";
 
-/** A raw request as it is sent; `query` is encoded. */
+/** A raw request; `query` is percent-encoded. */
 export interface RawCall {
   readonly method: string;
   readonly path: string;
@@ -56,7 +56,7 @@ export interface RawCall {
   readonly cached: boolean;
 }
 
-/** What a raw request came back with. */
+/** The response to a raw request. */
 export interface RawAnswer {
   readonly status: number;
   readonly contentType: string;
@@ -64,7 +64,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** The calls. */
+/** The calls of a reconcile. Every method throws an ApiError if the call fails, except `raw`, `event` and `config`. */
 export interface Backend {
   get(kind: Kind, key: ObjectKey, live: boolean): string;
   list(kind: Kind, call: ListCall): Page<string>;

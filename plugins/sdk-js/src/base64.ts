@@ -1,14 +1,22 @@
-/** Base64 of text as UTF-8: what a Secret's `data` holds. */
+/** Base64 of UTF-8 text, the encoding of a Secret's `data`. */
 
 declare function atob(text: string): string;
 declare function btoa(text: string): string;
 
-/** Writes text as a Secret's `data` has it. Throws a URIError if it holds half a surrogate pair. */
+/**
+ * Encodes text for a Secret's `data`.
+ *
+ * @throws URIError if the text has a lone surrogate.
+ */
 export function encodeBase64(text: string): string {
   return btoa(unescape(encodeURIComponent(text)));
 }
 
-/** Reads a value of a Secret's `data`. Throws an Error if it is not base64, or not UTF-8 inside. */
+/**
+ * Decodes a value of a Secret's `data`.
+ *
+ * @throws Error if the value is not base64 of UTF-8 text.
+ */
 export function decodeBase64(base64: string): string {
   let bytes: string;
   try {

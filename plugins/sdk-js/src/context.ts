@@ -1,9 +1,9 @@
 /**
- * What a reconciler works with: the API server under the identity of the plugin's ServiceAccount, events, and the
- * plugin's configuration.
+ * The context of a reconcile: a client of the API server, Events, and the plugin's configuration. The client acts as
+ * the plugin's ServiceAccount.
  *
- * Calls are plain functions, without promises: the host suspends the plugin while it waits. Reads come from the host's
- * cache unless they are live; they see this plugin's own writes at once. What fails throws an ApiError.
+ * Calls return values, not promises: the host suspends the plugin while it waits. Reads come from the host's cache
+ * unless they are live, and see the plugin's own writes at once. A failed call throws an {@link ApiError}.
  */
 import type { Scale } from "kubernetes-types/autoscaling/v1";
 
@@ -34,29 +34,37 @@ import type {
 } from "./options.ts";
 import type { Request } from "./result.ts";
 
-/** What {@link Context.createOrUpdate} did. */
+/** The outcome of {@link Context.createOrUpdate}. */
 export type OperationResult = "created" | "updated" | "unchanged";
 
 const NO_OPTIONS = {};
 
-/** The world of one reconcile. */
+/** The client, Events and configuration of one reconcile. */
 export class Context {
-  /** The request that is being reconciled: its key, how often it failed before, and the reconcile's id. */
+  /** The request: the key, the number of failed attempts, and the id of the reconcile. */
   readonly request: Request;
   readonly #backend: Backend;
 
-  /** Plugins get theirs from the host, tests from `Cluster`. */
+  /** Makes a context. The host makes the one of a plugin; `Cluster` makes the one of a test. */
   constructor(backend: Backend, request: Request) {
     this.#backend = backend;
     this.request = request;
   }
 
-  /** Reads an object. Fails with `not-found` if it does not exist. */
+  /**
+   * Reads an object.
+   *
+   * @throws ApiError `not-found` if the object does not exist.
+   */
   get<T extends KubernetesObject>(kind: Kind<T>, key: ObjectKey, options: ReadOptions = NO_OPTIONS): Stored<T> {
     return decode(kind, this.#backend.get(kind, key, options.live ?? false));
   }
 
-  /** Reads an object; `undefined` if it does not exist. */
+  /**
+   * Reads an object, or returns undefined if it does not exist.
+   *
+   * @throws ApiError if the call fails for another reason.
+   */
   tryGet<T extends KubernetesObject>(
     kind: Kind<T>,
     key: ObjectKey,
@@ -73,8 +81,11 @@ export class Context {
   }
 
   /**
-   * Reads every page of a list. Fails with `bad-request` if a selector does not parse or an index is not declared, and
-   * with `expired` if a live list went out of date between two pages.
+   * Reads every page of a list.
+   *
+   * @throws ApiError `bad-request` if a selector does not parse or an index is not declared.
+   * @throws ApiError `expired` if a live list expires between two pages.
+   * @throws TypeError if the options name both an index and an owner, or an owner without a uid.
    */
   list<T extends KubernetesObject>(kind: Kind<T>, options: ListOptions = NO_OPTIONS): Stored<T>[] {
     let page = this.listPage(kind, options);
@@ -86,13 +97,22 @@ export class Context {
     return items;
   }
 
-  /** Reads one page of a list. */
+  /**
+   * Reads one page of a list.
+   *
+   * @throws ApiError and TypeError as {@link list} does.
+   */
   listPage<T extends KubernetesObject>(kind: Kind<T>, options: ListOptions = NO_OPTIONS): Page<Stored<T>> {
     const page = this.#backend.list(kind, listCall(options));
     return { ...page, items: page.items.map((item) => decode(kind, item)) };
   }
 
-  /** Creates an object and returns it as stored. Fails with `already-exists`, or `invalid` with its causes. */
+  /**
+   * Creates an object and returns it as stored.
+   *
+   * @throws ApiError `already-exists`, or `invalid` with its causes.
+   * @throws TypeError if the object has neither a name nor a generateName.
+   */
   create<T extends KubernetesObject>(kind: Kind<T>, object: T, options: WriteOptions = NO_OPTIONS): Stored<T> {
     const { name, generateName, namespace } = object.metadata ?? {};
     if (!name && !generateName) {
@@ -102,8 +122,10 @@ export class Context {
   }
 
   /**
-   * Replaces an object that was read, and returns it as stored; its status stays. Fails with `conflict` if it has
-   * changed since, with `not-found` and `invalid`.
+   * Replaces an object that was read, without its status, and returns it as stored.
+   *
+   * @throws ApiError `conflict` if the object has changed since it was read; `not-found`; `invalid`.
+   * @throws TypeError if the object has no kind or name.
    */
   update<T extends KubernetesObject>(object: T, options: WriteOptions = NO_OPTIONS): Stored<T> {
     const kind = kindOf(object);
@@ -112,7 +134,8 @@ export class Context {
 
   /**
    * Replaces the status of an object that was read, through the status subresource, and returns the object as stored.
-   * Fails as {@link update} does, and with `not-found` if the kind has no status subresource.
+   *
+   * @throws ApiError as {@link update} does, and `not-found` if the kind has no status subresource.
    */
   updateStatus<T extends KubernetesObject>(object: T, options: WriteOptions = NO_OPTIONS): Stored<T> {
     const kind = kindOf(object);
@@ -120,9 +143,10 @@ export class Context {
   }
 
   /**
-   * Patches the object of a key and returns it as stored: `{ merge: … }`, `{ json: [ … ] }` or `{ apply: … }`. Fails
-   * with `not-found`, `invalid`, and `conflict` if an apply meets another manager's field. A patch of the subresource
-   * `scale` returns the Scale.
+   * Patches an object and returns it as stored: `{ merge: … }`, `{ json: [ … ] }` or `{ apply: … }`. A patch of the
+   * subresource `scale` returns the Scale.
+   *
+   * @throws ApiError `not-found`; `invalid`; `conflict` if another manager owns a field of an apply patch.
    */
   patch<T extends KubernetesObject>(
     kind: Kind<T>,
@@ -143,26 +167,35 @@ export class Context {
   }
 
   /**
-   * Deletes this very object: a successor of the same name is left alone, and the call fails with `conflict`. Returns
-   * once the API server has accepted it; the object may live on until its finalizers are gone. Fails with `not-found`.
+   * Deletes an object that was read. Its uid is a precondition, so a new object of the same name is not deleted. The
+   * call returns when the API server has accepted the deletion; the object stays until its finalizers are removed.
+   *
+   * @throws ApiError `not-found`; `conflict` if the uid differs or a precondition does not hold.
    */
   delete(object: KubernetesObject, options: DeleteOptions = NO_OPTIONS): void {
     const uid = options.uid ?? object.metadata?.uid;
     this.#backend.delete(kindOf(object), keyOf(object), uid ? { ...options, uid } : options);
   }
 
-  /** Deletes whatever object has this key. Fails with `not-found`, or `conflict` if a precondition does not hold. */
+  /**
+   * Deletes the object of a key, whatever its uid.
+   *
+   * @throws ApiError `not-found`; `conflict` if a precondition does not hold.
+   */
   deleteKey(kind: Kind, key: ObjectKey, options: DeleteOptions = NO_OPTIONS): void {
     this.#backend.delete(kind, key, options);
   }
 
   /**
-   * Brings one object to its desired state and writes only if something is to change (controller-runtime's
-   * `CreateOrUpdate`). `mutate` gets the stored object, or `object` itself if there is none yet, and sets the fields it
-   * cares for. An absent field, `null` and an empty list or map do not differ.
+   * Creates or updates an object, and writes only if something changed (controller-runtime's `CreateOrUpdate`).
+   * `mutate` receives the stored object, or `object` if none is stored, and sets the desired fields. An absent field,
+   * `null` and an empty list or map count as equal.
    *
-   * Set no value that the API server will rewrite: to delete a Deployment's replicas is to find 1 there the next time and
-   * write again. The status is not written. Fails with `conflict` if the object has changed since the cache saw it.
+   * Do not set values that the API server rewrites. A Deployment without replicas, for example, gets the default of 1,
+   * so removing the field writes again at each reconcile. The status is not written.
+   *
+   * @throws ApiError `conflict` if the object is newer than the cache; `invalid`.
+   * @throws TerminalError if `mutate` changes the name or namespace.
    */
   createOrUpdate<T extends KubernetesObject>(
     kind: Kind<T>,
@@ -192,7 +225,11 @@ export class Context {
     return { object: decode(kind, this.#backend.update(kind, key, now, NO_OPTIONS)), result: "updated" };
   }
 
-  /** Sends a request as HTTP has it. It never fails for what the API server answers: look at the status. */
+  /**
+   * Sends an HTTP request to the API server. An error status is not thrown: check `status` of the response.
+   *
+   * @throws TypeError if the body cannot be written as JSON.
+   */
   raw(request: RawRequest): RawResponse {
     const { method, path, query = "", body, contentType, accept, cached = false } = request;
     const text = body === undefined || typeof body === "string" ? body : stringify(body, `the body of ${method} ${path}`);
@@ -209,9 +246,11 @@ export class Context {
   }
 
   /**
-   * Records an event about an object, as `kubectl describe` shows it. `reason` and `action` are short CamelCase words,
-   * e.g. `Synced` and `Update`. It returns at once and cannot fail: the host writes events in the background, aggregated
-   * and rate limited.
+   * Records an Event about an object, as `kubectl describe` shows it. `reason` and `action` are short CamelCase words,
+   * e.g. `Synced` and `Update`. The host writes Events in the background, aggregated and rate limited, so a failed
+   * write is not reported.
+   *
+   * @throws TypeError if the object has no kind or name.
    */
   event(object: KubernetesObject, type: EventType, reason: string, note: string, action = ""): void {
     const uid = object.metadata?.uid;
@@ -219,8 +258,10 @@ export class Context {
   }
 
   /**
-   * The Plugin object's `spec.config`; an empty object if there is none. The type is what you say it is: check what you
-   * rely on.
+   * Returns the Plugin object's `spec.config`, or an empty object if there is none. The type parameter is not checked:
+   * validate the fields that you use.
+   *
+   * @throws TerminalError if the config is not a JSON object.
    */
   config<T extends object = Record<string, unknown>>(): T {
     const config = parse(this.#backend.config(), "the plugin's config");
@@ -231,7 +272,7 @@ export class Context {
   }
 }
 
-/** Reads what the API server wrote. Items of its lists leave out the kind. */
+/** Parses an object of the API server, and sets the kind, which items of a list leave out. */
 function decode<T extends KubernetesObject>(kind: Kind<T>, text: string): Stored<T> {
   const object = parse(text, `what came back as ${describeKind(kind)}`) as { apiVersion?: string; kind?: string };
   if (object.apiVersion === undefined) {
@@ -241,7 +282,7 @@ function decode<T extends KubernetesObject>(kind: Kind<T>, text: string): Stored
   return object as Stored<T>;
 }
 
-/** Writes what the API server is to read: it wants the kind, and gets it where the author left it out. */
+/** Writes an object for the API server, and sets the kind if the author left it out. */
 function encode(kind: Kind, object: KubernetesObject): string {
   const whole = object.apiVersion && object.kind ? object : { ...object, apiVersion: kind.apiVersion, kind: kind.kind };
   return stringify(whole, `this ${describeKind(kind)}`);

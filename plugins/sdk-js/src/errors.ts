@@ -1,9 +1,9 @@
 /**
- * Why a call or a reconcile failed. Any error that a reconciler throws is retried with the rate limiter's delay, but a
- * {@link TerminalError}.
+ * Errors of calls and reconciles. An error that a reconciler throws is retried after the rate limiter's delay, unless
+ * it is a {@link TerminalError}.
  */
 
-/** Why a call failed, as a reconciler branches on it: the variants of `types.error` in the contract. */
+/** The cause of a failed call: the variants of `types.error` in the contract. */
 export type ApiErrorKind =
   | "not-found"
   | "already-exists"
@@ -21,9 +21,9 @@ export type ApiErrorKind =
 export interface Cause {
   /** metav1.CauseType, e.g. `FieldValueInvalid`. */
   readonly reason: string;
-  /** The reason for people. */
+  /** The human-readable reason. */
   readonly message: string;
-  /** The field's path, e.g. `spec.replicas`; empty when the cause names none. */
+  /** The field's path, e.g. `spec.replicas`; empty if the cause names none. */
   readonly field: string;
 }
 
@@ -31,16 +31,16 @@ export interface Cause {
 export interface Status {
   /** The HTTP status code, e.g. 409. */
   readonly code: number;
-  /** metav1.StatusReason, e.g. `Conflict`; empty when the server named none. */
+  /** metav1.StatusReason, e.g. `Conflict`; empty if the server gave none. */
   readonly reason: string;
-  /** The message for people. */
+  /** The human-readable message. */
   readonly message: string;
   readonly causes: readonly Cause[];
-  /** When to come back, in seconds, if the server said so. */
+  /** The delay before a retry in seconds, if the server gave one. */
   readonly retryAfterSeconds: number | undefined;
 }
 
-/** The code and reason that belong to a kind of error. */
+/** The default code and reason of each kind of error. */
 const USUAL: Record<ApiErrorKind, readonly [number, string]> = {
   "not-found": [404, "NotFound"],
   "already-exists": [409, "AlreadyExists"],
@@ -55,13 +55,13 @@ const USUAL: Record<ApiErrorKind, readonly [number, string]> = {
   other: [500, "InternalError"],
 };
 
-/** A call to the API server that failed. */
+/** An error of a call to the API server. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly kind: ApiErrorKind;
   readonly status: Status;
 
-  /** `status` may leave out what follows from the kind. */
+  /** Makes an error. Missing fields of `status` get the defaults of the kind; a string is the message. */
   constructor(kind: ApiErrorKind, status: Partial<Status> | string = {}) {
     const given = typeof status === "string" ? { message: status } : status;
     const [code, reason] = USUAL[kind];
@@ -81,25 +81,25 @@ export class ApiError extends Error {
     return this.status.reason;
   }
 
-  /** Which fields were rejected, and why. */
+  /** The rejected fields, with reasons. */
   get causes(): readonly Cause[] {
     return this.status.causes;
   }
 
-  /** When to come back, in seconds, if the server said so. */
+  /** The delay before a retry in seconds, if the server gave one. */
   get retryAfterSeconds(): number | undefined {
     return this.status.retryAfterSeconds;
   }
 }
 
-/** The server's own message names its causes; one that the host wrote may not. */
+/** Returns the message with the causes that it does not name. Messages of the API server name theirs. */
 function messageOf({ code, reason, message, causes }: Status): string {
   const rest = causes.filter((cause) => !message.includes(cause.message));
   const text = message || `the API server answered ${code} ${reason}`;
   return [text, ...rest.map((cause) => `${cause.field}: ${cause.message}`)].join("; ");
 }
 
-/** An error that no retry can cure: it is reported, and the key is left alone until its object changes. */
+/** An error that is not retried. The host reports it and reconciles the key again when the object changes. */
 export class TerminalError extends Error {
   override readonly name = "TerminalError";
 
@@ -108,32 +108,35 @@ export class TerminalError extends Error {
   }
 }
 
-/** Whether an error is the API server's answer, of one of these kinds if any are named. */
+/** Reports whether an error is an {@link ApiError}, and of one of these kinds if any are given. */
 export function isApiError(error: unknown, ...kinds: ApiErrorKind[]): error is ApiError {
   return error instanceof ApiError && (kinds.length === 0 || kinds.includes(error.kind));
 }
 
-/** The object does not exist (or its namespace, or its kind). */
+/** Reports whether an error says that the object, its namespace or its kind does not exist. */
 export function isNotFound(error: unknown): error is ApiError {
   return isApiError(error, "not-found");
 }
 
-/** An object of that name exists. */
+/** Reports whether an error says that an object of that name exists. */
 export function isAlreadyExists(error: unknown): error is ApiError {
   return isApiError(error, "already-exists");
 }
 
-/** The object has changed since it was read, a precondition does not hold, or another manager owns a field. */
+/**
+ * Reports whether an error is a conflict: the object has changed since it was read, a precondition does not hold, or
+ * another manager owns a field.
+ */
 export function isConflict(error: unknown): error is ApiError {
   return isApiError(error, "conflict");
 }
 
-/** The API server rejected the object; `causes` says by which fields. */
+/** Reports whether an error says that the API server rejected the object; `causes` names the fields. */
 export function isInvalid(error: unknown): error is ApiError {
   return isApiError(error, "invalid");
 }
 
-/** The plugin's ServiceAccount may not do this. */
+/** Reports whether an error says that the plugin's ServiceAccount lacks the permission. */
 export function isForbidden(error: unknown): error is ApiError {
   return isApiError(error, "forbidden");
 }

@@ -9,17 +9,17 @@ import { isNotFound } from "./errors.ts";
 import { keyOf, kindOf, type KubernetesObject, type Stored } from "./object.ts";
 import { done, type Result } from "./result.ts";
 
-/** Whether the object is being deleted. */
+/** Reports whether the object is being deleted. */
 export function isBeingDeleted(object: KubernetesObject): boolean {
   return Boolean(object.metadata?.deletionTimestamp);
 }
 
-/** Whether the object has the finalizer. */
+/** Reports whether the object has the finalizer. */
 export function hasFinalizer(object: KubernetesObject, name: string): boolean {
   return object.metadata?.finalizers?.includes(name) ?? false;
 }
 
-/** Adds a finalizer to the object in hand; tells whether that changed it. */
+/** Adds a finalizer to the object in memory, and reports whether the object changed. */
 export function addFinalizer(object: KubernetesObject, name: string): boolean {
   if (hasFinalizer(object, name)) {
     return false;
@@ -29,7 +29,7 @@ export function addFinalizer(object: KubernetesObject, name: string): boolean {
   return true;
 }
 
-/** Removes a finalizer from the object in hand; tells whether that changed it. */
+/** Removes a finalizer from the object in memory, and reports whether the object changed. */
 export function removeFinalizer(object: KubernetesObject, name: string): boolean {
   if (!object.metadata || !hasFinalizer(object, name)) {
     return false;
@@ -38,24 +38,24 @@ export function removeFinalizer(object: KubernetesObject, name: string): boolean
   return true;
 }
 
-/** What {@link finalizer} runs. */
+/** The functions that {@link finalizer} calls. */
 export interface FinalizerSteps<T extends KubernetesObject> {
-  /** For an object that lives. */
+  /** Reconciles an object that is not being deleted. */
   apply(object: Stored<T>): Result | void;
-  /** For one that is being deleted. Done says that nothing is left; a requeue, that it is not finished. */
+  /** Cleans up for an object that is being deleted. The finalizer is removed when the result is `done()`. */
   cleanup(object: Stored<T>): Result | void;
 }
 
 /**
- * Runs `apply` on an object that lives and `cleanup` on one that is being deleted.
+ * Calls `cleanup` if the object is being deleted, and `apply` otherwise.
  *
- * - Before `apply` runs, the object has the finalizer, so no deletion can be missed.
- * - When `cleanup` is done, the finalizer is removed. When it asks for a requeue, the finalizer stays, and `cleanup` runs
- *   again.
- * - An object that is being deleted and has not the finalizer is left alone.
+ * - The finalizer is written before `apply` runs, so no deletion is missed.
+ * - The finalizer is removed when `cleanup` returns `done()`. A requeue keeps it, and `cleanup` runs again.
+ * - An object that is being deleted without the finalizer is ignored.
  *
- * The finalizer is written by a merge patch that fails with `conflict` if the object has changed meanwhile; the
- * ServiceAccount needs the verb `patch` on the kind.
+ * The finalizer is written by a merge patch; the ServiceAccount needs the verb `patch` on the kind.
+ *
+ * @throws ApiError `conflict` if the object has changed since it was read.
  */
 export function finalizer<T extends KubernetesObject>(
   ctx: Context,

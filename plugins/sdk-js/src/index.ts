@@ -1,9 +1,8 @@
 /**
  * Write Operetta plugins in TypeScript.
  *
- * A plugin is a set of controllers that a host runs for you: it watches, queues, retries and caches; you bring one
- * object to its desired state at a time. A reconciler is a plain function, without promises and without a client to set
- * up:
+ * A plugin is a set of controllers. The host watches, queues, caches and retries; a reconciler brings one object at a
+ * time to its desired state. It is a plain function, without promises and without a client to set up:
  *
  *     import { controller, definePlugin } from "@operetta/sdk";
  *     import { ConfigMap } from "@operetta/sdk/kinds";
@@ -22,11 +21,11 @@
  *       ],
  *     });
  *
- * Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in objects. What stands at the
- * top level of a module runs once, when the plugin is built, and its values are there from the start.
+ * Each reconcile runs in a fresh instance: memory does not survive it, so keep state in objects. The top level of a
+ * module runs once, when the plugin is built, and its values are part of the component.
  *
- * What is logged with `console` appears in `operetta logs PLUGIN`. `@operetta/sdk/testing` runs reconcilers in
- * `node --test`, without a cluster.
+ * Lines of `console` appear in `operetta logs PLUGIN`. `@operetta/sdk/testing` runs reconcilers under `node --test`,
+ * without a cluster.
  */
 export type { EventType } from "./backend.ts";
 export { decodeBase64, encodeBase64 } from "./base64.ts";

@@ -1,12 +1,12 @@
 /**
- * JSON text to values and back without losing digits: an integer beyond ±(2^53 - 1) becomes a bigint, and a bigint is
- * written as the integer it is. Every other number is a number, as in JSON.parse.
+ * Lossless JSON: an integer beyond ±(2^53 - 1) is parsed as a bigint, and a bigint is written as an integer. Every
+ * other number is a number, as in JSON.parse.
  *
- * The engine that plugins run on has what this needs (JSON.parse's source text, JSON.rawJSON). Node has it from 21 on;
- * the test kit brings a library for Node 20, so that it is in no plugin.
+ * This needs the source text of JSON.parse and JSON.rawJSON, which the plugins' engine has, and Node from version 21.
+ * For Node 20 the test kit uses a library, which is not part of plugins.
  */
 
-/** Reads and writes JSON. */
+/** A parser and writer of JSON. */
 export interface Codec {
   parse(text: string): unknown;
   stringify(value: unknown): string | undefined;
@@ -19,7 +19,7 @@ interface Native {
 
 const native = JSON as unknown as Native;
 
-/** Whether the engine can do it by itself. */
+/** True if the engine has JSON.rawJSON. */
 export const isNative = typeof native.rawJSON === "function";
 
 function revive(_key: string, value: unknown, context: { source?: string }): unknown {
@@ -29,7 +29,7 @@ function revive(_key: string, value: unknown, context: { source?: string }): unk
   return integer(context.source ?? "") ?? value;
 }
 
-/** The integer that a number's text says exactly, if it says one. */
+/** Returns the integer that a JSON number's text denotes, or undefined if the text is not an integer. */
 export function integer(source: string): bigint | undefined {
   return /^-?\d+$/.test(source) ? BigInt(source) : undefined;
 }
@@ -41,9 +41,9 @@ function raw(_key: string, value: unknown): unknown {
 const SIXTEEN_DIGITS = /\d{16}/;
 
 /**
- * Whether a text may hold an integer of sixteen digits or more. It costs a third of what asking for each value does:
- * splitting is the engine's own work, and what stands between strings is short. Where an escaped quote makes it unclear
- * what stands between strings, it may.
+ * Reports whether a text may hold an integer of sixteen digits or more. It is conservative: it returns true for any
+ * text with an escaped quote. It takes a third of the time of a reviver, because the engine splits natively and the
+ * parts between strings are short.
  */
 export function mayHoldLargeInteger(text: string): boolean {
   if (text.includes('\\"')) {
@@ -65,7 +65,7 @@ let codec: Codec = {
     try {
       return JSON.stringify(value);
     } catch (error) {
-      // A bigint, a cycle, or a toJSON that threw: the second attempt cures the first of these only.
+      // A bigint, a cycle, or a toJSON that threw. The second attempt succeeds for a bigint only.
       if (!isNative || !(error instanceof TypeError)) {
         throw error;
       }
@@ -74,12 +74,16 @@ let codec: Codec = {
   },
 };
 
-/** Takes another codec, for engines that have not what is needed. */
+/** Replaces the codec, for engines without JSON.rawJSON. */
 export function useCodec(other: Codec): void {
   codec = other;
 }
 
-/** Reads a JSON text. Throws a SyntaxError that says what the text is if it is not JSON. */
+/**
+ * Parses a JSON text.
+ *
+ * @throws SyntaxError that names the text as `what`, if it is not JSON.
+ */
 export function parse(text: string, what: string): unknown {
   try {
     return codec.parse(text);
@@ -88,7 +92,11 @@ export function parse(text: string, what: string): unknown {
   }
 }
 
-/** Writes a value. Throws a TypeError that says what it is if it cannot be JSON. */
+/**
+ * Writes a value as JSON.
+ *
+ * @throws TypeError that names the value as `what`, if it cannot be written as JSON.
+ */
 export function stringify(value: unknown, what: string): string {
   let text: string | undefined;
   try {
@@ -104,8 +112,8 @@ export function stringify(value: unknown, what: string): string {
 }
 
 /**
- * Reports whether two values are equal to the API server: an absent field, `null`, `[]` and `{}` do not differ, and a
- * bigint equals the number of the same digits (apimachinery's `equality.Semantic.DeepEqual`).
+ * Reports whether two values are equal to the API server: an absent field, `null`, `[]` and `{}` are equal, and a
+ * bigint equals the number with the same digits (apimachinery's `equality.Semantic.DeepEqual`).
  */
 export function semanticDeepEqual(a: unknown, b: unknown): boolean {
   if (a === b || (isEmpty(a) && isEmpty(b))) {

@@ -1,5 +1,5 @@
 /**
- * The kinds that plugins use most, each a type and a value of one name. Any other kind of `kubernetes-types` is one line:
+ * Common kinds, each a type and a value of the same name. Another kind of `kubernetes-types` takes one line:
  *
  *     import type { PriorityClass } from "kubernetes-types/scheduling/v1";
  *     const PriorityClassKind = kind<PriorityClass>("scheduling.k8s.io/v1", "PriorityClass");

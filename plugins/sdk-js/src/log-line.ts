@@ -1,9 +1,9 @@
 /**
- * What a call of `console` becomes in the plugin's log: a level, a message and fields.
+ * Conversion of `console` calls to lines of the plugin's log: a level, a message and fields.
  *
- * The message is made as consoles do: `%s`, `%d`, `%i`, `%f`, `%j`, `%o` and `%O` are filled in, further arguments follow
- * after blanks, objects as JSON. One thing is ours: a plain object that follows the message as the last argument gives
- * the line's fields, so `console.info("scaled", { from: 1, to: 3 })` can be searched by `to`.
+ * The message is formatted as by other consoles: `%s`, `%d`, `%i`, `%f`, `%j`, `%o` and `%O` are replaced, and further
+ * arguments follow after blanks, objects as JSON. Unlike there, a plain object as the last argument after the message
+ * becomes the fields of the line: `console.info("scaled", { from: 1, to: 3 })` has the fields `from` and `to`.
  */
 import { isNative } from "./json.ts";
 
@@ -18,10 +18,10 @@ export interface LogLine {
   readonly fields: [name: string, value: string][];
 }
 
-/** The level of each of the console's functions. */
+/** The level of each function of `console`. */
 export const LEVELS = { error: "error", warn: "warn", info: "info", log: "info", debug: "debug", trace: "trace" } as const;
 
-/** Makes the line. `stackOf` says how an error's stack is shown. */
+/** Makes a line. `stackOf` formats the stack of an error. */
 export function logLine(level: Level, args: readonly unknown[], stackOf: (error: Error) => string): LogLine {
   const last = args.length > 1 && typeof args[0] === "string" ? args.at(-1) : undefined;
   const fields: LogLine["fields"] = [];
@@ -50,7 +50,7 @@ function isPlain(value: unknown): value is Record<string, unknown> {
 
 const PLACEHOLDER = /%[sdifjoO%]/g;
 
-/** Whether a placeholder of the message stands for the last argument. */
+/** Reports whether a placeholder of the message consumes the last argument. */
 function takesLast([message, ...args]: readonly unknown[]): boolean {
   const placeholders = String(message).match(PLACEHOLDER) ?? [];
   return placeholders.filter((placeholder) => placeholder !== "%%").length >= args.length;
@@ -88,7 +88,7 @@ function format(args: readonly unknown[]): string {
   return [message, ...rest.slice(next).map(textOf)].join(" ");
 }
 
-/** A value as a line shows it. It never throws. */
+/** Formats a value. Never throws. */
 function textOf(value: unknown): string {
   if (value instanceof Error) {
     return `${value.name}: ${value.message}`;

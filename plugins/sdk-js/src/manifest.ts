@@ -1,21 +1,21 @@
 /**
- * What a plugin watches, in the words of wit/manifest.schema.json, and the checks that need no cluster. What is wrong
- * throws a TypeError when the plugin is defined: in a test, or when it is built.
+ * The manifest of a plugin, as in wit/manifest.schema.json, and the checks that need no cluster. A wrong definition
+ * throws a TypeError when the plugin is defined: in a test or in the build.
  */
 import type { Kind, KubernetesObject, ObjectKey } from "./object.ts";
 
 /**
  * An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object by JSONPath
- * (RFC 9535, without functions). What is about change concerns updates: creations and deletions pass.
+ * (RFC 9535, without functions). Predicates about changes filter updates only: creations and deletions pass.
  *
- * - GenerationChanged: updates that change metadata.generation, as spec changes do. Kinds without it (ConfigMap, Secret)
- *   have no such updates.
+ * - GenerationChanged: updates that change metadata.generation, as a change of the spec does. Updates of kinds without
+ *   a generation (ConfigMap, Secret) never pass.
  * - LabelsChanged, AnnotationsChanged: updates that change them.
  * - ResourceVersionChanged: updates that change metadata.resourceVersion, not the periodic resync.
- * - changed: updates that change what the path selects, e.g. `$.spec.replicas`.
- * - matches: events of objects of which the path selects something; of an update it is the new object, of a deletion the
- *   last state.
- * - any: what passes one of these. not: what does not pass this.
+ * - changed: updates that change the value at the path, e.g. `$.spec.replicas`.
+ * - matches: events of objects in which the path selects something. An update is matched by the new object, a deletion
+ *   by the last state.
+ * - any: events that pass at least one of these. not: events that do not pass this.
  */
 export type Predicate =
   | "GenerationChanged"
@@ -30,58 +30,58 @@ export type Predicate =
 const PREDICATES = ["GenerationChanged", "LabelsChanged", "AnnotationsChanged", "ResourceVersionChanged"];
 const CONDITIONS = ["changed", "matches", "any", "not"];
 
-/** A kind to watch, and which of its objects and events. */
+/** A kind to watch, with filters on its objects and events. */
 export interface Source<T extends KubernetesObject = KubernetesObject> {
   readonly kind: Kind<T>;
-  /** Only objects that a label selector chooses; the API server applies it. */
+  /** A label selector, applied by the API server. */
   readonly labels?: string;
-  /** Only objects that a field selector chooses; the API server applies it. */
+  /** A field selector, applied by the API server. */
   readonly fields?: string;
-  /** Only events that pass all of these. */
+  /** Event filters; an event must pass all of them. */
   readonly predicates?: readonly Predicate[];
-  /** Only objects of the Plugin's own namespace. */
+  /** Restricts the watch to the Plugin's own namespace. */
   readonly ownNamespace?: boolean;
 }
 
-/** A source, or a kind with all of its objects and events. */
+/** A source, or a kind without filters. */
 export type SourceLike<T extends KubernetesObject = KubernetesObject> = Kind<T> | Source<T>;
 
-/** Which keys the event of a watched object enqueues. */
+/** A mapping from the event of a watched object to the keys to enqueue. */
 export type Mapping =
-  /** The owner of the `for` kind: the controlling one, or with `all` every one. `owns` is this in short. */
+  /** The controlling owner of the `for` kind; with `all`, every owner of that kind. `owns` is the short form. */
   | { readonly type: "owner"; readonly all?: boolean }
   /** The key with the watched object's own namespace and name. */
   | { readonly type: "same-name" }
   /**
-   * The key whose name stands at a path of the watched object, e.g. `.spec.claimRef.name`; its namespace is the
-   * object's own, or stands at `namespacePath`.
+   * The key whose name is at a path of the watched object, e.g. `.spec.claimRef.name`. The namespace is at
+   * `namespacePath`, by default that of the watched object.
    */
   | { readonly type: "field-path"; readonly path: string; readonly namespacePath?: string }
   /**
-   * The keys that a function names, at most 1,000 (controller-runtime's `EnqueueRequestsFromMapFunc`). It is asked of the
-   * object and, when that has changed, of its old state as well, so that both are woken; of a deleted object it is asked
-   * of the last state. It cannot read other objects.
+   * The keys that a function returns, at most 1,000 (controller-runtime's `EnqueueRequestsFromMapFunc`). It is called
+   * with the object, after an update also with the old state, and after a deletion with the last state. It cannot read
+   * other objects.
    */
   | { readonly type: "custom"; keys(object: KubernetesObject): readonly ObjectKey[] };
 
-/** A kind to watch, and which keys its events enqueue. */
+/** A kind to watch, and the mapping from its events to keys. */
 export interface Watch {
   readonly source: SourceLike;
   readonly map: Mapping;
 }
 
 /**
- * How fast failed and requeued keys come back: max(per-key exponential backoff, a token bucket over all keys). What is
- * left out is client-go's.
+ * The rate limiter of failed and requeued keys: the maximum of a per-key exponential backoff and a token bucket over
+ * all keys. The defaults are client-go's.
  */
 export interface RateLimiter {
-  /** The first delay of a key in milliseconds, doubled with each failure; 5. */
+  /** The first delay of a key in milliseconds, doubled with each failure. Default: 5. */
   readonly baseDelayMs?: number;
-  /** The longest delay of a key in milliseconds; 1,000,000. */
+  /** The longest delay of a key in milliseconds. Default: 1,000,000. */
   readonly maxDelayMs?: number;
-  /** Requeues per second of all keys together; 10. */
+  /** Requeues per second of all keys together. Default: 10. */
   readonly qps?: number;
-  /** Requeues that may come at once; 100. */
+  /** Requeues in a burst. Default: 100. */
   readonly burst?: number;
 }
 
@@ -91,7 +91,7 @@ export type Index = {
   readonly kind: Kind;
 } & (
   | {
-      /** Where the indexed value stands, e.g. `.spec.nodeName`: a string, number or boolean. */
+      /** The path of the indexed value, a string, number or boolean, e.g. `.spec.nodeName`. */
       readonly path: string;
     }
   | {
@@ -100,28 +100,32 @@ export type Index = {
     }
 );
 
-/** What a controller declares, without the functions that reconcile. */
+/** The declaration of a controller, without its reconcile function. */
 export interface Watches<T extends KubernetesObject> {
-  /** A DNS label; names differ within a plugin. */
+  /** A DNS label, unique within the plugin. */
   readonly name: string;
-  /** The kind that is reconciled: each of its events enqueues the object's own key. */
+  /** The kind to reconcile: each of its events enqueues the object's own key. */
   readonly for: SourceLike<T>;
-  /** Kinds whose objects this controller makes: their events enqueue the controlling owner. */
+  /** Kinds whose objects this controller creates: their events enqueue the controlling owner. */
   readonly owns?: readonly SourceLike[];
   /** Other kinds whose events enqueue keys by a mapping. */
   readonly watches?: readonly Watch[];
-  /** How many keys are reconciled at once, 1 to 64; 1 if left out. A key never runs twice at once. */
+  /** The number of concurrent reconciles, 1 to 64. Default: 1. A key is never reconciled twice at a time. */
   readonly workers?: number;
-  /** Enqueue every key again after this many seconds; never, if left out. */
+  /** The interval in seconds after which every key is enqueued again. Default: never. */
   readonly resyncSeconds?: number;
   readonly rateLimiter?: RateLimiter;
-  /** Watch the Plugin's own namespace only, with every source. */
+  /** Restricts every source to the Plugin's own namespace. */
   readonly ownNamespace?: boolean;
-  /** An event filter on every source (controller-runtime's `WithEventFilter`). */
+  /** Event filters on every source (controller-runtime's `WithEventFilter`). */
   readonly eventFilters?: readonly Predicate[];
 }
 
-/** The manifest as the host reads it. */
+/**
+ * Returns the manifest that the host reads.
+ *
+ * @throws TypeError if the definition is wrong.
+ */
 export function manifestOf(controllers: readonly Watches<KubernetesObject>[], indexes: readonly Index[]): object {
   if (controllers.length === 0) {
     throw new TypeError("a plugin needs at least one controller");
@@ -177,7 +181,7 @@ function sourceManifest(like: SourceLike, controller: Watches<KubernetesObject>,
   };
 }
 
-/** Whether there is such a predicate; the host looks at the paths. */
+/** Checks the form of a predicate. The host checks the paths. */
 function checkPredicate(predicate: Predicate, at: string): void {
   if (typeof predicate === "string" && PREDICATES.includes(predicate)) {
     return;
@@ -199,7 +203,7 @@ function isSource<T extends KubernetesObject>(like: SourceLike<T>): like is Sour
   return typeof like?.kind === "object";
 }
 
-/** The kind of a source. */
+/** Returns the kind of a source. */
 export function kindOfSource<T extends KubernetesObject>(like: SourceLike<T>): Kind<T> {
   return isSource(like) ? like.kind : like;
 }

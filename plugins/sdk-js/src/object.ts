@@ -1,11 +1,11 @@
 /**
- * Objects and their kinds: how a TypeScript type is tied to an `apiVersion` and a `kind`, and how one object is named.
+ * Objects, kinds and keys. A {@link Kind} ties a TypeScript type to an `apiVersion` and a `kind`.
  */
 import type { ObjectMeta } from "kubernetes-types/meta/v1";
 
 export type { ObjectMeta };
 
-/** What every Kubernetes object has. Types of your own extend it. */
+/** The fields of every Kubernetes object. Your own types extend it. */
 export interface KubernetesObject {
   apiVersion?: string;
   kind?: string;
@@ -19,27 +19,27 @@ export type Stored<T extends KubernetesObject> = T & {
   metadata: ObjectMeta & { readonly name: string; readonly uid: string; readonly resourceVersion: string };
 };
 
-/** An object that is being made or changed: it has metadata, whether stored or not. */
+/** An object with metadata, stored or not, that a function may change. */
 export type Draft<T extends KubernetesObject> = T & { metadata: ObjectMeta };
 
 declare const type: unique symbol;
 
-/** A kind by its names, and the type of its objects; {@link kind} makes one. */
+/** A kind with the type of its objects; {@link kind} makes one. */
 export interface Kind<T extends KubernetesObject = KubernetesObject> {
   /** `group/version`, or only the version for the core group. */
   readonly apiVersion: string;
   readonly kind: string;
-  /** For the compiler only. */
+  /** Carries the type for the compiler; never set. */
   readonly [type]?: T;
 }
 
 /**
- * Ties a type to its kind. The usual form gives both one name:
+ * Ties a type to its kind. By convention both have the same name:
  *
  *     interface Foo extends KubernetesObject { spec: { size: number } }
  *     const Foo = kind<Foo>("example.com/v1", "Foo");
  *
- * Throws a TypeError if a name is empty.
+ * @throws TypeError if a name is empty.
  */
 export function kind<T extends KubernetesObject = KubernetesObject>(apiVersion: string, kind: string): Kind<T> {
   if (!apiVersion || !kind) {
@@ -48,13 +48,17 @@ export function kind<T extends KubernetesObject = KubernetesObject>(apiVersion: 
   return { apiVersion, kind };
 }
 
-/** The name of one object of a kind; `namespace` is absent for cluster-scoped kinds. */
+/** The namespace and name of an object; `namespace` is absent for cluster-scoped kinds. */
 export interface ObjectKey {
   readonly namespace?: string | undefined;
   readonly name: string;
 }
 
-/** An object's key. Throws a TypeError if it has no name. */
+/**
+ * Returns the key of an object.
+ *
+ * @throws TypeError if the object has no name.
+ */
 export function keyOf(object: KubernetesObject): ObjectKey {
   const { namespace, name } = object.metadata ?? {};
   if (!name) {
@@ -63,7 +67,11 @@ export function keyOf(object: KubernetesObject): ObjectKey {
   return namespace ? { namespace, name } : { name };
 }
 
-/** The kind that an object says it is of. Throws a TypeError if it says none. */
+/**
+ * Returns the kind of an object, from its `apiVersion` and `kind`.
+ *
+ * @throws TypeError if the object has no `apiVersion` or `kind`.
+ */
 export function kindOf<T extends KubernetesObject>(object: T): Kind<T> {
   const { apiVersion, kind } = object;
   if (!apiVersion || !kind) {
@@ -72,17 +80,17 @@ export function kindOf<T extends KubernetesObject>(object: T): Kind<T> {
   return { apiVersion, kind };
 }
 
-/** `NAMESPACE/NAME`, or `NAME` alone, as messages have it. */
+/** Formats a key for messages: `NAMESPACE/NAME`, or `NAME` for a cluster-scoped object. */
 export function keyText(key: ObjectKey): string {
   return key.namespace ? `${key.namespace}/${key.name}` : key.name;
 }
 
-/** `apps/v1 Deployment`, as messages have it. */
+/** Formats a kind for messages, e.g. `apps/v1 Deployment`. */
 export function describeKind(kind: { readonly apiVersion?: string; readonly kind?: string }): string {
   return [kind.apiVersion, kind.kind].filter(Boolean).join(" ") || "object";
 }
 
-/** The group of an apiVersion; empty for the core group. */
+/** Returns the group of an apiVersion; empty for the core group. */
 export function groupOf(apiVersion: string): string {
   const slash = apiVersion.indexOf("/");
   return slash < 0 ? "" : apiVersion.slice(0, slash);

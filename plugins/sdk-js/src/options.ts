@@ -1,87 +1,86 @@
-/** The options of reads and writes. Left out, each does the plain thing. */
+/** The options of reads and writes. All are optional. */
 import type { KubernetesObject, ObjectMeta } from "./object.ts";
 
-/** Where a read is served from. */
+/** Options of a read. */
 export interface ReadOptions {
   /**
-   * One request to the API server instead of the host's shared cache. A cached read never misses what this plugin
-   * wrote.
+   * Reads from the API server instead of the host's shared cache. Cached reads see the plugin's own writes at once.
    */
   readonly live?: boolean;
 }
 
-/** Which objects a list returns: every object of the kind, whole, from the cache, unless said otherwise. */
+/** Options of a list. By default it returns every object of the kind, with all fields, from the cache. */
 export interface ListOptions extends ReadOptions {
-  /** One namespace; all of them if left out. */
+  /** The namespace. Default: all namespaces. */
   readonly namespace?: string | undefined;
-  /** Only those that a label selector chooses: in the API server's syntax, or as labels that must all be there. */
+  /** A label selector in the API server's syntax, or labels that must all match. */
   readonly labels?: string | Readonly<Record<string, string>>;
   /**
-   * Only those that a field selector chooses, in the API server's syntax. Cached reads know `metadata.name` and
-   * `metadata.namespace`; other fields need an index, or `live`.
+   * A field selector in the API server's syntax. Cached reads support `metadata.name` and `metadata.namespace`; other
+   * fields need an index, or `live`.
    */
   readonly fields?: string;
-  /** Only those with this value in an index that the plugin declares. Not with `owner` or `live`. */
+  /** An index that the plugin declares, and the value to look up. Excludes `owner` and `live`. */
   readonly index?: { readonly name: string; readonly value: string };
-  /** Only those whose controlling owner is this object, or has this uid. Not with `index` or `live`. */
+  /** The controlling owner, or its uid. Excludes `index` and `live`. */
   readonly owner?: string | { readonly metadata: ObjectMeta };
-  /** At most this many objects in one page. `list` reads every page all the same. */
+  /** The maximum number of objects in a page. `list` reads every page regardless. */
   readonly limit?: number;
-  /** The page after the one that gave this token. */
+  /** The token of the previous page. */
   readonly continueToken?: string;
   /**
-   * Only these fields of each object, e.g. `.metadata.labels`; apiVersion, kind, name, namespace, uid and
-   * resourceVersion come always. The others are absent, whatever the type says.
+   * The fields to return, e.g. `.metadata.labels`, besides apiVersion, kind, name, namespace, uid and resourceVersion.
+   * Other fields are absent, even those that the type requires.
    */
   readonly projection?: readonly string[];
 }
 
 /** One page of a list. */
 export interface Page<T> {
-  /** The objects; cached reads come in the order of namespace, then name. */
+  /** The objects; cached reads are ordered by namespace, then name. */
   readonly items: T[];
   /** The collection's resourceVersion. */
   readonly resourceVersion: string;
-  /** For {@link ListOptions.continueToken}; absent on the last page. */
+  /** The {@link ListOptions.continueToken} of the next page; absent on the last page. */
   readonly continueToken?: string;
 }
 
 /** Options of create, update and patch. */
 export interface WriteOptions {
-  /** Validate and admit, but store nothing. */
+  /** Validates and admits the object without storing it. */
   readonly dryRun?: boolean;
-  /** Who owns the fields written; the plugin's own manager if left out. */
+  /** The manager that owns the written fields. Default: the plugin's own manager. */
   readonly fieldManager?: string;
-  /** Reject unknown and duplicate fields instead of dropping them. */
+  /** Rejects unknown and duplicate fields instead of dropping them. */
   readonly strict?: boolean;
 }
 
 /** Options of a patch. */
 export interface PatchOptions extends WriteOptions {
-  /** Patch this part of the object: `status` or `scale`. */
+  /** The subresource to patch: `status` or `scale`. */
   readonly subresource?: string;
-  /** Take over fields from other managers; counts for `apply` only. */
+  /** Takes over fields that other managers own. Applies to `apply` patches only. */
   readonly force?: boolean;
 }
 
-/** What becomes of the objects that a deleted one owns (metav1.DeletionPropagation). */
+/** The treatment of the objects that a deleted object owns (metav1.DeletionPropagation). */
 export type Propagation = "background" | "foreground" | "orphan";
 
-/** Options of a deletion. When a precondition does not hold, nothing is deleted and the call fails with `conflict`. */
+/** Options of a deletion. If a precondition does not hold, nothing is deleted and the call fails with `conflict`. */
 export interface DeleteOptions {
-  /** Only the object with this metadata.uid. */
+  /** The metadata.uid that the object must have. */
   readonly uid?: string;
-  /** Only the object at this metadata.resourceVersion. */
+  /** The metadata.resourceVersion that the object must have. */
   readonly resourceVersion?: string;
-  /** How long the object may take to end, in seconds; 0 ends it at once. */
+  /** The grace period in seconds; 0 deletes immediately. */
   readonly gracePeriodSeconds?: number;
-  /** The kind's default if left out. */
+  /** The treatment of dependents. Default: that of the kind. */
   readonly propagation?: Propagation;
-  /** Validate and admit, but delete nothing. */
+  /** Validates and admits the deletion without deleting. */
   readonly dryRun?: boolean;
 }
 
-/** A merge patch of a type: any of its fields, and `null` to remove one. */
+/** A merge patch of a type: any subset of its fields; `null` removes a field. */
 export type MergePatch<T> = T extends readonly unknown[]
   ? T
   : T extends object
@@ -100,27 +99,27 @@ export type Patch<T extends KubernetesObject = KubernetesObject> =
   | { readonly merge: MergePatch<T> }
   /** A JSON patch, RFC 6902. */
   | { readonly json: readonly JsonPatchOperation[] }
-  /** Server-side apply: the object, with only the fields that this plugin wants to own. */
+  /** Server-side apply: the object with the fields that this plugin owns. */
   | { readonly apply: MergePatch<T> };
 
-/** A request as HTTP has it, for what the other calls do not cover. */
+/** An HTTP request to the API server, for calls that {@link Context} has no method for. */
 export interface RawRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Without a query, e.g. `/apis/apps/v1/namespaces/prod/deployments/web`. */
+  /** The path without a query, e.g. `/apis/apps/v1/namespaces/prod/deployments/web`. */
   readonly path: string;
-  /** The query: percent-encoded text without its `?`, or its parameters, which are encoded. */
+  /** The query: percent-encoded text without `?`, or parameters, which are encoded. */
   readonly query?: string | Readonly<Record<string, string>>;
-  /** Text as it is; anything else is written as JSON. */
+  /** The body: a string is sent as is, any other value as JSON. */
   readonly body?: unknown;
-  /** Of a PATCH its patch type; `application/json` if left out. */
+  /** The Content-Type header; for a PATCH the patch type. Default: `application/json`. */
   readonly contentType?: string;
-  /** What to answer with; `application/json` if left out. Only forms of JSON are taken. */
+  /** The Accept header, a variant of JSON. Default: `application/json`. */
   readonly accept?: string;
-  /** Whether a GET may be answered from the host's cache. */
+  /** Allows the host to answer a GET from its cache. */
   readonly cached?: boolean;
 }
 
-/** What came back of a raw request. */
+/** The response to a raw request. */
 export interface RawResponse {
   /** The HTTP status code. */
   readonly status: number;
@@ -129,6 +128,10 @@ export interface RawResponse {
   readonly retryAfterSeconds: number | undefined;
   /** The body as text. */
   readonly body: string;
-  /** The body as a value. Throws a SyntaxError if it is not JSON. */
+  /**
+   * Parses the body.
+   *
+   * @throws SyntaxError if the body is not JSON.
+   */
   json<T = unknown>(): T;
 }

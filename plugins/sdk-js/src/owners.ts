@@ -1,11 +1,15 @@
-/** Owner references: who made an object, and who collects it (controller-runtime's `controllerutil`). */
+/** Owner references (controller-runtime's `controllerutil`). */
 import type { OwnerReference } from "kubernetes-types/meta/v1";
 
 import { groupOf, keyOf, keyText, kindOf, type KubernetesObject } from "./object.ts";
 
 export type { OwnerReference };
 
-/** The reference by which `owner` controls a child: deleting the owner deletes the child. Throws if it is not stored. */
+/**
+ * Returns a reference that makes `owner` the controlling owner of a child. Deleting the owner deletes the child.
+ *
+ * @throws TypeError if the owner has no uid, because it is not stored, or no kind or name.
+ */
 export function ownerReference(owner: KubernetesObject): OwnerReference {
   const { apiVersion, kind } = kindOf(owner);
   const { name } = keyOf(owner);
@@ -16,23 +20,23 @@ export function ownerReference(owner: KubernetesObject): OwnerReference {
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
-/** The owner that controls an object, if one does. */
+/** Returns the controlling owner of an object, if there is one. */
 export function controllerOf(object: KubernetesObject): OwnerReference | undefined {
   return object.metadata?.ownerReferences?.find((reference) => reference.controller === true);
 }
 
-/** Whether `owner` controls `child`. Two objects of one name are told apart by their uids. */
+/** Reports whether `owner` is the controlling owner of `child`, by its uid. */
 export function isControlledBy(child: KubernetesObject, owner: KubernetesObject): boolean {
   const uid = owner.metadata?.uid;
   return uid !== undefined && controllerOf(child)?.uid === uid;
 }
 
 /**
- * Makes `owner` the controlling owner of `child`: the child's events enqueue it, and it takes the child with it when it
- * goes. A reference of `owner` that is there already is brought up to date.
+ * Makes `owner` the controlling owner of `child`. Events of the child enqueue the owner, and deleting the owner deletes
+ * the child. An existing reference to `owner` is updated.
  *
- * Throws if another object controls the child, if the owner was not read from the API server, or if it is in another
- * namespace, where Kubernetes would collect the child at once.
+ * @throws TypeError if the owner is not stored, or is in another namespace, where Kubernetes would delete the child.
+ * @throws Error if another object controls the child.
  */
 export function setControllerReference(owner: KubernetesObject, child: KubernetesObject): void {
   const reference = ownerReference(owner);
@@ -53,7 +57,7 @@ export function setControllerReference(owner: KubernetesObject, child: Kubernete
     at < 0 ? [...references, reference] : references.map((existing, i) => (i === at ? reference : existing));
 }
 
-/** Whether two references name one object; the versions of its group do not matter. */
+/** Reports whether two references name the same object, in any version of its group. */
 function isSameObject(a: OwnerReference, b: OwnerReference): boolean {
   return groupOf(a.apiVersion) === groupOf(b.apiVersion) && a.kind === b.kind && a.name === b.name;
 }

@@ -1,4 +1,4 @@
-/** The plugin an author writes down: its controllers, what each watches, and the function that reconciles. */
+/** Plugins and their controllers. */
 import type { Context } from "./context.ts";
 import { TerminalError } from "./errors.ts";
 import { parse } from "./json.ts";
@@ -6,21 +6,21 @@ import { type Index, kindOfSource, manifestOf, type Watches } from "./manifest.t
 import { type Kind, keyText, type KubernetesObject, type ObjectKey, type Stored } from "./object.ts";
 import { done, type Result } from "./result.ts";
 
-/** A controller whose function gets the object. */
+/** A controller whose function receives the object. */
 export interface ObjectController<T extends KubernetesObject> extends Watches<T> {
-  /** Brings the object to its desired state. Returning nothing is `done()`; throwing is a retry. */
+  /** Brings the object to its desired state. Returning nothing means `done()`; a thrown error is retried. */
   reconcile(ctx: Context, object: Stored<T>): Result | void;
-  /** What to do when the object is gone: nothing, if left out. */
+  /** Handles a key whose object does not exist. Default: nothing. */
   whenGone?(ctx: Context): Result | void;
 }
 
-/** A controller whose function gets the key only, as `ctx.request.key`. */
+/** A controller whose function receives only the key, as `ctx.request.key`. */
 export interface KeyController<T extends KubernetesObject> extends Watches<T> {
-  /** Brings the object of the key to its desired state; it may be gone. */
+  /** Brings the object of the key to its desired state. The object may not exist. */
   reconcileKey(ctx: Context): Result | void;
 }
 
-/** One controller: the kind it reconciles, what else enqueues keys of that kind, and the function that reconciles. */
+/** A controller: the kind to reconcile, the watches that enqueue keys of that kind, and the reconcile function. */
 export interface Controller {
   readonly name: string;
   /** @internal */
@@ -29,7 +29,11 @@ export interface Controller {
   readonly run: (ctx: Context) => Result | void;
 }
 
-/** Makes a controller; the type of `for` is the type that `reconcile` gets. */
+/**
+ * Makes a controller. `reconcile` receives objects of the type of `for`.
+ *
+ * @throws TypeError if the definition has no reconcile function.
+ */
 export function controller<T extends KubernetesObject>(
   definition: ObjectController<T> | KeyController<T>,
 ): Controller {
@@ -52,21 +56,21 @@ export function controller<T extends KubernetesObject>(
   };
 }
 
-/** What happened to a watched object: what the host hands over to be mapped, and what a test may. */
+/** An event of a watched object, for a mapping by a function. The host passes it; a test may. */
 export interface MapEvent {
-  /** The controller that watches it. */
+  /** The name of the controller that watches the object. */
   readonly controller: string;
   readonly kind: Kind;
-  /** The object as JSON text, as it is now, or was last. */
+  /** The object as JSON text; after a deletion, its last state. */
   readonly object: string;
-  /** As it was when it was mapped last, if it has changed since. */
+  /** The old state, if the object has changed since it was last mapped. */
   readonly old?: string | undefined;
 }
 
-/** Everything a `.wasm` holds: `src/plugin.ts` exports one as its default. */
+/** A set of controllers and indexes. `src/plugin.ts` exports one as its default. */
 export class Plugin {
   readonly #controllers: ReadonlyMap<string, Controller>;
-  /** The indexes that lists may use. */
+  /** The declared indexes. */
   readonly indexes: readonly Index[];
   /** The manifest that the host reads, as JSON text. */
   readonly manifest: string;
@@ -79,13 +83,17 @@ export class Plugin {
     this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
   }
 
-  /** Whether a watch has a function that names keys: then the component exports `mapper`. */
+  /** Reports whether a watch maps events by a function; then the component exports `mapper`. */
   get maps(): boolean {
     const watches = [...this.#controllers.values()].flatMap((controller) => controller.watches.watches ?? []);
     return watches.some(({ map }) => map.type === "custom");
   }
 
-  /** Which keys an event of a watched object wakes, as the watches' functions say: those of the old state, too. */
+  /**
+   * Returns the keys that the watches' functions map an event to, for the object and for its old state.
+   *
+   * @throws TerminalError if the plugin has no such controller.
+   */
   map(event: MapEvent): ObjectKey[] {
     const controller = this.#controllers.get(event.controller);
     if (!controller) {
@@ -106,7 +114,12 @@ export class Plugin {
     return [...keys.values()];
   }
 
-  /** Hands a request to the controller that it names; what its function throws comes out. */
+  /**
+   * Calls the reconcile function of the controller that the request names.
+   *
+   * @throws TerminalError if there is no such controller, or its function returns no {@link Result}.
+   * @throws any error that the function throws.
+   */
   reconcile(ctx: Context): Result {
     const name = ctx.request.controller;
     const controller = this.#controllers.get(name);
@@ -117,7 +130,11 @@ export class Plugin {
   }
 }
 
-/** Defines a plugin. Throws a TypeError that says what is wrong with it. */
+/**
+ * Defines a plugin.
+ *
+ * @throws TypeError if the definition is wrong.
+ */
 export function definePlugin(definition: {
   readonly controllers: readonly Controller[];
   /** Indexes over cached objects, for `ListOptions.index`. */
@@ -128,7 +145,7 @@ export function definePlugin(definition: {
 
 const RESULTS = ["done", "requeue", "requeue-after"];
 
-/** JavaScript authors have no compiler that tells them. */
+/** Checks the type of a result, for plugins in JavaScript. */
 function checked(result: Result, name: string): Result {
   if (RESULTS.includes(result.type)) {
     return result;

@@ -1,18 +1,20 @@
 /**
- * Quantities in canonical form, as apimachinery's resource.Quantity writes them: no fractional digits, the largest
- * suffix that keeps all digits. The API server keeps a custom resource's quantity as it was written: `1024Mi` and `1Gi`
- * are equal only in this form.
+ * Quantities in canonical form, as apimachinery's resource.Quantity writes them: no fractional digits, and the largest
+ * suffix that keeps all digits. The API server does not convert quantities of custom resources, so compare them in this
+ * form: `1024Mi` equals `1Gi`.
  */
 
 const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/** Billionths in one. */
+/** The number of nanos in one. */
 const NANO = 10n ** 9n;
 
 /**
- * The canonical form of a quantity, e.g. `1Gi` of `1024Mi`, `1500m` of `1.5` and `2` of 2. Digits beyond a billionth are
- * rounded away from zero. Throws a TypeError if it is none.
+ * Returns the canonical form of a quantity, e.g. `1Gi` for `1024Mi`, `1500m` for `1.5` and `2` for 2. Digits beyond a
+ * billionth are rounded away from zero.
+ *
+ * @throws TypeError if the value is not a quantity.
  */
 export function canonicalQuantity(quantity: string | number | bigint): string {
   const text = String(quantity);
@@ -61,7 +63,7 @@ function decimalNanos(digits: bigint, exponent: number, fractionDigits: number):
   return power >= 0 ? digits * 10n ** BigInt(power) : ratio(digits, 10n ** BigInt(-power));
 }
 
-/** The quotient, rounded away from zero. */
+/** Returns the quotient, rounded away from zero. */
 function ratio(value: bigint, by: bigint): bigint {
   return (value + by - 1n) / by;
 }

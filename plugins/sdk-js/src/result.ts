@@ -1,19 +1,19 @@
-/** What a reconciler is asked, and what it answers when all went well. */
+/** The request and the result of a reconcile. */
 import type { ObjectKey } from "./object.ts";
 
-/** A key that is to be brought to its desired state. It is never an event: read the object, which may be gone. */
+/** A key to reconcile. It carries no event: read the object, which may not exist. */
 export interface Request {
   /** The controller's name. */
   readonly controller: string;
-  /** The object's key; its kind is the one of the controller's `for`. */
+  /** The key of an object of the controller's `for` kind. */
   readonly key: ObjectKey;
-  /** How often in a row reconciling this key has failed: 0 the first time. */
+  /** The number of consecutive failures of this key; 0 at first. */
   readonly retries: number;
-  /** Unique for each reconcile, as in logs and traces. */
+  /** The unique id of the reconcile, as in logs and traces. */
   readonly reconcileId: string;
 }
 
-/** What happens to the key after a reconcile that worked. A reconciler that returns nothing is done. */
+/** The result of a successful reconcile. Returning nothing means `done()`. */
 export type Result =
   | { readonly type: "done" }
   | { readonly type: "requeue" }
@@ -22,22 +22,27 @@ export type Result =
 const DONE: Result = { type: "done" };
 const REQUEUE: Result = { type: "requeue" };
 
-/** The longest delay that the contract can say: 49 days. */
+/** The longest delay of the contract: 49 days. */
 const MAX_DELAY_MS = 0xffff_ffff;
 
-/** Nothing more, until something changes. The retries are forgotten. */
+/** Ends the reconcile and resets the retries. The next event enqueues the key again. */
 export function done(): Result {
   return DONE;
 }
 
-/** Again, after the rate limiter's delay, which grows each time (controller-runtime's `Result{Requeue: true}`). */
+/**
+ * Requeues the key after the rate limiter's delay, which grows each time (controller-runtime's `Result{Requeue:
+ * true}`).
+ */
 export function requeue(): Result {
   return REQUEUE;
 }
 
 /**
- * Again after this many milliseconds, rounded up, at most 49 days. The retries are forgotten; an event comes earlier.
- * Throws a RangeError if it is negative or no number.
+ * Requeues the key after a delay in milliseconds, rounded up, at most 49 days, and resets the retries. An event may
+ * enqueue the key earlier.
+ *
+ * @throws RangeError if the delay is negative or not a number.
  */
 export function requeueAfter(milliseconds: number): Result {
   if (!(milliseconds >= 0)) {

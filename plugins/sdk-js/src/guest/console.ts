@@ -1,18 +1,18 @@
 /**
- * `console`: the engine has none, and authors and libraries log through it. Lines go to the host's log, with their level;
- * the host is asked once per level and call whether it keeps them.
+ * A `console` for the engine, which has none. Lines go to the host's log with their level. The log asks the host once
+ * per level and call if the level is enabled.
  *
- * While the plugin is built, when its modules run at their top level, there is no host: such lines are dropped.
+ * Lines of the modules' top level are dropped: it runs in the build, without a host.
  */
 import log from "operetta:controller/log@0.1.0";
 
 import { type Level, LEVELS, logLine } from "../log-line.ts";
 import { stackOf } from "./stack.ts";
 
-/** What the host answered; null while there is none. */
+/** The levels that the host has enabled, as far as asked; null before the first call of the host. */
 let enabled: Partial<Record<Level, boolean>> | null = null;
 
-/** From here on there is a host. Its answers may have changed since an earlier call of the same instance. */
+/** Enables the log, and forgets the levels of an earlier call of the same instance. */
 export function startLog(): void {
   enabled = {};
 }

@@ -1,7 +1,7 @@
-/** What becomes of what a reconciler throws: a failure for the host, and the stack in the log. */
+/** Conversion of thrown errors to failures of the contract. */
 import { ApiError, TerminalError } from "../errors.ts";
 import { writeLog } from "./console.ts";
-import { placeOf, stackOf } from "./stack.ts";
+import { locationOf, stackOf } from "./stack.ts";
 
 /** The contract's `failure`. */
 export interface Failure {
@@ -9,12 +9,12 @@ export interface Failure {
   readonly val: string;
 }
 
-/** Errors by which the language itself complains: the name says what no message does. */
-const OF_THE_LANGUAGE = ["EvalError", "InternalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError"];
+/** Errors of the language, whose messages need the name of the error. */
+const LANGUAGE_ERRORS = ["EvalError", "InternalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError"];
 
 /**
- * Makes a failure of anything thrown. A terminal error is told by its message alone, anything else with the place that
- * it came from. The stack of what is neither a terminal error nor the API server's answer goes to the log.
+ * Converts a thrown value to a failure. Its text is the error's message; errors to be retried also name the source
+ * line. The stack of an error that is neither a TerminalError nor an ApiError goes to the log.
  */
 export function failureOf(thrown: unknown): Failure {
   if (!(thrown instanceof Error)) {
@@ -27,13 +27,13 @@ export function failureOf(thrown: unknown): Failure {
   if (!(thrown instanceof ApiError)) {
     writeLog("error", [`the reconciler threw: ${text}`, { stack: stackOf(thrown) }]);
   }
-  const place = placeOf(thrown);
-  return { tag: "retry", val: place ? `${text}, at ${place}` : text };
+  const location = locationOf(thrown);
+  return { tag: "retry", val: location ? `${text}, at ${location}` : text };
 }
 
 function textOf(error: Error): string {
   const { name, message } = error;
-  const text = OF_THE_LANGUAGE.includes(name) ? `${name}: ${message}` : message || name;
+  const text = LANGUAGE_ERRORS.includes(name) ? `${name}: ${message}` : message || name;
   if (error.cause === undefined) {
     return text;
   }

@@ -1,4 +1,4 @@
-/** The host behind the calls of a Context: the contract's imports. */
+/** The backend of a plugin: the contract's imports. */
 import config from "operetta:controller/config@0.1.0";
 import events from "operetta:controller/events@0.1.0";
 import objects from "operetta:controller/objects@0.1.0";
@@ -9,7 +9,7 @@ import { ApiError, type ApiErrorKind, type Cause } from "../errors.ts";
 import type { Kind, ObjectKey } from "../object.ts";
 import type { WriteOptions } from "../options.ts";
 
-/** What the engine throws when an import fails: `payload` is its `types.error`. */
+/** The error that the engine throws if an import fails; `payload` is the `types.error`. */
 interface Thrown {
   payload?: {
     tag: ApiErrorKind;
@@ -17,7 +17,7 @@ interface Thrown {
   };
 }
 
-/** Makes of what an import throws what an author catches. */
+/** Calls an import and converts its error to an ApiError. */
 function call<T>(send: () => T): T {
   try {
     return send();

@@ -1,6 +1,6 @@
 /**
- * The plugin's side of the contract: what the build's entry exports. Importing it brings `console` and what else the
- * engine lacks, so the entry does so before the author's modules.
+ * The exports of a plugin. Importing this module also defines `console` and other globals that the engine lacks, so the
+ * build's entry imports it before the author's modules.
  */
 import "./web.ts";
 
@@ -22,7 +22,7 @@ interface Request {
 /** The contract's `action`. */
 type Action = { tag: "done" } | { tag: "requeue" } | { tag: "requeue-after-ms"; val: number };
 
-/** The contract's `reconciler`; what it throws is its `failure`. */
+/** The contract's `reconciler`. It throws a `failure`. */
 export interface Reconciler {
   describe(): string;
   reconcile(request: Request): Action;
@@ -38,7 +38,7 @@ export interface Mapper {
   }): { namespace: string | undefined; name: string }[];
 }
 
-/** Exports what names keys. */
+/** Returns the `mapper` of a plugin. */
 export function exportMapper(plugin: Plugin): Mapper {
   return {
     mapEvent({ controller, kind, object, old }) {
@@ -53,10 +53,15 @@ export function exportMapper(plugin: Plugin): Mapper {
   };
 }
 
-/** What the build is told when a plugin names keys by a function: it begins again, with the world that has a mapper. */
+/** The error by which the build learns that a plugin needs the world with a mapper; it then starts again. */
 export const NEEDS_MAPPER = "the plugin needs the world mapping-plugin";
 
-/** Exports a plugin. Throws a TypeError if it is none, and an Error if it needs a mapper that is not exported. */
+/**
+ * Returns the `reconciler` of a plugin.
+ *
+ * @throws TypeError if the value is not a plugin.
+ * @throws Error if the plugin needs a mapper and the world has none.
+ */
 export function exportPlugin(plugin: unknown, world = "plugin"): Reconciler {
   if (!(plugin instanceof Plugin)) {
     throw new TypeError("the plugin's module has no default export that definePlugin() made");

@@ -1,18 +1,18 @@
 /**
- * Where an error came from, in the author's files. The engine's stack names lines of the bundle; the build leaves a
- * table beside it that says which source line each was.
+ * Stacks in the author's files. The engine's stack names lines of the bundle; the build adds a table that maps them to
+ * source lines.
  */
 
 /**
- * What the build writes: names of files, and for each line of the bundle (counted from 1) `file:line`, both in base 36,
- * or nothing; the file or line left out is the one before, or the line after it.
+ * The table of source lines. Entry N of `lines` belongs to line N of the bundle, counted from 1: `line:file`, both in
+ * base 36, or `-` for none. A missing line is the previous one plus 1; a missing file is the previous one.
  */
 export interface LineTable {
   readonly files: readonly string[];
   readonly lines: string;
 }
 
-/** Files of the SDK begin so. */
+/** The prefix of the SDK's files. */
 export const SDK_FILES = "@operetta/sdk/";
 
 interface Frame {
@@ -28,8 +28,8 @@ function tableOf(): LineTable | undefined {
   return (globalThis as { __operettaLines?: LineTable }).__operettaLines;
 }
 
-/** Reads the table; done only when an error is told. */
-function placesOf({ files, lines }: LineTable): (readonly [file: string, line: number] | undefined)[] {
+/** Decodes the table. */
+function sourceLinesOf({ files, lines }: LineTable): (readonly [file: string, line: number] | undefined)[] {
   let file = 0;
   let line = 0;
   return lines.split(",").map((entry) => {
@@ -48,24 +48,24 @@ function framesOf(error: Error): Frame[] {
   if (!table || typeof error.stack !== "string") {
     return [];
   }
-  const places = placesOf(table);
+  const sourceLines = sourceLinesOf(table);
   return error.stack.split("\n").flatMap((text) => {
     const match = FRAME.exec(text);
-    const place = match && places[Number(match[2]) - 1];
-    return place ? [{ name: match[1] || "<anonymous>", file: place[0], line: place[1] }] : [];
+    const source = match && sourceLines[Number(match[2]) - 1];
+    return source ? [{ name: match[1] || "<anonymous>", file: source[0], line: source[1] }] : [];
   });
 }
 
 const show = ({ name, file, line }: Frame) => `${name} (${file}:${line})`;
 
-/** The stack in the author's files, one frame per line, innermost first; the engine's own if there is no table. */
+/** Returns the stack in source lines, one frame per line, innermost first. Without a table it is the engine's stack. */
 export function stackOf(error: Error): string {
   const frames = framesOf(error).map((frame) => `at ${show(frame)}`);
   return frames.length > 0 ? frames.join("\n") : (error.stack ?? "");
 }
 
-/** The innermost of the author's own functions, e.g. `sing (src/plugin.ts:12)`; empty if it cannot be told. */
-export function placeOf(error: Error): string {
+/** Returns the innermost frame outside the SDK, e.g. `sing (src/plugin.ts:12)`; empty if unknown. */
+export function locationOf(error: Error): string {
   const frame = framesOf(error).find(({ file }) => !file.startsWith(SDK_FILES));
   return frame ? show(frame) : "";
 }

@@ -1,9 +1,13 @@
 /**
- * What libraries expect of any JavaScript engine and this one has not: `structuredClone` of plain data, `TextEncoder`
- * and `TextDecoder` for UTF-8.
+ * Globals that libraries expect and the engine lacks: `structuredClone` for plain data, `TextEncoder` and `TextDecoder`
+ * for UTF-8.
  */
 
-/** Copies JSON-like data, with bigints, dates and undefined. Throws a TypeError at anything else. */
+/**
+ * Copies JSON-like data, including bigints, dates and undefined.
+ *
+ * @throws TypeError for any other value.
+ */
 function structuredClone(value: unknown): unknown {
   if (typeof value === "function" || typeof value === "symbol") {
     throw new TypeError(`structuredClone: a ${typeof value} cannot be cloned`);
@@ -42,7 +46,11 @@ class Utf8Decoder {
     }
   }
 
-  /** Throws a TypeError at what is no UTF-8, as browsers do with `fatal`. */
+  /**
+   * Decodes UTF-8.
+   *
+   * @throws TypeError if the bytes are not UTF-8, as browsers do with `fatal`.
+   */
   decode(bytes: Uint8Array = new Uint8Array()): string {
     const parts: string[] = [];
     for (let from = 0; from < bytes.length; from += 8192) {

@@ -1,6 +1,6 @@
 /**
- * The contract's imports as the engine shows them to JavaScript: records are objects with camelCase fields, none is
- * null, a failed call throws its error variant. wit/controller.wit says what they mean.
+ * The contract's imports in JavaScript: records are objects with camelCase fields, `none` is null, and a failed call
+ * throws the error variant. wit/controller.wit documents them.
  */
 
 declare module "operetta:controller/objects@0.1.0" {

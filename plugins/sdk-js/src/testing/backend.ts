@@ -1,4 +1,4 @@
-/** The calls of a Context against a cluster in memory. */
+/** The backend of a test: a cluster in memory. */
 import { parse as losslessParse, stringify as losslessStringify } from "lossless-json";
 
 import type { Backend, EventCall, ListCall, RawAnswer } from "../backend.ts";
@@ -20,28 +20,28 @@ function numberOf(source: string): number | bigint {
   return Number.isSafeInteger(value) ? value : (integer(source) ?? value);
 }
 
-/** A kind of call, for planned faults and for what was written. */
+/** The verb of a call, for planned faults and recorded writes. */
 export type Verb = "get" | "list" | "create" | "update" | "updateStatus" | "patch" | "delete";
 
-/** A write that the cluster accepted. One that changed nothing is here, too. */
+/** A write that the cluster accepted, including one that changed nothing. */
 export interface Write {
   readonly verb: Verb;
   readonly kind: Kind;
   readonly key: ObjectKey;
 }
 
-/** What a backend works on; the cluster owns it. */
+/** The state of a test cluster. */
 export interface State {
   readonly store: Store;
   config: string;
-  /** Those that the plugin of the last reconcile declares. */
+  /** The indexes that the plugin of the last reconcile declares. */
   indexes: readonly Index[];
   faults: { readonly verb: Verb; readonly error: ApiError }[];
   writes: Write[];
   events: EventCall[];
 }
 
-/** Serves the calls. */
+/** Returns a backend over a state. */
 export function backendOf(state: State): Backend {
   const { store } = state;
 
@@ -227,7 +227,7 @@ function controllerOf({ metadata }: StoredObject): JsonObject | undefined {
     : undefined;
 }
 
-/** Paths, values, and whether they must be equal. */
+/** Parses a field selector into paths, values, and whether they must be equal. */
 function fieldsOf(selector: string): [path: string, value: string, equal: boolean][] {
   return selector
     .split(",")
@@ -242,7 +242,7 @@ function fieldsOf(selector: string): [path: string, value: string, equal: boolea
     });
 }
 
-/** What stands at a path, as an index has it. */
+/** Returns the value at a path as the text of an index. */
 function textAt(object: JsonObject, path: string): string | undefined {
   const value = path
     .split(".")

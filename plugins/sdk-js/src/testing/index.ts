@@ -1,19 +1,19 @@
 /**
- * Reconcilers in `node --test`, without a cluster.
+ * A test kit for reconcilers under `node --test`, without a cluster.
  *
  * A {@link Cluster} is an API server in memory with the semantics that reconcilers rely on: resourceVersions and
  * conflicts, already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label
- * selectors, owners and declared indexes, merge and JSON patches. Reconcilers run in it as they run in the host, and it
- * keeps the events and logs they wrote:
+ * selectors, owners and declared indexes, merge and JSON patches. It runs reconcilers as the host does, and records
+ * their Events and log lines:
  *
  *     const cluster = new Cluster().with(ConfigMap, { metadata: { name: "a", namespace: "ns" } });
  *     assert.deepEqual(cluster.reconcile(plugin, "stamp", { namespace: "ns", name: "a" }), done());
  *     assert.equal(cluster.get(ConfigMap, { namespace: "ns", name: "a" })?.metadata.annotations?.stamped, "yes");
  *
- * What it is not: it knows no schemas, so it neither validates, defaults nor prunes fields. It runs no controllers:
- * nothing is garbage collected, no Pod becomes ready, and a test changes objects itself through `cluster.context`. It
- * has no RBAC. What would need more than it knows (server-side apply, strict validation, generateName, foreground and
- * orphan deletion, the `scale` subresource, raw requests) it refuses with an error that says so, rather than guess.
+ * Limits: it has no schemas, so it does not validate, default or prune fields. It runs no controllers: nothing is
+ * garbage collected, no Pod becomes ready, and a test changes objects itself through `cluster.context`. It has no RBAC.
+ * It rejects server-side apply, strict validation, generateName, foreground and orphan deletion, the `scale`
+ * subresource and raw requests with an error.
  */
 import type { EventCall } from "../backend.ts";
 import { Context } from "../context.ts";
@@ -30,24 +30,27 @@ import { Store } from "./store.ts";
 export type { LogLine, Verb, Write };
 export type { Level } from "../log-line.ts";
 
-/** An event that a reconciler recorded. The kit aggregates nothing. */
+/** An Event that a reconciler recorded. The kit does not aggregate Events. */
 export type RecordedEvent = EventCall;
 
 /** An API server in memory. */
 export class Cluster {
   readonly #state: State = { store: new Store(), config: "{}", indexes: [], faults: [], writes: [], events: [] };
   readonly #backend = backendOf(this.#state);
-  /** Without the faults that a test plans for its reconciler. */
+  /** A backend without the faults that the test plans. */
   readonly #unplanned = backendOf({ ...this.#state, faults: [] });
   #logs: LogLine[] = [];
   #reconciles = 0;
 
-  /** A client of this cluster, to change objects and look at them as a user would. Its writes are recorded, too. */
+  /** A client of this cluster, to read and change objects as a user would. Its writes are recorded, too. */
   readonly context = new Context(this.#backend, { controller: "", key: { name: "" }, retries: 0, reconcileId: "" });
 
   /**
-   * Adds an object as it stands, its status and deletionTimestamp included. What the API server sets (uid,
-   * resourceVersion, creationTimestamp, generation) is set where it is missing. Throws if it has no name, or exists.
+   * Adds an object, including its status and deletionTimestamp. Missing fields that the API server sets (uid,
+   * resourceVersion, creationTimestamp, generation) are set.
+   *
+   * @throws TypeError if the object has no name.
+   * @throws ApiError `already-exists`.
    */
   with<T extends KubernetesObject>(kind: Kind<T>, object: T): this {
     const whole = { ...object, apiVersion: kind.apiVersion, kind: kind.kind };
@@ -62,22 +65,23 @@ export class Cluster {
   }
 
   /**
-   * Says that this CRD has no status subresource: the status is then a field like any other. All kinds have one but the
-   * built-in ones without status.
+   * Declares that a kind has no status subresource, so that its status is an ordinary field. By default all kinds have
+   * one, except built-in kinds without a status.
    */
   withoutStatusSubresource(kind: Kind): this {
     this.#state.store.setNoStatus(kind);
     return this;
   }
 
-  /** The next call of this kind fails with this error. Several faults are used up in order. */
+  /** Makes the next call of this verb fail with this error. Several faults are used in order. */
   failNext(verb: Verb, error: ApiError): void {
     this.#state.faults.push({ verb, error });
   }
 
   /**
-   * Reconciles a key, for the first time unless `request` says otherwise, and returns what the reconciler does. What it
-   * throws comes out.
+   * Reconciles a key and returns the reconciler's result. `request` overrides fields of the request, e.g. `retries`.
+   *
+   * @throws any error that the reconciler throws.
    */
   reconcile(plugin: Plugin, controller: string, key: ObjectKey, request: Partial<Request> = {}): Result {
     this.#state.indexes = plugin.indexes;
@@ -91,27 +95,27 @@ export class Cluster {
     }
   }
 
-  /** The object of a key, if it exists. */
+  /** Returns the object of a key, if it exists. */
   get<T extends KubernetesObject>(kind: Kind<T>, key: ObjectKey): Stored<T> | undefined {
     return this.#state.store.has(kind, key) ? new Context(this.#unplanned, this.context.request).get(kind, key) : undefined;
   }
 
-  /** The writes since the last call of this function, in order, as `update Deployment ns/name`. */
+  /** Returns the writes since the last call of this method, in order, as `update Deployment ns/name`. */
   writes(): string[] {
     return this.#state.writes.splice(0).map(({ verb, kind, key }) => `${verb} ${kind.kind} ${keyText(key)}`);
   }
 
-  /** The events since the last call of this function, in order. */
+  /** Returns the Events since the last call of this method, in order. */
   events(): RecordedEvent[] {
     return this.#state.events.splice(0);
   }
 
-  /** The log lines of every level since the last call of this function, in order. */
+  /** Returns the log lines of every level since the last call of this method, in order. */
   logs(): LogLine[] {
     return this.#logs.splice(0);
   }
 
-  /** Keeps what is logged until the function that it returns is called. */
+  /** Records the log lines until the returned function is called. */
   #takeConsole(): () => void {
     const own = Object.keys(LEVELS).map((name) => [name as keyof typeof LEVELS, console[name as keyof typeof LEVELS]] as const);
     for (const [name] of own) {

@@ -1,4 +1,4 @@
-/** Merge patches (RFC 7386) and JSON patches (RFC 6902). They change nothing in place. */
+/** Merge patches (RFC 7386) and JSON patches (RFC 6902). They do not change values in place. */
 
 import { isDeepStrictEqual } from "node:util";
 
@@ -7,15 +7,15 @@ import type { JsonPatchOperation } from "../options.ts";
 /** A JSON value. */
 export type Json = null | boolean | number | bigint | string | Json[] | { [name: string]: Json };
 
-/** An object of JSON. */
+/** A JSON object. */
 export type JsonObject = { [name: string]: Json };
 
-/** Whether a value is an object, and no array. */
+/** Reports whether a value is an object, not an array. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The target with a merge patch applied. */
+/** Returns the target with a merge patch applied. */
 export function mergePatch(target: Json, patch: Json): Json {
   if (!isObject(patch)) {
     return patch;
@@ -31,7 +31,11 @@ export function mergePatch(target: Json, patch: Json): Json {
   return merged;
 }
 
-/** The target with the operations applied. Throws an Error that names the one that cannot be. */
+/**
+ * Returns the target with the operations applied.
+ *
+ * @throws Error that names the operation that cannot be applied.
+ */
 export function jsonPatch(target: Json, operations: readonly JsonPatchOperation[]): Json {
   return operations.reduce((value, operation) => {
     try {
@@ -95,7 +99,7 @@ function remove(root: Json, pointer: string): Json {
   }, null);
 }
 
-/** The value with its parent at a path changed; `whole` for the path of the value itself. */
+/** Returns the value with the parent of a path changed, or `whole` if the path is that of the value itself. */
 function within(
   value: Json,
   path: readonly string[],

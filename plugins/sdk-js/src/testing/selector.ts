@@ -1,15 +1,19 @@
 /** Label selectors in the API server's syntax: `app=db,tier in (a, b),!old`. */
 
-/** One part of a selector. */
+/** A requirement of a selector. */
 interface Requirement {
   readonly key: string;
-  /** Absent: any value will do. */
+  /** The accepted values; absent for any value. */
   readonly values?: readonly string[];
-  /** The label must not be so. */
+  /** Negates the requirement. */
   readonly negated: boolean;
 }
 
-/** Whether a selector chooses an object with these labels. Throws a SyntaxError if it does not parse. */
+/**
+ * Reports whether a selector matches these labels.
+ *
+ * @throws SyntaxError if the selector does not parse.
+ */
 export function matches(selector: string, labels: Readonly<Record<string, string>>): boolean {
   return split(selector)
     .map((part) => parse(part.trim()))
@@ -19,7 +23,7 @@ export function matches(selector: string, labels: Readonly<Record<string, string
     });
 }
 
-/** The parts between the commas that stand outside parentheses. */
+/** Splits a selector at the commas outside parentheses. */
 function split(selector: string): string[] {
   return selector.trim() === "" ? [] : selector.split(/,(?![^(]*\))/);
 }

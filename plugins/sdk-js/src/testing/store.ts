@@ -1,4 +1,4 @@
-/** The objects of a test cluster, and what the API server does to them on a write. */
+/** The objects of a test cluster, with the API server's semantics of writes. */
 import { isDeepStrictEqual } from "node:util";
 
 import { encodeBase64 } from "../base64.ts";
@@ -25,7 +25,7 @@ const PLAIN = [
   "Lease",
 ];
 
-/** The API groups of Kubernetes itself, as far as they take updates without a resourceVersion. */
+/** The API groups of Kubernetes that accept updates without a resourceVersion. */
 const BUILT_IN = [
   "",
   "apps",
@@ -37,7 +37,7 @@ const BUILT_IN = [
   "storage.k8s.io",
 ];
 
-/** What only the API server sets. */
+/** The metadata fields that only the API server sets. */
 const SYSTEM = [
   "uid",
   "resourceVersion",
@@ -56,14 +56,14 @@ const kindId = ({ apiVersion, kind }: Kind) => `${apiVersion}\0${kind}`;
 const isBuiltIn = ({ apiVersion }: Kind) => BUILT_IN.includes(groupOf(apiVersion));
 const isPlain = (kind: Kind) => isBuiltIn(kind) && PLAIN.includes(kind.kind);
 
-/** Every object is stored with name, uid, resourceVersion and creationTimestamp. What is given is never kept itself. */
+/** A store of objects. Each has a name, uid, resourceVersion and creationTimestamp. The store keeps copies. */
 export class Store {
   #objects = new Map<string, StoredObject>();
   /** The last resourceVersion; also the clock, in seconds, and the last uid. */
   #version = 0;
   readonly #noStatus = new Set<string>();
 
-  /** The state as it is now, to be put back after a dry run. */
+  /** Returns a function that restores the current state, for a dry run. */
   snapshot(): () => void {
     const [objects, version] = [new Map(this.#objects), this.#version];
     return () => {
@@ -80,7 +80,7 @@ export class Store {
     return String(this.#version);
   }
 
-  /** Adds an object as it stands. */
+  /** Adds an object unchanged. */
   seed(kind: Kind, key: ObjectKey, given: Json): void {
     if (this.#objects.has(idOf(kind, key))) {
       throw alreadyExists(kind, key);
@@ -100,7 +100,7 @@ export class Store {
     return object;
   }
 
-  /** The objects of a kind, in the order of namespace, then name. */
+  /** Returns the objects of a kind, ordered by namespace, then name. */
   ofKind(kind: Kind): StoredObject[] {
     const prefix = `${kindId(kind)}\0`;
     return [...this.#objects.entries()]
@@ -133,7 +133,7 @@ export class Store {
     return stamped;
   }
 
-  /** Replaces everything but the status, or the status only. */
+  /** Replaces an object without its status, or only its status. */
   update(kind: Kind, key: ObjectKey, given: Json, part: "main" | "status"): StoredObject {
     const old = this.get(kind, key);
     const object = read(kind, key, given);
@@ -189,7 +189,7 @@ export class Store {
     return !isPlain(kind) && !this.#noStatus.has(kindId(kind));
   }
 
-  /** Sets what the API server sets on a new object; `keep` leaves what is there. */
+  /** Sets the system fields of a new object; `keep` preserves those that are set. */
   #stamp(kind: Kind, object: StoredObject, keep: boolean): StoredObject {
     this.#version += 1;
     const system: JsonObject = {
@@ -202,12 +202,12 @@ export class Store {
     return { ...object, metadata };
   }
 
-  /** A clock that goes on with each write, and is the same in each run. */
+  /** Returns the time of a clock that advances with each write and is the same in each run. */
   #now(): string {
     return new Date(Date.UTC(2030, 0, 1) + this.#version * 1000).toISOString().replace(".000Z", "Z");
   }
 
-  /** Stores a new version of an object; one that is being deleted goes with its last finalizer. */
+  /** Stores a new version of an object. Removes an object that is being deleted and has no finalizers. */
   #put(kind: Kind, key: ObjectKey, object: StoredObject): StoredObject {
     this.#version += 1;
     const next = { ...object, metadata: { ...object.metadata, resourceVersion: this.version } };
@@ -219,7 +219,7 @@ export class Store {
     return next;
   }
 
-  /** The part of an object whose changes count as a new generation. */
+  /** Returns the part of an object whose changes increase the generation. */
   #desired(kind: Kind, { metadata: _metadata, ...rest }: StoredObject): JsonObject {
     if (this.#hasStatus(kind)) {
       const { status: _status, ...desired } = rest as JsonObject;
@@ -229,7 +229,7 @@ export class Store {
   }
 }
 
-/** Reads what was sent, and checks that it is what the request says it is. */
+/** Copies an object, and checks it against the kind and key of the request. */
 function read(kind: Kind, key: ObjectKey, given: Json): StoredObject {
   const bad = (message: string) => new ApiError("bad-request", message);
   if (!isObject(given)) {
@@ -253,7 +253,10 @@ function read(kind: Kind, key: ObjectKey, given: Json): StoredObject {
   return { ...plainToData(kind, object), metadata };
 }
 
-/** Built-in kinds read a null as an absent field; what becomes of it in a custom resource is for its schema to say. */
+/**
+ * Removes nulls, which built-in kinds read as absent fields. Rejects them in custom resources, where the schema
+ * decides.
+ */
 function withoutNulls(value: Json, builtIn: boolean, path: string): Json {
   if (Array.isArray(value)) {
     return value.map((item) => withoutNulls(item, builtIn, `${path}[]`));
@@ -270,7 +273,7 @@ function withoutNulls(value: Json, builtIn: boolean, path: string): Json {
   return Object.fromEntries(members.map(([name, inner]) => [name, withoutNulls(inner, builtIn, `${path}.${name}`)]));
 }
 
-/** A Secret's stringData is written into its data. */
+/** Writes a Secret's stringData into its data. */
 function plainToData(kind: Kind, object: JsonObject): JsonObject {
   const { stringData, ...rest } = object;
   if (kindId(kind) !== kindId({ apiVersion: "v1", kind: "Secret" }) || !isObject(stringData)) {
@@ -280,7 +283,7 @@ function plainToData(kind: Kind, object: JsonObject): JsonObject {
   return { ...rest, data: { ...(isObject(rest["data"]) && rest["data"]), ...Object.fromEntries(encoded) } };
 }
 
-/** Optimistic concurrency: what is sent must be of the stored version. */
+/** Checks the uid and resourceVersion of an update against the stored object. */
 function checkCurrent(kind: Kind, key: ObjectKey, old: StoredObject, given: StoredObject): void {
   const { uid, resourceVersion } = given.metadata;
   if (uid && uid !== old.metadata["uid"]) {
@@ -317,7 +320,7 @@ function withMember(object: StoredObject, name: string, value: Json | undefined)
   return (value === undefined ? rest : { ...rest, [name]: value }) as StoredObject;
 }
 
-/** `foos.example.com "name"` as messages have it; the kit knows the kind only. */
+/** Formats an object for messages, e.g. `Foo.example.com "name"`. */
 function described({ apiVersion, kind }: Kind, { name }: ObjectKey): string {
   const group = groupOf(apiVersion);
   return `${group ? `${kind}.${group}` : kind} ${JSON.stringify(name)}`;
@@ -331,13 +334,13 @@ function conflict(kind: Kind, key: ObjectKey, why: string): ApiError {
   return new ApiError("conflict", `Operation cannot be fulfilled on ${described(kind, key)}: ${why}`);
 }
 
-/** 422 with one cause. */
+/** Returns an `invalid` error with one cause. */
 export function invalid(kind: Kind, key: ObjectKey, field: string, why: string): ApiError {
   const causes = [{ reason: "FieldValueInvalid", message: why, field }];
   return new ApiError("invalid", { message: `${described(kind, key)} is invalid: ${field}: ${why}`, causes });
 }
 
-/** What the kit cannot do as the API server does it, it does not do. */
+/** Returns the error of a call that the kit does not support. */
 export function unsupported(what: string): ApiError {
   return new ApiError("other", { code: 501, message: `${what}: not supported by the test kit; test it on an API server` });
 }
