@@ -1,5 +1,5 @@
-// The canonical ABI of the component model, as far as the contract needs it: how Go values are lowered into words and
-// results are lifted out of memory. Records lie in memory as wit/controller.wit orders their fields.
+// The canonical ABI of the component model, as far as the contract needs it. Arguments are lowered into words, and results
+// are lifted out of memory. The fields of records are in the order of wit/controller.wit.
 
 package operetta
 
@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// lowered is a record in memory, word by word. keep holds what its words point to.
+// lowered is a record in memory, word by word. keep holds the values that its words point to.
 type lowered struct {
 	words []uint32
 	keep  []string
@@ -40,7 +40,7 @@ func (l *lowered) key(key Key) {
 
 func (l *lowered) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(l.words)) }
 
-// sink makes what is lowered escape to the heap, where its address does not change.
+// sink makes lowered values escape to the heap, where their addresses do not change.
 var sink *lowered
 
 func newLowered() *lowered {
@@ -63,10 +63,10 @@ func flag(set bool) uint32 {
 	return 0
 }
 
-// asText is the text of bytes, which are not changed while it is used.
+// asText returns bytes as a string without a copy. The bytes must not change while it is used.
 func asText(bytes []byte) string { return unsafe.String(unsafe.SliceData(bytes), len(bytes)) }
 
-// lifted is a place in memory that the host wrote.
+// lifted is an address in memory that the host wrote.
 type lifted struct{ at unsafe.Pointer }
 
 func (l lifted) skip(bytes uintptr) lifted { return lifted{unsafe.Add(l.at, bytes)} }

@@ -1,4 +1,4 @@
-// The contract's imports, with objects as JSON: what the host serves in a plugin and package operettatest in tests.
+// The contract's imports, with objects as JSON. The host implements them in a plugin, package operettatest in a test.
 
 package operetta
 
@@ -6,15 +6,15 @@ import "time"
 
 // Page is one page of a list, with objects as JSON.
 type Page struct {
-	// Items; cached reads come in the order of namespace, then name.
+	// Items are the objects; cached reads are ordered by namespace, then name.
 	Items [][]byte
-	// ResourceVersion is the collection's.
+	// ResourceVersion is the resourceVersion of the collection.
 	ResourceVersion string
 	// Continue is for [ListOptions.Continue]; empty on the last page.
 	Continue string
 }
 
-// RawPatch is a [Patch] as it is sent.
+// RawPatch is a [Patch] with its body as JSON.
 type RawPatch struct {
 	Type        PatchType
 	Body        []byte
@@ -23,33 +23,33 @@ type RawPatch struct {
 	Options     WriteOptions
 }
 
-// RawRequest is a request at the API server as HTTP has it.
+// RawRequest is an HTTP request to the API server.
 type RawRequest struct {
 	// Method is GET, POST, PUT, PATCH or DELETE.
 	Method string
-	// Path without a query, e.g. `/apis/apps/v1/namespaces/prod/deployments/web`.
+	// Path is the path without a query, e.g. `/apis/apps/v1/namespaces/prod/deployments/web`.
 	Path string
-	// Query, percent-encoded, without its `?`.
+	// Query is the percent-encoded query without `?`.
 	Query string
-	// ContentType of the body; empty is `application/json`.
+	// ContentType is the type of the body; empty is `application/json`.
 	ContentType string
-	// Accept: only forms of JSON; empty is `application/json`.
+	// Accept is a variant of JSON; empty is `application/json`.
 	Accept string
-	// Body; nil for none.
+	// Body is the body; nil for none.
 	Body []byte
-	// Cached says whether a GET may be answered by the host's shared informer.
+	// Cached allows the host to answer a GET from its shared informer.
 	Cached bool
 }
 
-// RawResponse is what came back.
+// RawResponse is the response to a [RawRequest].
 type RawResponse struct {
 	// Status is the HTTP status code.
 	Status int
-	// ContentType of the body.
+	// ContentType is the type of the body.
 	ContentType string
-	// RetryAfter is the Retry-After header; 0 when there is none.
+	// RetryAfter is the Retry-After header; 0 if there is none.
 	RetryAfter time.Duration
-	// Body as it came.
+	// Body is the body.
 	Body []byte
 }
 
@@ -57,9 +57,9 @@ type RawResponse struct {
 type EventType uint8
 
 const (
-	// Normal is information.
+	// Normal informs.
 	Normal EventType = iota
-	// Warning needs a person's attention.
+	// Warning needs attention.
 	Warning
 )
 
@@ -70,9 +70,9 @@ func (t EventType) String() string {
 	return "Normal"
 }
 
-// Event is one that people see in `kubectl describe`.
+// Event is an Event about an object, as `kubectl describe` shows it.
 type Event struct {
-	// Regarding, Key and UID say which object it is about. Without a uid it is in `kubectl get events` only.
+	// Regarding, Key and UID identify the object. Without a uid only `kubectl get events` shows the Event.
 	Regarding GroupVersionKind
 	Key       Key
 	UID       string
@@ -80,13 +80,13 @@ type Event struct {
 	Type EventType
 	// Reason is a short CamelCase word, e.g. `Synced`.
 	Reason string
-	// Action is what was done, e.g. `Update`; may be empty.
+	// Action is the action taken, e.g. `Update`; may be empty.
 	Action string
-	// Note is the message for people; beyond 1,024 bytes it is cut.
+	// Note is the human-readable message, truncated to 1,024 bytes.
 	Note string
 }
 
-// LogLevel is the host's; the values are the contract's.
+// LogLevel is the level of a log line; the values are the contract's.
 type LogLevel uint8
 
 // From the most to the least important.
@@ -102,10 +102,10 @@ func (l LogLevel) String() string {
 	return [...]string{"error", "warn", "info", "debug", "trace"}[min(l, LevelTrace)]
 }
 
-// LogField is one (name, value) pair of a log line.
+// LogField is a field of a log line.
 type LogField struct{ Name, Value string }
 
-// API is every import of the contract, with objects as JSON. Errors are *[APIError].
+// API has the imports of the contract, with objects as JSON. Its methods return errors of type *[APIError].
 type API interface {
 	Get(kind GroupVersionKind, key Key, read Read) ([]byte, error)
 	List(kind GroupVersionKind, options ListOptions) (Page, error)

@@ -2,7 +2,7 @@
 //
 // It is never the Go heap. The host calls cabi_realloc before the Go runtime is up (the WASI adapter's own state) and
 // in the middle of imports, where a garbage collection, which reads the clock, would be a call out of a component that
-// may not make one. So cabi_realloc bumps a pointer through memory taken from the break, and what came is copied out.
+// may not make one. So cabi_realloc bumps a pointer through memory taken from the break, and the result is copied.
 
 package operetta
 
@@ -14,7 +14,7 @@ func sbrk(n uintptr) unsafe.Pointer
 const pageSize = 64 << 10
 
 var (
-	// early serves what comes before the runtime is up, and whatever else has to stay.
+	// early serves allocations before the runtime is up, and others that are never freed.
 	early     [4 * pageSize / 8]uint64
 	earlyUsed uintptr
 
@@ -77,7 +77,7 @@ func allocCall(align, size uintptr) unsafe.Pointer {
 	return address(uint32(at))
 }
 
-// resetArena ends the use of what the host wrote.
+// resetArena frees the memory that the host wrote.
 func resetArena() { arenaNext = arenaBase }
 
 // outOfMemory ends the call: there is nothing to return.

@@ -8,15 +8,15 @@ import (
 	"fmt"
 )
 
-// OperationResult is what [Client.CreateOrUpdate] did.
+// OperationResult is the outcome of [Client.CreateOrUpdate].
 type OperationResult string
 
 const (
-	// Created says that the object did not exist.
+	// Created means that the object did not exist.
 	Created OperationResult = "created"
-	// Updated says that the object was changed.
+	// Updated means that the object was changed.
 	Updated OperationResult = "updated"
-	// Unchanged says that the object was as it should be; nothing was written.
+	// Unchanged means that nothing was written.
 	Unchanged OperationResult = "unchanged"
 )
 

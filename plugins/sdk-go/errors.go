@@ -20,7 +20,7 @@ const (
 	AlreadyExists
 	// Conflict is 409: the resourceVersion is stale, a precondition does not hold, or another manager owns a field.
 	Conflict
-	// Invalid is 422: the object was rejected; the causes say by which fields.
+	// Invalid is 422: the object was rejected; the causes name the fields.
 	Invalid
 	// BadRequest is 400, and requests that the host can tell to be malformed.
 	BadRequest
@@ -34,7 +34,7 @@ const (
 	Unavailable
 	// TimedOut is 504, or the host's own deadline on one call.
 	TimedOut
-	// Other is any other failure; code and reason tell which.
+	// Other is any other failure, described by the code and the reason.
 	Other
 )
 
@@ -51,7 +51,7 @@ func (k ErrorKind) String() string {
 	return "other"
 }
 
-// Cause says which field the API server rejected, and why.
+// Cause is a field that the API server rejected, with the reason.
 type Cause struct {
 	// Reason is metav1.CauseType, e.g. `FieldValueInvalid`.
 	Reason string
@@ -71,15 +71,15 @@ type Status struct {
 	Message string
 	// Causes are those of metav1.StatusDetails.
 	Causes []Cause
-	// RetryAfter says when to come back; 0 when the server did not say.
+	// RetryAfter is the delay before a retry; 0 if the server gave none.
 	RetryAfter time.Duration
 }
 
-// APIError is what calls of the API server fail with.
+// APIError is the error of a call to the API server.
 type APIError struct {
 	// Kind is the variant.
 	Kind ErrorKind
-	// Status is what the API server said.
+	// Status is the answer of the API server.
 	Status Status
 }
 
@@ -105,7 +105,7 @@ func NewAPIError(kind ErrorKind, message string) *APIError {
 	return &APIError{Kind: kind, Status: Status{Code: known.code, Reason: known.reason, Message: message}}
 }
 
-// ErrorKindOf returns the variant of an error that is or wraps an *[APIError], and whether it does.
+// ErrorKindOf returns the kind of an error that is or wraps an *[APIError], and reports whether it does.
 func ErrorKindOf(err error) (ErrorKind, bool) {
 	var api *APIError
 	if errors.As(err, &api) {
@@ -119,22 +119,22 @@ func isKind(err error, kind ErrorKind) bool {
 	return ok && of == kind
 }
 
-// IsNotFound says whether err is or wraps a not-found.
+// IsNotFound reports whether err is or wraps a [NotFound] error.
 func IsNotFound(err error) bool { return isKind(err, NotFound) }
 
-// IsAlreadyExists says whether err is or wraps an already-exists.
+// IsAlreadyExists reports whether err is or wraps an [AlreadyExists] error.
 func IsAlreadyExists(err error) bool { return isKind(err, AlreadyExists) }
 
-// IsConflict says whether err is or wraps a conflict.
+// IsConflict reports whether err is or wraps a [Conflict] error.
 func IsConflict(err error) bool { return isKind(err, Conflict) }
 
-// IsInvalid says whether err is or wraps an invalid.
+// IsInvalid reports whether err is or wraps an [Invalid] error.
 func IsInvalid(err error) bool { return isKind(err, Invalid) }
 
-// IsForbidden says whether err is or wraps a forbidden.
+// IsForbidden reports whether err is or wraps a [Forbidden] error.
 func IsForbidden(err error) bool { return isKind(err, Forbidden) }
 
-// IsExpired says whether err is or wraps an expired.
+// IsExpired reports whether err is or wraps an [Expired] error.
 func IsExpired(err error) bool { return isKind(err, Expired) }
 
 // IgnoreNotFound returns nil for a not-found, else err.
@@ -161,7 +161,7 @@ func Terminal(err error) error {
 // Terminalf is Terminal(fmt.Errorf(format, args...)).
 func Terminalf(format string, args ...any) error { return Terminal(fmt.Errorf(format, args...)) }
 
-// IsTerminal says whether err is or wraps a terminal error.
+// IsTerminal reports whether err is or wraps a terminal error.
 func IsTerminal(err error) bool {
 	var terminal *terminalError
 	return errors.As(err, &terminal)

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	// answer is where exports return to, and answerText what it points to.
+	// answer is the return area of exports, and answerText the text that it points to.
 	answer     [4]uint32
 	answerText []byte
 )

@@ -52,7 +52,7 @@ var (
 	results [16]uint32
 )
 
-// call runs an import and lifts what it returned.
+// call runs an import and lifts its result.
 func call[T any](invoke func(result unsafe.Pointer), lift func(lifted) T) T {
 	hostLock.Lock()
 	defer hostLock.Unlock()

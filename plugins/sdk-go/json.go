@@ -48,7 +48,7 @@ func withType(text []byte, kind GroupVersionKind) ([]byte, error) {
 	return append(append([]byte{'{'}, missing...), rest...), nil
 }
 
-// decode reads an object; what it held before is gone.
+// decode reads an object and replaces its previous value.
 func decode(text []byte, object Object) error {
 	kind := object.GroupVersionKind()
 	if value := reflect.ValueOf(object); value.Kind() == reflect.Pointer && !value.IsNil() {
@@ -71,12 +71,12 @@ func decodeMap(text []byte) (map[string]any, error) {
 	return members, nil
 }
 
-// malformed is the error of what never reaches the API server.
+// malformed returns the error of an object that cannot be sent to the API server.
 func malformed(format string, args ...any) error {
 	return NewAPIError(BadRequest, fmt.Sprintf(format, args...))
 }
 
-// same says whether two values mean the same to the API server: an absent field, null, [] and {} do not differ
+// same reports whether two values are equal to the API server: an absent field, null, [] and {} are equal
 // (apimachinery's equality.Semantic).
 func same(a, b any) bool {
 	switch a := a.(type) {

@@ -1,4 +1,4 @@
-// Kinds, keys, and what makes a Go type an object.
+// Kinds, keys and objects.
 
 package operetta
 
@@ -43,7 +43,7 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Object is a Kubernetes object as a Go type: a struct that embeds [TypeMeta] and [ObjectMeta] and says its kind.
+// Object is a Kubernetes object as a Go type: a struct that embeds [TypeMeta] and [ObjectMeta] and returns its kind.
 //
 //	type Foo struct {
 //		operetta.TypeMeta
@@ -56,9 +56,9 @@ func (k Key) String() string {
 //
 // It is written and read by encoding/json. [Unstructured] is one for kinds that have no Go type.
 type Object interface {
-	// GroupVersionKind must not depend on the value, which may be empty.
+	// GroupVersionKind returns the kind. It must not depend on the value, which may be empty.
 	GroupVersionKind() GroupVersionKind
-	// Meta is what embedding ObjectMeta gives.
+	// Meta returns the metadata. The embedded ObjectMeta implements it.
 	Meta() *ObjectMeta
 }
 

@@ -1,4 +1,4 @@
-// What a plugin watches, as its author says it; as JSON, these types are the manifest of wit/manifest.schema.json.
+// The watches of a plugin. As JSON, these types are the manifest of wit/manifest.schema.json.
 
 package operetta
 
@@ -40,7 +40,7 @@ type IndexManifest struct {
 	Path       string `json:"path"`
 }
 
-// Source is a kind to watch, and which of its objects and events. Its methods return a changed copy.
+// Source is a kind to watch, with filters on its objects and events. Its methods return a changed copy.
 type Source struct {
 	APIVersion    string      `json:"apiVersion"`
 	Kind          string      `json:"kind"`
@@ -93,13 +93,13 @@ const (
 	ResourceVersionChanged Predicate = "ResourceVersionChanged"
 )
 
-// Watch is a kind to watch, and which keys its events enqueue.
+// Watch is a kind to watch, and the mapping from its events to keys.
 type Watch struct {
 	Source Source  `json:"source"`
 	Map    Mapping `json:"map"`
 }
 
-// Mapping says which keys the event of a watched object enqueues.
+// Mapping maps the event of a watched object to the keys to enqueue.
 type Mapping struct {
 	Type          string `json:"type"`
 	AllOwners     bool   `json:"allOwners,omitempty"`
@@ -144,7 +144,7 @@ func (r RateLimiter) Backoff(base, longest time.Duration) RateLimiter {
 	return r
 }
 
-// Bucket sets the requeues per second of all keys together, and how many may come at once.
+// Bucket sets the requeues per second of all keys together, and the size of a burst.
 func (r RateLimiter) Bucket(qps, burst uint32) RateLimiter {
 	r.QPS, r.Burst = qps, burst
 	return r

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ObjectMeta is metav1.ObjectMeta without what only the API server uses (managedFields, selfLink).
+// ObjectMeta is metav1.ObjectMeta without the fields that only the API server uses (managedFields, selfLink).
 type ObjectMeta struct {
 	Name         string `json:"name,omitempty"`
 	GenerateName string `json:"generateName,omitempty"`
@@ -63,7 +63,7 @@ func ControllerOf(object Object) *OwnerReference {
 	return nil
 }
 
-// IsControlledBy says whether owner is the controlling owner: this very object, not another one of its name.
+// IsControlledBy reports whether owner is the controlling owner, by its uid.
 func IsControlledBy(object, owner Object) bool {
 	controller := ControllerOf(object)
 	return controller != nil && controller.UID != "" && controller.UID == owner.Meta().UID
@@ -99,12 +99,12 @@ func SetControllerReference(owner, object Object) error {
 	return nil
 }
 
-// HasFinalizer says whether the object has a finalizer.
+// HasFinalizer reports whether the object has a finalizer.
 func HasFinalizer(object Object, finalizer string) bool {
 	return slices.Contains(object.Meta().Finalizers, finalizer)
 }
 
-// AddFinalizer adds a finalizer and says whether that changed the object, which is then to be updated.
+// AddFinalizer adds a finalizer and reports whether the object changed and must be updated.
 func AddFinalizer(object Object, finalizer string) bool {
 	if HasFinalizer(object, finalizer) {
 		return false
@@ -113,7 +113,7 @@ func AddFinalizer(object Object, finalizer string) bool {
 	return true
 }
 
-// RemoveFinalizer removes a finalizer and says whether that changed the object, which is then to be updated.
+// RemoveFinalizer removes a finalizer and reports whether the object changed and must be updated.
 func RemoveFinalizer(object Object, finalizer string) bool {
 	before := len(object.Meta().Finalizers)
 	object.Meta().Finalizers = slices.DeleteFunc(object.Meta().Finalizers, func(f string) bool { return f == finalizer })

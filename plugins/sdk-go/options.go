@@ -1,8 +1,8 @@
-// The options of reads and writes; the zero value of each does the plain thing.
+// The options of reads and writes. The zero value of each has the defaults.
 
 package operetta
 
-// Read says where a read is served from.
+// Read is the source of a read.
 type Read uint8
 
 const (
@@ -12,9 +12,9 @@ const (
 	Live
 )
 
-// ListOptions say which objects a list returns: by default every object of the kind, whole, from the cache.
+// ListOptions are the options of a list. By default it returns every object of the kind, with all fields, from the cache.
 type ListOptions struct {
-	// Namespace; empty lists all namespaces.
+	// Namespace is the namespace; empty lists all namespaces.
 	Namespace string
 	// Labels is a label selector in the API server's syntax, e.g. `app=db,tier in (a, b)`.
 	Labels string
@@ -28,47 +28,47 @@ type ListOptions struct {
 	Limit uint32
 	// Continue is the token of the page before.
 	Continue string
-	// Live reads from the API server; indexes and owners cannot be asked for then.
+	// Live reads from the API server. It excludes Index and OwnerUID.
 	Live bool
 	// Projection keeps only these fields, e.g. `.metadata.labels`; apiVersion, kind, name, namespace, uid and
-	// resourceVersion come always. Empty keeps the whole object.
+	// resourceVersion are always returned. Empty returns the whole object.
 	Projection []string
 }
 
-// WriteOptions are those of create, update and patch.
+// WriteOptions are the options of create, update and patch.
 type WriteOptions struct {
-	// DryRun validates and admits, but stores nothing.
+	// DryRun validates and admits the object without storing it.
 	DryRun bool
-	// FieldManager owns the fields written; the plugin's own manager if empty.
+	// FieldManager owns the written fields; empty is the plugin's own manager.
 	FieldManager string
 	// Strict rejects unknown and duplicate fields instead of dropping them.
 	Strict bool
 }
 
-// Propagation says what becomes of the objects that a deleted one owns.
+// Propagation is the treatment of the objects that a deleted object owns.
 type Propagation string
 
 const (
-	// Background lets them be collected afterwards.
+	// Background deletes them afterwards.
 	Background Propagation = "Background"
-	// Foreground lets them go first.
+	// Foreground deletes them first.
 	Foreground Propagation = "Foreground"
-	// Orphan lets them stay, without an owner.
+	// Orphan keeps them and removes their owner reference.
 	Orphan Propagation = "Orphan"
 )
 
-// DeleteOptions are those of a deletion. When a precondition does not hold nothing is deleted, and the call fails with a
-// conflict.
+// DeleteOptions are the options of a deletion. If a precondition does not hold, nothing is deleted and the call fails with
+// a conflict.
 type DeleteOptions struct {
 	// UID is a precondition: only the object with this metadata.uid.
 	UID string
 	// ResourceVersion is a precondition: only the object at this version.
 	ResourceVersion string
-	// GracePeriodSeconds is how long the object may take to end; nil leaves it to the object.
+	// GracePeriodSeconds is the grace period; nil is that of the object.
 	GracePeriodSeconds *uint32
-	// Propagation; empty leaves it to the kind's default.
+	// Propagation is the treatment of dependents; empty is the default of the kind.
 	Propagation Propagation
-	// DryRun validates and admits, but deletes nothing.
+	// DryRun validates and admits the deletion without deleting.
 	DryRun bool
 }
 
@@ -88,13 +88,13 @@ const (
 type Patch struct {
 	// Type is the content type.
 	Type PatchType
-	// Body is written by encoding/json.
+	// Body is the patch; encoding/json writes it.
 	Body any
 	// Subresource is `status` or `scale`; empty patches the object itself.
 	Subresource string
-	// Force takes over fields that other managers own; it counts for Apply only.
+	// Force takes over fields that other managers own. It applies to Apply only.
 	Force bool
-	// Options are those of the write.
+	// Options are the options of the write.
 	Options WriteOptions
 }
 
@@ -104,7 +104,7 @@ func MergePatch(body any) Patch { return Patch{Type: Merge, Body: body} }
 // JSONPatch is a JSON patch: an array of [JSONOperation], or of maps.
 func JSONPatch(operations any) Patch { return Patch{Type: JSON, Body: operations} }
 
-// ApplyPatch is a server-side apply: the object, with only the fields that this plugin wants to own.
+// ApplyPatch is a server-side apply: the object with the fields that this plugin owns.
 func ApplyPatch(object any) Patch { return Patch{Type: Apply, Body: object} }
 
 // JSONOperation is one step of a [JSONPatch].
@@ -113,9 +113,9 @@ type JSONOperation struct {
 	Op string `json:"op"`
 	// Path is a JSON pointer, e.g. `/spec/replicas`.
 	Path string `json:"path"`
-	// From is where `move` and `copy` take from.
+	// From is the source path of `move` and `copy`.
 	From string `json:"from,omitempty"`
-	// Value of `add`, `replace` and `test`.
+	// Value is the value of `add`, `replace` and `test`.
 	Value any `json:"value,omitempty"`
 }
 

@@ -1,4 +1,4 @@
-// Panics become errors that say what and where.
+// Conversion of panics to errors.
 
 package operetta
 
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// PanicError is what a reconcile that panicked fails with. The key is retried.
+// PanicError is the error of a reconcile that panicked. The key is retried.
 type PanicError struct {
-	// Value is what was panicked with.
+	// Value is the value of the panic.
 	Value any
 	// At is the function and the line, e.g. `main.sing (plugin.go:12)`; empty if unknown.
 	At string
@@ -26,13 +26,13 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic: %v at %s", e.Value, e.At)
 }
 
-// Unwrap returns what was panicked with, if it was an error.
+// Unwrap returns the value of the panic, if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// RecoverPanic is to be deferred: it turns a panic into a *[PanicError], whose stack goes to the log.
+// RecoverPanic converts a panic to a *[PanicError] and logs its stack. It must be deferred.
 func RecoverPanic(api API, err *error) {
 	value := recover()
 	if value == nil {
@@ -50,7 +50,7 @@ func RecoverPanic(api API, err *error) {
 	*err = failure
 }
 
-// panicFrames returns the stack above the panic, the runtime's own functions left out.
+// panicFrames returns the stack above the panic, without the runtime's own functions.
 func panicFrames() []runtime.Frame {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])

@@ -1,4 +1,4 @@
-// A plugin and its controllers: what they watch, and the functions that reconcile.
+// Plugins and their controllers.
 
 package operetta
 
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Handler is what a plugin exports. [Plugin] is one; the module controllerruntime has another.
+// Handler has the exports of a plugin. [Plugin] is one; the module controllerruntime has another.
 type Handler interface {
 	// Describe returns the manifest as JSON.
 	Describe() ([]byte, error)
@@ -18,7 +18,7 @@ type Handler interface {
 	Reconcile(api API, request Request) (Result, error)
 }
 
-// Plugin is a set of controllers, and the indexes that their reads need.
+// Plugin is a set of controllers and the indexes of their reads.
 type Plugin struct {
 	controllers []*Controller
 	indexes     []IndexManifest
@@ -27,14 +27,14 @@ type Plugin struct {
 // NewPlugin returns a plugin of these controllers.
 func NewPlugin(controllers ...*Controller) *Plugin { return &Plugin{controllers: controllers} }
 
-// Index declares an index over the cached objects of a kind, for [ListOptions].Index: path says where the value stands,
-// e.g. `.spec.nodeName`.
+// Index declares an index over the cached objects of a kind, for [ListOptions].Index: path is the path of the
+// value, e.g. `.spec.nodeName`.
 func (p *Plugin) Index(name string, kind GroupVersionKind, path string) *Plugin {
 	p.indexes = append(p.indexes, IndexManifest{Name: name, APIVersion: kind.APIVersion, Kind: kind.Kind, Path: path})
 	return p
 }
 
-// Manifest returns what the plugin declares. It fails when two controllers have one name, or one has no name.
+// Manifest returns the manifest. It returns an error if two controllers have the same name, or one has no name.
 func (p *Plugin) Manifest() (Manifest, error) {
 	manifest := NewManifest()
 	if len(p.controllers) == 0 {
@@ -79,7 +79,7 @@ func (p *Plugin) Reconcile(api API, request Request) (result Result, err error) 
 // backoff, unless it is [Terminal].
 type ReconcileFunc func(ctx context.Context, client *Client) (Result, error)
 
-// Controller is the kind it reconciles, what else enqueues keys of that kind, and the function that reconciles.
+// Controller is a kind to reconcile, the watches that enqueue keys of that kind, and the reconcile function.
 type Controller struct {
 	name         string
 	source       Source
@@ -100,8 +100,8 @@ func NewController(name string, source Source, reconcile ReconcileFunc) *Control
 	return &Controller{name: name, source: source, reconcile: reconcile, workers: 1}
 }
 
-// For returns a controller whose function takes the object itself, read from the cache. A key whose object is gone goes
-// to [Controller.WhenGone]. An object that does not fit the type is a terminal error.
+// For returns a controller whose function takes the object itself, read from the cache. A key without an object is
+// passed to [Controller.WhenGone]. An object that does not fit the type is a terminal error.
 func For[T any, P Pointer[T]](name string, reconcile func(context.Context, *Client, P) (Result, error)) *Controller {
 	controller := NewController(name, Of[T, P](), nil)
 	controller.reconcile = func(ctx context.Context, client *Client) (Result, error) {
@@ -121,16 +121,16 @@ func For[T any, P Pointer[T]](name string, reconcile func(context.Context, *Clie
 	return controller
 }
 
-// WithSource sets the objects and events of the controller's kind that count, e.g. by a selector.
+// WithSource filters the objects and events of the controller's kind, e.g. by a selector.
 func (c *Controller) WithSource(source Source) *Controller { c.source = source; return c }
 
-// WhenGone sets the function for keys whose object is gone, for a controller of [For]. Without it such keys are done.
+// WhenGone sets the function for keys whose object does not exist, for a controller of [For]. The default does nothing.
 func (c *Controller) WhenGone(reconcile ReconcileFunc) *Controller {
 	c.whenGone = reconcile
 	return c
 }
 
-// Owns adds a kind whose objects this controller makes: their events enqueue the controlling owner.
+// Owns adds a kind whose objects this controller creates: their events enqueue the controlling owner.
 func (c *Controller) Owns(source Source) *Controller { c.owns = append(c.owns, source); return c }
 
 // Watches adds another kind whose events enqueue keys by a mapping.
@@ -139,19 +139,19 @@ func (c *Controller) Watches(source Source, mapping Mapping) *Controller {
 	return c
 }
 
-// Workers sets how many keys are reconciled at once, 1 to 64; the default is 1. A key never runs twice at once.
+// Workers sets the number of concurrent reconciles, 1 to 64; the default is 1. A key is never reconciled twice at a time.
 func (c *Controller) Workers(workers uint32) *Controller { c.workers = workers; return c }
 
-// Resync enqueues every key again after this time, rounded up to a second; the default is never.
+// Resync sets the interval after which every key is enqueued again, rounded up to a second; the default is never.
 func (c *Controller) Resync(period time.Duration) *Controller { c.resync = period; return c }
 
 // RateLimit sets the rate limiter of failed and requeued keys.
 func (c *Controller) RateLimit(limiter RateLimiter) *Controller { c.limiter = &limiter; return c }
 
-// InOwnNamespace watches the Plugin's own namespace only, with every source.
+// InOwnNamespace restricts every source to the Plugin's own namespace.
 func (c *Controller) InOwnNamespace() *Controller { c.ownNamespace = true; return c }
 
-// EventFilter puts predicates on every source (controller-runtime's WithEventFilter).
+// EventFilter adds predicates to every source (controller-runtime's WithEventFilter).
 func (c *Controller) EventFilter(predicates ...Predicate) *Controller {
 	c.filters = append(c.filters, predicates...)
 	return c
@@ -171,7 +171,7 @@ func (c *Controller) manifest() ControllerManifest {
 	return manifest
 }
 
-// everywhere is a source with what holds for all of the controller's.
+// everywhere returns a source with the settings for all sources of the controller.
 func (c *Controller) everywhere(source Source) Source {
 	source = source.WithPredicates(c.filters...)
 	if c.ownNamespace {

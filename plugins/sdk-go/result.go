@@ -1,4 +1,4 @@
-// What a reconcile is asked and what it answers.
+// The request and the result of a reconcile.
 
 package operetta
 
@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// Request is a key that is to be brought to its desired state. It is never an event: read the object, which may be gone.
+// Request is a key to reconcile. It carries no event: read the object, which may not exist.
 type Request struct {
 	// Controller is the controller's name.
 	Controller string
-	// Key is the object's; its kind is the controller's.
+	// Key is the key of an object of the controller's kind.
 	Key Key
-	// Retries says how often in a row reconciling this key has failed: 0 the first time.
+	// Retries is the number of consecutive failures of this key; 0 at first.
 	Retries uint32
-	// ReconcileID is unique for each reconcile, as in logs and traces.
+	// ReconcileID is the unique id of the reconcile, as in logs and traces.
 	ReconcileID string
 }
 
-// Result is what happens to the key after a reconcile that worked. The zero value is [Done]. With an error beside it the
-// result does not count: the key is retried with backoff, unless the error is [Terminal].
+// Result is the result of a reconcile. The zero value is [Done]. If the reconcile also returns an error, the result is
+// ignored: the key is retried with backoff, unless the error is [Terminal].
 type Result struct {
 	again bool
 	after time.Duration
 }
 
-// Done says that nothing more is to do; the retries are forgotten.
+// Done ends the reconcile and resets the retries.
 func Done() Result { return Result{} }
 
-// Requeue asks for the key again, after the rate limiter's delay.
+// Requeue requeues the key after the rate limiter's delay.
 func Requeue() Result { return Result{again: true} }
 
-// RequeueAfter asks for the key again after a delay, rounded up to a millisecond; the retries are forgotten. An event
-// still comes earlier. A delay of 0 or less is one of a millisecond.
+// RequeueAfter requeues the key after a delay, rounded up to a millisecond, and resets the retries. An event may enqueue
+// the key earlier. The minimum is a millisecond.
 func RequeueAfter(delay time.Duration) Result {
 	return Result{again: true, after: max(delay, time.Millisecond)}
 }
@@ -48,7 +48,7 @@ func (r Result) String() string {
 	return "done"
 }
 
-// afterMillis returns the delay as the contract has it.
+// afterMillis returns the delay in the unit of the contract.
 func (r Result) afterMillis() uint32 {
 	millis := (r.after + time.Millisecond - 1) / time.Millisecond
 	return uint32(min(int64(millis), math.MaxUint32))

@@ -1,18 +1,18 @@
-// How a program becomes a plugin.
+// Registration of the plugin.
 
 package operetta
 
-// served is what the exports call; nil when nobody called Serve.
+// served makes the handler of the exports; nil if Serve was not called.
 var served func() Handler
 
-// Serve says what the plugin is. Call it once, from func init of package main: the host calls a plugin's functions, never
+// Serve registers the plugin. Call it once, from func init of package main: the host calls a plugin's functions, never
 // main.
 //
-// The function runs anew for each reconcile: let it only say what the plugin is. Natively, as in `go test`, Serve does
-// nothing more.
+// The function is called for each reconcile, so it should only construct the plugin. Natively, as in `go test`, Serve
+// only registers it.
 func Serve(plugin func() *Plugin) { ServeHandler(func() Handler { return plugin() }) }
 
-// ServeHandler is [Serve] for a handler of one's own.
+// ServeHandler registers a custom handler, as [Serve] registers a plugin.
 func ServeHandler(handler func() Handler) {
 	if served != nil {
 		panic("operetta: Serve was called twice; call it once, and give NewPlugin every controller")

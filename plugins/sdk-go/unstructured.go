@@ -12,7 +12,7 @@ import (
 type Unstructured struct {
 	TypeMeta
 	ObjectMeta
-	// Fields are those beside apiVersion, kind and metadata, e.g. "spec".
+	// Fields are the fields except apiVersion, kind and metadata, e.g. "spec".
 	Fields map[string]any
 }
 
@@ -24,12 +24,12 @@ func NewUnstructured(kind GroupVersionKind, key Key) *Unstructured {
 	}
 }
 
-// GroupVersionKind is the one that the object says it is of.
+// GroupVersionKind returns the kind of the object.
 func (u *Unstructured) GroupVersionKind() GroupVersionKind {
 	return GVK(u.TypeMeta.APIVersion, u.TypeMeta.Kind)
 }
 
-// MarshalJSON writes the object as the API server has it.
+// MarshalJSON writes the object in the API server's form.
 func (u *Unstructured) MarshalJSON() ([]byte, error) {
 	members := maps.Clone(u.Fields)
 	if members == nil {
@@ -59,7 +59,7 @@ func (u *Unstructured) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Get returns the value at a path of fields, e.g. Get("spec", "replicas"), and whether there is one; null is one.
+// Get returns the value at a path of fields, e.g. Get("spec", "replicas"), and reports whether there is one; null is one.
 func (u *Unstructured) Get(path ...string) (any, bool) {
 	var value any = u.Fields
 	for _, step := range path {
@@ -86,7 +86,7 @@ func (u *Unstructured) String(path ...string) string {
 	return ""
 }
 
-// Int64 returns the integer at a path, and whether there is one.
+// Int64 returns the integer at a path, and reports whether there is one.
 func (u *Unstructured) Int64(path ...string) (int64, bool) {
 	value, _ := u.Get(path...)
 	switch value := value.(type) {
@@ -103,7 +103,7 @@ func (u *Unstructured) Int64(path ...string) (int64, bool) {
 	return 0, false
 }
 
-// Set puts a value at a path, making the maps on the way. It fails when a step of the path is no map.
+// Set sets the value at a path and adds missing maps. It returns an error if a step of the path is not a map.
 func (u *Unstructured) Set(value any, path ...string) error {
 	if len(path) == 0 {
 		return fmt.Errorf("set: the path is empty")
@@ -128,7 +128,7 @@ func (u *Unstructured) Set(value any, path ...string) error {
 	return nil
 }
 
-// Remove takes the field at a path away, if it is there.
+// Remove removes the field at a path, if it exists.
 func (u *Unstructured) Remove(path ...string) {
 	if len(path) == 0 {
 		return

@@ -17,7 +17,7 @@ func asAPIError(err error) (*operetta.APIError, bool) {
 	return api, errors.As(err, &api)
 }
 
-// behaviours says what to do for each case, and returns what it saw.
+// behaviours maps each case to a function that carries it out and returns its observation.
 var behaviours = map[string]func(suite) (string, error){
 	"get-cached": func(s suite) (string, error) {
 		target, err := s.target()

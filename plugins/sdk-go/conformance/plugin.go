@@ -1,4 +1,4 @@
-// The conformance plugin over the Go SDK: plugins/conformance/README.md says what each case does.
+// The conformance plugin over the Go SDK: plugins/conformance/README.md describes each case.
 package main
 
 import (
@@ -23,7 +23,7 @@ func plugin() *operetta.Plugin {
 	return operetta.NewPlugin(cases).Index("colour", operetta.KindOf[ConfigMap](), ".data.colour")
 }
 
-// suite is one case and what it works with.
+// suite is one case with its client and object.
 type suite struct {
 	*operetta.Client
 	ctx context.Context

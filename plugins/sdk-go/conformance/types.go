@@ -43,7 +43,7 @@ type WidgetSpec struct {
 	Touched bool            `json:"touched,omitempty"`
 }
 
-// WidgetStatus is what update-status writes.
+// WidgetStatus is the status that update-status writes.
 type WidgetStatus struct {
 	Phase string `json:"phase,omitempty"`
 }
@@ -51,10 +51,10 @@ type WidgetStatus struct {
 // Quantity is a quantity as the API server has it: a string or an integer, kept as it came.
 type Quantity struct{ json.RawMessage }
 
-// MarshalJSON writes what came.
+// MarshalJSON writes the original text.
 func (q Quantity) MarshalJSON() ([]byte, error) { return q.RawMessage, nil }
 
-// UnmarshalJSON keeps what came.
+// UnmarshalJSON keeps the original text.
 func (q *Quantity) UnmarshalJSON(text []byte) error {
 	q.RawMessage = bytes.Clone(text)
 	return nil

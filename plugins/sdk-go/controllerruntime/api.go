@@ -6,12 +6,12 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// held is the API of the reconcile that runs; before the first one there is none.
+// held is the API of the current reconcile; nil before the first one.
 type held struct{ current atomic.Pointer[operetta.API] }
 
 func (h *held) use(api operetta.API) { h.current.Store(&api) }
 
-// get returns the API; one that refuses everything while the plugin is set up.
+// get returns the API. During setup it is one that rejects every call.
 func (h *held) get() operetta.API {
 	if api := h.current.Load(); api != nil {
 		return *api

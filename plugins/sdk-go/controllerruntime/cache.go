@@ -56,7 +56,7 @@ func (i *indexes) get(kind schema.GroupVersionKind, field string) (client.Indexe
 	return extract, found
 }
 
-// has says whether an object, as JSON, has a value in an index.
+// has reports whether an object, as JSON, has a value in an index.
 func (i *indexes) has(kind schema.GroupVersionKind, extract client.IndexerFunc, text []byte, value string) (bool, error) {
 	created, err := i.scheme.New(kind)
 	if err != nil {
@@ -72,7 +72,7 @@ func (i *indexes) has(kind schema.GroupVersionKind, extract client.IndexerFunc, 
 	return slices.Contains(extract(object), value), nil
 }
 
-// noInformers is a cache.Cache that can be read.
+// noInformers is a cache.Cache without informers, for reads only.
 type noInformers struct {
 	client.Reader
 	*indexes

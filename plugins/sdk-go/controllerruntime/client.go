@@ -75,7 +75,7 @@ func encode(of target, object runtime.Object) ([]byte, error) {
 	return text, nil
 }
 
-// decode reads an object or a list; what it held before is gone.
+// decode reads an object or a list and replaces its previous value.
 func decode(text []byte, into runtime.Object) error {
 	if value := reflect.ValueOf(into); value.Kind() == reflect.Pointer && !value.IsNil() {
 		value.Elem().SetZero()

@@ -107,7 +107,7 @@ func field(of reflect.Value, name string) reflect.Value {
 
 func (m *manager) GetControllerOptions() config.Controller {
 	yes, no := true, false
-	// Names are this manager's to check; a panic is told by the SDK, with its place.
+	// This manager checks names; the SDK reports panics with their location.
 	return config.Controller{SkipNameValidation: &yes, RecoverPanic: &no, Logger: m.GetLogger()}
 }
 

@@ -34,7 +34,7 @@ func dnsLabel(name string) (string, error) {
 	return label, nil
 }
 
-// manifest says what the recorded controllers ask for.
+// manifest returns the manifest of the recorded controllers.
 func (m *manager) manifest() (operetta.Manifest, error) {
 	manifest := operetta.NewManifest()
 	if len(m.controllers) == 0 {
@@ -225,7 +225,7 @@ func (m *manager) mapping(watch watched, of schema.GroupVersionKind) (operetta.M
 	return operetta.ToAllOwners(), nil
 }
 
-// recordingQueue keeps what a handler adds.
+// recordingQueue records the requests that a handler adds.
 type recordingQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	added []reconcile.Request

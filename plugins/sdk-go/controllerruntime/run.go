@@ -18,29 +18,29 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// AddToScheme is what API packages export under this name.
+// AddToScheme is the function that API packages export under this name.
 type AddToScheme = func(*runtime.Scheme) error
 
-// Options say what the manager's options would, as far as a plugin has a use for them.
+// Options are the manager's options that apply to a plugin.
 type Options struct {
 	// AddToScheme are the API groups that the reconcilers use beside those of client-go's scheme.
 	AddToScheme []AddToScheme
 	// OwnNamespace watches the Plugin's own namespace only; all namespaces if not set.
 	OwnNamespace bool
-	// ByObject narrows what is watched of a kind, as cache.Options.ByObject does: by Label and Field.
+	// ByObject filters the watched objects of a kind by Label and Field, as cache.Options.ByObject does.
 	ByObject map[client.Object]cache.ByObject
 }
 
 // Run makes the program a plugin. Call it once, from func init of package main.
 //
 // Setup runs at once, when the program starts, as a main's would: it registers reconcilers with the manager. The client
-// works in reconcilers only. An error of setup is told when the host asks what the plugin is.
+// works in reconcilers only. An error of setup is reported when the host reads the manifest.
 func Run(setup func(ctrl.Manager) error, options Options) {
 	handler := NewHandler(setup, options)
 	operetta.ServeHandler(func() operetta.Handler { return handler })
 }
 
-// NewHandler is what [Run] serves, for tests: operettatest.Cluster reconciles with it.
+// NewHandler returns the handler that [Run] serves, for tests: operettatest.Cluster reconciles with it.
 func NewHandler(setup func(ctrl.Manager) error, options Options) operetta.Handler {
 	h := &served{}
 	h.manager, h.err = newManager(options)

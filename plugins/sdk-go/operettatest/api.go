@@ -166,7 +166,7 @@ func (c *Cluster) Delete(kind operetta.GroupVersionKind, key operetta.Key, optio
 	return err
 }
 
-// Raw answers as [Cluster.OnRaw] says.
+// Raw calls the function of [Cluster.OnRaw].
 func (c *Cluster) Raw(request operetta.RawRequest) operetta.RawResponse {
 	if c.raw != nil {
 		return c.raw(request)
@@ -183,7 +183,7 @@ func (c *Cluster) Emit(event operetta.Event) {
 	c.events = append(c.events, event)
 }
 
-// LogEnabled says that every level is kept.
+// LogEnabled returns true: every level is recorded.
 func (c *Cluster) LogEnabled(operetta.LogLevel) bool { return true }
 
 // Log keeps a line.
@@ -193,14 +193,14 @@ func (c *Cluster) Log(level operetta.LogLevel, message string, fields []operetta
 	c.logs = append(c.logs, LogLine{level, message, fields})
 }
 
-// Config returns what [Cluster.SetConfig] set.
+// Config returns the config of [Cluster.SetConfig].
 func (c *Cluster) Config() []byte { return c.config }
 
 func badRequest(format string, args ...any) error {
 	return operetta.NewAPIError(operetta.BadRequest, fmt.Sprintf(format, args...))
 }
 
-// unsupported is what the test kit says instead of guessing.
+// unsupported returns the error of a call that the test kit does not support.
 func unsupported(what string) error {
 	return operetta.NewAPIError(operetta.Other, "the test kit does not know "+what+"; test it on a real API server")
 }

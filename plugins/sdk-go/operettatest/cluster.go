@@ -50,7 +50,7 @@ type Write struct {
 	Key  operetta.Key
 }
 
-// String says it in short, e.g. `Create Deployment ns/web`.
+// String returns a short form, e.g. `Create Deployment ns/web`.
 func (w Write) String() string { return fmt.Sprintf("%s %s %s", w.Verb, w.Kind.Kind, w.Key) }
 
 // LogLine is one line of the plugin's log.
@@ -131,8 +131,8 @@ func (c *Cluster) SetConfig(config any) {
 	c.config = text
 }
 
-// WithoutStatusSubresource says that this CRD has no status subresource: the status is then a field like any other. All
-// kinds have one but the built-in ones without status.
+// WithoutStatusSubresource declares that a kind has no status subresource, so that its status is an ordinary field. By
+// default all kinds have one, except built-in kinds without a status.
 func (c *Cluster) WithoutStatusSubresource(kind operetta.GroupVersionKind) {
 	c.store.noStatus[kind] = true
 }
@@ -206,7 +206,7 @@ func Get[T any, P operetta.Pointer[T]](c *Cluster, key operetta.Key) P {
 // Writes returns the writes since the last call of this function, in order.
 func (c *Cluster) Writes() []Write { return taken(c, &c.writes) }
 
-// WritesAsText returns the writes since the last call as [Write.String] says them.
+// WritesAsText returns the writes since the last call, in the form of [Write.String].
 func (c *Cluster) WritesAsText() []string {
 	var texts []string
 	for _, write := range c.Writes() {
@@ -240,7 +240,7 @@ func (c *Cluster) fail(verb Verb) error {
 	return nil
 }
 
-// now is a clock that goes on with each write, and is the same in each run.
+// now returns the time of a clock that advances with each write and is the same in each run.
 func now(version int) string {
 	return time.Date(2030, 1, 1, 0, 0, version, 0, time.UTC).Format(time.RFC3339)
 }

@@ -11,7 +11,7 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// object is one as JSON; numbers are json.Number.
+// object is an object as JSON; numbers are json.Number.
 type object = map[string]any
 
 func decode(text []byte) (object, error) {
@@ -51,7 +51,7 @@ func clone[T any](value T) T {
 	return value
 }
 
-// member is the map at a path; nil if there is none.
+// member returns the map at a path; nil if there is none.
 func member(of object, path ...string) object {
 	for _, step := range path {
 		of, _ = of[step].(object)
@@ -59,7 +59,7 @@ func member(of object, path ...string) object {
 	return of
 }
 
-// metadata is the object's, made if it is missing.
+// metadata returns the object's metadata, and adds it if it is missing.
 func metadata(of object) object {
 	if member(of, "metadata") == nil {
 		of["metadata"] = object{}
@@ -72,7 +72,7 @@ func asString(of object, name string) string {
 	return text
 }
 
-// scalar is the string, number or boolean at a path, as text.
+// scalar returns the string, number or boolean at a path as text.
 func scalar(of object, path []string) (string, bool) {
 	switch value := member(of, path[:len(path)-1]...)[path[len(path)-1]].(type) {
 	case string:
@@ -98,7 +98,7 @@ func finalizers(of object) []any {
 	return all
 }
 
-// projected is the object with what is always there and what a projection keeps.
+// projected returns the object with the fields of a projection and those that every projection keeps.
 func projected(of object, projection []string) object {
 	if len(projection) == 0 {
 		return of
@@ -124,7 +124,7 @@ func projected(of object, projection []string) object {
 	return kept
 }
 
-// requirement is one of a selector's: the label's value, if it has one, must be among the values, or must not.
+// requirement is a requirement of a selector: the label's value must be, or must not be, among the values.
 type requirement struct {
 	name   string
 	values []string

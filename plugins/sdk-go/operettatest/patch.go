@@ -9,7 +9,7 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// patched is the object after a patch.
+// patched returns the object after a patch.
 func patched(of object, patch operetta.RawPatch) (object, error) {
 	of = clone(of)
 	switch patch.Type {
@@ -26,7 +26,7 @@ func patched(of object, patch operetta.RawPatch) (object, error) {
 	return nil, unsupported("server-side apply")
 }
 
-// merge is RFC 7386.
+// merge applies a merge patch, RFC 7386.
 func merge(to, patch object) {
 	for name, value := range patch {
 		inner, isMap := value.(object)
@@ -49,7 +49,7 @@ type operation struct {
 	Value          *json.RawMessage
 }
 
-// jsonPatched is RFC 6902.
+// jsonPatched applies a JSON patch, RFC 6902.
 func jsonPatched(of object, body []byte) (object, error) {
 	var operations []operation
 	if err := json.Unmarshal(body, &operations); err != nil {
@@ -148,7 +148,7 @@ func at(of any, path string) (any, bool) {
 	return of, true
 }
 
-// changed is a tree with the value at a path added, replaced or removed.
+// changed returns a tree with the value at a path added, replaced or removed.
 func changed(of any, path, op string, value any) (any, bool) {
 	return changedAt(of, pointer(path), op, value)
 }

@@ -28,7 +28,7 @@ type id struct {
 	key  operetta.Key
 }
 
-// store holds the objects, and does what the API server does on a write. Every object in it has a name, uid,
+// store holds the objects, with the API server's semantics of writes. Every object in it has a name, uid,
 // resourceVersion and creationTimestamp.
 type store struct {
 	objects map[id]object
@@ -41,7 +41,7 @@ func newStore() *store {
 	return &store{objects: map[id]object{}, noStatus: map[operetta.GroupVersionKind]bool{}}
 }
 
-// clone is a copy whose changes do not count; objects are never changed in place.
+// clone returns a copy of the store. Objects are shared, because they are never changed in place.
 func (s *store) clone() *store {
 	return &store{objects: maps.Clone(s.objects), version: s.version, noStatus: s.noStatus}
 }
@@ -54,7 +54,7 @@ func (s *store) hasStatus(kind operetta.GroupVersionKind) bool {
 	return !isPlain(kind) && !s.noStatus[kind]
 }
 
-// keysOf are those of a kind, in the order of namespace, then name.
+// keysOf returns the keys of a kind, ordered by namespace, then name.
 func (s *store) keysOf(kind operetta.GroupVersionKind) []operetta.Key {
 	var keys []operetta.Key
 	for of := range s.objects {
@@ -75,7 +75,7 @@ func (s *store) get(kind operetta.GroupVersionKind, key operetta.Key) (object, e
 	return nil, operetta.NewAPIError(operetta.NotFound, fmt.Sprintf("%s %q not found", kind, key))
 }
 
-// read checks that what was sent is what the request says it is.
+// read parses an object and checks it against the kind and key of the request.
 func read(kind operetta.GroupVersionKind, key operetta.Key, of object) (object, error) {
 	of = clone(of)
 	for name, want := range map[string]string{"apiVersion": kind.APIVersion, "kind": kind.Kind} {
@@ -106,7 +106,7 @@ func read(kind operetta.GroupVersionKind, key operetta.Key, of object) (object, 
 	return of, nil
 }
 
-// dropNulls: built-in kinds read a null as an absent field; what becomes of it in a custom resource its schema says.
+// dropNulls removes nulls, which built-in kinds read as absent fields. In a custom resource the schema decides.
 func dropNulls(value any, builtIn bool, path string) error {
 	switch value := value.(type) {
 	case object:
@@ -130,7 +130,7 @@ func dropNulls(value any, builtIn bool, path string) error {
 	return nil
 }
 
-// stringData of a Secret is written into its data.
+// stringData writes the stringData of a Secret into its data.
 func stringData(of object) {
 	for name, value := range member(of, "stringData") {
 		if member(of, "data") == nil {
@@ -142,7 +142,7 @@ func stringData(of object) {
 	delete(of, "stringData")
 }
 
-// stamp sets what the API server sets on a new object; keep leaves what is there.
+// stamp sets the system fields of a new object; keep preserves those that are set.
 func (s *store) stamp(kind operetta.GroupVersionKind, of object, keep bool) {
 	s.version++
 	meta := metadata(of)
@@ -159,7 +159,7 @@ func (s *store) stamp(kind operetta.GroupVersionKind, of object, keep bool) {
 	}
 }
 
-// seed adds an object as it stands.
+// seed adds an object unchanged.
 func (s *store) seed(kind operetta.GroupVersionKind, text []byte) error {
 	of, err := decode(text)
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *store) updateText(kind operetta.GroupVersionKind, key operetta.Key, tex
 	return s.update(kind, key, given, status)
 }
 
-// update replaces an object but for its status, or its status only.
+// update replaces an object without its status, or only its status.
 func (s *store) update(kind operetta.GroupVersionKind, key operetta.Key, given object, status bool) (object, error) {
 	old, err := s.get(kind, key)
 	if err != nil {
@@ -275,7 +275,7 @@ func withStatus(of, from object) object {
 	return of
 }
 
-// desired is the part of an object whose changes count as a new generation.
+// desired returns the part of an object whose changes increase the generation.
 func (s *store) desired(kind operetta.GroupVersionKind, of object) object {
 	desired := maps.Clone(of)
 	delete(desired, "metadata")
@@ -285,7 +285,7 @@ func (s *store) desired(kind operetta.GroupVersionKind, of object) object {
 	return desired
 }
 
-// put stores a new version of an object; one that is being deleted goes with its last finalizer.
+// put stores a new version of an object. It removes an object that is being deleted and has no finalizers.
 func (s *store) put(kind operetta.GroupVersionKind, key operetta.Key, of object) object {
 	s.version++
 	meta := metadata(of)
@@ -329,7 +329,7 @@ func (s *store) delete(kind operetta.GroupVersionKind, key operetta.Key, options
 	return nil
 }
 
-// checkCurrent is optimistic concurrency: what is sent must be of the stored version.
+// checkCurrent checks the uid and resourceVersion of an update against the stored object.
 func checkCurrent(kind operetta.GroupVersionKind, key operetta.Key, old, given object) error {
 	field := func(of object, name string) string { return asString(member(of, "metadata"), name) }
 	uid, version := field(given, "uid"), field(given, "resourceVersion")

@@ -27,7 +27,7 @@ func editsFor(groups map[string]bool) map[string]edit {
 	}
 }
 
-// checked refuses what is no Go, or is as it was.
+// checked returns the text, or an error if the edit failed or its result is not Go.
 func checked(text string, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -40,14 +40,14 @@ func checked(text string, err error) (string, error) {
 
 var schemeImport = regexp.MustCompile(`(?m)^\t(\w+) "k8s\.io/api/([^"]+)"\n`)
 
-// schemeOf leaves out of the scheme what is not needed.
+// schemeOf removes unused API groups from the scheme.
 func schemeOf(text string, groups map[string]bool) (string, error) {
 	return withoutGroups(text, schemeImport, groups, []string{`(?m)^\tALIAS\.AddToScheme,\n`})
 }
 
 var typedImport = regexp.MustCompile(`(?m)^\t(\w+) "k8s\.io/client-go/kubernetes/typed/([^"]+)"\n`)
 
-// clientsetOf leaves out of the clientset what is not needed.
+// clientsetOf removes unused API groups from the clientset.
 func clientsetOf(text string, groups map[string]bool) (string, error) {
 	return withoutGroups(text, typedImport, groups, []string{
 		`(?m)^\t\w+\(\) ALIAS\.\w+\n`, // in the interface

@@ -9,7 +9,7 @@
 //	GOOS=wasip1 GOARCH=wasm go build -modfile=build/slim/go.mod …
 //
 // Run it in the folder of package main. The sources stay as they are, and so do `go test` and `go vet`. A program builds
-// without it, too, and is larger. When a module's file is not as slim knows it, it says so and leaves that file whole.
+// without it, too, and is larger. When a module's file is not as slim knows it, it warns and copies that file whole.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	apiextensions = "k8s.io/apiextensions-apiserver"
 )
 
-// pkg is what `go list` says of a package.
+// pkg is a package as `go list` describes it.
 type pkg struct {
 	ImportPath string
 	Dir        string

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// protobufFuncs are what the generated protobuf code of a type is, but for String and Reset.
+// protobufFuncs are the functions of a type's generated protobuf code, except String and Reset.
 var protobufFuncs = []string{
 	"Marshal", "MarshalTo", "MarshalToSizedBuffer", "Unmarshal", "Size", "skipGenerated", "encodeVarintGenerated",
 	"sovGenerated", "sozGenerated",
 }
 
-// stringsOnly leaves of a generated.pb.go what people see: String, and Reset.
+// stringsOnly reduces a generated.pb.go to String and Reset.
 func stringsOnly(text string) (string, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
