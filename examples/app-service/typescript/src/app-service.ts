@@ -2,10 +2,10 @@
 import { kind, type KubernetesObject, setControllerReference, type Stored } from "@operetta/sdk";
 import type { Deployment, Service } from "@operetta/sdk/kinds";
 
-/** Wants a Deployment and a Service of its own name. */
+/** An application with a Deployment and a Service of its own name. */
 export interface AppService extends KubernetesObject {
   spec: {
-    /** How many replicas the Deployment is to have. */
+    /** The number of replicas of the Deployment. */
     replicas: number;
   };
   status?: {
@@ -17,7 +17,7 @@ export const AppService = kind<AppService>("batch.example.com/v1alpha1", "AppSer
 
 const PORT = 80;
 
-/** The Deployment that an AppService asks for, controlled by it. */
+/** Returns the Deployment of an AppService, controlled by it. */
 export function newDeployment(app: Stored<AppService>): Deployment & { spec: NonNullable<Deployment["spec"]> } {
   const labels = labelsOf(app);
   const container = { name: "app", image: "nginx:latest", ports: [{ containerPort: PORT }] };
@@ -33,7 +33,7 @@ export function newDeployment(app: Stored<AppService>): Deployment & { spec: Non
   return deployment;
 }
 
-/** The Service that an AppService asks for, controlled by it. */
+/** Returns the Service of an AppService, controlled by it. */
 export function newService(app: Stored<AppService>): Service & { spec: NonNullable<Service["spec"]> } {
   const labels = labelsOf(app);
   const service = {

@@ -18,7 +18,7 @@ import { Deployment, Service } from "@operetta/sdk/kinds";
 
 import { AppService, newDeployment, newService } from "./app-service.ts";
 
-/** Where the spec that the children were made from is kept, as JSON. */
+/** The annotation with the spec that the children were made from, as JSON. */
 const ANNOTATION = "spec";
 
 export default definePlugin({
@@ -30,7 +30,7 @@ export default definePlugin({
       workers: 2,
       ownNamespace: true,
       reconcile(ctx, app) {
-        // What it owns goes by garbage collection.
+        // Its children are garbage collected.
         if (isBeingDeleted(app)) {
           return;
         }
@@ -48,7 +48,7 @@ export default definePlugin({
   ],
 });
 
-/** The spec that the children were made from; undefined if there is none yet. */
+/** Returns the spec that the children were made from, or undefined. */
 function keptSpec(app: Stored<AppService>): unknown {
   const text = app.metadata.annotations?.[ANNOTATION];
   if (text === undefined) {
@@ -88,7 +88,7 @@ function bringService(ctx: Context, app: Stored<AppService>, changed: boolean): 
   }
   mustBeOurs(app, found);
   if (changed) {
-    // The address was given by the API server, and cannot change.
+    // The API server assigned the address, which cannot change.
     const { clusterIP, clusterIPs } = found.spec ?? {};
     ctx.update({ ...found, spec: { ...wanted.spec, ...(clusterIP && { clusterIP }), ...(clusterIPs && { clusterIPs }) } });
   }

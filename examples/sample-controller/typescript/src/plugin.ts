@@ -1,5 +1,5 @@
 /**
- * Kubernetes' sample-controller as an Operetta plugin: each Foo has a Deployment of the name and size that it asks for,
+ * Kubernetes' sample-controller as an Operetta plugin: each Foo has a Deployment of the name and size in its spec,
  * and its status shows the available replicas.
  */
 import { controller, definePlugin, isControlledBy, kind, type KubernetesObject, setControllerReference, TerminalError } from "@operetta/sdk";

@@ -12,7 +12,7 @@ export default definePlugin({
       owns: [kinds.ConfigMap],
       ownNamespace: true,
       reconcile(ctx, object) {
-        // Writes nothing if nothing is to change.
+        // Writes only if something changed.
         const { result } = ctx.createOrUpdate(kinds.ConfigMap, { metadata: keyOf(object) }, (map) => {
           map.data = { message: object.spec.message };
           setControllerReference(object, map);

@@ -1,4 +1,4 @@
-/** The kind {{kind}} of {{group}}/{{version}}. After a change, `operetta generate` brings crd.yaml up to date. */
+/** The kind {{kind}} of {{group}}/{{version}}. After a change, `operetta generate` updates crd.yaml. */
 import { kind, type KubernetesObject } from "@operetta/sdk";
 
 /** The desired state of a {{kind}}. */

@@ -18,7 +18,7 @@ function cluster(): Cluster {
   return cluster;
 }
 
-test("the message gets into a ConfigMap, and is put back", () => {
+test("writes the message into a ConfigMap and restores it", () => {
   const api = cluster();
   const object = api.get(types.{{kind}}, key);
   const map = api.get(kinds.ConfigMap, key);
