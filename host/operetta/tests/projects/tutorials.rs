@@ -156,6 +156,17 @@ async fn follows_first_plugin_c() {
     follow(&page, &format!("export PATH={}:$PATH", tools.display())).await;
 }
 
+#[tokio::test]
+async fn follows_first_plugin_typescript() {
+    let page = Page {
+        name: "first-plugin-typescript.md",
+        project: "page",
+        local: &["1. The project", "4. A test", "5. Build and check"],
+        run: "7. Run",
+    };
+    follow(&page, "").await;
+}
+
 #[test]
 fn from_kubebuilder_adds_the_module_to_a_project() {
     let example = repository().join("examples/app-service/go");
