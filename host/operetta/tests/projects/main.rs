@@ -39,6 +39,7 @@ fn caches() -> Vec<(&'static str, PathBuf)> {
         ("XDG_CACHE_HOME", repository().join("target/test-cache")),
         ("PIP_CACHE_DIR", home.join(".cache/pip")),
         ("GOCACHE", home.join(".cache/go-build")),
+        ("npm_config_cache", home.join(".npm")),
     ]
 }
 
