@@ -86,39 +86,39 @@ async fn main() -> Result<(), kube::Error> {
 }
 
 /// Brings the Deployment and the status of one Foo to the desired state.
-async fn reconcile(foo: Arc<Foo>, data: Arc<Data>) -> Result<Action, Error> {
-    let namespace = foo.namespace().unwrap_or_default();
-    if foo.spec.deployment_name.is_empty() {
-        let key = format!("{namespace}/{}", foo.name_any());
+async fn reconcile(object: Arc<Foo>, data: Arc<Data>) -> Result<Action, Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    if object.spec.deployment_name.is_empty() {
+        let key = format!("{namespace}/{}", object.name_any());
         return Err(Error::Terminal(format!("{key}: deployment name must be specified")));
     }
     let deployments: Api<Deployment> = Api::namespaced(data.client.clone(), &namespace);
-    let mut deployment = match deployments.get_opt(&foo.spec.deployment_name).await? {
+    let mut deployment = match deployments.get_opt(&object.spec.deployment_name).await? {
         Some(found) => found,
-        None => deployments.create(&PostParams::default(), &new_deployment(&foo)).await?,
+        None => deployments.create(&PostParams::default(), &new_deployment(&object)).await?,
     };
     if !deployment
         .owner_references()
         .iter()
-        .any(|owner| owner.controller == Some(true) && owner.uid == foo.uid().unwrap_or_default())
+        .any(|owner| owner.controller == Some(true) && owner.uid == object.uid().unwrap_or_default())
     {
         let message = format!("Resource {:?} already exists and is not managed by Foo", deployment.name_any());
-        publish(&data, &foo, EventType::Warning, "ErrResourceExists", &message).await?;
+        publish(&data, &object, EventType::Warning, "ErrResourceExists", &message).await?;
         return Err(Error::Failed(message));
     }
     let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
-    if foo.spec.replicas.is_some() && foo.spec.replicas != replicas {
-        let patch = Patch::Merge(json!({"spec": {"replicas": foo.spec.replicas}}));
-        deployment = deployments.patch(&foo.spec.deployment_name, &PatchParams::default(), &patch).await?;
+    if object.spec.replicas.is_some() && object.spec.replicas != replicas {
+        let patch = Patch::Merge(json!({"spec": {"replicas": object.spec.replicas}}));
+        deployment = deployments.patch(&object.spec.deployment_name, &PatchParams::default(), &patch).await?;
     }
     let available_replicas = deployment.status.and_then(|status| status.available_replicas).unwrap_or_default();
     let status = FooStatus { available_replicas };
-    if foo.status.as_ref() != Some(&status) {
+    if object.status.as_ref() != Some(&status) {
         let patch = Patch::Merge(json!({"status": status}));
         let foos: Api<Foo> = Api::namespaced(data.client.clone(), &namespace);
-        foos.patch_status(&foo.name_any(), &PatchParams::default(), &patch).await?;
+        foos.patch_status(&object.name_any(), &PatchParams::default(), &patch).await?;
     }
-    publish(&data, &foo, EventType::Normal, "Synced", "Foo synced successfully").await?;
+    publish(&data, &object, EventType::Normal, "Synced", "Foo synced successfully").await?;
     Ok(Action::await_change())
 }
 
@@ -129,25 +129,25 @@ fn error_policy(_: Arc<Foo>, error: &Error, _: Arc<Data>) -> Action {
     }
 }
 
-async fn publish(data: &Data, foo: &Foo, type_: EventType, reason: &str, note: &str) -> Result<(), Error> {
+async fn publish(data: &Data, object: &Foo, type_: EventType, reason: &str, note: &str) -> Result<(), Error> {
     let event = Event { type_, reason: reason.into(), note: Some(note.into()), action: "Sync".into(), secondary: None };
-    Ok(data.recorder.publish(&event, &foo.object_ref(&())).await?)
+    Ok(data.recorder.publish(&event, &object.object_ref(&())).await?)
 }
 
 /// Returns the Deployment that a Foo asks for, controlled by it.
-fn new_deployment(foo: &Foo) -> Deployment {
-    let labels = BTreeMap::from([("app".to_owned(), "nginx".to_owned()), ("controller".to_owned(), foo.name_any())]);
+fn new_deployment(object: &Foo) -> Deployment {
+    let labels = BTreeMap::from([("app".to_owned(), "nginx".to_owned()), ("controller".to_owned(), object.name_any())]);
     let container =
         Container { name: "nginx".to_owned(), image: Some("nginx:latest".to_owned()), ..Container::default() };
     Deployment {
         metadata: ObjectMeta {
-            name: Some(foo.spec.deployment_name.clone()),
-            namespace: foo.namespace(),
-            owner_references: foo.controller_owner_ref(&()).map(|owner| vec![owner]),
+            name: Some(object.spec.deployment_name.clone()),
+            namespace: object.namespace(),
+            owner_references: object.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         spec: Some(DeploymentSpec {
-            replicas: foo.spec.replicas,
+            replicas: object.spec.replicas,
             selector: LabelSelector { match_labels: Some(labels.clone()), ..LabelSelector::default() },
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
