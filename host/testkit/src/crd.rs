@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 /// Returns the definition of a kind whose only version is `v1`, served and stored. `scope` is `Namespaced` or `Cluster`;
-/// `schema` is the OpenAPI schema of an object. The kind has a status subresource.
+/// `schema` is the OpenAPI schema of an object. The kind has no subresources: see [`with_status`].
 pub fn crd(group: &str, kind: &str, plural: &str, scope: &str, schema: &Value) -> Value {
     let version = json!({
         "name": "v1", "served": true, "storage": true,
-        "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema},
+        "schema": {"openAPIV3Schema": schema},
     });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -20,6 +20,13 @@ pub fn crd(group: &str, kind: &str, plural: &str, scope: &str, schema: &Value) -
             "versions": [version],
         },
     })
+}
+
+/// Adds the status subresource to a definition.
+#[must_use]
+pub fn with_status(mut crd: Value) -> Value {
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    crd
 }
 
 /// Returns the schema of an object with any fields.

@@ -37,7 +37,7 @@ pub mod webhook;
 
 pub use audit::{AuditEvent, AuditLog};
 pub use controlplane::{ControlPlane, shell};
-pub use crd::{any_schema, crd};
+pub use crd::{any_schema, crd, with_status};
 pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy};
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine};

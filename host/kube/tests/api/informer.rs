@@ -6,7 +6,7 @@ use operetta_core::{
     gate::operation::DeleteOptions, handler::event::Event, object::kind::GroupVersionKind, status::ErrorKind,
 };
 use operetta_kube::informer::{Handler, Informer, Scope};
-use operetta_testkit::{any_schema, crd, eventually, kinds};
+use operetta_testkit::{any_schema, crd, eventually, kinds, with_status};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -175,7 +175,7 @@ async fn a_kind_is_found_once_its_crd_is_installed() {
         let kind = kind.clone();
         async move { discovery.wait_for(&kind).await }
     });
-    let crd = crd("test.operetta.dev", "Sprocket", "sprocketry", "Cluster", &any_schema());
+    let crd = with_status(crd("test.operetta.dev", "Sprocket", "sprocketry", "Cluster", &any_schema()));
     stage.namespace.control_plane().apply(&crd.to_string());
     let found = waiting.await.expect("found");
     assert_eq!((found.plural.as_str(), found.namespaced, found.watchable), ("sprocketry", false, true));

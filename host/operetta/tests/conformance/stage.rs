@@ -1,7 +1,7 @@
 //! A namespace with one SDK's plugin at work, and the objects that the behaviours are about.
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, crd, eventually, kinds, plugin, webhook,
+    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, crd, eventually, kinds, plugin, webhook, with_status,
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -208,5 +208,5 @@ fn widgets() -> Value {
     }});
     let status = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
     let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
-    crd("conformance.operetta.dev", "Widget", "widgets", "Namespaced", &schema)
+    with_status(crd("conformance.operetta.dev", "Widget", "widgets", "Namespaced", &schema))
 }
