@@ -50,12 +50,16 @@ async fn plugin_over_quota_waits_alone() {
         quiet.until_touched(&format!("target-{number}"), "v1").await;
     }
     // Each write is in the audit: who, as whom, what, and which fields.
-    let text = std::fs::read_to_string(&audit).expect("an audit");
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     for number in 0..20 {
         let object = format!("{}/target-{number}", quiet.name());
-        let line = lines.iter().find(|line| line["object"] == object.as_str() && line["result"] == "ok");
-        let line = line.unwrap_or_else(|| panic!("no line about {object}"));
+        // The object is seen before the host has its answer, and writes the line.
+        let line = eventually(&format!("the audit has a line about {object}"), async || {
+            let text = std::fs::read_to_string(&audit).map_err(|error| error.to_string())?;
+            let whole = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+            let of_object = |line: &serde_json::Value| line["object"] == object.as_str() && line["result"] == "ok";
+            whole.into_iter().find(of_object).ok_or_else(|| "none yet".to_owned())
+        })
+        .await;
         assert_eq!(line["plugin"], format!("{}/touch", quiet.name()));
         assert_eq!(line["serviceAccount"], format!("system:serviceaccount:{}:plugin", quiet.name()));
         assert_eq!((&line["verb"], &line["changed"]), (&json!("update"), &json!([".data"])));
