@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::{
     context::Context,
     plugin::{
+        config_text::{MAX_DEPTH, config_key, config_object},
         crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
         triggers::watch_object,
     },
@@ -238,6 +239,9 @@ fn add(whole: &mut Map<String, Value>, reference: &ConfigRef, data: &BTreeMap<St
         return Err(format!("it has no key {wanted} that is text"));
     };
     let part = match &reference.target_path {
+        Some(path) if path.split('.').count() > MAX_DEPTH => {
+            return Err(format!("its targetPath is more than {MAX_DEPTH} fields deep"));
+        }
         Some(path) => {
             let inner = Value::String(text.clone());
             let nested =
@@ -248,39 +252,6 @@ fn add(whole: &mut Map<String, Value>, reference: &ConfigRef, data: &BTreeMap<St
     };
     *whole = merge(std::mem::take(whole), part);
     Ok(())
-}
-
-/// Returns the key that holds a configuration: `config.json` or `config.yaml`.
-///
-/// # Errors
-/// When both exist.
-pub fn config_key(data: &BTreeMap<String, String>) -> Result<Option<(&'static str, &String)>, String> {
-    match (data.get("config.json"), data.get("config.yaml")) {
-        (Some(_), Some(_)) => Err("it has both config.json and config.yaml: keep one".to_owned()),
-        (Some(text), None) => Ok(Some(("config.json", text))),
-        (None, Some(text)) => Ok(Some(("config.yaml", text))),
-        (None, None) => Ok(None),
-    }
-}
-
-/// Parses a key's text as an object: JSON where the key ends in `.json`, else YAML, of which JSON is a part.
-///
-/// # Errors
-/// When it is not an object. The message does not contain the text, which may be secret.
-pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String> {
-    let (read, wanted) = if key.ends_with(".json") {
-        let at = |error: serde_json::Error| (error.line(), error.column());
-        (serde_json::from_str::<Value>(text).map_err(|error| Some(at(error))), "JSON object")
-    } else {
-        let at = |error: serde_yaml_ng::Error| error.location().map(|at| (at.line(), at.column()));
-        (serde_yaml_ng::from_str::<Value>(text).map_err(at), "YAML mapping")
-    };
-    match read {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(format!("{key} is no {wanted}")),
-        Err(Some((line, column))) => Err(format!("{key} is no {wanted}: line {line}, column {column}")),
-        Err(None) => Err(format!("{key} is no {wanted}")),
-    }
 }
 
 /// Merges two objects recursively; where a field is not an object in both, `over` takes precedence.

@@ -1,6 +1,7 @@
 //! The controller of drop-in ConfigMaps: a ConfigMap labelled `operetta.dev/plugin: "true"` gets a Plugin of its own name,
 //! which it owns, if its namespace is opted in. Its annotations and its keys `config.json` or `config.yaml` become the
-//! Plugin's spec.
+//! Plugin's spec. The configuration is not parsed before the ServiceAccount that the annotations name consents to the
+//! Plugin.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,7 +26,7 @@ use crate::{
     context::Context,
     events::Regarding,
     plugin::{
-        configuration::{config_key, config_object},
+        config_text::{config_key, config_object},
         crd::{API_VERSION, KIND},
         host_informers::HostInformers,
         source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
@@ -54,15 +55,18 @@ struct Applied {
     plugin_uid: String,
     /// The Plugin's generation, which changes with its spec.
     plugin_generation: i64,
+    /// True if the ServiceAccount consented, so that the spec has the configuration.
+    is_consented: bool,
 }
 
 impl Applied {
-    fn new(config_map: &Object, plugin: &Object) -> Self {
+    fn new(config_map: &Object, plugin: &Object, is_consented: bool) -> Self {
         Self {
             config_map_uid: config_map.uid().to_owned(),
             config_map_version: config_map.resource_version().to_owned(),
             plugin_uid: plugin.uid().to_owned(),
             plugin_generation: plugin.generation(),
+            is_consented,
         }
     }
 }
@@ -74,9 +78,11 @@ impl DropInController {
     }
 
     /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
-    fn is_applied(&self, key: &ObjectKey, config_map: &Object) -> bool {
+    fn is_applied(&self, key: &ObjectKey, config_map: &Object, is_consented: bool) -> bool {
         let plugin = self.informers.plugins.cache.get(key).filter(|plugin| !plugin.deleting());
-        plugin.is_some_and(|plugin| self.applied.lock().get(key) == Some(&Applied::new(config_map, &plugin)))
+        plugin.is_some_and(|plugin| {
+            self.applied.lock().get(key) == Some(&Applied::new(config_map, &plugin, is_consented))
+        })
     }
 
     /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later.
@@ -102,7 +108,8 @@ impl DropInController {
             // The namespace's label triggers the next reconcile.
             return Ok(());
         }
-        if self.is_applied(key, metadata) {
+        let is_consented = self.is_consented(key, metadata).await.map_err(retry)?;
+        if self.is_applied(key, metadata, is_consented) {
             return Ok(());
         }
         let config_map = match self.context.cluster.config_map(key).await {
@@ -112,7 +119,7 @@ impl DropInController {
         };
         let uid = config_map.metadata.uid.clone().unwrap_or_default();
         self.check_owner(key, &uid)?;
-        let spec = spec(&config_map).map_err(|text| {
+        let spec = spec(&config_map, is_consented).map_err(|text| {
             self.warn(key, uid.clone(), reasons::INVALID_PLUGIN_CONFIG, text.clone());
             Failure::Terminal(text)
         })?;
@@ -128,7 +135,7 @@ impl DropInController {
         match self.context.cluster.api.write(Write { kind: plugin_kind(), action, options }).await {
             Ok(written) => {
                 // The ConfigMap may be newer than the metadata: then its event follows, and it is applied again.
-                self.applied.lock().insert(key.clone(), Applied::new(metadata, &written.into_object()));
+                self.applied.lock().insert(key.clone(), Applied::new(metadata, &written.into_object(), is_consented));
                 Ok(())
             }
             Err(error) if error.kind != ErrorKind::Invalid => Err(retry(error)),
@@ -137,6 +144,15 @@ impl DropInController {
                 Err(Failure::Terminal(error.status.message))
             }
         }
+    }
+
+    /// Reports whether the ServiceAccount that a ConfigMap's annotation names consents to the Plugin.
+    async fn is_consented(&self, key: &ObjectKey, metadata: &Object) -> Result<bool, ApiError> {
+        let name = metadata.along(["metadata", "annotations", SERVICE_ACCOUNT]);
+        let name = name.and_then(|text| serde_json::from_str::<String>(text).ok());
+        let Ok(account) = consent::named_account(key, name.as_deref()) else { return Ok(false) };
+        let found = self.informers.service_account(&account).await?;
+        Ok(consent::check_account(&account, found.as_deref(), &key.name).is_ok())
     }
 
     /// Checks that the ConfigMap's name is not the name of a Plugin that it does not own.
@@ -186,8 +202,9 @@ fn is_drop_in(plugin: &Object) -> bool {
     owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
 
-/// Builds the Plugin's spec from a ConfigMap.
-fn spec(config_map: &ConfigMap) -> Result<Value, String> {
+/// Builds the Plugin's spec from a ConfigMap; without the configuration, whose text is not looked at, where the
+/// ServiceAccount does not consent.
+fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     let none = BTreeMap::new();
     let annotations = config_map.metadata.annotations.as_ref().unwrap_or(&none);
     let name = config_map.metadata.name.as_deref().unwrap_or_default();
@@ -206,7 +223,7 @@ fn spec(config_map: &ConfigMap) -> Result<Value, String> {
     if is_true(WARM)? {
         spec["runtime"] = json!({"warm": {}});
     }
-    let data = config_map.data.as_ref().unwrap_or(&none);
+    let data = config_map.data.as_ref().filter(|_| is_consented).unwrap_or(&none);
     let config = config_key(data)?.map(|(key, text)| config_object(key, text)).transpose()?;
     if let Some(config) = config {
         spec["config"] = config.into();
@@ -238,11 +255,20 @@ mod tests {
 
     #[test]
     fn builds_spec_from_annotations_and_config_keys() {
-        let made = spec(&config_map(
+        let config_map = config_map(
             r#"{"metadata":{"name":"a","annotations":{"operetta.dev/service-account":"sa","operetta.dev/suspend":"true","operetta.dev/warm":"true"}},"data":{"config.yaml":"x: [1]"}}"#,
-        ));
-        let expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","config":{"x":[1]},"runtime":{"warm":{}}});
-        assert_eq!(made, Ok(expected));
+        );
+        let mut expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","config":{"x":[1]},"runtime":{"warm":{}}});
+        assert_eq!(spec(&config_map, true), Ok(expected.clone()));
+        expected.as_object_mut().expect("an object").remove("config");
+        assert_eq!(spec(&config_map, false), Ok(expected));
+    }
+
+    #[test]
+    fn reads_no_configuration_without_consent() {
+        let both = r#"{"metadata":{"name":"a"},"data":{"config.json":"[[","config.yaml":"a: &a [*a]"}}"#;
+        assert_eq!(spec(&config_map(both), false), Ok(json!({"source":{"configMap":{"name":"a"}},"suspend":false})));
+        assert!(spec(&config_map(both), true).is_err());
     }
 
     #[test]
@@ -254,7 +280,7 @@ mod tests {
             (r#"{"data":{"config.json":"[]"}}"#, "config.json is no JSON object"),
             (r#"{"data":{"config.yaml":"- a"}}"#, "config.yaml is no YAML mapping"),
         ] {
-            let error = spec(&config_map(text)).expect_err(text);
+            let error = spec(&config_map(text), true).expect_err(text);
             assert!(error.contains(part), "{error}");
         }
     }

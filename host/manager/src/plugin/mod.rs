@@ -6,6 +6,7 @@
 //! [`report`] writes.
 
 pub mod assembly;
+pub mod config_text;
 pub mod configuration;
 pub mod crd;
 pub mod drop_in;
