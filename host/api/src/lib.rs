@@ -49,7 +49,7 @@ pub mod reasons;
 mod status;
 
 pub use key::ObjectKey;
-pub use kind::GroupVersionKind;
+pub use kind::{GroupVersionKind, check_api_version};
 pub use status::{Cause, ErrorKind, Status};
 
 /// The API group of Operetta's own objects, and the prefix of its labels and annotations.

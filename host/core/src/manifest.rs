@@ -6,10 +6,7 @@ use std::collections::HashSet;
 
 use operetta_api::manifest::{self as api, KIND, MAX_CONTROLLERS, MAX_INDEXES, MAX_SOURCES};
 pub use operetta_api::manifest::{Index, Mapping, Namespaces, OwnerKind, RateLimiter};
-use operetta_api::{
-    API_VERSION, GroupVersionKind,
-    names::{is_dns_label, is_dns_subdomain},
-};
+use operetta_api::{API_VERSION, GroupVersionKind, names::is_dns_label};
 
 use crate::{
     object::{
@@ -264,23 +261,8 @@ fn source_suffix(controller: &str, kind: &str) -> String {
 }
 
 fn check_kind(path: &str, api_version: &str, kind: &str) -> Result<(), ManifestError> {
-    if api_version.is_empty() || api_version.split('/').count() > 2 || api_version.split('/').any(str::is_empty) {
-        let message = format!("{api_version:?} is not `version` or `group/version`");
-        return Err(wrong(format!("{path}.apiVersion"), message));
-    }
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if !is_dns_label(version) || !(group.is_empty() || is_dns_subdomain(group)) {
-        let message = format!("{api_version:?} has a group or a version that is no DNS name");
-        return Err(wrong(format!("{path}.apiVersion"), message));
-    }
-    if kind.is_empty() {
-        return Err(wrong(format!("{path}.kind"), "it is empty"));
-    }
-    if kind.len() > 63 || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-        let message = format!("{kind:?} is not a kind's name (letters and digits, at most 63)");
-        return Err(wrong(format!("{path}.kind"), message));
-    }
-    Ok(())
+    let checked = GroupVersionKind::new(api_version, kind).check();
+    checked.map_err(|(field, message)| wrong(format!("{path}.{field}"), message))
 }
 
 fn check_path(path: &str, field: &str) -> Result<(), ManifestError> {

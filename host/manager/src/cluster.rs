@@ -16,7 +16,7 @@ use operetta_core::{
 use operetta_kube::{
     authz::access_review::SubjectAccessReviews,
     client::{
-        object_api::PluginApi,
+        object_api::{PluginApi, PluginIdentity},
         wire::{Identity, Wire},
     },
     discovery::Discovery,
@@ -78,9 +78,7 @@ impl Cluster {
             self.client.clone(),
             self.discovery.clone(),
             self.registry.clone(),
-            grants.clone(),
-            Arc::default(),
-            String::new(),
+            PluginIdentity::new(grants.clone(), ""),
         )?;
         get(&api, kind, key).await
     }

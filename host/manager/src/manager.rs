@@ -19,6 +19,7 @@ use operetta_kube::{
 use tokio::task::JoinSet;
 
 use crate::{
+    authz::consent_watch,
     config::HostConfig,
     context::Context,
     plugin::{
@@ -50,8 +51,9 @@ pub struct Manager {
 struct Started {
     informers: Arc<HostInformers>,
     _permission_watch: PermissionWatch,
-    /// The task that enforces the quota of cached bytes; ends with this.
-    _cache_quota: JoinSet<()>,
+    /// The tasks that enforce the quota of cached bytes, and pause plugins while consent cannot be watched; they end with
+    /// this.
+    _background: JoinSet<()>,
     plugins: Arc<Controller>,
     drop_ins: Arc<Controller>,
     /// The handlers that fill the two queues, and the one that follows CRDs.
@@ -98,8 +100,9 @@ impl Manager {
         let informers = HostInformers::start(context.clone()).await?;
         let cluster = &context.cluster;
         let permission_watch = PermissionWatch::start(&cluster.grants, &cluster.discovery, &cluster.registry).await?;
-        let mut quota_task = JoinSet::new();
-        quota_task.spawn(cache_quota::enforce(context.clone(), self.slots.clone()));
+        let mut background = JoinSet::new();
+        background.spawn(cache_quota::enforce(context.clone(), self.slots.clone()));
+        background.spawn(consent_watch::pause_while_stale(context.consent.clone(), informers.consent()));
 
         let hand_over = ConfigMapHandOver::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone());
@@ -108,13 +111,13 @@ impl Manager {
         let plugins = controller("plugin", context.queue.work_queue(), plugins);
         let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over);
         let drop_ins = controller("drop-in", WorkQueue::new(), drop_ins);
-        subscriptions.extend(Triggers::subscribe(&informers, &context.queue, &drop_ins));
+        subscriptions.extend(Triggers::subscribe(&informers, &self.slots, &context.queue, &drop_ins));
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
         let started = Started {
             informers,
             _permission_watch: permission_watch,
-            _cache_quota: quota_task,
+            _background: background,
             plugins,
             drop_ins,
             _subscriptions: subscriptions,

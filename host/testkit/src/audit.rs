@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
 /// One stage of one request (audit.k8s.io/v1 Event); texts that the server left out are empty.
@@ -30,6 +31,28 @@ pub struct AuditEvent {
     pub object_ref: ObjectRef,
     /// How it ended.
     pub response_status: ResponseStatus,
+    /// The API server's time at which the request came, in RFC 3339.
+    pub request_received_timestamp: String,
+    /// The API server's time of this stage, in RFC 3339.
+    pub stage_timestamp: String,
+}
+
+impl AuditEvent {
+    /// Returns the time at which the request came.
+    ///
+    /// # Panics
+    /// When the audit log does not have it.
+    pub fn received(&self) -> Timestamp {
+        self.request_received_timestamp.parse().expect("a time")
+    }
+
+    /// Returns the time of this stage.
+    ///
+    /// # Panics
+    /// When the audit log does not have it.
+    pub fn at(&self) -> Timestamp {
+        self.stage_timestamp.parse().expect("a time")
+    }
 }
 
 /// A user of an [`AuditEvent`].

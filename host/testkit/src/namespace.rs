@@ -22,6 +22,7 @@ pub mod kinds {
     pub const CONFIG_MAP: Kind = Kind("v1", "ConfigMap");
     pub const POD: Kind = Kind("v1", "Pod");
     pub const EVENT: Kind = Kind("v1", "Event");
+    pub const SERVICE_ACCOUNT: Kind = Kind("v1", "ServiceAccount");
     pub const DEPLOYMENT: Kind = Kind("apps/v1", "Deployment");
     pub const PLUGIN: Kind = Kind("operetta.dev/v1alpha1", "Plugin");
 }
@@ -175,8 +176,11 @@ impl<'a> TestNamespace<'a> {
     pub async fn consenting(&self, service_account: &str) {
         let annotations = json!({"operetta.dev/allow-plugins": "*"});
         let account = json!({"metadata": {"name": service_account, "annotations": annotations}});
-        let kind = Kind("v1", "ServiceAccount");
-        match self.api(kind).create(&PostParams::default(), &object(kind, account)).await {
+        match self
+            .api(kinds::SERVICE_ACCOUNT)
+            .create(&PostParams::default(), &object(kinds::SERVICE_ACCOUNT, account))
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             made => drop(made.expect("a ServiceAccount")),
         }

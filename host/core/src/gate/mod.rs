@@ -5,8 +5,9 @@
 //!
 //! 1. `Session::admit` — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
 //! 2. [`Throttle`](throttle::Throttle) — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
-//! 3. the call itself, under its own deadline;
-//! 4. `Session::meter` — meter the outcome.
+//! 3. [`Revocation`] — once more, because waiting takes time; the client looks a last time before the socket;
+//! 4. the call itself, under its own deadline;
+//! 5. `Session::meter` — meter the outcome.
 //!
 //! Cached reads are checked against RBAC where the resource is known: see [`crate::authz::access_review`]. Fencing, recording
 //! and shadow runs will join this chain; nothing bypasses it.
@@ -17,15 +18,17 @@ pub mod changes;
 pub mod operation;
 pub mod options;
 mod out_of_reach;
+pub mod path;
 pub mod raw_request;
 mod recording;
 pub mod reply;
+pub mod revocation;
 mod shared;
 pub mod throttle;
 pub mod verb;
 
 use std::{
-    sync::{Arc, OnceLock, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -40,6 +43,7 @@ use crate::{
         out_of_reach::OutOfReach,
         raw_request::{RawRequest, RawResponse},
         recording::Recording,
+        revocation::Revocation,
         throttle::Meter,
     },
     object::Object,
@@ -83,8 +87,6 @@ pub struct Gate {
     config: RwLock<Arc<str>>,
     limits: GateLimits,
     shared: Shared,
-    /// The reason why the gate is closed.
-    closed: OnceLock<String>,
 }
 
 impl Gate {
@@ -108,7 +110,7 @@ impl Gate {
         limits: GateLimits,
         shared: Shared,
     ) -> Arc<Self> {
-        Arc::new(Self { api, events, logs, config: RwLock::new(config), limits, shared, closed: OnceLock::new() })
+        Arc::new(Self { api, events, logs, config: RwLock::new(config), limits, shared })
     }
 
     /// A gate for `describe`: the log works, the API server is out of reach, events go nowhere.
@@ -130,7 +132,12 @@ impl Gate {
 
     /// Lets nothing pass from now on, also not of reconciles in flight: each call fails with `Forbidden` and this text.
     pub fn close(&self, why: &str) {
-        let _closed_before = self.closed.set(why.to_owned());
+        self.revocation().revoke(why);
+    }
+
+    /// The token whose revocation closes the gate.
+    pub fn revocation(&self) -> &Arc<Revocation> {
+        &self.shared.revocation
     }
 
     /// The plugin's counts.
@@ -281,10 +288,15 @@ impl Session {
             self.gate.shared.throttle.wait().await;
         }
         let started = Instant::now();
-        let result = match admitted {
+        let revocation = self.gate.revocation();
+        let mut result = match admitted.and_then(|()| revocation.check()) {
             Ok(()) => call(&self.gate).await,
             Err(refusal) => Err(refusal),
         };
+        // An answer that came meanwhile is kept from who may not see it any more. A write has happened.
+        if !verb.is_write() && result.is_ok() {
+            result = revocation.check().and(result);
+        }
         self.meter(started.elapsed(), result.is_err());
         result
     }
@@ -365,11 +377,11 @@ impl Session {
     }
 
     fn admit(&mut self, verb: Verb, bytes: usize) -> Result<(), ApiError> {
-        let Gate { limits, shared, closed, .. } = self.gate.as_ref();
+        let Gate { limits, shared, .. } = self.gate.as_ref();
         let meter = &shared.throttle.meter;
         meter.count(verb);
-        let refusal = if let Some(why) = closed.get() {
-            why.clone()
+        let refusal = if let Err(revoked) = shared.revocation.check() {
+            revoked.status.message
         } else if self.calls >= limits.calls {
             format!("this reconcile made more than {} calls to the host (limits.hostCalls)", limits.calls)
         } else if bytes > limits.payload_bytes {

@@ -3,7 +3,10 @@
 //! Each function that a plugin imports from `objects` makes one of these values. The gate, the cache and the client take
 //! it, and each has an answer of its own type: see [`ObjectApi`](crate::ports::ObjectApi).
 
-use super::options::check_names;
+use super::{
+    options::check_names,
+    path::{check_given_key, check_kind, check_namespace, check_segment},
+};
 pub use super::{
     options::{DeleteOptions, ListOptions, PatchBody, Propagation, Read, Selection, WriteOptions},
     reply::{Item, Page, Written},
@@ -141,7 +144,7 @@ impl Operation for Get {
 
     fn check(&self) -> Result<(), ApiError> {
         check_kind(&self.kind)?;
-        check_key(&self.key)
+        check_given_key(&self.key)
     }
 
     fn is_cached(&self) -> bool {
@@ -214,13 +217,12 @@ impl Operation for Write {
         check_kind(&self.kind)?;
         self.options.check()?;
         match &self.action {
-            WriteAction::Create { namespace, .. } => {
-                check_names(namespace.iter().map(|namespace| ("namespace", namespace)))
-            }
-            WriteAction::Update { key, .. } => check_key(key),
+            WriteAction::Create { namespace, .. } => check_namespace(namespace.as_deref()),
+            WriteAction::Update { key, .. } => check_given_key(key),
             WriteAction::Patch { key, subresource, .. } => {
-                check_key(key)?;
-                check_names(subresource.iter().map(|subresource| ("subresource", subresource)))
+                check_given_key(key)?;
+                let subresource = subresource.as_deref().filter(|name| !name.is_empty());
+                subresource.map_or(Ok(()), |name| check_segment("subresource", name))
             }
         }
     }
@@ -262,7 +264,7 @@ impl Operation for Delete {
 
     fn check(&self) -> Result<(), ApiError> {
         check_kind(&self.kind)?;
-        check_key(&self.key)?;
+        check_given_key(&self.key)?;
         let DeleteOptions { uid, resource_version, .. } = &self.options;
         check_names(uid.iter().map(|uid| ("uid", uid)))?;
         check_names(resource_version.iter().map(|version| ("resourceVersion", version)))
@@ -272,13 +274,4 @@ impl Operation for Delete {
 /// Returns the verb and the kind of an operation, for messages.
 pub(crate) fn describe_call(operation: &dyn Operation) -> String {
     format!("{} {}", operation.verb(), operation.kind())
-}
-
-fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
-    check_names([("apiVersion", &kind.api_version), ("kind", &kind.kind)])
-}
-
-fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
-    check_names([("name", &key.name)])?;
-    check_names(key.namespace.iter().map(|namespace| ("namespace", namespace)))
 }

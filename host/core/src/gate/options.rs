@@ -1,6 +1,9 @@
 //! The options of operations, and the limits of what they name.
 
-use crate::status::{ApiError, ErrorKind};
+use crate::{
+    gate::path::{MAX_NAME, check_namespace},
+    status::{ApiError, ErrorKind},
+};
 
 /// The source of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +100,6 @@ pub struct DeleteOptions {
 }
 
 /// Bytes of one name, such as a kind, an object's name or a field path.
-const MAX_NAME: usize = 512;
 
 /// Bytes of one selector, or of a continue token.
 const MAX_SELECTOR: usize = 8 * 1024;
@@ -111,7 +113,7 @@ impl ListOptions {
     /// # Errors
     /// `BadRequest` that names the part.
     pub fn check(&self) -> Result<(), ApiError> {
-        check_names(self.namespace.iter().map(|namespace| ("namespace", namespace)))?;
+        check_namespace(self.namespace.as_deref())?;
         match &self.selection {
             Selection::All => {}
             Selection::ByIndex { name, value } => check_names([("index", name), ("value of the index", value)])?,

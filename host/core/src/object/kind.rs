@@ -1,3 +1,3 @@
 //! Names of kinds; the type is operetta-api's.
 
-pub use operetta_api::GroupVersionKind;
+pub use operetta_api::{GroupVersionKind, check_api_version};

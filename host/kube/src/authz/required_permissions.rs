@@ -6,6 +6,7 @@ use operetta_core::{
     authz::recorded_permissions::{Need, RecordedPermissions},
     gate::{
         operation::{List, Operation},
+        path::check_key,
         raw_request::{RawRequest, ResourcePath},
     },
     object::ObjectKey,
@@ -13,7 +14,7 @@ use operetta_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{client::wire::check_key, discovery::ApiResource};
+use crate::discovery::ApiResource;
 
 /// The permission that a call needs, with the object's name where a rule with `resourceNames` can grant it.
 pub type Call = (Need, Option<String>);

@@ -14,7 +14,9 @@ use operetta_core::{
     authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions},
     gate::{
         operation::{Delete, Get, List, Operation, Page, Write, WriteAction, Written},
+        path::{check_key, check_segment},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
+        revocation::Revocation,
         throttle::Throttle,
     },
     manifest::{Index, IndexKey},
@@ -28,7 +30,7 @@ use crate::{
     authz::required_permissions::{self, Call},
     client::{
         requests::{self, DeleteAnswer},
-        wire::{Identity, Wire, check_key, check_segment},
+        wire::{Identity, Wire},
     },
     discovery::{ApiResource, Discovery},
     informer::{Informer, registry::InformerRegistry},
@@ -55,6 +57,25 @@ pub struct PluginApi {
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
     /// The last refusal.
     pub(crate) refusal: Mutex<Option<Refusal>>,
+}
+
+/// The identity of a plugin towards the API server, and what its calls are held to.
+pub struct PluginIdentity {
+    /// The ServiceAccount as which it acts, and what that may read from the host's caches.
+    pub grants: SubjectGrants,
+    /// The record of the permissions that its calls need.
+    pub recorded: Arc<RecordedPermissions>,
+    /// The token that permits it to act: nothing is sent once it is revoked.
+    pub revocation: Arc<Revocation>,
+    /// The field manager of writes that name none.
+    pub field_manager: String,
+}
+
+impl PluginIdentity {
+    /// Creates an identity whose calls nobody records, and which nobody revokes.
+    pub fn new(grants: SubjectGrants, field_manager: impl Into<String>) -> Self {
+        Self { grants, recorded: Arc::default(), revocation: Arc::default(), field_manager: field_manager.into() }
+    }
 }
 
 /// By kind, and the one namespace that an informer watches.
@@ -89,8 +110,7 @@ impl PluginApi {
         Arc::new(Self::with(wire, discovery, registry, None, field_manager))
     }
 
-    /// An API for one plugin: `client` is what its requests go out over, `grants` says as whom, and what it may read from
-    /// the host's caches; `recorded` gets what its calls need. `field_manager` is used by writes that name none.
+    /// Creates the API of one plugin, whose requests go out over `client` under its identity.
     ///
     /// # Errors
     /// `BadRequest` when the ServiceAccount's name cannot stand in a header.
@@ -98,11 +118,10 @@ impl PluginApi {
         client: Client,
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
-        grants: SubjectGrants,
-        recorded: Arc<RecordedPermissions>,
-        field_manager: String,
+        plugin: PluginIdentity,
     ) -> Result<Arc<Self>, ApiError> {
-        let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
+        let PluginIdentity { grants, recorded, revocation, field_manager } = plugin;
+        let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?.permitted_by(revocation);
         Ok(Arc::new(Self::with(wire, discovery, registry, Some((grants, recorded)), field_manager)))
     }
 
@@ -214,6 +233,14 @@ impl PluginApi {
         &self.field_manager
     }
 
+    /// Resolves a kind. A kind that has to be asked for counts as a request of the plugin.
+    async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
+        if !self.discovery.is_known(kind) {
+            self.throttle().await;
+        }
+        self.discovery.resolve(kind).await
+    }
+
     /// Carries out a call that needs this permission, and keeps a refusal.
     pub(crate) async fn noted<T>(
         &self,
@@ -264,14 +291,14 @@ impl PluginApi {
 #[async_trait]
 impl ObjectApi for PluginApi {
     async fn get(&self, mut get: Get) -> Result<Arc<Object>, ApiError> {
-        let resource = self.discovery.resolve(&get.kind).await?;
+        let resource = self.resolve(&get.kind).await?;
         check_object(&resource, &mut get.key)?;
         let call = required_permissions::of_operation(&resource, &get);
         self.noted(&call, self.read_object(&resource, get.key, get.read)).await
     }
 
     async fn list(&self, list: List) -> Result<Page, ApiError> {
-        let resource = self.discovery.resolve(&list.kind).await?;
+        let resource = self.resolve(&list.kind).await?;
         if let Some(namespace) = &list.options.namespace {
             resource.check_namespace(Some(namespace))?;
             check_segment("namespace", namespace)?;
@@ -281,7 +308,7 @@ impl ObjectApi for PluginApi {
     }
 
     async fn write(&self, mut write: Write) -> Result<Written, ApiError> {
-        let resource = self.discovery.resolve(&write.kind).await?;
+        let resource = self.resolve(&write.kind).await?;
         match &mut write.action {
             WriteAction::Create { namespace, .. } => {
                 resource.check_namespace(namespace.as_deref())?;
@@ -296,7 +323,7 @@ impl ObjectApi for PluginApi {
     }
 
     async fn delete(&self, mut delete: Delete) -> Result<(), ApiError> {
-        let resource = self.discovery.resolve(&delete.kind).await?;
+        let resource = self.resolve(&delete.kind).await?;
         check_object(&resource, &mut delete.key)?;
         let call = required_permissions::of_operation(&resource, &delete);
         self.noted(&call, self.send_delete(&resource, delete)).await

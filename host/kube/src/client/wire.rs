@@ -1,13 +1,14 @@
 //! One HTTP exchange with the API server under one identity, and how its failures become [`ApiError`]s.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use operetta_core::{
     authz::access_review::ServiceAccount,
-    gate::raw_request::is_path_text,
-    object::ObjectKey,
+    gate::revocation::Revocation,
     status::{ApiError, Cause, ErrorKind, Status},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -40,6 +41,8 @@ pub struct Wire {
     impersonate: Option<HeaderValue>,
     /// Bytes of one answer, where it is read as a whole.
     max_answer: usize,
+    /// The token that permits requests; the last thing that is looked at.
+    revocation: Arc<Revocation>,
 }
 
 impl Wire {
@@ -56,13 +59,24 @@ impl Wire {
             }
         };
         let max_answer = if impersonate.is_some() { MAX_ANSWER } else { usize::MAX };
-        Ok(Self { client, impersonate, max_answer })
+        Ok(Self { client, impersonate, max_answer, revocation: Revocation::new() })
     }
 
     /// Reads no answer of more bytes; `Self::open` does.
     #[must_use]
     pub fn reading_at_most(self, bytes: usize) -> Self {
         Self { max_answer: bytes, ..self }
+    }
+
+    /// Sends nothing any more once this token is revoked.
+    #[must_use]
+    pub fn permitted_by(self, revocation: Arc<Revocation>) -> Self {
+        Self { revocation, ..self }
+    }
+
+    /// Returns the token that permits requests.
+    pub fn revocation(&self) -> &Arc<Revocation> {
+        &self.revocation
     }
 
     /// Sends a request and returns the body of a successful answer. Never retries.
@@ -88,11 +102,12 @@ impl Wire {
     /// Sends a request and returns the answer, whatever its status. Never retries.
     ///
     /// # Errors
-    /// `Unavailable` when there was no answer, code 413 when it is longer than may be.
+    /// `Forbidden` when the right to send was revoked, `Unavailable` when there was no answer, code 413 when it is longer than may be.
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
         if let Some(user) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
+        self.revocation.check()?;
         let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, self.max_answer).collect().await;
@@ -124,6 +139,7 @@ impl Wire {
         if let Some(user) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
+        self.revocation.check()?;
         let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
         let answer = Answer { status: parts.status, headers: parts.headers, body: Bytes::new() };
@@ -245,31 +261,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Checks that a key can stand in a path: what a guest gives must never reach another path. Follows apimachinery's
-/// `path.ValidatePathSegmentName`, and takes nothing that would need an escape.
-///
-/// # Errors
-/// `BadRequest` that names the part.
-pub fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
-    check_segment("name", &key.name)?;
-    key.namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))
-}
-
-/// Checks one path segment; see [`check_key`].
-///
-/// # Errors
-/// `BadRequest` that names the part.
-pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
-    if text.is_empty() {
-        return Err(bad_request(format!("the {what} is empty")));
-    }
-    if text == "." || text == ".." || text.len() > 512 || !is_path_text(text) {
-        let shown: String = text.chars().take(64).collect();
-        return Err(bad_request(format!("{shown:?} cannot be a {what}")));
-    }
-    Ok(())
-}
-
 /// A query string from pairs, with its `?`; empty when there are none.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     let mut text = String::new();
@@ -285,18 +276,6 @@ pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_that_would_reach_another_path_is_refused() {
-        for name in ["", ".", "..", "a/b", "../secrets/x", "a?watch=1", "a#b", "a%2fb", "a b", "é", "a\nb"] {
-            let error = check_key(&ObjectKey::namespaced("n", name)).expect_err(name);
-            assert_eq!(error.kind, ErrorKind::BadRequest);
-            check_key(&ObjectKey::namespaced(name, "n")).expect_err(name);
-        }
-        for name in ["a", "system:node", "a.b-c", "0"] {
-            check_key(&ObjectKey::cluster_scoped(name)).expect(name);
-        }
-    }
 
     #[test]
     fn query_values_are_encoded() {

@@ -7,10 +7,17 @@
 mod names;
 mod similar;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use operetta_core::{
-    object::{ObjectKey, kind::GroupVersionKind},
+    object::{
+        ObjectKey,
+        kind::{GroupVersionKind, check_api_version},
+    },
     status::{ApiError, ErrorKind},
 };
 use parking_lot::Mutex;
@@ -19,10 +26,17 @@ use tokio::sync::watch;
 
 pub use similar::similar_kind;
 
-use crate::client::wire::{Wire, check_segment};
+use crate::client::wire::Wire;
 
 /// The interval at which a missing kind is looked up when no change of a CRD is seen.
 const POLL: Duration = Duration::from_secs(3);
+
+/// The time for which a kind that is not served is not asked for again, unless a CRD changes.
+const KEEP_MISSING: Duration = Duration::from_secs(1);
+/// The most kinds that are remembered as not served.
+const MAX_MISSING: usize = 4_096;
+/// The longest list of resources that is read, in bytes; that of the core group has 20 kB.
+const MAX_RESOURCE_LIST: usize = 4 << 20;
 
 /// The resource that serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +90,8 @@ impl ApiResource {
 pub struct Discovery {
     wire: Wire,
     known: Mutex<HashMap<GroupVersionKind, Arc<ApiResource>>>,
+    /// The times at which kinds and plurals of an `apiVersion` were found not to be served.
+    missing: Mutex<HashMap<String, HashMap<String, Instant>>>,
     /// Counts the changes of CustomResourceDefinitions that were delivered.
     changes: watch::Sender<u64>,
 }
@@ -98,7 +114,8 @@ struct Resource {
 impl Discovery {
     /// Asks under the given identity.
     pub fn new(wire: Wire) -> Arc<Self> {
-        Arc::new(Self { wire, known: Mutex::default(), changes: watch::Sender::new(0) })
+        let wire = wire.reading_at_most(MAX_RESOURCE_LIST);
+        Arc::new(Self { wire, known: Mutex::default(), missing: Mutex::default(), changes: watch::Sender::new(0) })
     }
 
     /// Resolves a kind to the resource that serves it now.
@@ -109,7 +126,8 @@ impl Discovery {
         if let Some(known) = self.known.lock().get(kind) {
             return Ok(known.clone());
         }
-        let found = self.ask(&kind.api_version, |list| find(list, kind)).await?;
+        kind.check().map_err(|(_, message)| ApiError::new(ErrorKind::BadRequest, message))?;
+        let found = self.ask(&kind.api_version, &kind.kind, |list| find(list, kind)).await?;
         found.ok_or_else(|| not_served(kind))
     }
 
@@ -125,7 +143,7 @@ impl Discovery {
             let main = list.resources.iter().find(|one| one.name == plural)?;
             find(list, &GroupVersionKind::new(api_version, &main.kind)).filter(|found| found.plural == plural)
         };
-        self.ask(api_version, find_plural).await
+        self.ask(api_version, plural, find_plural).await
     }
 
     /// The same, as far as it was asked for before.
@@ -135,14 +153,37 @@ impl Discovery {
         self.known.lock().values().find(is_it).cloned()
     }
 
-    /// Asks for the resources of `group/version` and keeps the one that `find` picks; None when there is none.
+    /// Reports whether a kind is known, so that resolving it asks nobody.
+    pub fn is_known(&self, kind: &GroupVersionKind) -> bool {
+        self.known.lock().contains_key(kind) || self.is_known_missing(&kind.api_version, &kind.kind)
+    }
+
+    /// Reports whether the API server said a moment ago that it serves no such kind or plural.
+    fn is_known_missing(&self, api_version: &str, name: &str) -> bool {
+        let missing = self.missing.lock();
+        let names = missing.get(api_version);
+        names.and_then(|names| names.get(name)).is_some_and(|asked| asked.elapsed() < KEEP_MISSING)
+    }
+
+    fn note_missing(&self, api_version: &str, name: &str) {
+        let mut missing = self.missing.lock();
+        if missing.values().map(HashMap::len).sum::<usize>() >= MAX_MISSING {
+            missing.clear();
+        }
+        missing.entry(api_version.to_owned()).or_default().insert(name.to_owned(), Instant::now());
+    }
+
+    /// Asks for the resources of `group/version` and keeps the one that `find` picks, which is called `name`; None when
+    /// there is none.
     async fn ask(
         &self,
         api_version: &str,
+        name: &str,
         find: impl Fn(&ResourceList) -> Option<ApiResource>,
     ) -> Result<Option<Arc<ApiResource>>, ApiError> {
-        for part in api_version.split('/') {
-            check_segment("apiVersion", part)?;
+        check_api_version(api_version).map_err(|message| ApiError::new(ErrorKind::BadRequest, message))?;
+        if self.is_known_missing(api_version, name) {
+            return Ok(None);
         }
         let generation = *self.changes.borrow();
         let root = if api_version.contains('/') { "apis" } else { "api" };
@@ -150,12 +191,18 @@ impl Discovery {
         let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
         let text = match self.wire.send(request).await {
             Ok(text) => text,
-            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                self.note_missing(api_version, name);
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         let list: ResourceList = serde_json::from_str(&text)
             .map_err(|error| ApiError::new(ErrorKind::Other, format!("discovery of {api_version}: {error}")))?;
-        let Some(resource) = find(&list).map(Arc::new) else { return Ok(None) };
+        let Some(resource) = find(&list).map(Arc::new) else {
+            self.note_missing(api_version, name);
+            return Ok(None);
+        };
         // An answer from before a change must not outlive it.
         if generation == *self.changes.borrow() {
             let mut known = self.known.lock();
@@ -181,6 +228,7 @@ impl Discovery {
     /// Forgets what is known: a CustomResourceDefinition has changed.
     pub fn invalidate(&self) {
         self.known.lock().clear();
+        self.missing.lock().clear();
         self.changes.send_modify(|changes| *changes += 1);
     }
 }

@@ -19,6 +19,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use operetta_core::{
+    gate::path::check_key,
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventSink},
     status::{ApiError, ErrorKind},
@@ -27,7 +28,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::{
-    client::wire::{Wire, check_key},
+    client::wire::Wire,
     events::correlator::{Correlator, Decision},
 };
 

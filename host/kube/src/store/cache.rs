@@ -207,7 +207,7 @@ pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
         Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
         None => ObjectKey::cluster_scoped(token),
     };
-    crate::client::wire::check_key(&key).map_err(|_| {
+    operetta_core::gate::path::check_key(&key).map_err(|_| {
         ApiError::new(ErrorKind::BadRequest, format!("{token:?} is not a continue token of a cached list"))
     })?;
     Ok(key)

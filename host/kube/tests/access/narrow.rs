@@ -14,7 +14,7 @@ use operetta_core::{
 use operetta_kube::{
     authz::access_review::SubjectAccessReviews,
     client::{
-        object_api::{PluginApi, Watched},
+        object_api::{PluginApi, PluginIdentity, Watched},
         wire::{Identity, Wire},
     },
     discovery::Discovery,
@@ -86,8 +86,7 @@ impl Narrow {
             let grants = grants.of(ServiceAccount { namespace: home.clone(), name: name.to_owned() });
             let discovery = discovery.clone();
             let registry = registry.clone();
-            let api =
-                PluginApi::of_plugin(client.clone(), discovery, registry, grants, Arc::default(), name.to_owned());
+            let api = PluginApi::of_plugin(client.clone(), discovery, registry, PluginIdentity::new(grants, name));
             let api = api.expect("an API");
             let index = Index {
                 name: INDEX.to_owned(),

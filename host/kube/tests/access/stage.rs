@@ -22,7 +22,7 @@ use operetta_core::{
 use operetta_kube::{
     authz::{access_review::SubjectAccessReviews, filtered_view::FilteredView, permission_watch::PermissionWatch},
     client::{
-        object_api::{PluginApi, Watched},
+        object_api::{PluginApi, PluginIdentity, Watched},
         wire::{Identity, Wire},
     },
     discovery::Discovery,
@@ -216,9 +216,7 @@ impl Stage {
                 self.client.clone(),
                 discovery.clone(),
                 registry.clone(),
-                own.clone(),
-                Arc::default(),
-                account.to_owned(),
+                PluginIdentity::new(own.clone(), account),
             );
             let api = api.expect("an API");
             let watched = informers.values().cloned().collect();

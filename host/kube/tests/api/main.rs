@@ -27,7 +27,7 @@ use operetta_core::{
 use operetta_kube::{
     authz::access_review::SubjectAccessReviews,
     client::{
-        object_api::PluginApi,
+        object_api::{PluginApi, PluginIdentity},
         wire::{Identity, Wire},
     },
     discovery::{ApiResource, Discovery},
@@ -65,7 +65,7 @@ impl Stage {
         let grants = grants.of(ServiceAccount { namespace, name });
         let discovery = self.discovery.clone();
         let registry = self.registry.clone();
-        PluginApi::of_plugin(self.client.clone(), discovery, registry, grants, Arc::default(), "test".to_owned())
+        PluginApi::of_plugin(self.client.clone(), discovery, registry, PluginIdentity::new(grants, "test"))
             .expect("an API")
     }
 

@@ -1,17 +1,21 @@
 //! Assembling a plugin's code with its identity: the API, the gate, the sandbox and the scheduler around one reconciler.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use operetta_api::reasons;
 use operetta_core::{
     authz::{
-        access_review::{ServiceAccount, SubjectGrants},
+        access_review::ServiceAccount,
         recorded_permissions::{Need, RecordedPermissions},
     },
     gate::{
         Gate, Shared,
         audit::{Audit, Writer},
         operation::Verb,
+        revocation::Revocation,
         throttle::Throttle,
     },
     hot_loop::HotLoops,
@@ -19,10 +23,7 @@ use operetta_core::{
 };
 use operetta_kube::{
     authz::required_permissions::RecordingEvents,
-    client::{
-        object_api::{PluginApi, Watched},
-        wire::Wire,
-    },
+    client::object_api::{PluginApi, PluginIdentity, Watched},
     events::recorder::EventRecorder,
 };
 use operetta_scheduler::{Account, FairReconciler};
@@ -38,17 +39,50 @@ use crate::{
     problem::Problem,
 };
 
+/// The time in which reconciles in flight on replaced code may end; later calls of theirs are refused.
+pub const DRAIN: Duration = Duration::from_secs(1);
+
 /// The identity as which a plugin acts, and its access to the API server.
 #[derive(Default)]
 pub(super) struct Identity {
     /// The recorder of its Events; kept while the ServiceAccount stays, because it aggregates.
-    pub(super) recorder: Option<(ServiceAccount, Arc<EventRecorder>)>,
-    /// The ServiceAccount and the gate that reconciles pass.
-    pub(super) gate: Option<(SubjectGrants, Arc<Gate>)>,
+    recorder: Option<Recorder>,
+    /// The code that reconciles now.
+    current: Option<Generation>,
     /// The API behind the gate.
     pub(super) api: Option<Arc<PluginApi>>,
     /// The permissions that its calls were seen to need, whatever code it runs.
     pub(super) recorded: Arc<RecordedPermissions>,
+}
+
+/// The recorder of a plugin's Events, and the identity that it writes them under.
+struct Recorder {
+    account: ServiceAccount,
+    revocation: Arc<Revocation>,
+    recorder: Arc<EventRecorder>,
+}
+
+/// A version of the code, with the gate that its reconciles pass.
+struct Generation {
+    account: ServiceAccount,
+    digest: String,
+    gate: Arc<Gate>,
+}
+
+impl Generation {
+    /// Closes the gate of a version that was replaced: at once when the plugin acts as another ServiceAccount now, whose
+    /// consent is not watched any more; after [`DRAIN`] when its code was replaced. Only new configuration closes
+    /// nothing: reconciles in flight end with the one before.
+    fn retire(self, setup: &Setup<'_>) {
+        if self.account != *setup.grants.subject() {
+            self.gate.close("the plugin acts as another ServiceAccount now");
+        } else if self.digest != setup.component.digest() {
+            tokio::spawn(async move {
+                tokio::time::sleep(DRAIN).await;
+                self.gate.close("the plugin's code was replaced");
+            });
+        }
+    }
 }
 
 /// The account and the throttle of a plugin.
@@ -97,14 +131,14 @@ pub(super) fn connect(
     controllers: &[WiredController],
 ) -> Result<Arc<PluginApi>, SetupError> {
     let cluster = &setup.context.cluster;
-    let api = PluginApi::of_plugin(
-        cluster.client.clone(),
-        cluster.discovery.clone(),
-        cluster.registry.clone(),
-        setup.grants.clone(),
-        recorded.clone(),
-        field_manager(setup),
-    );
+    let identity = PluginIdentity {
+        grants: setup.grants.clone(),
+        recorded: recorded.clone(),
+        revocation: setup.revocation.child(),
+        field_manager: field_manager(setup),
+    };
+    let api =
+        PluginApi::of_plugin(cluster.client.clone(), cluster.discovery.clone(), cluster.registry.clone(), identity);
     let api =
         api.map_err(|error| SetupError::Refused(Problem::new(reasons::INVALID_SERVICE_ACCOUNT, error.status.message)))?;
     let informers = controllers.iter().flat_map(|controller| &controller.wiring);
@@ -125,7 +159,7 @@ pub(super) fn instantiate(
     metered: &Metered,
     loops: &Arc<HotLoops>,
 ) -> Code {
-    let recorder = recorder(identity, setup.grants.subject(), api.wire().clone(), &setup.key.name);
+    let recorder = recorder(identity, setup, &api);
     let events = Arc::new(RecordingEvents::new(recorder, identity.recorded.clone()));
     let (call_limits, gate_limits) = setup.context.config.limits(&setup.spec.limits);
     let shared = shared(setup, &api, metered, loops);
@@ -133,11 +167,10 @@ pub(super) fn instantiate(
     identity.api = Some(api.clone());
     let mapping_gate = Gate::mapping(setup.log.clone(), setup.config.clone(), gate_limits.clone(), shared.clone());
     let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
-    if let Some((before, old)) = identity.gate.replace((setup.grants.clone(), gate.clone()))
-        && before.subject() != setup.grants.subject()
-    {
-        // The consent of the former ServiceAccount is not watched any more.
-        old.close("the plugin acts as another ServiceAccount now");
+    let digest = setup.component.digest().to_owned();
+    let current = Generation { account: setup.grants.subject().clone(), digest, gate: gate.clone() };
+    if let Some(before) = identity.current.replace(current) {
+        before.retire(setup);
     }
     let mapper = PluginMapper::new(setup.component.clone(), mapping_gate, &call_limits);
     let mut reconciler = PluginReconciler::new(setup.component.clone(), gate, call_limits);
@@ -164,17 +197,27 @@ fn shared(setup: &Setup<'_>, api: &Arc<PluginApi>, metered: &Metered, loops: &Ar
         audit: Some(Audit { writer, sink, conflicts: setup.context.conflicts.clone() }),
         loops: Some(loops.clone()),
         objects: Some(api.clone()),
+        revocation: api.wire().revocation().clone(),
         nondeterminism: None,
     }
 }
 
-/// Returns the recorder of the plugin's Events; a new one when it acts as another ServiceAccount.
-fn recorder(identity: &mut Identity, account: &ServiceAccount, wire: Wire, component: &str) -> Arc<EventRecorder> {
+/// Returns the recorder of the plugin's Events; a new one when it acts as another ServiceAccount, or acts again after its
+/// right to act was revoked.
+fn recorder(identity: &mut Identity, setup: &Setup<'_>, api: &PluginApi) -> Arc<EventRecorder> {
+    let account = setup.grants.subject();
     match &identity.recorder {
-        Some((kept, recorder)) if kept == account => recorder.clone(),
+        Some(kept) if kept.account == *account && Arc::ptr_eq(&kept.revocation, &setup.revocation) => {
+            kept.recorder.clone()
+        }
         _ => {
-            let recorder = EventRecorder::start(wire, component.to_owned());
-            identity.recorder = Some((account.clone(), recorder.clone()));
+            let wire = api.wire().clone().permitted_by(setup.revocation.clone());
+            let recorder = EventRecorder::start(wire, setup.key.name.clone());
+            identity.recorder = Some(Recorder {
+                account: account.clone(),
+                revocation: setup.revocation.clone(),
+                recorder: recorder.clone(),
+            });
             recorder
         }
     }

@@ -66,6 +66,11 @@ impl HostInformers {
         Ok(Arc::new(Self { plugins, config_maps, parts, namespaces, service_accounts, context }))
     }
 
+    /// Returns the informers from which consent is known.
+    pub fn consent(&self) -> [Arc<Informer>; 3] {
+        [self.plugins.clone(), self.namespaces.clone(), self.service_accounts.clone()]
+    }
+
     /// Reports whether Plugins and labelled ConfigMaps have had their first list.
     pub fn are_synced(&self) -> bool {
         [&self.plugins, &self.config_maps].iter().all(|informer| informer.state().borrow().synced)

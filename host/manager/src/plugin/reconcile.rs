@@ -7,10 +7,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount, SubjectGrants},
     controller::request::{Action, Failure, ReconcileRequest},
-    object::{ObjectKey, kind::GroupVersionKind},
+    object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, Reconciler},
     status::ApiError,
 };
@@ -25,8 +26,8 @@ use crate::{
     authz::consent,
     context::Context,
     plugin::{
-        configuration,
-        crd::Plugin,
+        config_text, configuration,
+        crd::{Plugin, PluginSpec, Source},
         facts::facts,
         host_informers::HostInformers,
         report::Reporter,
@@ -71,6 +72,10 @@ impl PluginController {
         let slot = self.slots.get_or_create(key);
         let plugin = PluginRef { key, object, slot: &slot };
         let mut state = slot.state.lock().await;
+        if slot.renew_revocation() {
+            // The controllers hold the old token.
+            state.applied = None;
+        }
         match self.check_consent(plugin).await? {
             Ok(account) => {
                 state.problems.refusal = None;
@@ -107,17 +112,27 @@ impl PluginController {
         Ok(consent::check_account(&account, found.as_deref(), &plugin.key.name).map(|()| account))
     }
 
-    /// Stops a plugin that may not run here: its gate closes at once.
+    /// Stops a plugin that may not run here: nothing of it passes its gate any more.
     fn refuse(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
-        if let Some(running) = &state.running {
-            running.close(&problem.message);
-        }
+        plugin.slot.revocation().revoke(&problem.message);
         self.stop(plugin.slot, state);
         state.configuration = configuration::Configuration::default();
         if state.problems.refusal.as_ref() != Some(&problem) {
             self.reporter.warn(plugin.key, plugin.slot, &problem);
         }
         state.problems.refusal = Some(problem);
+    }
+
+    /// Stops a Plugin whose spec cannot be read, and says so in its status.
+    async fn refuse_undecodable(&self, key: &ObjectKey, object: &Object, problem: Problem) -> Result<(), ApiError> {
+        let slot = self.slots.get_or_create(key);
+        let mut state = slot.state.lock().await;
+        let mut plugin = Plugin::new(&key.name, PluginSpec::new(Source::default()));
+        plugin.metadata.generation = Some(object.generation());
+        self.refuse(PluginRef { key, object: &plugin, slot: &slot }, problem, &mut state);
+        let facts = facts(&plugin, &slot, &state, self.context.admin_address());
+        drop(state);
+        self.reporter.write_status(key, &slot, &facts).await
     }
 
     fn stop(&self, slot: &Slot, state: &mut State) {
@@ -167,9 +182,7 @@ impl PluginController {
             Err(problem) => problem,
         };
         if problem.reason == configuration::FORBIDDEN {
-            if let Some(running) = &state.running {
-                running.close(&problem.message);
-            }
+            plugin.slot.revocation().revoke(&problem.message);
             self.stop(plugin.slot, state);
         }
         if state.problems.config.as_ref() != Some(&problem) {
@@ -200,6 +213,7 @@ impl PluginController {
             component: &component,
             log: &slot.log,
             health: &slot.health,
+            revocation: slot.revocation(),
             grants,
         };
         if !changed && state.missing.kinds.is_empty() {
@@ -295,6 +309,20 @@ impl PluginController {
     }
 }
 
+/// Decodes a Plugin, whose text is bounded by what it becomes in memory: nobody has consented to it yet.
+fn decode(object: &Object) -> Result<Plugin, Problem> {
+    let values = config_text::count_values(object.json());
+    if values > config_text::MAX_VALUES {
+        let most = config_text::MAX_VALUES;
+        let message = format!("the Plugin has {values} values, more than {most}: shorten spec.config");
+        return Err(Problem::new(reasons::INVALID_PLUGIN, message));
+    }
+    serde_json::from_str(object.json()).map_err(|error| {
+        let message = format!("the Plugin cannot be read: {error}");
+        Problem::new(reasons::INVALID_PLUGIN, message)
+    })
+}
+
 #[async_trait]
 impl Reconciler for PluginController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
@@ -305,9 +333,10 @@ impl Reconciler for PluginController {
                 return Ok(Action::Done);
             }
         };
-        let plugin: Plugin = serde_json::from_str(object.json())
-            .map_err(|error| Failure::Terminal(format!("failed to decode Plugin {}: {error}", request.key)))?;
-        let reconciled = self.reconcile_plugin(&request.key, &plugin).await;
+        let reconciled = match decode(&object) {
+            Ok(plugin) => self.reconcile_plugin(&request.key, &plugin).await,
+            Err(problem) => self.refuse_undecodable(&request.key, &object, problem).await,
+        };
         reconciled.map_err(|error| Failure::Retry(error.to_string()))?;
         Ok(Action::Done)
     }

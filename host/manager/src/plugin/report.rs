@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     events::Regarding,
     plugin::{
-        crd::{self, Plugin},
+        crd::{self, PluginStatus},
         host_informers::HostInformers,
         slot::{PluginRef, Slot, State},
         status::{Facts, is_same_but_for_counts, status},
@@ -48,11 +48,10 @@ impl Reporter {
             self.context.queue.enqueue_after(key, COUNTS_INTERVAL);
         }
         // Not the Plugin that this reconcile began with: the reconcile may have written a status since.
-        let cached = self.informers.plugins.cache.get(key);
-        let Some(plugin) = cached.and_then(|cached| serde_json::from_str::<Plugin>(cached.json()).ok()) else {
-            return Ok(());
-        };
-        let before = plugin.status.unwrap_or_default();
+        let Some(cached) = self.informers.plugins.cache.get(key) else { return Ok(()) };
+        // A status that cannot be read, which the host did not write, is replaced.
+        let before = cached.at(".status").and_then(|text| serde_json::from_str::<PluginStatus>(text).ok());
+        let before = before.unwrap_or_default();
         let now = status(facts, &before, &Timestamp::now().to_string());
         if now == before || (is_same_but_for_counts(&now, &before) && !slot.is_status_older(COUNTS_INTERVAL)) {
             return Ok(());

@@ -193,14 +193,6 @@ impl Running {
         });
     }
 
-    /// Closes the gate: nothing that reconciles in flight do reaches the API server or a cache any more. `why` is the
-    /// error that they get.
-    pub fn close(&self, why: &str) {
-        if let Some((_, gate)) = &self.identity.gate {
-            gate.close(why);
-        }
-    }
-
     /// Stops all controllers: no new reconcile begins, unused watches end now, and reconciles in flight get `grace`.
     pub fn stop(self, grace: Duration) {
         self.controllers.into_values().for_each(|controller| controller.stop(grace));

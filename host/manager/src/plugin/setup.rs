@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use operetta_core::{authz::access_review::SubjectGrants, object::ObjectKey, status::ApiError};
+use operetta_core::{
+    authz::access_review::SubjectGrants, gate::revocation::Revocation, object::ObjectKey, status::ApiError,
+};
 use operetta_wasm::Plugin as Component;
 
 use crate::{
@@ -28,6 +30,8 @@ pub struct Setup<'a> {
     pub log: &'a Arc<PluginLog>,
     /// The observer of reconciles.
     pub health: &'a Arc<Health>,
+    /// The token that permits the plugin to act.
+    pub revocation: Arc<Revocation>,
     /// The access reviews of the ServiceAccount as which the plugin acts.
     pub grants: SubjectGrants,
 }

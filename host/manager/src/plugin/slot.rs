@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
+use operetta_core::{
+    gate::revocation::Revocation,
+    object::{ObjectKey, kind::GroupVersionKind},
+};
 use operetta_kube::informer::Subscription;
 use operetta_wasm::Plugin as Component;
 use parking_lot::Mutex as SyncMutex;
@@ -26,6 +29,10 @@ pub struct Slot {
     pub health: Arc<Health>,
     /// The state of its code. The plugin controller holds the lock for a whole reconcile; others look at `running`.
     pub state: Mutex<State>,
+    /// The token that permits the plugin to act.
+    revocation: SyncMutex<Arc<Revocation>>,
+    /// The token with which it ends: the host's.
+    host: Arc<Revocation>,
     /// The bytes that the host caches for it.
     pub cached_bytes: AtomicU64,
     /// The time of the last write of its status.
@@ -34,14 +41,33 @@ pub struct Slot {
 
 impl Slot {
     /// Creates the state of a Plugin that has not been reconciled yet.
-    pub fn new(log: Arc<PluginLog>, health: Arc<Health>) -> Arc<Self> {
+    /// `host` is the token with which the plugin's ends.
+    pub fn new(log: Arc<PluginLog>, health: Arc<Health>, host: Arc<Revocation>) -> Arc<Self> {
         Arc::new(Self {
             log,
             health,
             state: Mutex::default(),
+            revocation: SyncMutex::new(host.child()),
+            host,
             cached_bytes: AtomicU64::new(0),
             status_written: SyncMutex::default(),
         })
+    }
+
+    /// Returns the token that permits the plugin to act.
+    pub fn revocation(&self) -> Arc<Revocation> {
+        self.revocation.lock().clone()
+    }
+
+    /// Replaces a token that was revoked. Reports whether it did: whatever holds the old one is to be set up anew. Must
+    /// come before the check that the plugin may act, so that a revocation after that check is not lost.
+    pub(super) fn renew_revocation(&self) -> bool {
+        let mut revocation = self.revocation.lock();
+        let is_revoked = revocation.is_own_revoked();
+        if is_revoked {
+            *revocation = self.host.child();
+        }
+        is_revoked
     }
 
     /// Reports whether the status was written longer ago than `age`, or never.

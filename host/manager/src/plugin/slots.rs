@@ -39,6 +39,14 @@ impl Slots {
         self.slots.lock().get(plugin).cloned()
     }
 
+    /// Revokes the right to act of a Plugin that the host has seen, at once, and has it reconciled.
+    pub fn revoke(&self, plugin: &ObjectKey, why: &str) {
+        if let Some(slot) = self.get(plugin) {
+            slot.revocation().revoke(why);
+        }
+        self.context.queue.enqueue(plugin);
+    }
+
     /// Returns the state of all Plugins.
     pub fn all(&self) -> Vec<(ObjectKey, Arc<Slot>)> {
         self.slots.lock().iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
@@ -47,6 +55,7 @@ impl Slots {
     /// Stops a Plugin that is gone and drops its state.
     pub async fn remove(&self, plugin: &ObjectKey) {
         let Some(slot) = self.slots.lock().remove(plugin) else { return };
+        slot.revocation().revoke("the Plugin was deleted");
         if let Some(running) = slot.state.lock().await.running.take() {
             running.stop(self.context.shutdown_time());
         }
@@ -69,6 +78,6 @@ impl Slots {
             loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid },
             changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
         };
-        Slot::new(log, Health::new(plugin.clone(), sinks))
+        Slot::new(log, Health::new(plugin.clone(), sinks), self.context.consent.clone())
     }
 }

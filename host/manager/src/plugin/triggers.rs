@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use operetta_core::{
+    authz::access_review::ServiceAccount,
     controller::Controller,
     handler::event::Event,
     manifest::Predicate,
@@ -18,8 +19,11 @@ use operetta_kube::{
 };
 
 use crate::{
+    authz::consent,
     context::Context,
-    plugin::{host_informers::HostInformers, queue::PluginQueue, source::parts::PART_OF},
+    plugin::{
+        assembly::DRAIN, host_informers::HostInformers, queue::PluginQueue, slots::Slots, source::parts::PART_OF,
+    },
 };
 
 /// Enqueues a Plugin whenever one object changes that it depends on. Only that object's metadata is watched.
@@ -45,6 +49,7 @@ pub fn watch_object(
 #[derive(Clone)]
 pub struct Triggers {
     informers: Arc<HostInformers>,
+    slots: Arc<Slots>,
     plugins: PluginQueue,
     drop_ins: Arc<Controller>,
 }
@@ -53,10 +58,16 @@ impl Triggers {
     /// Subscribes the handlers. They end with the subscriptions.
     pub fn subscribe(
         informers: &Arc<HostInformers>,
+        slots: &Arc<Slots>,
         plugins: &PluginQueue,
         drop_ins: &Arc<Controller>,
     ) -> Vec<Subscription> {
-        let triggers = Self { informers: informers.clone(), plugins: plugins.clone(), drop_ins: drop_ins.clone() };
+        let triggers = Self {
+            informers: informers.clone(),
+            slots: slots.clone(),
+            plugins: plugins.clone(),
+            drop_ins: drop_ins.clone(),
+        };
         vec![
             informers.plugins.subscribe(triggers.handler(Self::on_plugin), None),
             informers.config_maps.subscribe(triggers.handler(Self::on_config_map), None),
@@ -75,11 +86,33 @@ impl Triggers {
     /// somebody else wrote is corrected; a reconcile after the host's own write costs nothing.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
+        self.revoke_changed(event);
         if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
             self.plugins.enqueue(key);
             self.drop_ins.enqueue(key.clone(), Priority::Normal);
         } else if event.old().is_some_and(|old| old.at(".status") != event.object().at(".status")) {
             self.plugins.enqueue(key);
+        }
+    }
+
+    /// Revokes the right to act of a Plugin that is gone, or names another ServiceAccount, at once; of one that was
+    /// suspended, after the time that its reconciles in flight get.
+    fn revoke_changed(&self, event: &Event) {
+        let object = event.object();
+        if matches!(event, Event::Deleted { .. }) || object.deleting() {
+            return self.slots.revoke(object.key(), "the Plugin was deleted");
+        }
+        let Some(old) = event.old() else { return };
+        let is_changed = |path: &str| old.scalar_at(path) != object.scalar_at(path);
+        if is_changed(".spec.serviceAccountName") {
+            self.slots.revoke(object.key(), "the Plugin names another ServiceAccount now");
+        } else if is_changed(".spec.suspend") && object.scalar_at(".spec.suspend").as_deref() == Some("true") {
+            let slots = self.slots.clone();
+            let key = object.key().clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(DRAIN).await;
+                slots.revoke(&key, "the Plugin is suspended");
+            });
         }
     }
 
@@ -101,19 +134,37 @@ impl Triggers {
         if matches!(event, Event::Modified { .. }) {
             return;
         }
-        let name = Some(event.object().key().name.as_str());
+        let namespace = event.object().key().name.as_str();
+        let name = Some(namespace);
+        if matches!(event, Event::Deleted { .. })
+            && let Err(problem) = consent::check_namespace(namespace, None)
+        {
+            for plugin in self.informers.plugins.cache.store.list(&Lookup::All, name, None) {
+                self.slots.revoke(plugin.key(), &problem.message);
+            }
+        }
         self.enqueue_matching(name, |_| true);
         for config_map in self.informers.config_maps.cache.store.list(&Lookup::All, name, None) {
             self.drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
         }
     }
 
-    /// Enqueues the Plugins of a ServiceAccount, whose consent may have changed.
+    /// Revokes the right to act of the Plugins to which a ServiceAccount does not consent any more. Enqueues all that name
+    /// it, and their drop-in ConfigMaps, whose configuration is not read before there is consent.
     fn on_service_account(&self, event: &Event) {
         let key = event.object().key();
-        self.enqueue_matching(key.namespace.as_deref(), |plugin| {
-            plugin.scalar_at(".spec.serviceAccountName").as_ref() == Some(&key.name)
-        });
+        let found = Some(event.object().as_ref()).filter(|_| !matches!(event, Event::Deleted { .. }));
+        let account = ServiceAccount { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() };
+        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
+            if plugin.scalar_at(".spec.serviceAccountName").as_ref() != Some(&key.name) {
+                continue;
+            }
+            if let Err(problem) = consent::check_account(&account, found, &plugin.key().name) {
+                self.slots.revoke(plugin.key(), &problem.message);
+            }
+            self.plugins.enqueue(plugin.key());
+            self.drop_ins.enqueue(plugin.key().clone(), Priority::Normal);
+        }
     }
 
     /// Enqueues every Plugin whose source is this ConfigMap, whatever its name.

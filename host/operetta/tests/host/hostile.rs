@@ -1,6 +1,6 @@
 //! Guests of the hostile corpus whose words pass the sandbox: what they name reaches no other path of the API server.
 
-use operetta_testkit::{DropIn, hostile::Fixture};
+use operetta_testkit::{AuditEvent, DropIn, hostile::Fixture};
 
 use crate::Stage;
 
@@ -13,7 +13,9 @@ async fn hostile_names_reach_no_other_path() {
         ("name_with_line_breaks", r#"Impersonate-User: admin\r\n" cannot be a name"#),
         ("namespace_of_dots", r#"".." cannot be a namespace"#),
         ("kind_of_a_path", "ConfigMap/../Secret"),
-        ("version_of_a_path", r#"".." cannot be"#),
+        ("version_of_a_path", "the apiVersion of a call is wrong"),
+        ("version_of_a_collection", "\"apps/v1/namespaces/victim/deployments\" is not `version` or `group/version`"),
+        ("version_of_a_watch", "\"apps/v1/watch/deployments\" is not `version` or `group/version`"),
         ("raw_path_with_dots", "is no path of the API"),
         ("raw_header_with_line_breaks", "cannot be answered"),
         ("raw_method_with_line_breaks", "is not GET, POST, PUT, PATCH or DELETE"),
@@ -26,5 +28,9 @@ async fn hostile_names_reach_no_other_path() {
     let as_them = format!("system:serviceaccount:{}:plugin", stage.namespace.name());
     let reads = audit.done_by(|event| event.impersonated_user.username == as_them && event.verb == "get");
     assert_eq!(reads.map(|event| &event.request_uri).next(), None, "no read of theirs went out");
+    let of_victim =
+        |event: &&AuditEvent| ["namespaces/victim", "/watch/"].iter().any(|part| event.request_uri.contains(part));
+    let by_anybody = audit.done_by(|_| true).find(of_victim);
+    assert_eq!(by_anybody.map(|event| &event.request_uri), None, "the host asked for none of it either");
     stage.others_go_on().await;
 }

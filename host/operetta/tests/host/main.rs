@@ -10,6 +10,7 @@ mod drop_in;
 mod escalations;
 mod field_conflicts;
 mod hostile;
+mod hostile_tenant;
 mod hot_loops;
 mod least_rights;
 mod mapping;

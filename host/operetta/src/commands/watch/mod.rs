@@ -147,7 +147,7 @@ impl Source {
         }
         let namespace = Some(namespace).filter(|_| resource.namespaced && !args.all_namespaces);
         for (what, text) in [("namespace", namespace.as_ref()), ("name", name.as_ref())] {
-            text.map_or(Ok(()), |text| operetta_kube::client::wire::check_segment(what, text))?;
+            text.map_or(Ok(()), |text| operetta_core::gate::path::check_segment(what, text))?;
         }
         let fields = name.as_ref().map(|name| format!("metadata.name={name}")).or_else(|| args.field_selector.clone());
         // Rows come from the API server.

@@ -1,0 +1,52 @@
+//! Failing closed: while the host cannot watch Plugins, namespaces or ServiceAccounts, consent may have been withdrawn
+//! without its knowledge, and no plugin acts.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future;
+use operetta_core::gate::revocation::Revocation;
+use operetta_kube::informer::Informer;
+use tokio::time::Instant;
+
+/// The time for which a watch may fail before plugins are paused: a connection that broke is opened again in less.
+pub const MAX_STALE: Duration = Duration::from_secs(10);
+
+/// Pauses `consent`, the token with which those of all plugins end, while one of these informers has failed for longer
+/// than [`MAX_STALE`]. Never returns.
+pub async fn pause_while_stale(consent: Arc<Revocation>, informers: [Arc<Informer>; 3]) {
+    let mut states = informers.each_ref().map(|informer| informer.state());
+    let mut failing_since: Option<Instant> = None;
+    loop {
+        let failed = states.iter_mut().zip(&informers).find_map(|(state, informer)| {
+            let error = state.borrow_and_update().error.clone()?;
+            Some(format!("{}: {error}", informer.resource.kind.kind))
+        });
+        let Some(failed) = failed else {
+            if failing_since.take().is_some_and(|since| since.elapsed() >= MAX_STALE) {
+                tracing::info!("consent is watched again: plugins act");
+                consent.resume();
+            }
+            wait_for_change(&mut states).await;
+            continue;
+        };
+        let since = *failing_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < MAX_STALE {
+            let _changed_or_over = tokio::time::timeout_at(since + MAX_STALE, wait_for_change(&mut states)).await;
+            continue;
+        }
+        if !consent.is_own_revoked() {
+            tracing::warn!(failed, "consent cannot be watched: no plugin acts until it can");
+            consent.pause(&format!("the host cannot watch who consents to plugins, and lets none act: {failed}"));
+        }
+        wait_for_change(&mut states).await;
+    }
+}
+
+/// Waits until the state of one of the informers changes.
+async fn wait_for_change<T>(states: &mut [tokio::sync::watch::Receiver<T>; 3]) {
+    let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
+    // The informers live as long as the manager: a closed channel is the end of the host.
+    if future::select_all(changes).await.0.is_err() {
+        future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,55 @@
+//! Configuration that is small as text and large in memory.
+
+use operetta_testkit::{DropIn, guest, kinds, wat_guest::Guest};
+use serde_json::{Value, json};
+
+use crate::Stage;
+
+/// YAML of less than a mebibyte that stands for 17 billion values.
+fn yaml_bomb() -> String {
+    let zeroes = vec!["0"; 130_000].join(",");
+    let aliases = vec!["*a"; 130_000].join(",");
+    let text = format!("a: &a [{zeroes}]\nb: [{aliases}]\n");
+    assert!(text.len() < 1 << 20, "it fits a ConfigMap");
+    text
+}
+
+fn with_yaml(name: &str, account: &str, yaml: &str) -> Value {
+    let mut object = DropIn::new(name, Guest::default().build()).service_account(account).object();
+    object["data"] = json!({"config.yaml": yaml});
+    object
+}
+
+#[tokio::test]
+async fn yaml_aliases_are_refused_and_not_expanded() {
+    let stage = Stage::new("yaml-bomb").await;
+    let bomb = yaml_bomb();
+    stage.namespace.create_object(kinds::CONFIG_MAP, with_yaml("bomb", "plugin", &bomb)).await;
+    let event = stage.namespace.until_event(kinds::CONFIG_MAP, "bomb", "InvalidPluginConfig").await;
+    assert!(event.contains("config.yaml uses YAML anchors, aliases or merge keys"), "{event}");
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn configuration_is_not_read_without_consent() {
+    let stage = Stage::new("yaml-no-consent").await;
+    let account = json!({"metadata": {"name": "nobody"}});
+    stage.namespace.create_object(kinds::SERVICE_ACCOUNT, account).await;
+    stage.namespace.create_object(kinds::CONFIG_MAP, with_yaml("bomb", "nobody", &yaml_bomb())).await;
+    stage.namespace.until_degraded("bomb", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+    let plugin = stage.namespace.get(kinds::PLUGIN, "bomb").await.expect("a Plugin");
+    assert!(plugin["spec"]["config"].is_null(), "{plugin}");
+    // With consent it is read, without that the ConfigMap changes.
+    let consent = json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": "bomb"}}});
+    stage.namespace.patch(kinds::SERVICE_ACCOUNT, "nobody", consent).await;
+    stage.namespace.until_event(kinds::CONFIG_MAP, "bomb", "InvalidPluginConfig").await;
+}
+
+#[tokio::test]
+async fn plugin_of_too_many_values_is_refused() {
+    let stage = Stage::new("deep-config").await;
+    let many: Vec<Value> = vec![json!({"": 0}); 40_000];
+    stage.plugin("many", guest("fixture-touch-v1"), json!({"config": {"many": many}})).await;
+    stage.namespace.until_degraded("many", "InvalidPlugin", &["values", "shorten spec.config"]).await;
+    stage.others_go_on().await;
+}

@@ -1,0 +1,109 @@
+//! Consent that is withdrawn takes effect at once, whatever the host is busy with.
+
+use std::time::Duration;
+
+use operetta_testkit::{DropIn, eventually, guest, kinds, wat_guest::Guest};
+use serde_json::{Value, json};
+
+use crate::Stage;
+
+/// The longest time from the withdrawal until the last write of the plugin, by the API server's clock.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Requests that write for ten seconds and longer.
+fn writes(namespace: &str) -> Vec<Value> {
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/target");
+    let write = |number: u32| {
+        json!({
+            "method": "PATCH", "path": path, "contentType": "application/merge-patch+json",
+            "body": format!(r#"{{"data":{{"number":"{number}"}}}}"#),
+        })
+    };
+    (0..3_500).map(write).collect()
+}
+
+impl Stage {
+    /// Runs a plugin that writes without a pause, and waits for its first writes.
+    async fn writer(&self) {
+        let namespace = &self.namespace;
+        namespace.create_touchable("target").await;
+        let config = json!({"do": "send", "requests": writes(namespace.name())});
+        namespace.drop_in(&DropIn::compressed("writer", &guest("fixture-misbehave")).config(config)).await;
+        let number = |target: &Value| target["data"]["number"].as_str().and_then(|text| text.parse::<u32>().ok());
+        let is_writing = |target: &Value| {
+            number(target).filter(|number| *number > 20).map(drop).ok_or_else(|| format!("{}", target["data"]))
+        };
+        namespace.until(kinds::CONFIG_MAP, "target", is_writing).await;
+    }
+
+    /// Checks that no write of the plugin came later than [`LIMIT`] after the last patch of this object by the test.
+    async fn stopped_writing_after_patch(&self, resource: &str, name: &str) {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let namespace = self.namespace.name();
+        let audit = self.namespace.control_plane().audit();
+        let patches = audit.done("patch", resource).filter(|event| event.object_ref.name == name);
+        let withdrawn = patches.map(operetta_testkit::AuditEvent::at).max().expect("a patch");
+        let last = audit.writes_in(namespace).map(operetta_testkit::AuditEvent::received).max().expect("writes");
+        let late = last.duration_since(withdrawn);
+        assert!(late.as_secs_f64() <= LIMIT.as_secs_f64(), "the last write came {late} after the withdrawal");
+    }
+}
+
+#[tokio::test]
+async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
+    let stage = Stage::new("withdrawn").await;
+    stage.writer().await;
+    let compiling = stage.namespace.control_plane().namespace("slow-compiles").await;
+    for number in 0..10 {
+        let wasm = Guest::default().text(&format!("slow {number}")).with_functions(3_000).build();
+        compiling.drop_in(&DropIn::compressed(&format!("slow-{number}"), &wasm)).await;
+    }
+    eventually("all workers have a plugin to compile", async || {
+        let plugins = compiling.list(kinds::PLUGIN).await.len();
+        if plugins == 10 { Ok(()) } else { Err(format!("{plugins} Plugins")) }
+    })
+    .await;
+    let no_consent = json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": null}}});
+    stage.namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", no_consent).await;
+    stage.stopped_writing_after_patch("serviceaccounts", "plugin").await;
+    stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+    stage.others_go_on().await;
+}
+
+#[tokio::test]
+async fn disabled_namespace_ends_writes_at_once() {
+    let stage = Stage::new("disabled").await;
+    stage.writer().await;
+    let control_plane = stage.namespace.control_plane();
+    control_plane.kubectl(&["label", "namespace", stage.namespace.name(), "operetta.dev/plugins-"]);
+    stage.stopped_writing_after_patch("namespaces", stage.namespace.name()).await;
+}
+
+#[tokio::test]
+async fn suspended_plugin_ends_writes_after_its_drain() {
+    let stage = Stage::new("suspended").await;
+    stage.writer().await;
+    let started = std::time::Instant::now();
+    stage.namespace.patch(kinds::CONFIG_MAP, "writer", suspend("true")).await;
+    eventually("the plugin writes no more", async || {
+        let number =
+            || async { stage.namespace.get(kinds::CONFIG_MAP, "target").await.expect("it")["data"]["number"].clone() };
+        let before = number().await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let after = number().await;
+        if before == after { Ok(()) } else { Err(format!("{before} then {after}")) }
+    })
+    .await;
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    // It acts again afterwards.
+    stage.namespace.patch(kinds::CONFIG_MAP, "writer", suspend("false")).await;
+    let before = stage.namespace.get(kinds::CONFIG_MAP, "target").await.expect("it")["data"]["number"].clone();
+    let writes_again = |target: &Value| {
+        if target["data"]["number"] == before { Err(format!("still {before}")) } else { Ok(()) }
+    };
+    stage.namespace.until(kinds::CONFIG_MAP, "target", writes_again).await;
+}
+
+fn suspend(value: &str) -> Value {
+    json!({"metadata": {"annotations": {"operetta.dev/suspend": value}}})
+}
