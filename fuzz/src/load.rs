@@ -40,7 +40,8 @@ const IN_TIME: Duration = Duration::from_secs(30);
 pub fn load(data: &[u8]) {
     let Some(bytes) = drawn(data) else { return };
     let (engine, runtime) = stage();
-    let limits = LoadLimits { max_wasm_bytes: 256 << 10, memory_bytes: 1 << 20, timeout: TIMEOUT };
+    let limits =
+        LoadLimits { max_wasm_bytes: 256 << 10, memory_bytes: 1 << 20, timeout: TIMEOUT, ..LoadLimits::default() };
     let started = Instant::now();
     match runtime.block_on(Plugin::load(engine, bytes, &limits, Arc::new(Nowhere))) {
         Ok(plugin) => {

@@ -1,6 +1,7 @@
 //! Annotations under `operetta.dev/`.
 
-/// Annotation of a ServiceAccount: the names of the Plugins that may act as it, separated by commas, or `*`.
+/// Annotation of a ServiceAccount: the Plugins that may act as it, separated by commas. `NAME` and `*` allow whatever code
+/// they have, `NAME@sha256:HASH` only code of that digest.
 pub const ALLOW_PLUGINS: &str = "operetta.dev/allow-plugins";
 
 /// Annotation of a ConfigMap with a component: the ServiceAccount as which the plugin acts.

@@ -76,7 +76,8 @@ pub struct Controller<Path = String> {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
     pub workers: u32,
-    /// The seconds after which every key is enqueued again; 0, the default, never does (client-go's resync period).
+    /// The seconds after which every key is enqueued again, 10 at least; 0, the default, never does (client-go's resync
+    /// period).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resync_seconds: u32,
     /// The rate limiter of failed and requeued keys; client-go's default if left out.

@@ -37,6 +37,8 @@ reasons! {
     INVALID_SERVICE_ACCOUNT = "InvalidServiceAccount";
     /// The ServiceAccount does not allow this plugin to act as it.
     CONSENT_MISSING = "ConsentMissing";
+    /// The ServiceAccount does not allow this code, or names none where it has to.
+    CODE_NOT_ALLOWED = "CodeNotAllowed";
     /// RBAC denies the ServiceAccount something that the plugin needs.
     FORBIDDEN = "Forbidden";
     /// RBAC denies the host a watch that the plugin needs.

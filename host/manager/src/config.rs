@@ -23,6 +23,9 @@ pub struct HostConfig {
     pub admin_address: SocketAddr,
     /// Bytes of a component, decompressed.
     pub max_wasm_bytes: usize,
+    /// True if consent has to name the digests of code in every namespace, not only in those labelled
+    /// `operetta.dev/plugins: pinned`.
+    pub require_digest: bool,
     /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
     /// If left out, no Plugin may run a file.
     pub plugin_directory: Option<PathBuf>,
@@ -45,6 +48,9 @@ pub struct HostConfig {
     pub default_limits: Limits,
     /// The most that a plugin may set.
     pub max_limits: Limits,
+    /// Memory that the reconciles of all plugins may take at once, in MiB; half of the process's if left out.
+    #[serde(rename = "pluginMemoryMiB")]
+    pub plugin_memory_mib: Option<u64>,
     /// Instances of all plugins that may be kept between reconciles (`spec.runtime.warm`); 0 keeps none.
     pub max_warm_instances: u32,
     /// The file to which each write of a plugin is appended as a line of JSON, besides the host's log.
@@ -96,6 +102,7 @@ impl Default for HostConfig {
         Self {
             admin_address: SocketAddr::from(([127, 0, 0, 1], 0)),
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
+            require_digest: false,
             plugin_directory: None,
             cache_dir: None,
             max_cache_bytes: 2 << 30,
@@ -104,6 +111,7 @@ impl Default for HostConfig {
             compile_seconds: 300,
             default_limits: limits("64Mi", 30, 10_000),
             max_limits: limits("1Gi", 600, 100_000),
+            plugin_memory_mib: None,
             max_warm_instances: EngineConfig::default().warm_instances,
             audit_file: None,
             hot_loop_rounds: hot_loop::ROUNDS,
@@ -124,6 +132,11 @@ impl HostConfig {
         let Some(path) = path else { return Ok(Self::default()) };
         let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         serde_yaml_ng::from_str(&text).with_context(|| format!("{} is not a host configuration", path.display()))
+    }
+
+    /// Returns the memory that the reconciles of all plugins may take at once, in bytes.
+    pub fn plugin_memory_bytes(&self) -> u64 {
+        self.plugin_memory_mib.map_or_else(|| operetta_wasm::memory_bytes() / 2, |mib| mib << 20)
     }
 
     /// Returns the limits of a plugin's reconciles: its own, within the host's.

@@ -294,8 +294,8 @@ fn unused_slots(keep_resident_bytes: usize, memory_bytes: u64) -> u32 {
     u32::try_from(fit).unwrap_or(u32::MAX).clamp(4, 100)
 }
 
-/// Memory that this process may have: the machine's, or its control group's where that has a limit.
-fn memory_bytes() -> u64 {
+/// Returns the memory that this process may have, in bytes: the machine's, or its control group's where that has a limit.
+pub fn memory_bytes() -> u64 {
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let kilobytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));

@@ -67,7 +67,7 @@ pub use code::{
     sections::{SectionAt, rewrite_sections},
     snapshot,
 };
-pub use engine::{Allocation, Engine, EngineConfig, EngineError};
+pub use engine::{Allocation, Engine, EngineConfig, EngineError, memory_bytes};
 pub use imports::offered;
 pub use load_error::LoadError;
 pub use plugin::{LoadLimits, Plugin, check};

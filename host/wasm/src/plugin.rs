@@ -12,6 +12,7 @@ use operetta_core::{
     manifest::{self, Manifest},
     ports::LogSink,
 };
+use tokio::sync::Semaphore;
 
 use crate::{
     CONTRACT_VERSION, Code, Engine, Format, Inspection, LoadError, Provenance,
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// The limits of loading a plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LoadLimits {
     /// Bytes of the component: what compiles takes about twenty times as much memory for a while.
     pub max_wasm_bytes: usize,
@@ -31,11 +32,14 @@ pub struct LoadLimits {
     pub memory_bytes: usize,
     /// The timeout of `describe()`.
     pub timeout: Duration,
+    /// The owner's turns to compile: a component that has to be compiled takes one, before it queues with those of other
+    /// owners. So who has many to compile delays the others by one. None queues at once.
+    pub turn: Option<Arc<Semaphore>>,
 }
 
 impl Default for LoadLimits {
     fn default() -> Self {
-        Self { max_wasm_bytes: 64 << 20, memory_bytes: 256 << 20, timeout: Duration::from_secs(10) }
+        Self { max_wasm_bytes: 64 << 20, memory_bytes: 256 << 20, timeout: Duration::from_secs(10), turn: None }
     }
 }
 
@@ -68,7 +72,7 @@ impl Plugin {
         let max_bytes = limits.max_wasm_bytes;
         let inspection = tokio::task::spawn_blocking(move || check(&looked_at, max_bytes));
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
-        let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest).await?;
+        let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest, limits.turn.as_ref()).await?;
         let maps = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
         let code = MappedCode::new(engine, obtained, maps)?;
         let linked = code.linked().await?;

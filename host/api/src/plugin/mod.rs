@@ -269,7 +269,7 @@ pub struct ControllerOverride {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub workers: Option<u32>,
-    /// The seconds after which every key is reconciled again; 0 never does.
+    /// The seconds after which every key is reconciled again, 10 at least; 0 never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 2_592_000))]
     pub resync_seconds: Option<u32>,

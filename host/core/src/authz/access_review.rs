@@ -13,7 +13,7 @@
 //! A refusal has the API server's words, and comes before the object is looked up.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,11 +22,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, time::Instant};
 
 pub use crate::authz::access::{Access, AccessVerb, ReadVerb, ServiceAccount, remedy, remedy_for};
-use crate::status::{ApiError, ErrorKind};
+use crate::{
+    authz::bindings::RoleBindings,
+    object::ObjectKey,
+    status::{ApiError, ErrorKind},
+};
 
 /// Asks the API server's authorizer.
 #[async_trait]
@@ -46,6 +50,8 @@ pub struct Grants {
     changes: watch::Sender<u64>,
     /// True if changes of permissions are watched.
     watched: AtomicBool,
+    /// The RoleBindings, as far as they are watched.
+    bindings: RwLock<RoleBindings>,
 }
 
 #[derive(Default)]
@@ -103,6 +109,7 @@ impl Grants {
             kept: Mutex::default(),
             changes: watch::Sender::new(0),
             watched: AtomicBool::new(false),
+            bindings: RwLock::default(),
         })
     }
 
@@ -127,6 +134,11 @@ impl Grants {
                 kept.answers.clear();
             }
         }
+    }
+
+    /// Notes the subjects of a RoleBinding; see [`RoleBindings::set`]. Must come before [`Self::changed`].
+    pub fn set_binding(&self, binding: &ObjectKey, subjects: Option<&str>) {
+        self.bindings.write().set(binding, subjects);
     }
 
     /// Sets whether every change will be reported with [`Self::changed`] from now on.
@@ -207,6 +219,57 @@ impl SubjectGrants {
         self.grants.changes()
     }
 
+    /// Returns the namespaces in which RBAC may give the subject more than in all namespaces; None while that is not
+    /// known.
+    pub fn namespaces(&self) -> Option<BTreeSet<String>> {
+        let is_watched = self.grants.watched.load(Ordering::Relaxed);
+        is_watched.then(|| self.grants.bindings.read().namespaces_of(&self.subject))
+    }
+
+    /// Reports whether a request is known to be allowed, without asking: so its answer tells nothing that the API server
+    /// has not told before.
+    pub fn is_known_allowed(&self, access: &Access) -> bool {
+        let keep = self.keep_for_events();
+        access.ladder().any(|access| self.known(&access, keep) == Some(true))
+    }
+
+    /// Reports whether a request can be answered without asking.
+    pub fn is_known(&self, access: &Access) -> bool {
+        for ask in access.ladder() {
+            match self.known(&ask, Grants::KEEP) {
+                Some(true) => return true,
+                Some(false) => {}
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Returns the answer that is kept, and has it renewed in the background where it is ageing.
+    fn known(&self, access: &Access, keep: Duration) -> Option<bool> {
+        let known = self.grants.kept.lock().look_up(&self.subject, access, keep);
+        match known? {
+            (allowed, Age::Fresh) => Some(allowed),
+            (allowed, Age::Ageing) => {
+                let this = self.clone();
+                let access = access.clone();
+                // What it cannot learn is asked for when the answer is over.
+                tokio::spawn(async move { this.grants.ask(&this.subject, &access).await.is_ok() });
+                Some(allowed)
+            }
+            (_, Age::Over) => None,
+        }
+    }
+
+    /// Asks for a request in the background, unless it is known to be allowed.
+    pub fn learn(&self, access: Access) {
+        if self.is_known_allowed(&access) {
+            return;
+        }
+        let this = self.clone();
+        tokio::spawn(async move { this.allows(&access).await.is_ok() });
+    }
+
     /// Lets through what the API server would let through.
     ///
     /// # Errors
@@ -246,17 +309,8 @@ impl SubjectGrants {
     }
 
     async fn allows_just(&self, access: &Access, keep: Duration) -> Result<bool, ApiError> {
-        let known = self.grants.kept.lock().look_up(&self.subject, access, keep);
-        match known {
-            Some((allowed, Age::Fresh)) => return Ok(allowed),
-            Some((allowed, Age::Ageing)) => {
-                let this = self.clone();
-                let access = access.clone();
-                // What it cannot learn is asked for when the answer is over.
-                tokio::spawn(async move { this.grants.ask(&this.subject, &access).await.is_ok() });
-                return Ok(allowed);
-            }
-            Some((_, Age::Over)) | None => {}
+        if let Some(allowed) = self.known(access, keep) {
+            return Ok(allowed);
         }
         let asked = self.grants.ask(&self.subject, access).await;
         asked.map_err(|error| {

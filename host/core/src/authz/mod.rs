@@ -2,4 +2,5 @@
 
 pub mod access;
 pub mod access_review;
+pub mod bindings;
 pub mod recorded_permissions;

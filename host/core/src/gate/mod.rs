@@ -14,6 +14,7 @@
 
 pub(crate) mod attempt;
 pub mod audit;
+pub mod bytes;
 pub mod changes;
 pub mod operation;
 pub mod options;
@@ -39,6 +40,7 @@ use crate::{
     controller::request::ReconcileRequest,
     gate::{
         attempt::Attempt,
+        bytes::{Bytes, charged},
         operation::{Delete, Get, List, Operation, Page, Verb, Write, Written, describe_call},
         out_of_reach::OutOfReach,
         raw_request::{RawRequest, RawResponse},
@@ -157,7 +159,7 @@ impl Gate {
     /// Opens the gate for one reconcile; None while the manifest is asked for.
     pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
         let config = self.config.read().clone();
-        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0 }
+        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0, held: None }
     }
 }
 
@@ -170,6 +172,8 @@ pub struct Session {
     calls: u32,
     /// Log bytes kept so far.
     log_bytes: usize,
+    /// The memory of the last call's answer, until the next call.
+    held: Option<Bytes>,
 }
 
 impl Session {
@@ -289,9 +293,16 @@ impl Session {
         }
         let started = Instant::now();
         let revocation = self.gate.revocation();
-        let mut result = match admitted.and_then(|()| revocation.check()) {
-            Ok(()) => call(&self.gate).await,
-            Err(refusal) => Err(refusal),
+        // The guest has taken the last answer.
+        self.held = None;
+        let mut result = match (admitted.and_then(|()| revocation.check()), &self.gate.shared.memory) {
+            (Ok(()), Some(memory)) => {
+                let (result, bytes) = charged(memory, call(&self.gate)).await;
+                self.held = Some(bytes);
+                result
+            }
+            (Ok(()), None) => call(&self.gate).await,
+            (Err(refusal), _) => Err(refusal),
         };
         // An answer that came meanwhile is kept from who may not see it any more. A write has happened.
         if !verb.is_write() && result.is_ok() {
@@ -307,6 +318,11 @@ impl Session {
             Ok(()) => self.gate.events.emit(note),
             Err(_) => self.meter(Duration::ZERO, true),
         }
+    }
+
+    /// Starts a count of the memory that the guest itself takes, which its namespace is charged for; None without a limit.
+    pub fn memory(&self) -> Option<Bytes> {
+        self.gate.shared.memory.as_ref().map(|memory| memory.open())
     }
 
     /// Notes how many bytes of linear memory the reconcile has taken.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    gate::{audit::Audit, revocation::Revocation, throttle::Throttle},
+    gate::{audit::Audit, bytes::ByteBudget, revocation::Revocation, throttle::Throttle},
     hot_loop::HotLoops,
     ports::{Nondeterminism, ObjectLookup},
 };
@@ -19,6 +19,8 @@ pub struct Shared {
     pub loops: Option<Arc<HotLoops>>,
     /// The host's own view of objects, for the audit and the detector; None knows none.
     pub objects: Option<Arc<dyn ObjectLookup>>,
+    /// The budget of memory of the plugin's namespace; None has no limit.
+    pub memory: Option<Arc<ByteBudget>>,
     /// The token that permits the plugin to act.
     pub revocation: Arc<Revocation>,
     /// The source of time and randomness; None uses the machine's.

@@ -18,7 +18,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use operetta_core::{
-    authz::access_review::{Grants, ReadVerb, SubjectGrants, remedy},
+    authz::access_review::{Grants, ReadVerb, ServiceAccount, SubjectGrants, remedy},
     handler::event::Event,
     status::ApiError,
 };
@@ -30,10 +30,8 @@ use tokio::{
 };
 
 use crate::{
-    authz::{
-        access_review::reading,
-        required_permissions::{self, Call},
-    },
+    authz::{access_review::reading, required_permissions},
+    discovery::ApiResource,
     informer::{Handler, Informer, Subscription},
     store::Lookup,
 };
@@ -65,6 +63,13 @@ pub struct ViewState {
     pub visible: BTreeSet<String>,
     /// The error when the API server could not be asked.
     pub error: Option<String>,
+}
+
+impl ViewState {
+    /// Reports whether the access reviews were answered, and allow nothing.
+    pub fn sees_nothing(&self) -> bool {
+        self.asked && !self.whole && self.visible.is_empty() && self.error.is_none()
+    }
 }
 
 struct Inner {
@@ -115,18 +120,7 @@ impl FilteredView {
     /// The right that it needs to be whole, and the commands that give it.
     pub fn needs(&self) -> (String, String) {
         let Inner { grants, only, .. } = &*self.inner;
-        let access = reading(&self.informer().resource, ReadVerb::Watch, only.as_deref(), None);
-        let account = grants.subject();
-        let right = format!("ServiceAccount {}/{} may not list and {access}", account.namespace, account.name);
-        // A reconciler reads what it is woken for.
-        let what = (access.group.as_str(), access.resource.as_str());
-        (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
-    }
-
-    /// Returns the permissions that it needs to be whole, each on its own.
-    pub fn rights(&self) -> Vec<Call> {
-        let Informer { resource, scope, .. } = &**self.informer();
-        required_permissions::of_watch(resource, self.inner.only.as_deref(), &scope.fields)
+        right_to_watch(grants.subject(), &self.informer().resource, only.as_deref())
     }
 
     /// Returns the state, now and later.
@@ -139,6 +133,58 @@ impl Drop for FilteredView {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Describes the right to watch a resource in a namespace, or in all, which an account lacks, and returns the commands
+/// that give it.
+pub fn right_to_watch(account: &ServiceAccount, resource: &ApiResource, namespace: Option<&str>) -> (String, String) {
+    let access = reading(resource, ReadVerb::Watch, namespace, None);
+    let right = format!("ServiceAccount {}/{} may not list and {access}", account.namespace, account.name);
+    // A reconciler reads what it is woken for.
+    let what = (access.group.as_str(), access.resource.as_str());
+    (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
+}
+
+/// Returns the namespaces in which a plugin may list and watch a resource: None is all of them. Of several namespaces it
+/// asks only about `home` and those in which a RoleBinding names the plugin's ServiceAccount.
+///
+/// # Errors
+/// The API server's error when it cannot be asked.
+pub async fn watchable_namespaces(
+    resource: &ApiResource,
+    name: Option<&str>,
+    only: Option<&str>,
+    home: Option<&str>,
+    grants: &SubjectGrants,
+) -> Result<Option<BTreeSet<String>>, ApiError> {
+    if may_watch(resource, name, only, grants).await? {
+        return Ok(only.map(|only| BTreeSet::from([only.to_owned()])));
+    }
+    if only.is_some() || !resource.namespaced {
+        return Ok(Some(BTreeSet::new()));
+    }
+    let candidates = grants.namespaces().unwrap_or_default().into_iter().chain(home.map(str::to_owned));
+    let candidates: BTreeSet<String> = candidates.collect();
+    let asked = stream::iter(candidates).map(async |namespace| {
+        let may = may_watch(resource, name, Some(&namespace), grants).await?;
+        Ok::<_, ApiError>(may.then_some(namespace))
+    });
+    let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
+    answers.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>().map(Some)
+}
+
+async fn may_watch(
+    resource: &ApiResource,
+    name: Option<&str>,
+    namespace: Option<&str>,
+    grants: &SubjectGrants,
+) -> Result<bool, ApiError> {
+    for verb in VERBS {
+        if !grants.allows_events(&reading(resource, verb, namespace, name)).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Inner {
@@ -158,6 +204,11 @@ impl Inner {
                 if matches!(event, Event::Deleted { .. }) {
                     deleted.push(event.clone());
                 }
+                return;
+            }
+            // No binding there names the subject: nothing to ask.
+            None if self.is_out_of_reach(location) => {
+                locations.insert(location.clone(), Sight::Hidden);
                 return;
             }
             None => {
@@ -180,8 +231,22 @@ impl Inner {
         if self.only.is_some() || state.whole {
             return state;
         }
-        let locations: Vec<Location> =
-            self.locations.lock().keys().filter(|location| location.is_some()).cloned().collect();
+        let within_reach = self.grants.namespaces();
+        let is_asked = |location: &&Location| match (location, &within_reach) {
+            (None, _) => false,
+            (Some(namespace), Some(within_reach)) => within_reach.contains(namespace),
+            (Some(_), None) => true,
+        };
+        let locations: Vec<Location> = {
+            let mut locations = self.locations.lock();
+            // The others are hidden without a question.
+            for (location, sight) in locations.iter_mut().filter(|(location, _)| location.is_some()) {
+                if !is_asked(&location) {
+                    *sight = Sight::Hidden;
+                }
+            }
+            locations.keys().filter(is_asked).cloned().collect()
+        };
         let mut answers = stream::iter(locations)
             .map(async |location| (self.sees(informer, &location).await, location))
             .buffer_unordered(AT_ONCE);
@@ -193,14 +258,14 @@ impl Inner {
         state
     }
 
+    /// Reports whether RBAC gives the subject nothing in a namespace beyond what it has in all of them.
+    fn is_out_of_reach(&self, location: &Location) -> bool {
+        let Some(namespace) = location else { return false };
+        self.grants.namespaces().is_some_and(|namespaces| !namespaces.contains(namespace))
+    }
+
     async fn sees(&self, informer: &Informer, location: &Location) -> Result<bool, ApiError> {
-        for verb in VERBS {
-            let access = reading(&informer.resource, verb, location.as_deref(), self.name.as_deref());
-            if !self.grants.allows_events(&access).await? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        may_watch(&informer.resource, self.name.as_deref(), location.as_deref(), &self.grants).await
     }
 
     /// Keeps an answer, and passes on what has become visible by it. Whoever cannot be asked allows nothing.

@@ -35,9 +35,14 @@ impl PermissionWatch {
         let mut subscriptions = Vec::new();
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
             let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
-            let informer = registry.informer(&resource, Scope { metadata_only: true, ..Scope::everything() });
+            // Of RoleBindings the subjects are needed as well.
+            let metadata_only = kind != "RoleBinding";
+            let informer = registry.informer(&resource, Scope { metadata_only, ..Scope::everything() });
             let cached = grants.clone();
             let expire = move |event: &Event| {
+                if !metadata_only {
+                    note_binding(&cached, event);
+                }
                 if !matches!(event, Event::Added { initial: true, .. }) {
                     cached.changed(event.object().key().namespace.as_deref());
                 }
@@ -49,6 +54,12 @@ impl PermissionWatch {
         health.spawn(follow(states, grants.clone()));
         Ok(Self { _subscriptions: subscriptions, _health: health })
     }
+}
+
+fn note_binding(grants: &Grants, event: &Event) {
+    let binding = event.object();
+    let is_gone = matches!(event, Event::Deleted { .. });
+    grants.set_binding(binding.key(), (!is_gone).then(|| binding.at(".subjects").unwrap_or("[]")));
 }
 
 async fn follow(mut states: Vec<watch::Receiver<InformerState>>, grants: Arc<Grants>) {

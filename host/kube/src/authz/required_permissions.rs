@@ -77,7 +77,7 @@ pub(crate) fn of_raw(resource: &ApiResource, path: &ResourcePath, request: &RawR
 }
 
 /// Returns the permission to watch a resource in a namespace, or in all of them. `fields` is the field selector.
-pub(crate) fn of_watch(resource: &ApiResource, namespace: Option<&str>, fields: &str) -> Vec<Call> {
+pub fn of_watch(resource: &ApiResource, namespace: Option<&str>, fields: &str) -> Vec<Call> {
     let call = |verb| {
         let need = need(resource, verb, None, namespace);
         (Need { cached: resource.namespaced && need.namespace.is_none(), ..need }, named(fields))

@@ -77,7 +77,7 @@ impl PluginApi {
         if read == Read::Cached {
             if let Some(grants) = &self.grants {
                 let namespace = key.namespace.as_deref();
-                grants.check(&reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
+                self.check_access(grants, &reading(resource, ReadVerb::Get, namespace, Some(&key.name))).await?;
             }
             let asked = Asked { namespace: key.namespace.as_deref(), whole: false, projection: &[] };
             match self.source(resource, asked).await? {
@@ -164,6 +164,15 @@ impl PluginApi {
         asked
     }
 
+    /// Checks a permission. A review that has to be asked for counts as a request of the plugin: one that reads ever new
+    /// names asks for each.
+    async fn check_access(&self, grants: &SubjectGrants, access: &Access) -> Result<(), ApiError> {
+        if !grants.is_known(access) {
+            self.throttle().await;
+        }
+        grants.check(access).await
+    }
+
     pub(crate) async fn throttle(&self) {
         if let Some(throttle) = self.throttle.get() {
             throttle.wait().await;
@@ -179,7 +188,7 @@ impl PluginApi {
         let Some(grants) = &self.grants else { return Ok(Parts::All) };
         let name = options.fields.as_deref().and_then(required_permissions::named);
         let access = reading(resource, ReadVerb::List, options.namespace.as_deref(), name.as_deref());
-        match grants.check(&access).await {
+        match self.check_access(grants, &access).await {
             Ok(()) => Ok(Parts::All),
             Err(error) if error.kind == ErrorKind::Forbidden && resource.namespaced && access.namespace.is_none() => {
                 Ok(Parts::Some(access, error))
@@ -207,7 +216,7 @@ impl PluginApi {
         };
         let labels = LabelSelector::parse(options.labels.as_deref().unwrap_or_default());
         let fields = MetadataFieldSelector::parse(options.fields.as_deref().unwrap_or_default());
-        Ok(informer.cache.list(&Query {
+        let page = informer.cache.list(&Query {
             lookup,
             namespace: options.namespace.as_deref(),
             labels: labels.map_err(|error| bad_request(error.to_string()))?,
@@ -216,7 +225,8 @@ impl PluginApi {
             after: options.continue_token.as_deref().map(key_of_token).transpose()?,
             projection: &options.projection,
             visible,
-        }))
+        });
+        Ok(page?)
     }
 
     async fn list_live(&self, resource: &ApiResource, options: &ListOptions) -> Result<Page, ApiError> {
@@ -326,6 +336,11 @@ async fn listable(
     access: &Access,
     grants: &SubjectGrants,
 ) -> Result<BTreeSet<String>, ApiError> {
+    // Elsewhere there is nothing to ask.
+    let namespaces = match grants.namespaces() {
+        Some(within_reach) => namespaces.intersection(&within_reach).cloned().collect(),
+        None => namespaces,
+    };
     let asked = stream::iter(namespaces).map(async |namespace| {
         let access = Access { namespace: Some(namespace.clone()), ..access.clone() };
         Ok::<_, ApiError>(grants.allows(&access).await?.then_some(namespace))

@@ -253,9 +253,10 @@ impl PluginApi {
 
     /// Sends a write, unless it would change nothing.
     async fn send_write(&self, resource: &ApiResource, write: Write, call: &Call) -> Result<Written, ApiError> {
-        if let Some(unchanged) = self.unchanged(resource, &write).await {
+        if let Some(unchanged) = self.unchanged(resource, &write) {
             return Ok(Written::Unchanged(unchanged));
         }
+        let suppressible = self.suppressible(resource, &write);
         let Write { action, options, .. } = write;
         let manager = &self.field_manager;
         let request = match action {
@@ -272,6 +273,9 @@ impl PluginApi {
             }
         };
         let (status, text) = self.wire.send_for_status(request).await?;
+        if let Some((access, grants)) = suppressible.zip(self.grants.as_ref()) {
+            grants.learn(access);
+        }
         if status == StatusCode::CREATED {
             self.note_created(call);
         }

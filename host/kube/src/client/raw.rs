@@ -8,6 +8,7 @@ use http::Request;
 use operetta_core::{
     authz::recorded_permissions::Need,
     gate::{
+        bytes::charge,
         operation::{ListOptions, Page, Read, Selection},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
@@ -72,7 +73,9 @@ impl PluginApi {
         let body = match path.key() {
             Some(key) => {
                 resource.check_namespace(key.namespace.as_deref())?;
-                self.read_object(resource, key, Read::Cached).await?.json().to_owned()
+                let object = self.read_object(resource, key, Read::Cached).await?;
+                charge(object.json().len())?;
+                object.json().to_owned()
             }
             None => {
                 path.namespace.as_deref().map_or(Ok(()), |namespace| resource.check_namespace(Some(namespace)))?;
@@ -88,7 +91,9 @@ impl PluginApi {
                     read: Read::Cached,
                     projection: Vec::new(),
                 };
-                list(resource, &self.read_page(resource, &options).await?)
+                let page = self.read_page(resource, &options).await?;
+                charge(page.items.iter().map(|item| item.json().len()).sum())?;
+                list(resource, &page)
             }
         };
         Ok(RawResponse { status: 200, content_type: JSON.to_owned(), retry_after_seconds: None, body })

@@ -7,8 +7,9 @@
 //!   other subresources than `status`, raw requests;
 //! - writes that name another resourceVersion, and updates that name none, which some kinds refuse;
 //! - writes of kinds of which the host has no whole cache, or a cache whose watch fails;
-//! - writes that the plugin's ServiceAccount may not do, or for which the review failed: the API server refuses them in its
-//!   own words. The review is the one of cached reads, and is made only for a write that would change nothing.
+//! - writes of which it is not known yet that the plugin's ServiceAccount may do them. A write is never compared with an
+//!   object before that: the time of a refusal would tell whether a guess of the object's content is right. The answer is
+//!   asked for after the first write that the API server took, so one write is always sent.
 //!
 //! Limits: admission does not see a suppressed write. A write is compared with the cache, so it does not fail with a conflict
 //! where somebody else changed the object a moment ago. The event of that change enqueues the key again.
@@ -22,7 +23,7 @@ use operetta_core::{
 };
 use serde_json::Value;
 
-use crate::{client::object_api::PluginApi, discovery::ApiResource};
+use crate::{client::object_api::PluginApi, discovery::ApiResource, informer::Informer};
 
 /// The change that a write makes.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ enum Change<'a> {
 
 impl PluginApi {
     /// The cached object, if the write would leave it as it is, and may be done.
-    pub(crate) async fn unchanged(&self, resource: &ApiResource, write: &Write) -> Option<Arc<Object>> {
+    pub(crate) fn unchanged(&self, resource: &ApiResource, write: &Write) -> Option<Arc<Object>> {
         // The host compares by itself what it writes.
         let grants = self.grants.as_ref()?;
         let (verb, change) = match &write.action {
@@ -43,32 +44,31 @@ impl PluginApi {
             WriteAction::Patch { body: PatchBody::Merge(patch), .. } => (AccessVerb::Patch, Change::Merge(patch)),
             WriteAction::Patch { .. } | WriteAction::Create { .. } => return None,
         };
+        if write.options.dry_run || write.options.strict {
+            return None;
+        }
         let key = write.key()?;
-        let subresource = write.subresource().filter(|name| !name.is_empty());
-        if write.options.dry_run || write.options.strict || subresource.is_some_and(|name| name != "status") {
+        if !grants.is_known_allowed(&access(resource, verb, key, write.subresource())?) {
             return None;
         }
-        let cached = self.cached_whole(resource, key)?;
-        if !leaves(cached.json(), change) {
-            return None;
-        }
-        let resource_name = match subresource {
-            Some(subresource) => format!("{}/{subresource}", resource.plural),
-            None => resource.plural.clone(),
-        };
-        let access = Access {
-            verb,
-            group: resource.kind.group().to_owned(),
-            resource: resource_name,
-            namespace: key.namespace.clone().filter(|_| resource.namespaced),
-            name: Some(key.name.clone()),
-        };
-        grants.allows(&access).await.unwrap_or(false).then_some(cached)
+        self.cached_whole(resource, key)?.cache.get(key).filter(|cached| leaves(cached.json(), change))
     }
 
-    /// An object, as far as the host caches its whole kind and the watch works.
-    fn cached_whole(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Arc<Object>> {
-        let works = |informer: &Arc<crate::informer::Informer>| {
+    /// Returns the permission of a write that the host could suppress, were it known to be allowed.
+    pub(crate) fn suppressible(&self, resource: &ApiResource, write: &Write) -> Option<Access> {
+        let verb = match &write.action {
+            WriteAction::Update { .. } => AccessVerb::Update,
+            WriteAction::Patch { body: PatchBody::Merge(_), .. } => AccessVerb::Patch,
+            WriteAction::Patch { .. } | WriteAction::Create { .. } => return None,
+        };
+        let key = write.key()?;
+        self.cached_whole(resource, key)?;
+        access(resource, verb, key, write.subresource())
+    }
+
+    /// The informer of an object, where the host caches its whole kind and the watch works.
+    fn cached_whole(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Arc<Informer>> {
+        let works = |informer: &Arc<Informer>| {
             let state = informer.state();
             let state = state.borrow();
             informer.scope.pruned.is_empty()
@@ -77,8 +77,24 @@ impl PluginApi {
                 && state.synced
                 && state.error.is_none()
         };
-        self.registry.of_kind(&resource.kind).into_iter().find(works)?.cache.get(key)
+        self.registry.of_kind(&resource.kind).into_iter().find(works)
     }
+}
+
+/// Returns the permission that a write of an object, or of its status, needs; None for other subresources.
+fn access(resource: &ApiResource, verb: AccessVerb, key: &ObjectKey, subresource: Option<&str>) -> Option<Access> {
+    let written = match subresource.filter(|name| !name.is_empty()) {
+        None => resource.plural.clone(),
+        Some("status") => format!("{}/status", resource.plural),
+        Some(_) => return None,
+    };
+    Some(Access {
+        verb,
+        group: resource.kind.group().to_owned(),
+        resource: written,
+        namespace: key.namespace.clone().filter(|_| resource.namespaced),
+        name: Some(key.name.clone()),
+    })
 }
 
 /// Reports whether a change leaves an object as it is. Unreadable input is left to the API server to refuse.

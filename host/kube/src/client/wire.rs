@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use operetta_core::{
     authz::access_review::ServiceAccount,
-    gate::revocation::Revocation,
+    gate::{bytes::charge, revocation::Revocation},
     status::{ApiError, Cause, ErrorKind, Status},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -17,7 +17,10 @@ use serde::Deserialize;
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
 /// Bytes of an answer that a plugin may make the host read at once: what is larger comes in pages.
-const MAX_ANSWER: usize = 256 << 20;
+const MAX_ANSWER: usize = 64 << 20;
+
+/// The times that an answer is in memory at once: its bytes, and the objects read from them.
+const COPIES: usize = 2;
 
 /// Bytes that are read of an answer that is a refusal.
 const MAX_REFUSAL: usize = 1 << 20;
@@ -110,9 +113,21 @@ impl Wire {
         self.revocation.check()?;
         let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, self.max_answer).collect().await;
-        let body = body.map_err(|error| self.unread(error))?.to_bytes();
+        let body = self.read(body).await?;
         Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    /// Reads an answer. Its bytes are charged to the plugin's call before they are kept, [`COPIES`] times: what is made
+    /// of them is as large.
+    async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
+        let mut body = Limited::new(body, self.max_answer);
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|error| self.unread(error))?.into_data() else { continue };
+            charge(data.len().saturating_mul(COPIES))?;
+            whole.extend_from_slice(&data);
+        }
+        Ok(whole.freeze())
     }
 
     /// Builds the error for an answer that was not read to its end.

@@ -3,7 +3,10 @@
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
 use operetta_core::{
-    gate::operation::{Item, Page},
+    gate::{
+        bytes::{NoRoom, charge},
+        operation::{Item, Page},
+    },
     manifest::IndexKey,
     object::{
         Metadata, Object, ObjectKey,
@@ -65,7 +68,10 @@ impl Cache {
     /// resourceVersion, covered by the host's own writes that the watch has not brought yet. Each page is of its own
     /// moment: what changes between two pages behind the last key is seen as it is then, nothing that is there all the
     /// time is missed or repeated.
-    pub fn list(&self, query: &Query<'_>) -> Page {
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the page's objects do not fit the memory budget of the plugin that reads them.
+    pub fn list(&self, query: &Query<'_>) -> Result<Page, NoRoom> {
         let written = self.overlay.snapshot();
         let limit = query.limit.unwrap_or(usize::MAX);
         let lookup = self.store.snapshot(|stored| narrowed(query, stored));
@@ -114,12 +120,16 @@ impl Cache {
         });
         let more = found.len() > limit;
         found.truncate(limit);
-        let page: Vec<Arc<Object>> = found.into_iter().map(|found| found.open(&self.store)).collect();
-        Page {
+        let open = |found: Found| {
+            let object = found.open(&self.store);
+            charge(object.json().len()).map(|()| object)
+        };
+        let page: Vec<Arc<Object>> = found.into_iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Page {
             continue_token: page.last().filter(|_| more).map(|object| token_of(object.key())),
             resource_version: revision.to_string(),
             items: page.into_iter().map(|object| item(object, query.projection)).collect(),
-        }
+        })
     }
 
     /// The namespaces of its objects.
@@ -225,7 +235,7 @@ mod tests {
     }
 
     fn names(cache: &Cache, lookup: Lookup) -> Vec<String> {
-        let page = cache.list(&query(lookup, None, None));
+        let page = cache.list(&query(lookup, None, None)).expect("room");
         page.items
             .iter()
             .map(|item| {
@@ -335,7 +345,7 @@ mod tests {
         let mut after = None;
         let mut seen = Vec::new();
         loop {
-            let page = cache.list(&query(Lookup::All, Some(1), after.take()));
+            let page = cache.list(&query(Lookup::All, Some(1), after.take())).expect("room");
             seen.extend(page.items.iter().map(|item| match item {
                 Item::Whole(object) => object.key().name.clone(),
                 Item::Projected(_) => String::new(),

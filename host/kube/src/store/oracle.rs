@@ -212,16 +212,19 @@ impl History {
         let mut next = after.cloned();
         let mut paged = Vec::new();
         loop {
-            let page = self.cache.list(&Query {
-                lookup: lookup.clone(),
-                namespace,
-                labels: LabelSelector::parse("app=1,a").expect("a selector"),
-                fields: MetadataFieldSelector::default(),
-                limit: Some(3),
-                after: next.take(),
-                projection: &[],
-                visible: None,
-            });
+            let page = self
+                .cache
+                .list(&Query {
+                    lookup: lookup.clone(),
+                    namespace,
+                    labels: LabelSelector::parse("app=1,a").expect("a selector"),
+                    fields: MetadataFieldSelector::default(),
+                    limit: Some(3),
+                    after: next.take(),
+                    projection: &[],
+                    visible: None,
+                })
+                .expect("room");
             assert_eq!(page.resource_version, self.cache.store.revision().to_string());
             assert!(page.items.len() <= 3);
             paged.extend(page.items.iter().map(|item| {
@@ -328,7 +331,7 @@ fn readers_never_see_half_a_relist() {
                             projection: &[],
                             visible: None,
                         };
-                        let page = cache.list(&query(""));
+                        let page = cache.list(&query("")).expect("room");
                         let revision: u64 = page.resource_version.parse().expect("a number");
                         let round = (revision / 1_000).to_string();
                         assert_eq!(page.items.len(), OBJECTS);
@@ -338,7 +341,7 @@ fn readers_never_see_half_a_relist() {
                         }
                         assert!(revision >= last, "time goes one way");
                         last = revision;
-                        let by_index = cache.list(&query(&format!("app={round}"))).items.len();
+                        let by_index = cache.list(&query(&format!("app={round}"))).expect("room").items.len();
                         assert!(by_index == 0 || by_index == OBJECTS, "{by_index} of the round {round}");
                         looks += 1;
                     }

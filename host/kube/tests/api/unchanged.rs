@@ -1,16 +1,24 @@
 //! Writes that change nothing are not sent, as the API server's audit log shows; whatever else there is to it is.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use operetta_core::{
+    authz::access_review::{Access, AccessReviewer, Grants, ServiceAccount},
     gate::operation::{PatchBody, Read, Write, WriteAction, WriteOptions, Written},
     handler::event::Event,
-    object::{Object, kind::GroupVersionKind},
+    object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::{ObjectApi, ObjectLookup},
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
-    client::object_api::PluginApi,
+    client::object_api::{PluginApi, PluginIdentity},
     informer::{Informer, Scope},
 };
 use operetta_testkit::{Kind, eventually, kinds};
@@ -58,6 +66,16 @@ impl Cached {
         eventually("it is cached", async || self.api.cached(&kind, made.key()).ok_or("it is not".to_owned())).await
     }
 
+    /// Waits until a write that changes nothing is not sent any more: the first one is, and its permission is learnt from
+    /// that.
+    async fn until_suppressed(&self, kind: Kind, action: &Action) {
+        eventually("the write's permission is known", async || match act(&self.api, kind, action.clone()).await {
+            Ok(Written::Unchanged(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+    }
+
     /// Writes of ServiceAccounts of the namespace that have reached the API server.
     fn sent(&self) -> usize {
         self.stage.namespace.control_plane().audit().writes_in(self.stage.namespace.name()).count()
@@ -98,14 +116,20 @@ async fn unchanged_write_is_not_sent() {
     map["data"] = json!({"n": "1"});
     let map = cached.created(kinds::CONFIG_MAP, map).await;
     let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
-    let before = cached.sent();
-    for (kind, object, action) in [
+    let actions = [
         (kinds::CONFIG_MAP, &map, update(&map, &value(&map), false)),
         (kinds::CONFIG_MAP, &map, patch(&map, None, merge(json!({"data": {"n": "1", "gone": null}})))),
         (kinds::DEPLOYMENT, &web, update(&web, &value(&web), false)),
         (kinds::DEPLOYMENT, &web, update(&web, &value(&web), true)),
         (kinds::DEPLOYMENT, &web, patch(&web, Some("status"), merge(json!({"status": value(&web)["status"]})))),
-    ] {
+    ];
+    let first = act(&cached.api, kinds::CONFIG_MAP, actions[0].2.clone()).await.expect("done");
+    assert!(matches!(first, Written::Stored(_)), "nobody knows yet that it may");
+    for (kind, _, action) in &actions {
+        cached.until_suppressed(*kind, action).await;
+    }
+    let before = cached.sent();
+    for (kind, object, action) in actions {
         let answer = act(&cached.api, kind, action.clone()).await;
         let Ok(Written::Unchanged(answer)) = answer else { panic!("{action:?} is sent: {answer:?}") };
         assert_eq!(answer.json(), object.json());
@@ -210,6 +234,52 @@ async fn unchanged_forbidden_write_is_forbidden() {
     }
 }
 
+/// Counts the questions, and allows nothing.
+#[derive(Default)]
+struct DenyAll(AtomicUsize);
+
+#[async_trait]
+impl AccessReviewer for DenyAll {
+    async fn review(&self, _: &ServiceAccount, _: &Access) -> Result<bool, ApiError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(false)
+    }
+}
+
+#[tokio::test]
+async fn right_and_wrong_guesses_leave_the_same_trace() {
+    let cached = Cached::new("unchanged-guess").await;
+    let mut map = config_map("a");
+    map["data"] = json!({"password": "right"});
+    let map = cached.created(kinds::CONFIG_MAP, map).await;
+    let stage = &cached.stage;
+    stage.namespace.consenting("guesser").await;
+    let reviewer = Arc::new(DenyAll::default());
+    let account = ServiceAccount { namespace: stage.namespace.name().to_owned(), name: "guesser".to_owned() };
+    let grants = Grants::new(reviewer.clone()).of(account);
+    let identity = PluginIdentity::new(grants, "guesser");
+    let api = PluginApi::of_plugin(stage.client.clone(), stage.discovery.clone(), stage.registry.clone(), identity);
+    let api = api.expect("an API");
+    let mut missing = value(&map);
+    missing["metadata"]["name"] = json!("missing");
+    let missing =
+        Object::from_json(&missing.to_string(), &GroupVersionKind::new("v1", "ConfigMap"), ManagedFields::Drop);
+    let missing = missing.expect("an object");
+    for action in [
+        patch(&map, None, merge(json!({"data": {"password": "right"}}))),
+        patch(&map, None, merge(json!({"data": {"password": "wrong"}}))),
+        patch(&map, None, merge(json!({}))),
+        patch(&missing, None, merge(json!({}))),
+        update(&map, &value(&map), false),
+    ] {
+        let before = cached.sent();
+        let error = act(&api, kinds::CONFIG_MAP, action.clone()).await.expect_err("forbidden");
+        assert_eq!(error.kind, ErrorKind::Forbidden, "{action:?}");
+        assert_eq!(cached.sent(), before + 1, "{action:?} is one request");
+        assert_eq!(reviewer.0.load(Ordering::Relaxed), 0, "{action:?} asks nothing else");
+    }
+}
+
 #[tokio::test]
 async fn stale_cache_reverts_no_change() {
     let cached = Cached::new("unchanged-behind").await;
@@ -224,6 +294,7 @@ async fn stale_cache_reverts_no_change() {
         }
     });
     let _subscription = cached._informers[0].subscribe(handler, None);
+    cached.until_suppressed(kinds::CONFIG_MAP, &update(&map, &value(&map), false)).await;
     let mut outcomes = (0, 0);
     for round in 0..30_u32 {
         let before = cached.api.cached(&kind, map.key()).expect("cached");

@@ -12,17 +12,33 @@ use operetta_core::{
     object::{Object, ObjectKey},
 };
 
-use crate::problem::Problem;
+use crate::{authz::allowed_code::AllowedCode, problem::Problem};
 
 pub use operetta_api::{annotations::ALLOW_PLUGINS, labels::PLUGINS as NAMESPACE_LABEL};
+
+/// The way in which a namespace is opted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptIn {
+    /// Consent may name a Plugin alone: label value `enabled`.
+    Enabled,
+    /// Consent has to name digests: label value `pinned`.
+    Pinned,
+}
+
+impl OptIn {
+    /// The values of the namespace's label.
+    pub const VALUES: [&str; 2] = ["enabled", "pinned"];
+}
 
 /// Checks that a namespace is opted in; None stands for a namespace that does not exist.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
-pub fn check_namespace(name: &str, namespace: Option<&Object>) -> Result<(), Problem> {
-    if namespace.is_some_and(|namespace| namespace.label(NAMESPACE_LABEL) == Some("enabled")) {
-        return Ok(());
+pub fn check_namespace(name: &str, namespace: Option<&Object>) -> Result<OptIn, Problem> {
+    match namespace.and_then(|namespace| namespace.label(NAMESPACE_LABEL)) {
+        Some("enabled") => return Ok(OptIn::Enabled),
+        Some("pinned") => return Ok(OptIn::Pinned),
+        _ => {}
     }
     let message = format!(
         "namespace {name:?} is not opted in: a cluster administrator lets plugins run in it with kubectl label namespace \
@@ -53,11 +69,12 @@ pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAc
     }
 }
 
-/// Checks that a ServiceAccount consents to a Plugin acting as it; None stands for one that does not exist.
+/// Checks that a ServiceAccount consents to a Plugin acting as it; None stands for one that does not exist. Returns the
+/// code that may.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
-pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &str) -> Result<(), Problem> {
+pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &str) -> Result<AllowedCode, Problem> {
     let ServiceAccount { namespace, name } = account;
     let annotate = format!("kubectl annotate serviceaccount {name} -n {namespace} {ALLOW_PLUGINS}");
     let Some(found) = found.filter(|found| !found.deleting()) else {
@@ -68,15 +85,53 @@ pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &
         return Err(Problem::new(reasons::SERVICE_ACCOUNT_NOT_FOUND, message));
     };
     let allowed = allowed_plugins(found).unwrap_or_default();
-    let names: Vec<&str> = allowed.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    if names.iter().any(|name| *name == "*" || *name == plugin) {
-        return Ok(());
+    match AllowedCode::parse(&allowed, plugin) {
+        Ok(Some(allowed)) => return Ok(allowed),
+        Ok(None) => {}
+        Err(entry) => {
+            let message = format!(
+                "annotation {ALLOW_PLUGINS} of ServiceAccount {name:?} has {entry:?}, which names no digest: write \
+                 {plugin}@sha256: and 64 hexadecimal digits, as operetta check prints them"
+            );
+            return Err(Problem::new(reasons::CONSENT_MISSING, message));
+        }
     }
-    let all = names.into_iter().chain([plugin]).collect::<Vec<_>>().join(",");
+    let names = allowed.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let all = names.chain([plugin]).collect::<Vec<_>>().join(",");
     let message = format!(
         "ServiceAccount {name:?} does not consent to Plugin {plugin:?} acting as it: {annotate}={all} --overwrite"
     );
     Err(Problem::new(reasons::CONSENT_MISSING, message))
+}
+
+/// Checks that code of this digest may act as a ServiceAccount. `needs_digest` is true where consent has to name digests.
+///
+/// # Errors
+/// The problem, with the command that solves it.
+pub fn check_code(
+    account: &ServiceAccount,
+    plugin: &str,
+    allowed: &AllowedCode,
+    digest: &str,
+    needs_digest: bool,
+) -> Result<(), Problem> {
+    let ServiceAccount { namespace, name } = account;
+    let command =
+        format!("kubectl annotate serviceaccount {name} -n {namespace} {ALLOW_PLUGINS}={plugin}@{digest} --overwrite");
+    if !allowed.permits(digest) {
+        let message = format!(
+            "ServiceAccount {name:?} consents to Plugin {plugin:?} with other code, not with {digest}: it is not run. If \
+             you trust it: {command}"
+        );
+        return Err(Problem::new(reasons::CODE_NOT_ALLOWED, message));
+    }
+    if needs_digest && *allowed == AllowedCode::Any {
+        let message = format!(
+            "consent has to name the code's digest here, and ServiceAccount {name:?} names Plugin {plugin:?} alone: {command}"
+        );
+        return Err(Problem::new(reasons::CODE_NOT_ALLOWED, message));
+    }
+    Ok(())
 }
 
 fn allowed_plugins(account: &Object) -> Option<String> {
@@ -98,7 +153,9 @@ mod tests {
     #[test]
     fn check_namespace_requires_the_label() {
         let enabled = object(r#""labels":{"operetta.dev/plugins":"enabled"}"#);
-        assert_eq!(check_namespace("n", Some(&enabled)), Ok(()));
+        assert_eq!(check_namespace("n", Some(&enabled)), Ok(OptIn::Enabled));
+        let pinned = object(r#""labels":{"operetta.dev/plugins":"pinned"}"#);
+        assert_eq!(check_namespace("n", Some(&pinned)), Ok(OptIn::Pinned));
         for other in [r#""labels":{"operetta.dev/plugins":"true"}"#, r#""labels":{}"#] {
             let problem = check_namespace("n", Some(&object(other))).expect_err(other);
             assert_eq!(problem.reason, "NamespaceNotEnabled");

@@ -7,6 +7,7 @@ pub mod plugins;
 pub mod samples;
 
 use std::{
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
@@ -17,6 +18,7 @@ use operetta_core::{
     object::ObjectKey,
 };
 use operetta_wasm::{Origin, Provenance};
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{
         EncodeLabelSet,
@@ -31,6 +33,9 @@ use crate::metrics::samples::Samples;
 /// The buckets of reconcile times, in seconds: some of controller-runtime's.
 const BUCKETS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
+/// The results of reconciles, as controller-runtime names them.
+const RESULTS: [&str; 4] = ["success", "requeue", "requeue_after", "error"];
+
 /// The host's metrics.
 pub struct Metrics {
     registry: Registry,
@@ -42,6 +47,15 @@ pub struct Metrics {
     code: CodeMetrics,
     conflicts: Family<ConflictLabels, Counter>,
     conflict_writes: Family<ConflictLabels, Counter>,
+    /// The series of each Plugin, to remove them with it.
+    series: Mutex<HashMap<ObjectKey, Series>>,
+}
+
+/// The labels of a Plugin's series.
+#[derive(Default)]
+struct Series {
+    controllers: HashSet<String>,
+    conflicts: HashSet<ConflictLabels>,
 }
 
 /// The metrics of loading code.
@@ -141,7 +155,18 @@ impl Metrics {
         registry.register("operetta_fights", "Field conflicts that began, for each plugin in them", conflicts.clone());
         let help = "Writes of a plugin that set a field back in a conflict";
         registry.register("operetta_fight_writes", help, conflict_writes.clone());
-        Arc::new(Self { registry, reconciles, errors, terminal_errors, slowed, time, code, conflicts, conflict_writes })
+        Arc::new(Self {
+            registry,
+            reconciles,
+            errors,
+            terminal_errors,
+            slowed,
+            time,
+            code,
+            conflicts,
+            conflict_writes,
+            series: Mutex::default(),
+        })
     }
 
     /// Counts a field conflict for each plugin in it, and the write for the plugin that wrote.
@@ -157,18 +182,84 @@ impl Metrics {
             Rival::Outside { .. } => ("outside", None),
         };
         let own = labels(&conflict.author.plugin, against);
+        self.note_conflict(&conflict.author.plugin, &own);
         self.conflict_writes.get_or_create(&own).inc();
         if conflict.stage == Stage::Begins {
             self.conflicts.get_or_create(&own).inc();
             if let Some(other) = other {
-                self.conflicts.get_or_create(&labels(other, against)).inc();
+                let labels = labels(other, against);
+                self.note_conflict(other, &labels);
+                self.conflicts.get_or_create(&labels).inc();
             }
+        }
+    }
+
+    fn note_conflict(&self, plugin: &ObjectKey, labels: &ConflictLabels) {
+        let mut series = self.series.lock();
+        let of_plugin = series.entry(plugin.clone()).or_default();
+        if !of_plugin.conflicts.contains(labels) {
+            of_plugin.conflicts.insert(labels.clone());
+        }
+    }
+
+    /// Returns the labels of a controller, and notes them as the Plugin's.
+    fn labels(&self, plugin: &ObjectKey, controller: &str) -> ControllerLabels {
+        let mut series = self.series.lock();
+        let is_known = series.get(plugin).is_some_and(|series| series.controllers.contains(controller));
+        if !is_known {
+            series.entry(plugin.clone()).or_default().controllers.insert(controller.to_owned());
+        }
+        ControllerLabels::new(plugin, controller)
+    }
+
+    /// Removes the series of a Plugin's controllers that it does not have any more.
+    pub fn keep_controllers<'a>(&self, plugin: &ObjectKey, controllers: impl IntoIterator<Item = &'a str>) {
+        let kept: HashSet<&str> = controllers.into_iter().collect();
+        let mut series = self.series.lock();
+        let Some(of_plugin) = series.get_mut(plugin) else { return };
+        of_plugin.controllers.retain(|controller| {
+            let is_kept = kept.contains(controller.as_str());
+            if !is_kept {
+                self.remove_controller(plugin, controller);
+            }
+            is_kept
+        });
+    }
+
+    /// Removes all series of a Plugin that is gone.
+    pub fn forget(&self, plugin: &ObjectKey) {
+        let Some(Series { controllers, conflicts }) = self.series.lock().remove(plugin) else { return };
+        for controller in &controllers {
+            self.remove_controller(plugin, controller);
+        }
+        for labels in &conflicts {
+            self.conflicts.remove(labels);
+            self.conflict_writes.remove(labels);
+        }
+    }
+
+    fn remove_controller(&self, plugin: &ObjectKey, controller: &str) {
+        let labels = ControllerLabels::new(plugin, controller);
+        self.time.remove(&labels);
+        for family in [&self.errors, &self.terminal_errors, &self.slowed] {
+            family.remove(&labels);
+        }
+        let ControllerLabels { controller, plugin, namespace } = labels;
+        for result in RESULTS {
+            let result = result.to_owned();
+            let labels = OutcomeLabels {
+                controller: controller.clone(),
+                plugin: plugin.clone(),
+                namespace: namespace.clone(),
+                result,
+            };
+            self.reconciles.remove(&labels);
         }
     }
 
     /// Counts a reconcile.
     pub fn reconciled(&self, plugin: &ObjectKey, controller: &str, outcome: Outcome, took: Duration) {
-        let labels = ControllerLabels::new(plugin, controller);
+        let labels = self.labels(plugin, controller);
         self.time.get_or_create(&labels).observe(took.as_secs_f64());
         let result = match outcome {
             Outcome::Success => "success",
@@ -189,7 +280,7 @@ impl Metrics {
 
     /// Counts a wait of a key that loops.
     pub fn slowed(&self, plugin: &ObjectKey, controller: &str) {
-        self.slowed.get_or_create(&ControllerLabels::new(plugin, controller)).inc();
+        self.slowed.get_or_create(&self.labels(plugin, controller)).inc();
     }
 
     /// Counts a load; `result` is `loaded` or the reason of the refusal.

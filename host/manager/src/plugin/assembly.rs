@@ -55,6 +55,13 @@ pub(super) struct Identity {
     pub(super) recorded: Arc<RecordedPermissions>,
 }
 
+impl Identity {
+    /// Returns the ServiceAccount as which the code acts that reconciles now.
+    pub(super) fn account(&self) -> Option<&ServiceAccount> {
+        self.current.as_ref().map(|current| &current.account)
+    }
+}
+
 /// The recorder of a plugin's Events, and the identity that it writes them under.
 struct Recorder {
     account: ServiceAccount,
@@ -197,6 +204,7 @@ fn shared(setup: &Setup<'_>, api: &Arc<PluginApi>, metered: &Metered, loops: &Ar
         audit: Some(Audit { writer, sink, conflicts: setup.context.conflicts.clone() }),
         loops: Some(loops.clone()),
         objects: Some(api.clone()),
+        memory: Some(setup.context.tenants.memory(setup.key.namespace.as_deref().unwrap_or_default())),
         revocation: api.wire().revocation().clone(),
         nondeterminism: None,
     }

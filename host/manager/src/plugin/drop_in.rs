@@ -85,17 +85,36 @@ impl DropInController {
         })
     }
 
-    /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later.
+    /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later. A Plugin
+    /// whose `spec.digest` somebody has set is only suspended: made anew, it would run any code.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.applied.lock().remove(key);
         let Some(plugin) = self.informers.plugins.cache.get(key).filter(|plugin| is_drop_in(plugin)) else {
             return Ok(());
         };
+        if plugin.scalar_at(".spec.digest").is_some() {
+            return self.suspend(key).await;
+        }
         let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
         match self.context.cluster.api.delete(Delete { kind: plugin_kind(), key: key.clone(), options }).await {
             // Gone already, or replaced.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Ok(()),
             other => other,
+        }
+    }
+
+    /// Suspends a Plugin; its ConfigMap's label resumes it.
+    async fn suspend(&self, key: &ObjectKey) -> Result<(), ApiError> {
+        let action = WriteAction::Patch {
+            key: key.clone(),
+            subresource: None,
+            body: PatchBody::Merge(json!({"spec": {"suspend": true}}).to_string()),
+            force: false,
+        };
+        let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
+        match self.context.cluster.api.write(Write { kind: plugin_kind(), action, options }).await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            other => other.map(drop),
         }
     }
 
@@ -151,7 +170,11 @@ impl DropInController {
         let name = metadata.along(["metadata", "annotations", SERVICE_ACCOUNT]);
         let name = name.and_then(|text| serde_json::from_str::<String>(text).ok());
         let Ok(account) = consent::named_account(key, name.as_deref()) else { return Ok(false) };
-        let found = self.informers.service_account(&account).await?;
+        let found = match self.informers.service_account(&account).await {
+            // The annotation is no name: the API server refuses the Plugin.
+            Err(error) if error.kind == ErrorKind::BadRequest => return Ok(false),
+            found => found?,
+        };
         Ok(consent::check_account(&account, found.as_deref(), &key.name).is_ok())
     }
 

@@ -98,6 +98,9 @@ fn watch_facts(state: &State, controllers: &[ControllerFacts]) -> WatchFacts {
     let missing_kinds = state.missing.kinds.iter().map(ToString::to_string).collect();
     let mut facts = WatchFacts { missing_kinds, similar_kinds: similar_kinds(state), ..WatchFacts::default() };
     let Some(running) = &state.running else { return facts };
+    for (permission, remedy) in running.missing_rights() {
+        add(&mut facts.denied, format!("{permission}: {remedy}"));
+    }
     for controller in controllers {
         let mut whole = Vec::new();
         let mut by_namespace = ViewsByNamespace::new();

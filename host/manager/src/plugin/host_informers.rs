@@ -15,7 +15,7 @@ use operetta_kube::{
 };
 
 use crate::{
-    authz::consent::NAMESPACE_LABEL,
+    authz::consent::{NAMESPACE_LABEL, OptIn},
     cluster::Cluster,
     context::Context,
     plugin::{
@@ -58,7 +58,8 @@ impl HostInformers {
         let config_maps = registry.informer(&config_map, labelled(&format!("{PLUGIN_LABEL}=true")));
         let parts = registry.informer(&config_map, labelled(PART_OF));
         let namespace = resolve(discovery, "v1", "Namespace").await?;
-        let namespaces = registry.informer(&namespace, labelled(&format!("{NAMESPACE_LABEL}=enabled")));
+        let namespaces =
+            registry.informer(&namespace, labelled(&format!("{NAMESPACE_LABEL} in ({})", OptIn::VALUES.join(","))));
         registry.watch_scope.choose_from(namespaces.clone());
         let service_account = resolve(discovery, "v1", "ServiceAccount").await?;
         let not_default = Scope { fields: "metadata.name!=default".to_owned(), ..labelled("") };

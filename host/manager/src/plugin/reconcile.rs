@@ -23,7 +23,7 @@ use operetta_kube::{
 use tokio::task::JoinSet;
 
 use crate::{
-    authz::consent,
+    authz::consent::{self, OptIn},
     context::Context,
     plugin::{
         config_text, configuration,
@@ -33,7 +33,7 @@ use crate::{
         report::Reporter,
         running::Running,
         setup::{Setup, SetupError},
-        slot::{Applied, HeldBack, PluginRef, Slot, State},
+        slot::{Applied, Consent, HeldBack, PluginRef, Slot, State},
         slots::Slots,
         source::Loader,
     },
@@ -77,13 +77,14 @@ impl PluginController {
             state.applied = None;
         }
         match self.check_consent(plugin).await? {
-            Ok(account) => {
+            Ok(consent) => {
                 state.problems.refusal = None;
-                self.loader.load(plugin, &mut state).await?;
+                drop_forbidden_code(plugin, &consent, &mut state);
+                self.loader.load(plugin, &consent, &mut state).await?;
                 if object.spec.suspend || state.component.is_none() {
                     self.stop(&slot, &mut state);
                 } else if !self.hold_back(plugin, &mut state) {
-                    let grants = self.context.cluster.grants.of(account);
+                    let grants = self.context.cluster.grants.of(consent.account);
                     if let Some(config) = self.configure(plugin, &grants, &mut state).await? {
                         self.set_up(plugin, grants, config, &mut state).await?;
                     }
@@ -97,24 +98,28 @@ impl PluginController {
         self.reporter.write_status(key, &slot, &facts).await
     }
 
-    /// Returns the ServiceAccount as which the Plugin may act, or why it may not run.
-    async fn check_consent(&self, plugin: PluginRef<'_>) -> Result<Result<ServiceAccount, Problem>, ApiError> {
+    /// Returns the consent under which the Plugin runs, or why it may not run.
+    async fn check_consent(&self, plugin: PluginRef<'_>) -> Result<Result<Consent, Problem>, ApiError> {
         let name = plugin.key.namespace.as_deref().unwrap_or_default();
         let namespace = self.informers.namespace(name).await?;
-        if let Err(problem) = consent::check_namespace(name, namespace.as_deref()) {
-            return Ok(Err(problem));
-        }
+        let opt_in = match consent::check_namespace(name, namespace.as_deref()) {
+            Ok(opt_in) => opt_in,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let needs_digest = opt_in == OptIn::Pinned || self.context.config.require_digest;
         let account = match consent::named_account(plugin.key, plugin.object.spec.service_account_name.as_deref()) {
             Ok(account) => account,
             Err(problem) => return Ok(Err(problem)),
         };
         let found = self.informers.service_account(&account).await?;
-        Ok(consent::check_account(&account, found.as_deref(), &plugin.key.name).map(|()| account))
+        let allowed = consent::check_account(&account, found.as_deref(), &plugin.key.name);
+        Ok(allowed.map(|code| Consent { account, code, needs_digest }))
     }
 
     /// Stops a plugin that may not run here: nothing of it passes its gate any more.
     fn refuse(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
         plugin.slot.revocation().revoke(&problem.message);
+        state.source.loading = None;
         self.stop(plugin.slot, state);
         state.configuration = configuration::Configuration::default();
         if state.problems.refusal.as_ref() != Some(&problem) {
@@ -203,6 +208,7 @@ impl PluginController {
         let PluginRef { key, object, slot } = plugin;
         let Some(component) = state.component.clone() else { return Ok(()) };
         let generation = object.metadata.generation.unwrap_or_default();
+        slot.set_running_digest(component.digest());
         let wanted = Applied { generation, digest: component.digest().to_owned(), config: config.clone() };
         let changed = state.applied.as_ref() != Some(&wanted);
         let setup = Setup {
@@ -306,6 +312,16 @@ impl PluginController {
             tracing::debug!(?missing, "timed out looking for similar kinds");
         }
         similar
+    }
+}
+
+/// Drops code that consent does not name any more: nothing of it acts from now on.
+fn drop_forbidden_code(plugin: PluginRef<'_>, consent: &Consent, state: &mut State) {
+    let Some(component) = &state.component else { return };
+    if let Err(problem) = consent.check_code(plugin.key, component.digest()) {
+        plugin.slot.revocation().revoke(&problem.message);
+        state.component = None;
+        state.source.version = None;
     }
 }
 

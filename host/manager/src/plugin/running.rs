@@ -33,6 +33,9 @@ use crate::plugin::{
     wiring::{Placement, WiredController, Wiring, wire_all},
 };
 
+/// The shortest resync period: a resync walks all objects of a source.
+const MIN_RESYNC: Duration = Duration::from_secs(10);
+
 /// The controllers of a plugin.
 pub struct Running {
     controllers: BTreeMap<String, RunningController>,
@@ -112,6 +115,7 @@ impl Running {
             self.controllers.insert(declared.name, running);
         }
         before.into_values().for_each(|old| old.stop(setup.context.shutdown_time()));
+        setup.context.metrics.keep_controllers(setup.key, self.controllers.keys().map(String::as_str));
     }
 
     /// Moves a controller to new code and new views. Keeps its queue.
@@ -127,7 +131,7 @@ impl Running {
         setup.health.reconciles(&declared.name, declared.for_.group_version_kind());
         let controller = self.controller(setup, declared, code, old.as_ref());
         let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
-        let resync = resync.map(|seconds| Duration::from_secs(seconds.into()));
+        let resync = resync.map(|seconds| Duration::from_secs(seconds.into()).max(MIN_RESYNC));
         // Before the stages, which have as many workers.
         controller.set_workers(declared.workers);
         let mut stages_before = old.as_mut().map(|old| mem::take(&mut old.stages)).unwrap_or_default();
@@ -224,8 +228,13 @@ impl Running {
 
     /// Returns the plugin's API and the permissions that its watches need; None before it was set up.
     pub fn required_permissions(&self) -> Option<(Arc<PluginApi>, Vec<Call>)> {
-        let views = self.controllers.values().flat_map(|running| &running.views);
-        Some((self.identity.api.clone()?, views.flat_map(|watching| watching.view.rights()).collect()))
+        Some((self.identity.api.clone()?, self.placements.iter().flat_map(Placement::rights).collect()))
+    }
+
+    /// Returns the rights without which the host watches nothing of a source, with the commands that give each.
+    pub fn missing_rights(&self) -> Vec<(String, String)> {
+        let Some(account) = self.identity.account() else { return Vec::new() };
+        self.placements.iter().filter_map(|placement| placement.missing_right(account)).collect()
     }
 
     /// Returns the informers that answer its reads: those that its controllers watch, and those started on demand.
@@ -242,7 +251,10 @@ impl Running {
     /// the API server only where that is possible.
     pub async fn must_watch_elsewhere(&self, setup: &Setup<'_>) -> bool {
         let is_allowed = |informer: &Arc<Informer>| !informer.state().borrow().forbidden;
-        if !self.placements.iter().any(Placement::is_narrow) && self.subscribed().all(is_allowed) {
+        let views = self.controllers.values().flat_map(|running| &running.views);
+        let sees_nothing = |watching: &Watching| watching.view.state().borrow().sees_nothing();
+        let is_narrow = self.placements.iter().any(Placement::is_narrow);
+        if !is_narrow && self.subscribed().all(is_allowed) && !views.into_iter().any(sees_nothing) {
             return false;
         }
         for placement in &self.placements {
@@ -302,11 +314,12 @@ fn stop_stages(stages: Vec<MapStage>, grace: Duration) {
     }
 }
 
-/// Enqueues the Plugin when permissions have changed and the authorizer knows: the host's own may have changed, too.
+/// Enqueues the Plugin when permissions have changed, its own or the host's: soon, and again when the authorizer knows.
 async fn enqueue_on_permission_change(mut changes: watch::Receiver<u64>, queue: PluginQueue, plugin: ObjectKey) {
     while changes.changed().await.is_ok() {
-        tokio::time::sleep(Grants::SETTLE + watch_scope::KEEP).await;
-        changes.mark_unchanged();
-        queue.enqueue(&plugin);
+        for pause in [Grants::UNSETTLED, Grants::SETTLE, watch_scope::KEEP] {
+            tokio::time::sleep(pause).await;
+            queue.enqueue(&plugin);
+        }
     }
 }

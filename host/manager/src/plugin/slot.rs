@@ -7,15 +7,20 @@ use std::{
 };
 
 use operetta_core::{
+    authz::access_review::ServiceAccount,
     gate::revocation::Revocation,
     object::{ObjectKey, kind::GroupVersionKind},
 };
 use operetta_kube::informer::Subscription;
-use operetta_wasm::Plugin as Component;
+use operetta_wasm::{LoadError, Plugin as Component};
 use parking_lot::Mutex as SyncMutex;
-use tokio::{sync::Mutex, task::JoinSet};
+use tokio::{
+    sync::{Mutex, oneshot},
+    task::JoinSet,
+};
 
 use crate::{
+    authz::{allowed_code::AllowedCode, consent},
     logs::store::PluginLog,
     plugin::{configuration::Configuration, crd::Plugin, health::Health, running::Running},
     problem::Problem,
@@ -31,6 +36,8 @@ pub struct Slot {
     pub state: Mutex<State>,
     /// The token that permits the plugin to act.
     revocation: SyncMutex<Arc<Revocation>>,
+    /// The digest of the code that runs.
+    running_digest: SyncMutex<Option<String>>,
     /// The token with which it ends: the host's.
     host: Arc<Revocation>,
     /// The bytes that the host caches for it.
@@ -48,6 +55,7 @@ impl Slot {
             health,
             state: Mutex::default(),
             revocation: SyncMutex::new(host.child()),
+            running_digest: SyncMutex::default(),
             host,
             cached_bytes: AtomicU64::new(0),
             status_written: SyncMutex::default(),
@@ -57,6 +65,16 @@ impl Slot {
     /// Returns the token that permits the plugin to act.
     pub fn revocation(&self) -> Arc<Revocation> {
         self.revocation.lock().clone()
+    }
+
+    /// Notes the digest of the code that runs from now on.
+    pub(super) fn set_running_digest(&self, digest: &str) {
+        *self.running_digest.lock() = Some(digest.to_owned());
+    }
+
+    /// Reports whether the code that runs, if any, may.
+    pub(super) fn permits_running_code(&self, allowed: &AllowedCode) -> bool {
+        self.running_digest.lock().as_ref().is_none_or(|digest| allowed.permits(digest))
     }
 
     /// Replaces a token that was revoked. Reports whether it did: whatever holds the old one is to be set up anew. Must
@@ -92,6 +110,28 @@ pub struct PluginRef<'a> {
     pub slot: &'a Slot,
 }
 
+/// The consent under which a Plugin runs.
+pub struct Consent {
+    /// The ServiceAccount as which it acts.
+    pub(super) account: ServiceAccount,
+    /// The code that may.
+    pub(super) code: AllowedCode,
+    /// True if the consent has to name digests.
+    pub(super) needs_digest: bool,
+}
+
+impl Consent {
+    /// Checks that code of this digest may run as the Plugin of this name.
+    pub(super) fn check_code(&self, plugin: &ObjectKey, digest: &str) -> Result<(), Problem> {
+        consent::check_code(&self.account, &plugin.name, &self.code, digest, self.needs_digest)
+    }
+
+    /// Returns a text that changes when other code may run.
+    pub(super) fn version(&self) -> String {
+        format!("{}{}", u8::from(self.needs_digest), self.code.version())
+    }
+}
+
 /// The state of a Plugin's code and controllers.
 #[derive(Default)]
 pub struct State {
@@ -120,10 +160,32 @@ pub struct State {
 pub(super) struct SourceState {
     /// The version that was read last.
     pub(super) version: Option<String>,
+    /// The version that is being loaded.
+    pub(super) loading: Option<Loading>,
     /// The watch of a source ConfigMap without the label.
     pub(super) watch: Option<SourceWatch>,
     /// Since when parts of the source are awaited; None while none are.
     pub(super) incomplete_since: Option<Instant>,
+}
+
+impl SourceState {
+    /// Reports whether this version was read last, or is being loaded.
+    pub(super) fn has(&self, version: &str) -> bool {
+        let loading = self.loading.as_ref().map(|loading| loading.version.as_str());
+        [self.version.as_deref(), loading].contains(&Some(version))
+    }
+}
+
+/// A component that is being loaded in the background: a worker of the Plugin controller does not wait for a compilation.
+pub(super) struct Loading {
+    /// The version of the source.
+    pub(super) version: String,
+    /// The ConfigMap that holds it, for Events about it.
+    pub(super) config_map: Option<ObjectKey>,
+    /// The end of it, after which the Plugin is enqueued.
+    pub(super) result: oneshot::Receiver<Result<Component, LoadError>>,
+    /// The task; ends with this.
+    pub(super) _task: JoinSet<()>,
 }
 
 /// A watch of one source ConfigMap.

@@ -6,6 +6,7 @@ use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
 use parking_lot::Mutex;
 
 use crate::{
+    authz::allowed_code::AllowedCode,
     context::Context,
     plugin::{
         health::{Health, HealthSinks},
@@ -47,6 +48,11 @@ impl Slots {
         self.context.queue.enqueue(plugin);
     }
 
+    /// Reports whether the code that a Plugin runs, if any, may.
+    pub fn permit_running_code(&self, plugin: &ObjectKey, allowed: &AllowedCode) -> bool {
+        self.get(plugin).is_none_or(|slot| slot.permits_running_code(allowed))
+    }
+
     /// Returns the state of all Plugins.
     pub fn all(&self) -> Vec<(ObjectKey, Arc<Slot>)> {
         self.slots.lock().iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
@@ -60,6 +66,7 @@ impl Slots {
             running.stop(self.context.shutdown_time());
         }
         self.context.logs.remove(plugin);
+        self.context.metrics.forget(plugin);
         tracing::info!(%plugin, "stopped");
     }
 

@@ -159,8 +159,13 @@ impl Triggers {
             if plugin.scalar_at(".spec.serviceAccountName").as_ref() != Some(&key.name) {
                 continue;
             }
-            if let Err(problem) = consent::check_account(&account, found, &plugin.key().name) {
-                self.slots.revoke(plugin.key(), &problem.message);
+            match consent::check_account(&account, found, &plugin.key().name) {
+                Err(problem) => self.slots.revoke(plugin.key(), &problem.message),
+                Ok(allowed) if !self.slots.permit_running_code(plugin.key(), &allowed) => {
+                    let message = "the ServiceAccount does not consent to this code any more";
+                    self.slots.revoke(plugin.key(), message);
+                }
+                Ok(_) => {}
             }
             self.plugins.enqueue(plugin.key());
             self.drop_ins.enqueue(plugin.key().clone(), Priority::Normal);

@@ -2,11 +2,13 @@
 //! each source an informer and a handler of its events.
 //!
 //! Where the host may not watch a kind in all namespaces, a source has one informer for each namespace that it may watch.
+//! A source of which the plugin may see nothing has none: it costs the host nothing before its rights are granted.
 
-use std::{iter, sync::Arc};
+use std::{collections::BTreeSet, iter, sync::Arc};
 
 use operetta_api::reasons;
 use operetta_core::{
+    authz::access_review::ServiceAccount,
     handler::{EventHandler, Target, mapping::KeyRules},
     manifest::{self, Mapping, Namespaces, Source},
     object::{kind::GroupVersionKind, selector::LabelSelector},
@@ -14,7 +16,10 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
-    authz::required_permissions,
+    authz::{
+        filtered_view::{right_to_watch, watchable_namespaces},
+        required_permissions::{self, Call},
+    },
     discovery::ApiResource,
     informer::{Informer, Scope},
 };
@@ -57,11 +62,11 @@ pub(super) struct Wiring {
 /// The namespaces in which the host watches a source.
 pub(super) struct Placement {
     resource: Arc<ApiResource>,
-    /// The name that the source selects by.
-    name: Option<String>,
+    /// The source's field selector.
+    fields: String,
     /// The namespace of the source, where it is limited to one.
     only: Option<String>,
-    /// The namespaces; None is all of them.
+    /// The namespaces; None is all of them, and an empty list is nowhere: the plugin may see nothing of it.
     namespaces: Option<Vec<String>>,
 }
 
@@ -69,8 +74,27 @@ impl Placement {
     /// Returns the namespaces in which the host would watch now.
     async fn current(&self, setup: &Setup<'_>) -> Result<Option<Vec<String>>, ApiError> {
         let home = setup.key.namespace.as_deref();
+        let name = required_permissions::named(&self.fields);
+        let name = name.as_deref();
+        let only = self.only.as_deref();
+        let visible = watchable_namespaces(&self.resource, name, only, home, &setup.grants).await?;
+        if visible.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(Some(Vec::new()));
+        }
         let scope = &setup.context.cluster.registry.watch_scope;
-        scope.namespaces(&self.resource, self.name.as_deref(), self.only.as_deref(), home).await
+        scope.namespaces(&self.resource, name, only, home).await
+    }
+
+    /// Returns the permissions that watching the source needs, each on its own.
+    pub(super) fn rights(&self) -> Vec<Call> {
+        required_permissions::of_watch(&self.resource, self.only.as_deref(), &self.fields)
+    }
+
+    /// Returns the right without which the host watches none of it, with the commands that give it; None where it is
+    /// watched.
+    pub(super) fn missing_right(&self, account: &ServiceAccount) -> Option<(String, String)> {
+        let is_nowhere = self.namespaces.as_ref().is_some_and(Vec::is_empty);
+        is_nowhere.then(|| right_to_watch(account, &self.resource, self.only.as_deref()))
     }
 
     /// Reports whether the host watches some namespaces only.
@@ -157,7 +181,7 @@ async fn wire_up(
     for (source, target) in sources.collect::<Vec<_>>() {
         let Some(resource) = resolve(setup, &source.group_version_kind(), &mut wired.missing).await? else { continue };
         let scope = scope(source, &declared.name)?;
-        let placement = find_placement(setup, source, &resource, &scope).await;
+        let placement = find_placement(setup, source, &resource, &scope).await.map_err(SetupError::Unavailable)?;
         wiring.extend(wire_source(setup, source, target, &scope, &placement));
         wired.placements.push(placement);
     }
@@ -165,16 +189,20 @@ async fn wire_up(
 }
 
 /// Determines the namespaces in which the host watches a source.
-async fn find_placement(setup: &Setup<'_>, source: &Source, resource: &Arc<ApiResource>, scope: &Scope) -> Placement {
+async fn find_placement(
+    setup: &Setup<'_>,
+    source: &Source,
+    resource: &Arc<ApiResource>,
+    scope: &Scope,
+) -> Result<Placement, ApiError> {
     let mut placement = Placement {
         resource: resource.clone(),
-        name: required_permissions::named(&scope.fields),
+        fields: scope.fields.clone(),
         only: own_namespace(setup, source, Some(resource)),
         namespaces: None,
     };
-    // When the API server does not answer, the informer reports why.
-    placement.namespaces = placement.current(setup).await.unwrap_or(None);
-    placement
+    placement.namespaces = placement.current(setup).await?;
+    Ok(placement)
 }
 
 fn wire_source(

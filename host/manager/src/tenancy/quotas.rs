@@ -9,6 +9,15 @@ use operetta_core::gate::throttle::CallRate;
 use operetta_scheduler::Share;
 use serde::Deserialize;
 
+/// The default of a namespace's reconciles in flight: a tenth of the host's.
+pub const NAMESPACE_CONCURRENCY: u32 = 100;
+/// The default of a namespace's requests to the API server in each second: fifty times that of a client-go program.
+pub const NAMESPACE_API_QPS: u32 = 1_000;
+/// The default of the bytes that the host caches for a namespace's plugins.
+pub const NAMESPACE_CACHE_BYTES: u64 = 256 << 20;
+/// The default of a namespace's memory, in bytes.
+pub const NAMESPACE_MEMORY_BYTES: u64 = 256 << 20;
+
 /// Quotas of plugins, and of the namespaces that they are in.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -21,7 +30,7 @@ pub struct Quotas {
     pub namespaces: BTreeMap<String, Quota>,
 }
 
-/// The quota of one plugin, or of one namespace. A field that is left out has no limit.
+/// The quota of one plugin, or of one namespace. A field that is left out has the default; most have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Quota {
@@ -29,14 +38,18 @@ pub struct Quota {
     pub weight: Option<u32>,
     /// The processor seconds in each second, 0.001 at least.
     pub cpu: Option<f64>,
-    /// The reconciles in flight at once.
+    /// The reconciles in flight at once. For a namespace [`NAMESPACE_CONCURRENCY`] if left out.
     pub concurrency: Option<u32>,
-    /// The requests to the API server in each second.
+    /// The requests to the API server in each second. For a namespace [`NAMESPACE_API_QPS`] if left out.
     pub api_qps: Option<u32>,
     /// The burst of requests beyond `apiQps`; as many as in a second if left out.
     pub api_burst: Option<u32>,
-    /// The bytes that the host caches; an informer that several plugins use counts in equal parts.
+    /// The bytes that the host caches; an informer that several plugins use counts in equal parts. For a namespace
+    /// [`NAMESPACE_CACHE_BYTES`] if left out.
     pub cache_bytes: Option<u64>,
+    /// The bytes of memory that reconciles take at once: of guests, and of what the host reads for them. Only for
+    /// namespaces; [`NAMESPACE_MEMORY_BYTES`] if left out.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Quotas {
@@ -51,11 +64,24 @@ impl Quotas {
             api_qps: own.api_qps.or(all.api_qps),
             api_burst: own.api_burst.or(all.api_burst),
             cache_bytes: own.cache_bytes.or(all.cache_bytes),
+            memory_bytes: own.memory_bytes.or(all.memory_bytes),
         }
+        .or_defaults()
     }
 }
 
 impl Quota {
+    /// Fills in the defaults of a namespace.
+    fn or_defaults(self) -> Self {
+        Self {
+            concurrency: self.concurrency.or(Some(NAMESPACE_CONCURRENCY)),
+            api_qps: self.api_qps.or(Some(NAMESPACE_API_QPS)),
+            cache_bytes: self.cache_bytes.or(Some(NAMESPACE_CACHE_BYTES)),
+            memory_bytes: self.memory_bytes.or(Some(NAMESPACE_MEMORY_BYTES)),
+            ..self
+        }
+    }
+
     /// Returns the share that the scheduler enforces.
     pub fn share(&self) -> Share {
         let weight = self.weight.unwrap_or(Share::DEFAULT_WEIGHT);
@@ -76,9 +102,15 @@ mod tests {
     fn namespace_quota_overrides_the_default() {
         let text = "{namespace: {weight: 50, cpu: 0.5}, namespaces: {a: {weight: 200}}, plugin: {apiQps: 20}}";
         let quotas: Quotas = serde_yaml_ng::from_str(text).expect("yaml");
-        assert_eq!(quotas.of_namespace("a").share(), Share { weight: 200, cpu_limit: Some(0.5), concurrency: None });
-        assert_eq!(quotas.of_namespace("b").share(), Share { weight: 50, cpu_limit: Some(0.5), concurrency: None });
-        assert!(quotas.plugin.call_rate().is_some() && quotas.namespace.call_rate().is_none());
+        assert_eq!(
+            quotas.of_namespace("a").share(),
+            Share { weight: 200, cpu_limit: Some(0.5), concurrency: Some(100) }
+        );
+        assert_eq!(
+            quotas.of_namespace("b").share(),
+            Share { weight: 50, cpu_limit: Some(0.5), concurrency: Some(100) }
+        );
+        assert!(quotas.plugin.call_rate().is_some() && quotas.of_namespace("a").api_qps == Some(NAMESPACE_API_QPS));
         assert_eq!(Quotas::default().plugin.share(), Share::default());
     }
 

@@ -3,9 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context, Result};
-use operetta_core::gate::throttle::CallRate;
+use operetta_core::gate::{bytes::ByteBudget, throttle::CallRate};
 use operetta_scheduler::{Account, Background, FairScheduler};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::tenancy::quotas::Quotas;
 
@@ -17,17 +18,28 @@ pub struct Tenants {
     _background: Background,
     /// The rate limiters that a namespace's plugins share; None without a limit.
     call_rates: Mutex<HashMap<String, Option<Arc<CallRate>>>>,
+    /// The turns of each namespace to compile: one.
+    turns: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// The memory of all plugins together.
+    memory: Arc<ByteBudget>,
+    /// The memory of each namespace's plugins.
+    memory_of: Mutex<HashMap<String, Arc<ByteBudget>>>,
 }
 
 impl Tenants {
-    /// Starts the scheduler with `slots` worker slots and as many background threads.
+    /// Starts the scheduler with `slots` worker slots and as many background threads. `memory_bytes` is the memory that all
+    /// plugins may take at once.
     ///
     /// # Errors
     /// When the background threads cannot be started.
-    pub fn start(quotas: Quotas, slots: usize) -> Result<Self> {
+    pub fn start(quotas: Quotas, slots: usize, memory_bytes: u64) -> Result<Self> {
         let background = Background::start(slots).context("failed to start the background threads")?;
         let scheduler = FairScheduler::with_background(slots, background.handle().clone());
-        Ok(Self { quotas, scheduler, _background: background, call_rates: Mutex::default() })
+        let memory = ByteBudget::new("the host", memory_bytes);
+        let call_rates = Mutex::default();
+        let memory_of = Mutex::default();
+        let turns = Mutex::default();
+        Ok(Self { quotas, scheduler, _background: background, call_rates, turns, memory, memory_of })
     }
 
     /// Returns a new plugin's account: its share of the processors, within its namespace's.
@@ -42,6 +54,20 @@ impl Tenants {
         let new = || self.quotas.of_namespace(namespace).call_rate().map(Arc::new);
         let of_namespace = shared.entry(namespace.to_owned()).or_insert_with(new).clone();
         self.quotas.plugin.call_rate().map(Arc::new).into_iter().chain(of_namespace).collect()
+    }
+
+    /// Returns the turns of a namespace to compile: its components are compiled one after another, those of other
+    /// namespaces between them.
+    pub fn turn(&self, namespace: &str) -> Arc<Semaphore> {
+        self.turns.lock().entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+    }
+
+    /// Returns the budget of memory of a namespace's plugins.
+    pub fn memory(&self, namespace: &str) -> Arc<ByteBudget> {
+        let mut all = self.memory_of.lock();
+        let limit = self.quotas.of_namespace(namespace).memory_bytes.unwrap_or(u64::MAX);
+        let new = || self.memory.child(format!("namespace {namespace}"), limit);
+        all.entry(namespace.to_owned()).or_insert_with(new).clone()
     }
 
     /// Returns the configured quotas.

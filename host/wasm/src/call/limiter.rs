@@ -3,6 +3,7 @@
 //! It counts every linear memory of the instance together, and remembers a refusal: a guest told "no" usually aborts
 //! with a trap that says nothing of memory, and the refusal is then the reason to report.
 
+use operetta_core::gate::bytes::{Bytes, NoRoom};
 use wasmtime::{ResourceLimiter, Result};
 
 /// Elements of one table; the largest guest seen, Go with controller-runtime, needs 31,336.
@@ -25,11 +26,21 @@ pub(crate) struct MemoryLimiter {
     /// The bytes that the last allowed growth added: taken back if it fails after all.
     last_bytes: usize,
     refused: bool,
+    /// The memory that the namespace is charged for; None without a limit.
+    charged: Option<Bytes>,
+    /// The namespace's or the host's budget that had no room.
+    no_room: Option<NoRoom>,
 }
 
 impl MemoryLimiter {
-    pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, used_bytes: 0, last_bytes: 0, refused: false }
+    /// Creates the limiter of an instance that has no memory yet. What it takes is charged to `charged`, too.
+    pub(crate) fn new(limit_bytes: usize, charged: Option<Bytes>) -> Self {
+        Self { limit_bytes, used_bytes: 0, last_bytes: 0, refused: false, charged, no_room: None }
+    }
+
+    /// Returns the budget that had no room, where the instance was refused for want of it.
+    pub(crate) fn no_room(&self) -> Option<&NoRoom> {
+        self.no_room.as_ref()
     }
 
     /// Reports whether the guest has asked for more than its limit.
@@ -40,6 +51,7 @@ impl MemoryLimiter {
     /// Forgets that the guest was refused: the next call is about to begin.
     pub(crate) fn forget_refusal(&mut self) {
         self.refused = false;
+        self.no_room = None;
     }
 
     /// Bytes of all memories together.
@@ -64,6 +76,10 @@ impl ResourceLimiter for MemoryLimiter {
         if own_maximum {
             return Ok(false);
         }
+        if let Some(Err(no_room)) = self.charged.as_mut().map(|charged| charged.take(more as u64)) {
+            self.no_room = Some(no_room);
+            return Ok(false);
+        }
         self.used_bytes = after;
         self.last_bytes = more;
         Ok(true)
@@ -71,7 +87,11 @@ impl ResourceLimiter for MemoryLimiter {
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
         // The operating system had none left: to the guest it is the same refusal.
-        self.used_bytes = self.used_bytes.saturating_sub(std::mem::take(&mut self.last_bytes));
+        let last_bytes = std::mem::take(&mut self.last_bytes);
+        self.used_bytes = self.used_bytes.saturating_sub(last_bytes);
+        if let Some(charged) = &mut self.charged {
+            charged.give(last_bytes as u64);
+        }
         self.refused = true;
         Ok(())
     }
@@ -95,11 +115,13 @@ impl ResourceLimiter for MemoryLimiter {
 
 #[cfg(test)]
 mod tests {
+    use operetta_core::gate::bytes::ByteBudget;
+
     use super::*;
 
     #[test]
     fn many_small_memories_count_as_one_large_one() {
-        let mut limiter = MemoryLimiter::new(100);
+        let mut limiter = MemoryLimiter::new(100, None);
         assert!(limiter.memory_growing(0, 60, None).expect("no trap"));
         assert!(!limiter.memory_growing(0, 60, None).expect("no trap"));
         assert!(limiter.refused());
@@ -107,15 +129,29 @@ mod tests {
     }
 
     #[test]
+    fn growth_is_charged_to_the_namespace() {
+        let budget = ByteBudget::new("namespace n", 100);
+        let mut one = MemoryLimiter::new(80, Some(budget.open()));
+        let mut two = MemoryLimiter::new(80, Some(budget.open()));
+        assert!(one.memory_growing(0, 60, None).expect("no trap"));
+        assert!(!two.memory_growing(0, 60, None).expect("no trap"));
+        assert!(!two.refused() && two.no_room().is_some_and(|no_room| no_room.name == "namespace n"));
+        one.memory_grow_failed(wasmtime::Error::msg("no memory")).expect("no trap");
+        assert!(two.memory_growing(0, 60, None).expect("no trap"));
+        drop(two);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
     fn memory_at_own_maximum_is_not_over_limit() {
-        let mut limiter = MemoryLimiter::new(100);
+        let mut limiter = MemoryLimiter::new(100, None);
         assert!(!limiter.memory_growing(0, 60, Some(50)).expect("no trap"));
         assert!(!limiter.refused());
     }
 
     #[test]
     fn no_growth_overflows_the_count() {
-        let mut limiter = MemoryLimiter::new(100);
+        let mut limiter = MemoryLimiter::new(100, None);
         assert!(limiter.memory_growing(usize::MAX, 0, None).is_ok());
         assert!(!limiter.memory_growing(0, usize::MAX, None).expect("no trap"));
     }

@@ -63,7 +63,7 @@ pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphoreP
 
 /// Creates the store of one call. Its clock starts now.
 pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store<Call> {
-    let memory = MemoryLimiter::new(budget.memory_bytes);
+    let memory = MemoryLimiter::new(budget.memory_bytes, session.memory());
     let call = Call { session, memory, wasi: None, last_error: None, started: Instant::now(), timeout: budget.timeout };
     let mut store = Store::new(engine.wasmtime(), call);
     store.limiter(|call| &mut call.memory);
@@ -113,6 +113,9 @@ pub(crate) fn finish<T>(
     };
     if error.is::<PoolConcurrencyLimitError>() {
         return Err(Ended::Busy(format!("the host has no free instance slot: {error:#}")));
+    }
+    if let Some(no_room) = call.memory.no_room() {
+        return Err(Ended::Busy(no_room.to_string()));
     }
     if call.memory.refused() {
         return Err(Ended::Fault(Fault::MemoryExceeded { limit_bytes: call.memory.limit_bytes() }));

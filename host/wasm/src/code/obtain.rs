@@ -15,7 +15,8 @@ use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, bulk, compatib
 use crate::{LoadError, engine::Engine, hex, load_error::in_short};
 
 impl Code {
-    /// Returns the code of a component, compiled if necessary; `digest` is the hash of its bytes.
+    /// Returns the code of a component, compiled if necessary; `digest` is the hash of its bytes. To be compiled it waits
+    /// for a `turn` of its owner first.
     ///
     /// # Errors
     /// [`LoadError`], when it does not compile within the limits.
@@ -23,6 +24,7 @@ impl Code {
         engine: &Engine,
         bytes: Arc<Vec<u8>>,
         digest: &str,
+        turn: Option<&Arc<Semaphore>>,
     ) -> Result<(Obtained, Provenance), LoadError> {
         let key = key(engine.wasmtime(), digest);
         let code = engine.code();
@@ -30,6 +32,10 @@ impl Code {
             return Ok(kept);
         }
         let waited = Instant::now();
+        let _turn = match turn {
+            Some(turn) => Some(acquire(turn).await?),
+            None => None,
+        };
         let _one_at_a_time = acquire(if bytes.len() < LARGE { &code.small } else { &code.large }).await?;
         if waited.elapsed() > Duration::from_millis(1)
             && let Some(kept) = obtain_kept(engine, &key).await?

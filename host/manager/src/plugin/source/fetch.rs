@@ -15,12 +15,11 @@ use operetta_core::{
 use super::{
     Loader, artifact,
     parts::{PartsError, Split},
-    path,
+    path, pins,
 };
 use crate::{
     plugin::{
-        crd::ConfigMapSource,
-        slot::{PluginRef, SourceWatch, State},
+        slot::{Consent, PluginRef, SourceWatch, State},
         triggers::watch_object,
     },
     problem::Problem,
@@ -49,10 +48,11 @@ impl Loader {
     pub(super) async fn fetch_config_map(
         &self,
         plugin: PluginRef<'_>,
-        source: &ConfigMapSource,
+        consent: &Consent,
         key: &ObjectKey,
         state: &mut State,
     ) -> Result<Fetched, ApiError> {
+        let file = plugin.object.spec.source.config_map.as_ref().and_then(|source| source.key.as_deref());
         let Some(metadata) = self.source_metadata(plugin.key, key, state).await else {
             let namespace = key.namespace.as_deref().unwrap_or_default();
             let message = format!("ConfigMap {:?} does not exist in namespace {namespace:?}", key.name);
@@ -63,10 +63,10 @@ impl Loader {
             metadata.uid(),
             metadata.resource_version(),
             self.informers.part_versions(key).await,
-            source.key.as_deref().unwrap_or_default(),
-            plugin.object.spec.digest.as_deref().unwrap_or_default()
+            file.unwrap_or_default(),
+            pins(plugin, consent)
         );
-        if state.source.version.as_ref() == Some(&version) {
+        if state.source.has(&version) {
             return Ok(Fetched::Unchanged);
         }
         let config_map = match self.hand_over.take(&metadata).await {
@@ -81,7 +81,7 @@ impl Loader {
         };
         state.source.incomplete_since = None;
         let limit = self.context.config.max_wasm_bytes;
-        Ok(match artifact::component(&config_map, source.key.as_deref(), limit) {
+        Ok(match artifact::component(&config_map, file, limit) {
             Ok(bytes) => Fetched::Component(bytes, version),
             Err(error) => Fetched::Problem(Problem::new(error.reason(), error.to_string()), version),
         })
@@ -141,20 +141,21 @@ impl Loader {
         informer.cache.get(key)
     }
 
-    pub(super) async fn fetch_file(&self, path: &str, pin: Option<&str>, state: &State) -> Fetched {
+    pub(super) async fn fetch_file(&self, path: &str, pins: &str, state: &State) -> Fetched {
         let directory = self.context.config.plugin_directory.clone();
         let limit = self.context.config.max_wasm_bytes;
         let path = path.to_owned();
-        let pin = pin.unwrap_or_default().to_owned();
-        let known = state.source.version.clone();
+        let pins = pins.to_owned();
+        let loading = state.source.loading.as_ref().map(|loading| loading.version.clone());
+        let known = [state.source.version.clone(), loading];
         let fetch = move || {
             let problem = |error: path::PathError| Problem::new(error.reason(), error.to_string());
             let found = match path::find(directory.as_deref(), &path) {
                 Ok(found) => found,
                 Err(error) => return Fetched::Gone(problem(error)),
             };
-            let version = format!("{} {pin}", found.version);
-            if known.as_ref() == Some(&version) {
+            let version = format!("{} {pins}", found.version);
+            if known.iter().flatten().any(|known| *known == version) {
                 return Fetched::Unchanged;
             }
             match found.read(limit) {

@@ -8,7 +8,7 @@ pub mod hand_over;
 pub mod parts;
 pub mod path;
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use operetta_api::reasons;
 use operetta_core::{
@@ -16,23 +16,22 @@ use operetta_core::{
     ports::{EventType, LogLevel},
     status::{ApiError, ErrorKind},
 };
-use operetta_wasm::{LoadError, Origin, Plugin as Component};
-use tokio::time::timeout;
+use operetta_wasm::{LoadError, LoadLimits, Plugin as Component};
+use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
 use crate::{
     context::Context,
     plugin::{
-        facts::facts,
         host_informers::HostInformers,
         report::Reporter,
-        slot::{PluginRef, State},
+        slot::{Consent, Loading, PluginRef, State},
     },
     problem::Problem,
 };
 use fetch::{Fetched, Version};
 use hand_over::ConfigMapHandOver;
 
-/// The time within which loading is not worth a status of its own: code from the cache takes some milliseconds.
+/// The time for which a reconcile waits for loading: code from the cache takes some milliseconds.
 const QUICK_LOAD: Duration = Duration::from_millis(25);
 /// The interval at which a file is checked for changes.
 const FILE_INTERVAL: Duration = Duration::from_secs(2);
@@ -60,34 +59,33 @@ impl Loader {
     ///
     /// # Errors
     /// The API server's error when it does not answer; worth another try.
-    pub async fn load(&self, plugin: PluginRef<'_>, state: &mut State) -> Result<(), ApiError> {
+    pub async fn load(&self, plugin: PluginRef<'_>, consent: &Consent, state: &mut State) -> Result<(), ApiError> {
         let source = &plugin.object.spec.source;
         let mut config_map = None;
         let fetched = match (&source.config_map, &source.path) {
             (Some(source), None) => {
                 let key = ObjectKey { namespace: plugin.key.namespace.clone(), name: source.name.clone() };
-                self.fetch_config_map(plugin, source, config_map.insert(key), state).await?
+                self.fetch_config_map(plugin, consent, config_map.insert(key), state).await?
             }
             (None, Some(path)) => {
                 self.context.queue.enqueue_after(plugin.key, FILE_INTERVAL);
-                self.fetch_file(path, plugin.object.spec.digest.as_deref(), state).await
+                self.fetch_file(path, &pins(plugin, consent), state).await
             }
             _ => {
                 let message = "spec.source names neither a configMap nor a path, and this host knows no other source";
                 Fetched::Gone(Problem::new(reasons::SOURCE_NOT_SUPPORTED, message))
             }
         };
-        let config_map = config_map.as_ref();
         match fetched {
-            Fetched::Unchanged => Ok(()),
-            Fetched::Component(bytes, version) => self.load_bytes(plugin, config_map, bytes, version, state).await,
-            Fetched::Problem(problem, version) => {
-                state.source.version = Some(version);
-                self.reporter.report_load_problem(plugin, config_map, problem, state);
-                Ok(())
-            }
+            Fetched::Unchanged => self.finish_loading(plugin, state),
+            Fetched::Component(bytes, version) => match check_code(plugin, consent, &bytes) {
+                Ok(()) => self.load_bytes(plugin, config_map, bytes, version, state).await,
+                Err(problem) => self.refuse(plugin, config_map, problem, version, state),
+            },
+            Fetched::Problem(problem, version) => self.refuse(plugin, config_map, problem, version, state),
             Fetched::Gone(problem) => {
                 state.component = None;
+                state.source.loading = None;
                 state.source.version = None;
                 self.reporter.report_load_problem(plugin, None, problem, state);
                 Ok(())
@@ -95,67 +93,115 @@ impl Loader {
         }
     }
 
-    /// Loads a component's bytes, unless their digest is not the pinned one or is loaded already.
+    /// Reports why a version of the source is not loaded.
+    #[allow(clippy::unnecessary_wraps, reason = "one of the ends of a load, like the others")]
+    fn refuse(
+        &self,
+        plugin: PluginRef<'_>,
+        config_map: Option<ObjectKey>,
+        problem: Problem,
+        version: Version,
+        state: &mut State,
+    ) -> Result<(), ApiError> {
+        state.source.loading = None;
+        state.source.version = Some(version);
+        self.reporter.report_load_problem(plugin, config_map.as_ref(), problem, state);
+        Ok(())
+    }
+
+    /// Loads a component's bytes, unless they are loaded already.
     async fn load_bytes(
         &self,
         plugin: PluginRef<'_>,
-        config_map: Option<&ObjectKey>,
+        config_map: Option<ObjectKey>,
         bytes: Vec<u8>,
         version: Version,
         state: &mut State,
     ) -> Result<(), ApiError> {
+        state.source.loading = None;
         let digest = operetta_wasm::inspect(&bytes).digest;
-        if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
-            let message = format!("the component's digest is {digest}, but spec.digest is {pin}: it is not run");
-            state.source.version = Some(version);
-            let problem = Problem::new(reasons::DIGEST_MISMATCH, message);
-            self.reporter.report_load_problem(plugin, config_map, problem, state);
-            return Ok(());
-        }
         if state.component.as_ref().is_some_and(|component| component.digest() == digest) {
             state.source.version = Some(version);
             state.problems.load = None;
             return Ok(());
         }
-        let (reported, loaded) = self.load_and_report(plugin, bytes, state).await;
+        if state.component.is_none() {
+            state.problems.load = None;
+        }
+        let mut loading = self.start_loading(plugin, config_map, bytes, version);
+        match timeout(QUICK_LOAD, &mut loading.result).await {
+            Ok(Ok(loaded)) => self.finish(plugin, loading, loaded, state),
+            _ => {
+                state.source.loading = Some(loading);
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts to load a component. The Plugin is enqueued when that has ended.
+    fn start_loading(
+        &self,
+        plugin: PluginRef<'_>,
+        config_map: Option<ObjectKey>,
+        bytes: Vec<u8>,
+        version: Version,
+    ) -> Loading {
+        let (sender, result) = oneshot::channel();
+        let namespace = plugin.key.namespace.as_deref().unwrap_or_default();
+        let turn = Some(self.context.tenants.turn(namespace));
+        let limits = LoadLimits { turn, ..self.context.config.load_limits() };
+        let context = self.context.clone();
+        let key = plugin.key.clone();
+        let log = plugin.slot.log.clone();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let loaded = Component::load(&context.engine, bytes, &limits, log).await;
+            // Nobody waits for a version that was replaced meanwhile.
+            if sender.send(loaded).is_ok() {
+                context.queue.enqueue(&key);
+            }
+        });
+        Loading { version, config_map, result, _task: task }
+    }
+
+    /// Takes over the component whose loading has ended, if one has.
+    fn finish_loading(&self, plugin: PluginRef<'_>, state: &mut State) -> Result<(), ApiError> {
+        let Some(mut loading) = state.source.loading.take() else { return Ok(()) };
+        match loading.result.try_recv() {
+            Ok(loaded) => self.finish(plugin, loading, loaded, state),
+            Err(oneshot::error::TryRecvError::Empty) => {
+                state.source.loading = Some(loading);
+                Ok(())
+            }
+            Err(oneshot::error::TryRecvError::Closed) => {
+                Err(ApiError::new(ErrorKind::Unavailable, "loading the component was interrupted"))
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        plugin: PluginRef<'_>,
+        loading: Loading,
+        loaded: Result<Component, LoadError>,
+        state: &mut State,
+    ) -> Result<(), ApiError> {
         match loaded {
             Ok(component) => {
                 self.record_load(plugin, &component);
                 state.component = Some(Arc::new(component));
-                state.source.version = Some(version);
+                state.source.version = Some(loading.version);
                 state.problems.load = None;
             }
             Err(LoadError::Busy(message)) => return Err(ApiError::new(ErrorKind::Unavailable, message)),
             Err(error) => {
                 self.context.metrics.loaded(error.reason());
-                state.source.version = Some(version);
+                state.source.version = Some(loading.version);
                 let problem = Problem::new(error.reason(), error.to_string());
-                self.reporter.report_load_problem(plugin, config_map, problem, state);
+                self.reporter.report_load_problem(plugin, loading.config_map.as_ref(), problem, state);
             }
         }
-        reported
-    }
-
-    /// Loads a component; where that takes seconds and no code runs yet, the status says so meanwhile.
-    async fn load_and_report(
-        &self,
-        plugin: PluginRef<'_>,
-        bytes: Vec<u8>,
-        state: &mut State,
-    ) -> (Result<(), ApiError>, Result<Component, LoadError>) {
-        let loading_facts = state.component.is_none().then(|| {
-            state.problems.load = None;
-            facts(plugin.object, plugin.slot, state, self.context.admin_address())
-        });
-        let limits = self.context.config.load_limits();
-        let mut loading = pin!(Component::load(&self.context.engine, bytes, &limits, plugin.slot.log.clone()));
-        match (timeout(QUICK_LOAD, &mut loading).await, &loading_facts) {
-            (Ok(loaded), _) => (Ok(()), loaded),
-            (Err(_), Some(facts)) => {
-                tokio::join!(self.reporter.write_status(plugin.key, plugin.slot, facts), loading)
-            }
-            (Err(_), None) => (Ok(()), loading.await),
-        }
+        Ok(())
     }
 
     /// Records that other code runs from now on: in the metrics, the plugin's log and an Event.
@@ -163,13 +209,25 @@ impl Loader {
         self.context.metrics.loaded("loaded");
         let provenance = component.provenance();
         self.context.metrics.obtained(&provenance);
-        let origin = match provenance.origin {
-            Origin::Cache => "its code was in the cache".to_owned(),
-            Origin::Here | Origin::Worker => format!("compiled in {:.1} s", provenance.took.as_secs_f32()),
-        };
-        let note = format!("loaded {}, {origin}", component.digest());
+        // Where it came from would tell a tenant what code others run.
+        let note = format!("loaded {}", component.digest());
         plugin.slot.log.write_host_line(LogLevel::Info, note.clone());
         let uid = plugin.object.metadata.uid.clone();
         self.reporter.event(plugin.key, uid, EventType::Normal, reasons::LOADED, note);
     }
+}
+
+/// Checks, before anything is compiled, that the code is that of `spec.digest`, where that is set, and that consent names it.
+fn check_code(plugin: PluginRef<'_>, consent: &Consent, bytes: &[u8]) -> Result<(), Problem> {
+    let digest = operetta_wasm::digest(bytes);
+    if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
+        let message = format!("the component's digest is {digest}, but spec.digest is {pin}: it is not run");
+        return Err(Problem::new(reasons::DIGEST_MISMATCH, message));
+    }
+    consent.check_code(plugin.key, &digest)
+}
+
+/// Returns the pins of the code as one text, which changes with them.
+fn pins(plugin: PluginRef<'_>, consent: &Consent) -> String {
+    format!("{} {}", plugin.object.spec.digest.as_deref().unwrap_or_default(), consent.version())
 }

@@ -2,4 +2,7 @@
 //! neighbours, or to go on after consent was withdrawn.
 
 mod configurations;
+mod pins;
+mod resources;
 mod revocation;
+mod sources;

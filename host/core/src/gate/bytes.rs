@@ -1,0 +1,177 @@
+//! Budgets of bytes: the memory that a namespace's plugins may make the host use at once.
+//!
+//! Charged are the linear memory of guests and what the host reads and unpacks for one call. A budget ends within its
+//! parent's, the host's. What does not fit is refused and never waited for: who waits holds what others wait for.
+
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::status::{ApiError, ErrorKind};
+
+/// A budget of bytes.
+#[derive(Debug)]
+pub struct ByteBudget {
+    /// The owner, for messages.
+    name: String,
+    limit: u64,
+    used: AtomicU64,
+    parent: Option<Arc<Self>>,
+}
+
+/// Bytes that are taken of a budget; dropping them gives them back.
+#[derive(Debug)]
+pub struct Bytes {
+    budget: Arc<ByteBudget>,
+    taken: u64,
+}
+
+/// The budget that has no room, and its limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} may use {limit} bytes of the host's memory at once (quota memoryBytes), and has used them up")]
+pub struct NoRoom {
+    /// The owner of the budget.
+    pub name: String,
+    /// Its bytes.
+    pub limit: u64,
+}
+
+impl From<NoRoom> for ApiError {
+    fn from(error: NoRoom) -> Self {
+        Self::new(ErrorKind::TooManyRequests, error.to_string())
+    }
+}
+
+impl ByteBudget {
+    /// Creates a budget of this many bytes.
+    pub fn new(name: impl Into<String>, limit: u64) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), limit, used: AtomicU64::new(0), parent: None })
+    }
+
+    /// Creates a budget of this many bytes that are also taken of this one.
+    pub fn child(self: &Arc<Self>, name: impl Into<String>, limit: u64) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), limit, used: AtomicU64::new(0), parent: Some(self.clone()) })
+    }
+
+    /// Starts a count of bytes with none.
+    pub fn open(self: &Arc<Self>) -> Bytes {
+        Bytes { budget: self.clone(), taken: 0 }
+    }
+
+    /// Returns the bytes that are taken.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), NoRoom> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|after| *after <= self.limit);
+        if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            return Err(NoRoom { name: self.name.clone(), limit: self.limit });
+        }
+        let Some(parent) = &self.parent else { return Ok(()) };
+        parent.take(bytes).inspect_err(|_| self.give_own(bytes))
+    }
+
+    fn give_own(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn give(&self, bytes: u64) {
+        self.give_own(bytes);
+        if let Some(parent) = &self.parent {
+            parent.give(bytes);
+        }
+    }
+}
+
+impl Bytes {
+    /// Takes more bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the budget, or its parent's, has none: nothing is taken.
+    pub fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        self.budget.take(bytes)?;
+        self.taken += bytes;
+        Ok(())
+    }
+
+    /// Gives bytes back.
+    pub fn give(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.taken);
+        self.taken -= bytes;
+        self.budget.give(bytes);
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.budget.give(self.taken);
+    }
+}
+
+tokio::task_local! {
+    /// The bytes of the call that the task carries out.
+    static CALL: RefCell<Bytes>;
+}
+
+/// Carries out a call whose memory is charged with [`charge`]. Returns its bytes as well: they are to be kept as long as
+/// what the call returned.
+pub(super) async fn charged<T>(budget: &Arc<ByteBudget>, call: impl Future<Output = T>) -> (T, Bytes) {
+    CALL.scope(RefCell::new(budget.open()), async {
+        let result = call.await;
+        let bytes = CALL.with(|bytes| bytes.replace(budget.open()));
+        (result, bytes)
+    })
+    .await
+}
+
+/// Charges bytes to the call that this task carries out, until what it returned is gone. Outside of a plugin's call it
+/// charges nobody.
+///
+/// # Errors
+/// [`NoRoom`] when they do not fit the budget of the plugin's namespace or the host's.
+pub fn charge(bytes: usize) -> Result<(), NoRoom> {
+    CALL.try_with(|call| call.borrow_mut().take(bytes as u64)).unwrap_or(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_in_the_budget_and_its_parent() {
+        let host = ByteBudget::new("the host", 100);
+        let one = host.child("namespace one", 60);
+        let two = host.child("namespace two", 60);
+        let mut first = one.open();
+        first.take(60).expect("room");
+        assert_eq!(first.take(1).expect_err("full").name, "namespace one");
+        let mut second = two.open();
+        assert_eq!(second.take(41), Err(NoRoom { name: "the host".into(), limit: 100 }));
+        second.take(40).expect("room");
+        assert_eq!((one.used(), two.used(), host.used()), (60, 40, 100));
+        drop(first);
+        second.give(1_000);
+        assert_eq!((one.used(), two.used(), host.used()), (0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn charge_counts_until_the_bytes_of_the_call_are_dropped() {
+        let budget = ByteBudget::new("n", 10);
+        charge(1 << 40).expect("nobody is charged outside of a call");
+        let (result, bytes) = charged(&budget, async {
+            tokio::task::yield_now().await;
+            charge(7)
+        })
+        .await;
+        assert_eq!((result, budget.used()), (Ok(()), 7));
+        let (result, _) = charged(&budget, async { charge(7) }).await;
+        assert!(result.expect_err("full").to_string().starts_with("n may use 10 bytes"));
+        drop(bytes);
+        assert_eq!(budget.used(), 0);
+    }
+}

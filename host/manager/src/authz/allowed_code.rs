@@ -1,0 +1,91 @@
+//! The code that a ServiceAccount lets act as it: any that a Plugin of the name has, or only that of certain digests.
+
+use std::collections::BTreeSet;
+
+/// The prefix of a digest.
+const PREFIX: &str = "sha256:";
+
+/// The code that may act as a ServiceAccount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedCode {
+    /// Whatever code the Plugin has: whoever may change its source decides.
+    Any,
+    /// Only code of these digests.
+    Digests(BTreeSet<String>),
+}
+
+impl AllowedCode {
+    /// Reads the entries of an annotation that concern a plugin: `NAME` and `*` allow any code, `NAME@sha256:HASH` allows
+    /// one digest. Entries with digests take precedence. None when no entry concerns the plugin.
+    ///
+    /// # Errors
+    /// The entry whose digest is none.
+    pub fn parse(annotation: &str, plugin: &str) -> Result<Option<Self>, String> {
+        let mut is_named = false;
+        let mut digests = BTreeSet::new();
+        for entry in annotation.split(',').map(str::trim) {
+            match entry.split_once('@') {
+                None => is_named |= entry == "*" || entry == plugin,
+                Some((name, digest)) if name == plugin => {
+                    if !is_digest(digest) {
+                        return Err(entry.chars().take(128).collect());
+                    }
+                    digests.insert(digest.to_owned());
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(if digests.is_empty() { is_named.then_some(Self::Any) } else { Some(Self::Digests(digests)) })
+    }
+
+    /// Reports whether code of this digest may act.
+    pub fn permits(&self, digest: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Digests(digests) => digests.contains(digest),
+        }
+    }
+
+    /// Returns the digests as one text, which changes with them.
+    pub fn version(&self) -> String {
+        match self {
+            Self::Any => String::new(),
+            Self::Digests(digests) => digests.iter().map(|digest| format!(" {digest}")).collect(),
+        }
+    }
+}
+
+/// Reports whether a text is `sha256:` and 64 hexadecimal digits.
+fn is_digest(text: &str) -> bool {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.strip_prefix(PREFIX).is_some_and(|hash| hash.len() == 64 && hash.bytes().all(is_hex))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_take_precedence_over_names() {
+        let one = format!("sha256:{}", "1".repeat(64));
+        let two = format!("sha256:{}", "2".repeat(64));
+        let parse = |text: &str| AllowedCode::parse(text, "p");
+        for text in ["p", "*", " a, p ", &format!("a@{one},p")] {
+            assert_eq!(parse(text), Ok(Some(AllowedCode::Any)), "{text}");
+        }
+        for text in ["", "a", "pp", &format!("pp@{one}"), &format!("*@{one}")] {
+            assert_eq!(parse(text), Ok(None), "{text}");
+        }
+        for text in [format!("p@{one}"), format!("p, p@{one}"), format!("*,p@{one}")] {
+            let allowed = parse(&text).expect("read").expect("named");
+            assert!(allowed.permits(&one) && !allowed.permits(&two), "{text}");
+        }
+        let both = parse(&format!("p@{one},p@{two}")).expect("read").expect("named");
+        assert!(both.permits(&one) && both.permits(&two));
+        for digest in ["", "sha256:", "sha256:12", &one.to_uppercase(), &one[7..]] {
+            let entry = format!("p@{digest}");
+            assert_eq!(parse(&format!("p,{entry}")), Err(entry.clone()), "a pin that is none allows nothing");
+            assert_eq!(AllowedCode::parse(&entry, "other"), Ok(None), "it is not about others");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Code that is changed behind the back of who consented: whoever may update a ConfigMap, a neighbouring plugin too.
+
+use operetta_testkit::{DropIn, digest, guest, kinds, wat_guest::Guest};
+use serde_json::{Value, json};
+
+use crate::Stage;
+
+fn consent(value: &str) -> Value {
+    json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": value}}})
+}
+
+#[tokio::test]
+async fn code_that_consent_does_not_name_is_not_run() {
+    let stage = Stage::new("pins-consent").await;
+    let namespace = &stage.namespace;
+    let good = guest("fixture-touch-v1");
+    let evil = guest("fixture-touch-v2");
+    let pinned = format!("touch@{}", digest(&good));
+    namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(&pinned)).await;
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&DropIn::new("touch", good.clone())).await;
+    namespace.until_touched("target", "v1").await;
+    // A plain swap of the code by somebody who may update ConfigMaps: the code before runs on.
+    let swapped = DropIn::new("touch", evil.clone()).object();
+    namespace.patch(kinds::CONFIG_MAP, "touch", json!({"binaryData": swapped["binaryData"]})).await;
+    let message = namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil)]).await;
+    assert!(message.contains(&format!("operetta.dev/allow-plugins=touch@{}", digest(&evil))), "{message}");
+    // Made anew, it is not run either.
+    let label = |value: &str| json!({"metadata": {"labels": {"operetta.dev/plugin": value}}});
+    namespace.patch(kinds::CONFIG_MAP, "touch", label("false")).await;
+    namespace.until_gone(kinds::PLUGIN, "touch").await;
+    namespace.patch(kinds::CONFIG_MAP, "touch", label("true")).await;
+    namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil)]).await;
+    namespace.create_touchable("later").await;
+    stage.others_go_on().await;
+    let later = namespace.get(kinds::CONFIG_MAP, "later").await.expect("it exists");
+    assert_eq!(later["data"]["touched"], Value::Null, "nobody touches it");
+    // Whoever may change the ServiceAccount decides.
+    let both = format!("touch@{}, touch@{}", digest(&good), digest(&evil));
+    namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(&both)).await;
+    namespace.until_touched("later", "v2").await;
+    // Taken back, the code that runs stops.
+    namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(&pinned)).await;
+    namespace.until_degraded("touch", "CodeNotAllowed", &[]).await;
+}
+
+#[tokio::test]
+async fn pinned_namespace_requires_digests_in_consent() {
+    let stage = Stage::new("pins-namespace").await;
+    let namespace = &stage.namespace;
+    let name = namespace.name();
+    namespace.control_plane().kubectl(&["label", "namespace", name, "operetta.dev/plugins=pinned", "--overwrite"]);
+    let wasm = guest("fixture-touch-v1");
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&DropIn::new("touch", wasm.clone())).await;
+    let message = namespace.until_degraded("touch", "CodeNotAllowed", &["consent has to name the code's digest"]).await;
+    crate::run_what_it_says(namespace, &message);
+    namespace.until_touched("target", "v1").await;
+}
+
+#[tokio::test]
+async fn malformed_digest_allows_nothing() {
+    let stage = Stage::new("pins-malformed").await;
+    let namespace = &stage.namespace;
+    namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent("tiny,tiny@sha256:12")).await;
+    namespace.drop_in(&DropIn::new("tiny", Guest::default().build())).await;
+    namespace.until_degraded("tiny", "ConsentMissing", &["tiny@sha256:12", "names no digest"]).await;
+}
+
+#[tokio::test]
+async fn pin_on_a_generated_plugin_survives_its_label() {
+    let stage = Stage::new("pins-label").await;
+    let namespace = &stage.namespace;
+    let good = guest("fixture-touch-v1");
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&DropIn::new("touch", good.clone())).await;
+    namespace.until_touched("target", "v1").await;
+    namespace.patch(kinds::PLUGIN, "touch", json!({"spec": {"digest": digest(&good)}})).await;
+    let evil = DropIn::new("touch", guest("fixture-touch-v2")).object();
+    let label =
+        |value: &str| json!({"metadata": {"labels": {"operetta.dev/plugin": value}}, "binaryData": evil["binaryData"]});
+    namespace.patch(kinds::CONFIG_MAP, "touch", label("false")).await;
+    let suspended = |plugin: &Value| {
+        if plugin["spec"]["suspend"] == true { Ok(()) } else { Err(plugin["spec"].to_string()) }
+    };
+    namespace.until(kinds::PLUGIN, "touch", suspended).await;
+    namespace.patch(kinds::CONFIG_MAP, "touch", label("true")).await;
+    namespace.until_degraded("touch", "DigestMismatch", &["spec.digest"]).await;
+}

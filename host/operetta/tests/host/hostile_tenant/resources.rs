@@ -1,0 +1,60 @@
+//! Slots and memory: what one namespace takes, its neighbours still have.
+
+use std::time::Duration;
+
+use operetta_testkit::{eventually, guest, kinds};
+use serde_json::json;
+
+use crate::Stage;
+
+/// Keys of each plugin, and its workers.
+const WORKERS: u32 = 64;
+/// The most that the host may take while a tenant allocates, in bytes.
+const MAX_HOST_BYTES: u64 = 1 << 30;
+
+impl Stage {
+    /// Runs plugins that do this with each of [`WORKERS`] keys at once.
+    async fn busy_plugins(&self, count: usize, what: &str) {
+        for number in 0..WORKERS {
+            self.namespace.create_touchable(&format!("target-{number}")).await;
+        }
+        let controllers = json!([{"name": "misbehave", "workers": WORKERS}]);
+        let spec = json!({"config": {"do": what}, "controllers": controllers, "limits": {"timeoutSeconds": 600}});
+        for number in 0..count {
+            self.plugin(&format!("busy-{number}"), guest("fixture-misbehave"), spec.clone()).await;
+        }
+        for number in 0..count {
+            let is_running = |plugin: &serde_json::Value| {
+                if plugin["status"]["digest"].is_string() { Ok(()) } else { Err(plugin["status"].to_string()) }
+            };
+            self.namespace.until(kinds::PLUGIN, &format!("busy-{number}"), is_running).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn sleeping_reconciles_leave_slots_to_neighbours() {
+    let stage = Stage::new("sleepers").await;
+    // More than the slots of the whole host.
+    stage.busy_plugins(17, "sleep-host").await;
+    for _ in 0..3 {
+        stage.others_go_on().await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+#[tokio::test]
+async fn allocating_reconciles_leave_memory_to_neighbours() {
+    let stage = Stage::new("allocators").await;
+    stage.busy_plugins(2, "allocate").await;
+    eventually("a key waits for memory", async || {
+        let bytes = stage.host.memory_bytes();
+        assert!(bytes < MAX_HOST_BYTES, "the host takes {bytes} bytes");
+        let plugin = stage.namespace.get(kinds::PLUGIN, "busy-0").await.expect("a Plugin").to_string();
+        let is_said = plugin.contains("quota memoryBytes") || plugin.contains("limits.memory");
+        if is_said { Ok(()) } else { Err(plugin) }
+    })
+    .await;
+    stage.others_go_on().await;
+    assert!(stage.host.memory_bytes() < MAX_HOST_BYTES);
+}

@@ -1,0 +1,33 @@
+//! Sources of a plugin without rights: they cost the host no watch.
+
+use operetta_testkit::{DropIn, Kind, kinds, wat_guest::Guest};
+use serde_json::json;
+
+use crate::{Stage, install, run_what_it_says};
+
+const WIDGET: Kind = Kind("test.operetta.dev/v1", "Withheld");
+
+#[tokio::test]
+async fn sources_without_rights_start_no_watch() {
+    let stage = Stage::new("withheld").await;
+    let control_plane = stage.namespace.control_plane();
+    install(control_plane, WIDGET);
+    stage.namespace.consenting("powerless").await;
+    let source =
+        |selector: usize| json!({"apiVersion": WIDGET.0, "kind": WIDGET.1, "labelSelector": format!("n={selector}")});
+    let watches: Vec<_> = (0..50).map(|at| json!({"source": source(at), "map": {"type": "SameName"}})).collect();
+    let controllers = json!([{"name": "c", "for": source(50), "watches": watches, "resyncSeconds": 1}]);
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    let wasm = Guest::default().manifest(&manifest.to_string()).build();
+    stage.namespace.drop_in(&DropIn::new("powerless", wasm).service_account("powerless")).await;
+    let message = stage.namespace.until_degraded("powerless", "Forbidden", &["may not list and watch withhelds"]).await;
+    let audit = control_plane.audit();
+    assert_eq!(audit.done("list", "withhelds").count(), 0, "the host has listed nothing");
+    assert_eq!(audit.open_watches("withhelds").len(), 0, "the host watches nothing");
+    // Once granted, it runs.
+    run_what_it_says(&stage.namespace, &message);
+    stage.namespace.until_condition("powerless", "Ready", "True", "Running").await;
+    assert!(!control_plane.audit().open_watches("withhelds").is_empty());
+    let plugin = stage.namespace.get(kinds::PLUGIN, "powerless").await.expect("a Plugin");
+    assert!(plugin["status"]["digest"].is_string());
+}
