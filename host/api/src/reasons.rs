@@ -29,6 +29,8 @@ reasons! {
 
     /// The namespace does not take plugins.
     NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled";
+    /// The namespace is one of the cluster's or the host's own.
+    NAMESPACE_RESERVED = "NamespaceReserved";
     /// The Plugin names no ServiceAccount, or one that no plugin may use.
     SERVICE_ACCOUNT_REQUIRED = "ServiceAccountRequired";
     /// The ServiceAccount does not exist.
@@ -41,7 +43,7 @@ reasons! {
     CODE_NOT_ALLOWED = "CodeNotAllowed";
     /// RBAC denies the ServiceAccount something that the plugin needs.
     FORBIDDEN = "Forbidden";
-    /// RBAC denies the host a watch that the plugin needs.
+    /// RBAC denies the host a watch that the plugin needs, or to act as its ServiceAccount.
     HOST_FORBIDDEN = "HostForbidden";
 
     /// The source does not exist.

@@ -14,7 +14,7 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
-    authz::access_review::SubjectAccessReviews,
+    authz::{access_review::SubjectAccessReviews, impersonation::Impersonation},
     client::{
         object_api::{PluginApi, PluginIdentity},
         wire::{Identity, Wire},
@@ -37,6 +37,8 @@ pub struct Cluster {
     pub api: Arc<PluginApi>,
     /// The cached answers of access reviews: what each plugin's ServiceAccount may see.
     pub grants: Arc<Grants>,
+    /// The host's rights to act as ServiceAccounts.
+    pub impersonation: Impersonation,
     /// The recorder of the host's own Events.
     pub recorder: Arc<EventRecorder>,
 }
@@ -52,8 +54,9 @@ impl Cluster {
         let registry = InformerRegistry::with(wire.clone(), Timing::default(), compression);
         let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
+        let impersonation = Impersonation::new(wire.clone());
         let recorder = EventRecorder::start(wire, "operetta".to_owned());
-        Ok(Self { client, discovery, registry, api, grants, recorder })
+        Ok(Self { client, discovery, registry, api, grants, impersonation, recorder })
     }
 
     /// Reads an object from the API server as the host.

@@ -44,6 +44,9 @@ pub struct HostConfig {
     pub compile_memory_mib: u64,
     /// Seconds of processor time that compiling one plugin may take; one that takes more is refused.
     pub compile_seconds: u64,
+    /// Reserved namespaces in which plugins may run nevertheless: `kube-system`, `operetta-system`, or the host's own.
+    /// Whoever may act in these governs the cluster or the host.
+    pub allow_reserved_namespaces: Vec<String>,
     /// Limits of plugins that set none.
     pub default_limits: Limits,
     /// The most that a plugin may set.
@@ -109,6 +112,7 @@ impl Default for HostConfig {
             mapped_code_mib: 4096,
             compile_memory_mib: 2048,
             compile_seconds: 300,
+            allow_reserved_namespaces: Vec::new(),
             default_limits: limits("64Mi", 30, 10_000),
             max_limits: limits("1Gi", 600, 100_000),
             plugin_memory_mib: None,

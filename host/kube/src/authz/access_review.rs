@@ -86,7 +86,15 @@ async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
 /// The API server's error when it cannot be asked.
 pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> {
     let (need, name) = need(access);
-    let spec = json!({"resourceAttributes": attributes(&need, name)});
+    has(wire, &need, name).await
+}
+
+/// Reports whether the identity of `wire` has a permission, for every name or for one.
+///
+/// # Errors
+/// The API server's error when it cannot be asked.
+pub(crate) async fn has(wire: &Wire, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
+    let spec = json!({"resourceAttributes": attributes(need, name)});
     ask(wire, "SelfSubjectAccessReview", &spec).await
 }
 

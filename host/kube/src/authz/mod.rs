@@ -2,6 +2,7 @@
 
 pub mod access_review;
 pub mod filtered_view;
+pub mod impersonation;
 pub mod permission_watch;
 mod plugin_permissions;
 pub mod probe;

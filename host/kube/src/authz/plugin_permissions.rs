@@ -15,6 +15,7 @@ use operetta_core::{
 use crate::{
     authz::{
         access_review::SubjectAccessReviews,
+        impersonation::grant_command,
         required_permissions::{Call, Needed, Needs},
     },
     client::object_api::{PluginApi, Refusal},
@@ -53,7 +54,12 @@ impl PluginApi {
             return;
         };
         let what = (need.group.as_str(), need.resource.as_str());
-        let remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
+        let mut remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
+        let grant = grant_command(grants.subject());
+        if error.status.message.ends_with(&grant) {
+            // The host has only what the ServiceAccount had when it was granted.
+            remedy = format!("{remedy} && {grant}");
+        }
         let refusal = Refusal { message: error.status.message.clone(), remedy };
         *self.refusal.lock() = Some(refusal);
     }

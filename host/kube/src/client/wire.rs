@@ -14,6 +14,8 @@ use operetta_core::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
+use crate::authz::impersonation;
+
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
 /// Bytes of an answer that a plugin may make the host read at once: what is larger comes in pages.
@@ -41,7 +43,7 @@ pub enum Identity {
 #[derive(Clone)]
 pub struct Wire {
     client: Client,
-    impersonate: Option<HeaderValue>,
+    impersonate: Option<(ServiceAccount, HeaderValue)>,
     /// Bytes of one answer, where it is read as a whole.
     max_answer: usize,
     /// The token that permits requests; the last thing that is looked at.
@@ -58,7 +60,8 @@ impl Wire {
             Identity::Host => None,
             Identity::ServiceAccount(account) => {
                 let header = HeaderValue::from_str(&account.user());
-                Some(header.map_err(|_| bad_request(format!("{:?} is not a ServiceAccount's name", account.name)))?)
+                let refused = |_| bad_request(format!("{:?} is not a ServiceAccount's name", account.name));
+                Some((account.clone(), header.map_err(refused)?))
             }
         };
         let max_answer = if impersonate.is_some() { MAX_ANSWER } else { usize::MAX };
@@ -107,13 +110,16 @@ impl Wire {
     /// # Errors
     /// `Forbidden` when the right to send was revoked, `Unavailable` when there was no answer, code 413 when it is longer than may be.
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
-        if let Some(user) = &self.impersonate {
+        if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
         self.revocation.check()?;
         let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
-        let body = self.read(body).await?;
+        let mut body = self.read(body).await?;
+        if let (StatusCode::FORBIDDEN, Some((account, _))) = (parts.status, &self.impersonate) {
+            body = impersonation::reword(body, account);
+        }
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
@@ -151,7 +157,7 @@ impl Wire {
     /// # Errors
     /// As [`Self::send`]; `Unavailable` also for an answer that is no JSON, as a proxy gives it.
     pub(crate) async fn open(&self, mut request: Request<Vec<u8>>) -> Result<Body, ApiError> {
-        if let Some(user) = &self.impersonate {
+        if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
         self.revocation.check()?;

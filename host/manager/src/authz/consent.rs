@@ -11,6 +11,7 @@ use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{Object, ObjectKey},
 };
+use operetta_kube::authz::impersonation::grant_command;
 
 use crate::{authz::allowed_code::AllowedCode, problem::Problem};
 
@@ -28,6 +29,48 @@ pub enum OptIn {
 impl OptIn {
     /// The values of the namespace's label.
     pub const VALUES: [&str; 2] = ["enabled", "pinned"];
+}
+
+/// The namespaces of the cluster and of the host's default installation, in which no plugin runs.
+const RESERVED: [&str; 2] = ["kube-system", "operetta-system"];
+
+/// Checks that a namespace is neither the cluster's nor the host's own (`own`), whatever labels it has. Those in `allowed`
+/// are exempt.
+///
+/// # Errors
+/// The problem, with the field of the host's configuration that allows the namespace.
+pub fn check_not_reserved(name: &str, own: Option<&str>, allowed: &[String]) -> Result<(), Problem> {
+    if !RESERVED.contains(&name) && own != Some(name) || allowed.iter().any(|allowed| allowed == name) {
+        return Ok(());
+    }
+    let whose = if own == Some(name) { "is the host's own" } else { "is reserved" };
+    let message = format!(
+        "namespace {name:?} {whose}: whoever acts as its ServiceAccounts governs the cluster or the host, so no plugin runs \
+         in it, whatever its labels; use another namespace, or add {name:?} to allowReservedNamespaces of the host's \
+         configuration"
+    );
+    Err(Problem::new(reasons::NAMESPACE_RESERVED, message))
+}
+
+/// Builds the problem of a ServiceAccount that the host (`host`, its user name) may not act as.
+pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
+    let ServiceAccount { namespace, name } = account;
+    let flag = match host.strip_prefix("system:serviceaccount:").and_then(|host| host.split_once(':')) {
+        Some(("operetta-system", "operetta")) => String::new(),
+        Some((home, host)) => format!(" --host-service-account {home}/{host}"),
+        None => {
+            let message = format!(
+                "the host (user {host:?}) may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: run it as \
+                 a ServiceAccount, and grant that one the right with operetta grant"
+            );
+            return Problem::new(reasons::HOST_FORBIDDEN, message);
+        }
+    };
+    let message = format!(
+        "the host may not act as ServiceAccount {name:?} in namespace {namespace:?}: an administrator grants it with {}{flag}",
+        grant_command(account)
+    );
+    Problem::new(reasons::HOST_FORBIDDEN, message)
 }
 
 /// Checks that a namespace is opted in; None stands for a namespace that does not exist.
@@ -162,6 +205,40 @@ mod tests {
             assert!(problem.message.contains("kubectl label namespace n operetta.dev/plugins=enabled"));
         }
         assert!(check_namespace("n", None).is_err());
+    }
+
+    #[test]
+    fn reserved_namespace_is_refused_unless_configured() {
+        for (name, own, allowed, refused) in [
+            ("team", None, "", false),
+            ("team", Some("hosts"), "", false),
+            ("kube-system", None, "", true),
+            ("operetta-system", Some("hosts"), "", true),
+            ("hosts", Some("hosts"), "", true),
+            ("hosts", Some("hosts"), "hosts", false),
+            ("kube-system", Some("hosts"), "kube-system", false),
+            ("kube-system", Some("hosts"), "hosts", true),
+        ] {
+            let result = check_not_reserved(name, own, &[allowed.to_owned()]);
+            assert_eq!(result.is_err(), refused, "{name} {own:?} {allowed}");
+            if let Err(problem) = result {
+                assert_eq!(problem.reason, "NamespaceReserved");
+                assert!(problem.message.contains("allowReservedNamespaces"), "{}", problem.message);
+            }
+        }
+    }
+
+    #[test]
+    fn not_granted_names_the_command_for_its_host() {
+        let account = ServiceAccount { namespace: "team".into(), name: "p".into() };
+        for (host, ends) in [
+            ("system:serviceaccount:operetta-system:operetta", "with operetta grant p -n team"),
+            ("system:serviceaccount:a:b", "with operetta grant p -n team --host-service-account a/b"),
+            ("jane", "with operetta grant"),
+        ] {
+            let message = not_granted(&account, host).message;
+            assert!(message.ends_with(ends), "{message}");
+        }
     }
 
     #[test]

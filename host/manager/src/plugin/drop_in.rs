@@ -22,7 +22,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
-    authz::consent,
     context::Context,
     events::Regarding,
     plugin::{
@@ -121,8 +120,7 @@ impl DropInController {
     /// Applies the Plugin of a labelled ConfigMap, whose metadata this is.
     async fn apply(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        let found = self.informers.namespace(namespace).await.map_err(retry)?;
-        if let Err(problem) = consent::check_namespace(namespace, found.as_deref()) {
+        if let Err(problem) = self.informers.check_namespace(namespace).await.map_err(retry)? {
             self.warn(key, metadata.uid().to_owned(), &problem.reason, problem.message);
             // The namespace's label triggers the next reconcile.
             return Ok(());

@@ -15,13 +15,14 @@ use operetta_kube::{
 };
 
 use crate::{
-    authz::consent::{NAMESPACE_LABEL, OptIn},
+    authz::consent::{self, NAMESPACE_LABEL, OptIn},
     cluster::Cluster,
     context::Context,
     plugin::{
         crd,
         source::{artifact::PLUGIN_LABEL, parts::PART_OF},
     },
+    problem::Problem,
 };
 
 /// The timeout of discovering a built-in kind.
@@ -40,6 +41,8 @@ pub struct HostInformers {
     pub namespaces: Arc<Informer>,
     /// The ServiceAccounts, without those named `default`.
     pub service_accounts: Arc<Informer>,
+    /// The roles and bindings, which the cached access reviews watch as well.
+    pub roles: Vec<Arc<Informer>>,
 }
 
 impl HostInformers {
@@ -64,7 +67,13 @@ impl HostInformers {
         let service_account = resolve(discovery, "v1", "ServiceAccount").await?;
         let not_default = Scope { fields: "metadata.name!=default".to_owned(), ..labelled("") };
         let service_accounts = registry.informer(&service_account, not_default);
-        Ok(Arc::new(Self { plugins, config_maps, parts, namespaces, service_accounts, context }))
+        let mut roles = Vec::new();
+        for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
+            roles.push(
+                registry.informer(&resolve(discovery, "rbac.authorization.k8s.io/v1", kind).await?, labelled("")),
+            );
+        }
+        Ok(Arc::new(Self { plugins, config_maps, parts, namespaces, service_accounts, roles, context }))
     }
 
     /// Returns the informers from which consent is known.
@@ -77,12 +86,18 @@ impl HostInformers {
         [&self.plugins, &self.config_maps].iter().all(|informer| informer.state().borrow().synced)
     }
 
-    /// Returns a namespace, or None when it does not exist.
+    /// Checks that plugins may run in a namespace: it is not reserved, and opted in.
     ///
     /// # Errors
     /// The API server's error when it does not answer.
-    pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Object>>, ApiError> {
-        self.find(&self.namespaces, &ObjectKey::cluster_scoped(name)).await
+    pub async fn check_namespace(&self, name: &str) -> Result<Result<OptIn, Problem>, ApiError> {
+        let own = self.context.cluster.impersonation.own_account().await?.map(|account| account.namespace);
+        let allowed = &self.context.config.allow_reserved_namespaces;
+        if let Err(problem) = consent::check_not_reserved(name, own.as_deref(), allowed) {
+            return Ok(Err(problem));
+        }
+        let found = self.find(&self.namespaces, &ObjectKey::cluster_scoped(name)).await?;
+        Ok(consent::check_namespace(name, found.as_deref()))
     }
 
     /// Returns a ServiceAccount other than a namespace's `default`, or None when it does not exist.

@@ -44,6 +44,9 @@ use crate::{
 /// The number of missing kinds for which the status suggests another one.
 const MAX_SUGGESTIONS: usize = 5;
 
+/// The delay until a Plugin whose ServiceAccount the host may not act as is looked at again.
+const GRANT_RETRY: Duration = Duration::from_secs(60);
+
 /// The time for which a reconcile looks for suggestions.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -101,8 +104,7 @@ impl PluginController {
     /// Returns the consent under which the Plugin runs, or why it may not run.
     async fn check_consent(&self, plugin: PluginRef<'_>) -> Result<Result<Consent, Problem>, ApiError> {
         let name = plugin.key.namespace.as_deref().unwrap_or_default();
-        let namespace = self.informers.namespace(name).await?;
-        let opt_in = match consent::check_namespace(name, namespace.as_deref()) {
+        let opt_in = match self.informers.check_namespace(name).await? {
             Ok(opt_in) => opt_in,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -112,8 +114,17 @@ impl PluginController {
             Err(problem) => return Ok(Err(problem)),
         };
         let found = self.informers.service_account(&account).await?;
-        let allowed = consent::check_account(&account, found.as_deref(), &plugin.key.name);
-        Ok(allowed.map(|code| Consent { account, code, needs_digest }))
+        let code = match consent::check_account(&account, found.as_deref(), &plugin.key.name) {
+            Ok(code) => code,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let impersonation = &self.context.cluster.impersonation;
+        if !impersonation.may_act_as(&account).await? {
+            // A change of a role enqueues the Plugin, too; other authorizers tell nobody.
+            self.context.queue.enqueue_after(plugin.key, GRANT_RETRY);
+            return Ok(Err(consent::not_granted(&account, impersonation.own_user().await?)));
+        }
+        Ok(Ok(Consent { account, code, needs_digest }))
     }
 
     /// Stops a plugin that may not run here: nothing of it passes its gate any more.

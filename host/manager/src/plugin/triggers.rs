@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use operetta_core::{
-    authz::access_review::ServiceAccount,
+    authz::access_review::{Grants, ServiceAccount},
     controller::Controller,
     handler::event::Event,
     manifest::Predicate,
@@ -13,6 +13,7 @@ use operetta_core::{
     queue::Priority,
 };
 use operetta_kube::{
+    authz::watch_scope,
     discovery::ApiResource,
     informer::{Handler, Scope, Subscription},
     store::Lookup,
@@ -68,13 +69,20 @@ impl Triggers {
             plugins: plugins.clone(),
             drop_ins: drop_ins.clone(),
         };
-        vec![
+        let roles = informers.roles.iter().map(|informer| {
+            let on_event =
+                if informer.resource.kind.kind == "ClusterRole" { Self::on_cluster_role } else { Self::on_role };
+            informer.subscribe(triggers.handler(on_event), None)
+        });
+        let mut subscriptions: Vec<Subscription> = roles.collect();
+        subscriptions.extend([
             informers.plugins.subscribe(triggers.handler(Self::on_plugin), None),
             informers.config_maps.subscribe(triggers.handler(Self::on_config_map), None),
             informers.parts.subscribe(triggers.handler(Self::on_part), None),
             informers.namespaces.subscribe(triggers.handler(Self::on_namespace), None),
             informers.service_accounts.subscribe(triggers.handler(Self::on_service_account), None),
-        ]
+        ]);
+        subscriptions
     }
 
     fn handler(&self, on_event: fn(&Self, &Event)) -> Handler {
@@ -169,6 +177,27 @@ impl Triggers {
             }
             self.plugins.enqueue(plugin.key());
             self.drop_ins.enqueue(plugin.key().clone(), Priority::Normal);
+        }
+    }
+
+    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's right to act as a
+    /// ServiceAccount may have; those of all namespaces for a cluster-wide binding.
+    fn on_role(&self, event: &Event) {
+        if matches!(event, Event::Added { initial: true, .. }) {
+            return;
+        }
+        let key = event.object().key();
+        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
+            self.plugins.enqueue(plugin.key());
+            // The authorizer learns of the change a moment later.
+            self.plugins.enqueue_after(plugin.key(), Grants::SETTLE + watch_scope::KEEP);
+        }
+    }
+
+    /// Enqueues all Plugins when a ClusterRole of the host changed. Others change with each CRD that is aggregated.
+    fn on_cluster_role(&self, event: &Event) {
+        if event.object().key().name.starts_with("operetta") {
+            self.on_role(event);
         }
     }
 
