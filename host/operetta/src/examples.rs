@@ -61,6 +61,20 @@ pub const RBAC: &str = "Examples:
 
 Exit code with --diff: 0 no difference, 1 a difference, 2 an error.";
 
+/// The examples of `operetta grant`.
+pub const GRANT: &str = "Examples:
+  # Let the host act as all ServiceAccounts of a namespace that consent to a plugin
+  operetta grant -n team
+
+  # Let it act as one, and cache the Secrets that this one may watch
+  operetta grant greeter -n team --allow secrets
+
+  # Look at what would be applied
+  operetta grant greeter -n team -o yaml
+
+  # Take it back
+  operetta grant greeter -n team --revoke";
+
 /// The examples of `operetta watch`.
 pub const WATCH: &str = "Examples:
   # Watch the Deployments with a label in all namespaces

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
             Command::Completion(args) => commands::completion::completion(&args),
             Command::Logs(args) => commands::logs::logs(args).await,
             Command::Rbac(args) => return commands::rbac::rbac(&args).await,
+            Command::Grant(args) => commands::grant::grant(&args).await,
             Command::Watch(args) => commands::watch::watch(args).await,
             Command::Informers(args) => commands::informers::informers(args).await,
             Command::CompileWorker(_) => unreachable!("returned above"),

@@ -27,6 +27,8 @@ pub struct AuditEvent {
     pub user: User,
     /// As whom.
     pub impersonated_user: User,
+    /// How it was authenticated.
+    pub authentication_metadata: AuthenticationMetadata,
     /// What it is about.
     pub object_ref: ObjectRef,
     /// How it ended.
@@ -63,6 +65,14 @@ pub struct User {
     pub username: String,
     /// The groups that the user is in.
     pub groups: Vec<String>,
+}
+
+/// The authentication of an [`AuditEvent`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AuthenticationMetadata {
+    /// The verb by which constrained impersonation was allowed; empty for any other request.
+    pub impersonation_constraint: String,
 }
 
 /// The object of an [`AuditEvent`].

@@ -30,9 +30,10 @@ pub struct HostOptions {
     pub config: String,
     /// RUST_LOG. Empty means the program's default.
     pub log: String,
-    /// The indexes of rules to leave out of the ClusterRole in `deploy/base/rbac.yaml`.
+    /// The indexes of rules to leave out of the host's ClusterRole `operetta`, or `operetta-unrestricted` where it has that.
     pub without_rules: Vec<usize>,
-    /// Uses the ClusterRole of `deploy/narrow`.
+    /// Gives the host the rights of `deploy/base` alone, so that each plugin needs [`Host::grant`]. By default it has those of
+    /// `deploy/unrestricted` as well.
     pub narrow: bool,
     /// Uses an empty code cache. By default all test runs share one cache, in which compiled plugins are found by content.
     pub compiles_anew: bool,
@@ -217,6 +218,16 @@ impl Host {
         command.output().expect("the program runs")
     }
 
+    /// Runs `operetta grant` as an administrator, for all ServiceAccounts of a namespace that consent. Blocks.
+    ///
+    /// # Panics
+    /// Panics with its message if it fails.
+    pub fn grant(&self, namespace: &str, args: &[&str]) -> String {
+        let output = self.run(&[&["grant", "-n", namespace], args].concat());
+        assert!(output.status.success(), "operetta grant: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// Its metrics in Prometheus' text format. Blocks.
     ///
     /// # Panics
@@ -286,8 +297,10 @@ fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, 
 /// Installs the CRD, the host's rights according to the options, and the admission policy for namespaces.
 fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let deploy = workspace().join("deploy");
-    let base = ["crd/plugins.yaml", "base/namespace.yaml", "base/namespace-opt-in.yaml", "base/rbac.yaml"];
-    for file in base.into_iter().chain(options.narrow.then_some("narrow/rbac.yaml")) {
+    let base = ["crd/plugins.yaml", "base/namespace.yaml"];
+    let rights = ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml"];
+    let unrestricted = (!options.narrow).then_some("unrestricted/rbac.yaml");
+    for file in base.into_iter().chain(rights).chain(unrestricted) {
         let path = deploy.join(file).display().to_string();
         control_plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &path]);
     }
@@ -296,7 +309,8 @@ fn install(control_plane: &ControlPlane, options: &HostOptions) {
     indexes.sort_unstable_by(|one, other| other.cmp(one));
     for index in indexes {
         let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{index}")}]).to_string();
-        control_plane.kubectl(&["patch", "clusterrole", "operetta", "--type=json", "-p", &patch]);
+        let role = if options.narrow { "operetta" } else { "operetta-unrestricted" };
+        control_plane.kubectl(&["patch", "clusterrole", role, "--type=json", "-p", &patch]);
     }
 }
 

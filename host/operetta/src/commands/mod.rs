@@ -7,6 +7,7 @@ pub mod compile_worker;
 pub mod completion;
 pub mod component;
 pub mod generate;
+pub mod grant;
 mod host_address;
 mod host_client;
 pub mod informers;

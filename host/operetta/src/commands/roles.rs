@@ -114,6 +114,8 @@ pub fn plain(text: &str) -> String {
 pub struct Role<'a> {
     /// The name of the role and of its binding.
     pub name: &'a str,
+    /// The value of the label `app.kubernetes.io/managed-by`.
+    pub managed_by: Option<&'a str>,
     /// True if the role holds in all namespaces.
     pub cluster: bool,
     /// The namespace; None for that of kubectl.
@@ -135,10 +137,14 @@ impl Role<'_> {
         };
         let place = in_namespace("  ", self.namespace.filter(|_| !self.cluster));
         let name = plain(self.name);
+        let label = |manager| format!("  labels:\n    app.kubernetes.io/managed-by: {}\n", plain(manager));
+        let labels = self.managed_by.map(label).unwrap_or_default();
         let account = plain(self.account);
         let of = in_namespace("    ", self.account_namespace);
         let head = |kind: &str| {
-            format!("apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{place}")
+            format!(
+                "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{labels}{place}"
+            )
         };
         [
             format!("{}rules:\n{}", head(kind), self.rules.yaml()),

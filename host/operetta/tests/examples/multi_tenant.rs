@@ -107,7 +107,7 @@ async fn everything_on_its_page_is_as_it_says() {
     let control_plane = tokio::task::spawn_blocking(start).await.expect("started");
     let control_plane = control_plane.unwrap_or_else(|error| panic!("{error}"));
     let config = std::fs::read_to_string(format!("{FOLDER}/host.yaml")).expect("host.yaml");
-    let options = HostOptions { config, ..HostOptions::default() };
+    let options = HostOptions { config, narrow: true, ..HostOptions::default() };
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
     let reader = Reader(&control_plane);
     until_the_policy_is_in_force(&control_plane).await;

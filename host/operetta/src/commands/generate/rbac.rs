@@ -91,7 +91,7 @@ fn yaml(
     if !own.is_empty() {
         let account = name;
         let account_namespace = namespace;
-        let role = Role { name, cluster: false, namespace, account, account_namespace, rules: &own };
+        let role = Role { name, managed_by: None, cluster: false, namespace, account, account_namespace, rules: &own };
         documents.extend(role.documents());
     }
     if !everywhere.is_empty() {
@@ -99,7 +99,8 @@ fn yaml(
         let account = name;
         let name = &name_elsewhere(home, name);
         let account_namespace = Some(home);
-        let role = Role { name, cluster: true, namespace, account, account_namespace, rules: &everywhere };
+        let role =
+            Role { name, managed_by: None, cluster: true, namespace, account, account_namespace, rules: &everywhere };
         documents.extend(role.documents());
     }
     Ok(documents.join("---\n"))

@@ -63,6 +63,7 @@ pub fn documents(least: &Least, account: &ServiceAccount, name: &str) -> Vec<Str
         let at_home = location.as_ref() == Some(&account.namespace);
         let role = Role {
             name: if at_home { name } else { &elsewhere },
+            managed_by: None,
             cluster: location.is_none(),
             namespace: location.as_deref(),
             account: &account.name,

@@ -6,7 +6,7 @@
 //! be applied.
 
 mod difference;
-mod held;
+pub(super) mod held;
 mod least;
 
 use std::process::ExitCode;

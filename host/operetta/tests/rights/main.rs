@@ -1,0 +1,150 @@
+//! The host's own rights: they suffice, none of them is too many, and docs/tenancy.md shows them.
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+};
+use serde_json::json;
+
+const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
+const TENANCY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tenancy.md");
+/// What works takes a few seconds; on a busy machine a few more.
+const WORKS: Duration = Duration::from_secs(60);
+/// What the host reads about itself in a refusal.
+const REFUSED: &str = "is forbidden: User \\\"system:serviceaccount:operetta-system:operetta\\\"";
+
+/// The life of one plugin, from the ConfigMap to its end, with all that the host does for it.
+async fn a_plugin_lives(host: &Host, control_plane: &ControlPlane, name: &str, narrow: bool) {
+    let namespace = control_plane.namespace(name).await;
+    namespace.allow_all("plugin").await;
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+    if narrow {
+        // It waits for the grant, and sees it come.
+        namespace.until_degraded("touch", "HostForbidden", &["operetta grant plugin -n"]).await;
+        host.grant(namespace.name(), &[]);
+    }
+    namespace.until_touched("target", "v1").await;
+    namespace.until_condition("touch", "Ready", "True", "Running").await;
+    namespace.until_event(kinds::PLUGIN, "touch", "Loaded").await;
+    asks_what_everybody_may(host, &namespace).await;
+    watches_pods(&namespace).await;
+    namespace.kubectl(&["label", "configmap", "touch", "operetta.dev/plugin-"]);
+    namespace.until_gone(kinds::PLUGIN, "touch").await;
+}
+
+/// A plugin asks the API server for its version, and about itself.
+async fn asks_what_everybody_may(host: &Host, namespace: &TestNamespace<'_>) {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string();
+    let attributes = json!({"resourceAttributes": {"verb": "get", "resource": "pods"}});
+    let access =
+        json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": attributes});
+    let requests = json!([
+        {"method": "GET", "path": "/version"},
+        {"method": "POST", "path": "/apis/authentication.k8s.io/v1/selfsubjectreviews", "body": review},
+        {"method": "POST", "path": "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "body": access.to_string()},
+    ]);
+    let asks = DropIn::new("asks", guest("fixture-misbehave")).config(json!({"do": "send", "requests": requests}));
+    namespace.drop_in(&asks).await;
+    eventually("the answers", async || {
+        let lines = host.logs(namespace.name(), "asks");
+        let fields = lines.iter().flat_map(|line| &line.fields).filter(|(name, _)| name == "status");
+        let found: Vec<&str> = fields.map(|(_, status)| status.as_str()).take(3).collect();
+        if found == ["200", "201", "201"] { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    namespace.kubectl(&["delete", "configmap", "asks"]);
+}
+
+/// A plugin watches a kind that the host does not watch for itself.
+async fn watches_pods(namespace: &TestNamespace<'_>) {
+    let source = json!({"apiVersion": "v1", "kind": "Pod", "namespaces": "Own"});
+    let controllers = json!([{"name": "c", "for": source}]);
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    namespace.drop_in(&DropIn::new("pods", Guest::default().manifest(&manifest.to_string()).build())).await;
+    namespace.until_condition("pods", "Ready", "True", "Running").await;
+}
+
+async fn needs_each_rule_of(role: &str, narrow: bool) {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let spawn = |without_rules: Vec<usize>| {
+        let options = HostOptions { without_rules, narrow, ..HostOptions::default() };
+        Host::spawn(Path::new(OPERETTA), &control_plane, &options)
+    };
+    let host = spawn(vec![]);
+    let started = Instant::now();
+    let lives = a_plugin_lives(&host, &control_plane, "all-rules", narrow);
+    tokio::time::timeout(WORKS, lives).await.expect("it works with all of them");
+    // The first run compiles the plugins, too: what takes twice as long does not work.
+    let does_not = started.elapsed() * 2;
+    assert!(!host.log().contains(REFUSED), "{}", host.log());
+    drop(host);
+    let found = control_plane.kubectl(&["get", "clusterrole", role, "-o", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&found).expect("a ClusterRole");
+    let rules = found["rules"].as_array().expect("rules");
+    for (at, rule) in rules.iter().enumerate() {
+        let host = spawn(vec![at]);
+        let name = format!("without-{at}");
+        let lives = a_plugin_lives(&host, &control_plane, &name, narrow);
+        let lives = tokio::time::timeout(does_not, lives).await;
+        assert!(lives.is_err() || host.log().contains(REFUSED), "it works without {rule}: take the rule away");
+        drop(host);
+    }
+    let host = spawn(vec![]);
+    let lives = a_plugin_lives(&host, &control_plane, "again", narrow);
+    tokio::time::timeout(WORKS, lives).await.expect("it works with all of them again");
+}
+
+#[tokio::test]
+async fn narrow_host_needs_each_of_its_rules() {
+    needs_each_rule_of("operetta", true).await;
+}
+
+#[tokio::test]
+async fn unrestricted_host_needs_each_of_its_rules() {
+    needs_each_rule_of("operetta-unrestricted", false).await;
+}
+
+/// The permissions that `kubectl auth can-i --list` prints for the host, one line each.
+fn permissions(control_plane: &ControlPlane) -> BTreeSet<String> {
+    lines(&control_plane.kubectl(&["auth", "can-i", "--list", "--as=system:serviceaccount:operetta-system:operetta"]))
+}
+
+/// The lines of such a table, with single blanks, and the verbs in an order that kubectl does not have.
+fn lines(table: &str) -> BTreeSet<String> {
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let line = |line: &str| {
+        let (before, verbs) = line.rsplit_once('[').unwrap_or((line, ""));
+        let mut verbs = words(verbs.trim_end().trim_end_matches(']'));
+        verbs.sort();
+        [words(before), verbs].concat().join(" ")
+    };
+    table.lines().map(line).filter(|line| !line.is_empty() && line != "...").collect()
+}
+
+#[tokio::test]
+async fn documented_permissions_of_both_modes_are_those_of_the_host() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let page = std::fs::read_to_string(TENANCY).expect("tenancy.md");
+    let tables =
+        page.split("$ kubectl auth can-i --list --as=system:serviceaccount:operetta-system:operetta\n").skip(1);
+    let documented: Vec<_> = tables.map(|rest| lines(rest.split("```").next().unwrap_or_default())).collect();
+
+    let host = Host::start(OPERETTA, &control_plane, &HostOptions { narrow: true, ..HostOptions::default() }).await;
+    let narrow = permissions(&control_plane);
+    // The page's own example, in the namespace of the context. Of the further tables it shows what differs.
+    control_plane.apply(include_str!("granted.yaml"));
+    host.grant("default", &["tracker"]);
+    let granted = &permissions(&control_plane) - &narrow;
+    host.grant("default", &["tracker", "--revoke"]);
+    assert_eq!(permissions(&control_plane), narrow, "nothing stays of a grant");
+    drop(host);
+    let _host = Host::start(OPERETTA, &control_plane, &HostOptions::default()).await;
+    let unrestricted = &permissions(&control_plane) - &narrow;
+    assert_eq!([narrow, granted, unrestricted].as_slice(), documented);
+}
