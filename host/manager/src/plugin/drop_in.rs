@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
+    authz::consent,
     context::Context,
     events::Regarding,
     plugin::{
