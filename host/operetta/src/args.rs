@@ -381,8 +381,11 @@ pub struct CompileWorkerArgs {
     #[arg(long)]
     pub cpu_seconds: u64,
     /// The hash of the engine's settings that the code must agree with
-    #[arg(long)]
+    #[arg(long, default_value_t)]
     pub compatibility: String,
+    /// Compile nothing: try to leave the sandbox, with these files as bait, and print its description if that fails
+    #[arg(long, num_args = 0.., value_name = "FILE")]
+    pub check_sandbox: Option<Vec<PathBuf>>,
 }
 
 /// The permissions of a ServiceAccount that a host gets only when they are named.

@@ -131,3 +131,17 @@ async fn a_worker_of_another_version_compiles_nothing() {
     assert!(output.stdout.is_empty());
     assert!(String::from_utf8_lossy(&output.stderr).contains("not of the same version"));
 }
+
+#[tokio::test]
+async fn confined_worker_reaches_neither_token_nor_network() {
+    let token = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(token.path(), "secret").expect("written");
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_operetta"))
+        .args(["compile-worker", "--memory-bytes", "1000000000", "--cpu-seconds", "9", "--check-sandbox"])
+        .args([token.path(), env!("CARGO_BIN_EXE_operetta").as_ref()])
+        .output();
+    let output = tokio::time::timeout(Duration::from_secs(60), output).await.expect("it ends").expect("runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(said.starts_with("seccomp"), "{said}");
+}

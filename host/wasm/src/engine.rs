@@ -212,7 +212,8 @@ impl Engine {
         &self.shared.shelf
     }
 
-    pub(crate) fn code(&self) -> &Code {
+    /// Returns the source of compiled code.
+    pub fn code(&self) -> &Code {
         &self.shared.code
     }
 }

@@ -25,6 +25,9 @@ const SUFFIX: &str = ".cwasm";
 /// The prefix of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
 
+/// Bytes of free space under which a disk counts as full.
+const FULL: u64 = 64 << 10;
+
 /// The age from which an unfinished file belongs to a process that has died.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
@@ -39,6 +42,8 @@ pub struct CodeCache {
     _temporary: Option<TempDir>,
     /// Held while entries are removed.
     evicting: Mutex<()>,
+    /// The error of the last attempt to keep code; None if it succeeded.
+    failure: Mutex<Option<String>>,
 }
 
 /// The reason why a directory cannot hold compiled code.
@@ -80,7 +85,14 @@ impl CodeCache {
             return Err(CacheError::NotTrusted { directory: directory.to_owned(), why });
         }
         let directory = directory.to_owned();
-        let cache = Self { directory, max_bytes, user, _temporary: None, evicting: Mutex::default() };
+        let cache = Self {
+            directory,
+            max_bytes,
+            user,
+            _temporary: None,
+            evicting: Mutex::default(),
+            failure: Mutex::default(),
+        };
         // Tells whether the directory can be written.
         cache.temporary_file().map_err(io)?;
         cache.evict();
@@ -101,6 +113,25 @@ impl CodeCache {
     /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Records whether code could be kept.
+    pub(super) fn record(&self, error: Option<&io::Error>) {
+        *self.failure.lock() = error.map(ToString::to_string);
+    }
+
+    /// Returns the reason why code cannot be kept at the moment; None if it can.
+    pub fn problem(&self) -> Option<String> {
+        let is_full = || {
+            let disk = rustix::fs::statvfs(&self.directory).ok()?;
+            // Some file systems do not count.
+            (disk.f_blocks > 0 && disk.f_bavail < FULL / disk.f_frsize.max(1)).then(|| "the disk is full".to_owned())
+        };
+        let why = self.failure.lock().clone().or_else(is_full)?;
+        let directory = self.directory.display();
+        Some(format!(
+            "compiled code cannot be kept in {directory}: {why}; it runs from memory and is compiled at each start"
+        ))
     }
 
     /// The code that was put under this key, if it is there, whole, and this user's.

@@ -13,6 +13,7 @@ pub(crate) mod link;
 mod obtain;
 mod pieces;
 pub(crate) mod resident;
+mod sandbox;
 pub(crate) mod sections;
 mod snapshot;
 mod trusted;
@@ -21,7 +22,7 @@ mod worker;
 use std::{
     fs::File,
     hash::{Hash, Hasher},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -33,7 +34,7 @@ pub use cache::{CacheError, CodeCache};
 pub use inspect::{Format, Inspection, digest, inspect};
 pub use resident::MappedTotals;
 pub use snapshot::{SnapshotError, snapshot};
-pub use worker::{WorkerError, WorkerLimits, compile_worker};
+pub use worker::{WorkerError, WorkerLimits, check_worker, compile_worker};
 
 use crate::hex;
 
@@ -102,6 +103,22 @@ impl Code {
     /// Creates a source that keeps code in this cache and compiles with this worker.
     pub fn new(cache: Option<CodeCache>, worker: Option<Worker>) -> Self {
         Self { cache, worker, small: Semaphore::new(1), large: Semaphore::new(1) }
+    }
+
+    /// Returns the directory of the cache, which is this user's alone.
+    pub fn directory(&self) -> Option<&Path> {
+        self.cache.as_ref().map(CodeCache::directory)
+    }
+
+    /// Returns the reason why compiled code is not kept at the moment; None if it is.
+    pub fn cache_problem(&self) -> Option<String> {
+        self.cache.as_ref().and_then(CodeCache::problem)
+    }
+
+    /// Checks the sandbox of the worker, with these files as bait. Returns its description, or the reason why it does not
+    /// hold; None without a worker.
+    pub async fn check_sandbox(&self, baits: &[PathBuf]) -> Option<Result<String, String>> {
+        Some(self.worker.as_ref()?.check_sandbox(baits).await)
     }
 }
 

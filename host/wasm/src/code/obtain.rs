@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Write},
+    io::{self, Seek, Write},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -46,9 +46,11 @@ impl Code {
         let started = Instant::now();
         match &code.worker {
             Some(worker) => {
-                let output = Temporary::new(code.cache.as_ref()).map_err(no_file)?;
+                // Memory, not the disk of the cache: that may be full, and the worker need not write to it.
+                let output = rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC);
+                let output = File::from(output.map_err(|error| no_file(error.into()))?);
                 let compatibility = compatibility(engine.wasmtime());
-                worker.compile(&bytes, &compatibility, output.file()).await?;
+                worker.compile(&bytes, &compatibility, &output).await?;
                 let component = blocking(engine, &key, move |engine, key| adopt(engine, key, output)).await?;
                 Ok((component, Provenance { origin: Origin::Worker, took: started.elapsed() }))
             }
@@ -96,16 +98,25 @@ fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
     }
 }
 
-/// Loads and keeps the output of a worker.
-fn adopt(engine: &Engine, key: &str, output: Temporary) -> Result<Obtained, LoadError> {
+/// Loads and keeps the output of a worker. Where it cannot be kept it is run from memory.
+fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadError> {
     // The worker does not know the pool's limits on tables and memories.
     let component =
-        trusted::load(engine.wasmtime(), output.file()).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
-    let file = match (&engine.code().cache, output) {
-        (Some(cache), Temporary::InCache(file)) => keep(cache.put(key, file), key),
-        _ => None,
-    };
-    Ok(Obtained { component, file })
+        trusted::load(engine.wasmtime(), &output).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
+    let kept = engine.code().cache.as_ref().and_then(|cache| {
+        let written = cache.temporary_file().and_then(|mut file| {
+            output.rewind()?;
+            io::copy(&mut output, &mut file)?;
+            cache.put(key, file)
+        });
+        keep(cache, written, key)
+    });
+    let Some(file) = kept else { return Ok(Obtained { component, file: None }) };
+    // Mapped from the file, its memory is the page cache's.
+    match trusted::load(engine.wasmtime(), &file) {
+        Ok(component) => Ok(Obtained { component, file: Some(file) }),
+        Err(_) => Ok(Obtained { component, file: None }),
+    }
 }
 
 fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
@@ -118,48 +129,22 @@ fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadErr
             file.write_all(&artefact)?;
             cache.put(key, file)
         });
-        keep(written, key)
+        keep(cache, written, key)
     });
     Ok(Obtained { component, file })
 }
 
-/// Logs when code cannot be kept: the plugin runs all the same.
-fn keep(written: io::Result<File>, key: &str) -> Option<File> {
-    let failed = |error: &io::Error| {
-        tracing::warn!(%key, %error, "failed to keep compiled code: it will be compiled again");
-    };
-    written.inspect_err(failed).ok()
+/// Records whether code could be kept: the plugin runs all the same.
+fn keep(cache: &CodeCache, written: io::Result<File>, key: &str) -> Option<File> {
+    if let Err(error) = &written {
+        tracing::warn!(%key, %error, "failed to keep compiled code: it runs from memory and is compiled again at the next start");
+    }
+    cache.record(written.as_ref().err());
+    written.ok()
 }
 
 fn no_file(error: io::Error) -> LoadError {
     LoadError::Busy(format!("failed to create a file for compiled code: {error}"))
-}
-
-/// The file that a worker writes to.
-enum Temporary {
-    /// A file that can become an entry of the cache.
-    InCache(tempfile::NamedTempFile),
-    /// Memory.
-    InMemory(File),
-}
-
-impl Temporary {
-    fn new(cache: Option<&CodeCache>) -> io::Result<Self> {
-        match cache {
-            Some(cache) => Ok(Self::InCache(cache.temporary_file()?)),
-            None => {
-                let memory = rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC)?;
-                Ok(Self::InMemory(memory.into()))
-            }
-        }
-    }
-
-    fn file(&self) -> &File {
-        match self {
-            Self::InCache(file) => file.as_file(),
-            Self::InMemory(file) => file,
-        }
-    }
 }
 
 /// Returns the cache key of a component's code: engines whose code differs have different keys.

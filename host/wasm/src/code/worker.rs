@@ -1,23 +1,24 @@
 //! Compiling in a process of its own: this program again, with a limit on memory and processor time.
 //!
 //! The parent writes the component to the child's stdin and gives it a file as stdout. What the child says on stderr is
-//! why it did not succeed. It begins by limiting itself, before it reads a byte that a plugin's author wrote. Its
-//! processor time is limited, so it ends also if its parent is gone.
+//! why it did not succeed. It begins by limiting and confining itself ([`super::sandbox`]), before it reads a byte that a
+//! plugin's author wrote. Its processor time is limited, so it ends also if its parent is gone.
 
 use std::{
     fs::File,
     io::{Read, Write},
     os::unix::process::ExitStatusExt,
+    path::PathBuf,
     process::{ExitStatus, Stdio},
 };
 
-use rustix::process::{Resource, Rlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     process::Command,
 };
 
-use super::{LARGE, Worker, bulk, compatibility};
+use super::{LARGE, Worker, bulk, compatibility, sandbox};
 use crate::{LoadError, cut, engine};
 
 /// The limits of one compilation.
@@ -81,11 +82,29 @@ pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), Worke
     if compatibility(&engine) != expected {
         return Err(WorkerError::Host("this program is not of the same version as the one that started it".to_owned()));
     }
+    sandbox::confine().map_err(|error| host(&error))?;
     let mut component = Vec::new();
     std::io::stdin().lock().read_to_end(&mut component).map_err(|error| host(&error))?;
     let artefact = bulk::compiled(&component, |component| engine.precompile_component(component))
         .map_err(|error| WorkerError::Component(format!("{error:#}")))?;
     std::io::stdout().lock().write_all(&artefact).map_err(|error| host(&error))
+}
+
+/// Confines this process as [`compile_worker`] does and tries to break out, with these files as bait. Returns the
+/// description of the sandbox.
+///
+/// # Errors
+/// [`WorkerError::Host`] with what was possible all the same.
+pub fn check_worker(limits: &WorkerLimits, baits: &[PathBuf]) -> Result<String, WorkerError> {
+    let host = |error: &dyn std::fmt::Display| WorkerError::Host(error.to_string());
+    limit(limits).map_err(|error| host(&error))?;
+    let parent = rustix::process::getppid();
+    let description = sandbox::confine().map_err(|error| host(&error))?;
+    let possible = sandbox::break_out(baits, parent);
+    if possible.is_empty() {
+        return Ok(description);
+    }
+    Err(WorkerError::Host(format!("the sandbox of the compile worker does not hold: it could {}", possible.join(", "))))
 }
 
 fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
@@ -97,6 +116,10 @@ fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
     set(Resource::As, most, most)?;
     set(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds.saturating_add(5))?;
     set(Resource::Core, 0, 0)?;
+    // Its output is a file in memory.
+    set(Resource::Fsize, limits.memory_bytes, limits.memory_bytes)?;
+    // Neither a core dump nor another process of this user shall show what it has in memory.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
@@ -108,6 +131,37 @@ fn own_address_space() -> std::io::Result<u64> {
 }
 
 impl Worker {
+    /// The command that starts the program within limits, without anything of the host's environment.
+    fn command(&self, limits: &WorkerLimits) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .args(["--memory-bytes", &limits.memory_bytes.to_string()])
+            .args(["--cpu-seconds", &limits.cpu_seconds.to_string()])
+            // It needs nothing of the host's credentials.
+            .env_clear()
+            .env("RUST_BACKTRACE", "0");
+        // Confined, it cannot read how many processors its control group has.
+        if let Ok(processors) = std::thread::available_parallelism() {
+            command.env("RAYON_NUM_THREADS", processors.to_string());
+        }
+        command
+    }
+
+    /// Starts the program to check its sandbox, with these files as bait. Returns the description of the sandbox.
+    ///
+    /// # Errors
+    /// The reason why the sandbox does not hold or cannot be made.
+    pub(super) async fn check_sandbox(&self, baits: &[PathBuf]) -> Result<String, String> {
+        let check = self.command(&self.limits).arg("--check-sandbox").args(baits).stdin(Stdio::null()).output();
+        let output = check.await.map_err(|error| format!("the compiling process does not start: {error}"))?;
+        let text = |bytes: &[u8]| cut(String::from_utf8_lossy(bytes).trim().to_owned(), 4096);
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(format!("the check of its sandbox ended with {}: {}", output.status, text(&output.stderr))),
+        }
+    }
+
     /// Compiles a component into a file.
     pub(super) async fn compile(&self, bytes: &[u8], compatibility: &str, output: &File) -> Result<(), LoadError> {
         let busy = |error: std::io::Error| LoadError::Busy(format!("the compiling process does not start: {error}"));
@@ -115,14 +169,9 @@ impl Worker {
         if bytes.len() < LARGE {
             limits.cpu_seconds = limits.cpu_seconds.min(SMALL_CPU_SECONDS);
         }
-        let mut child = Command::new(&self.program)
-            .args(&self.arguments)
-            .args(["--memory-bytes", &limits.memory_bytes.to_string()])
-            .args(["--cpu-seconds", &limits.cpu_seconds.to_string()])
+        let mut child = self
+            .command(&limits)
             .args(["--compatibility", compatibility])
-            // It needs nothing of the host's credentials.
-            .env_clear()
-            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::from(output.try_clone().map_err(busy)?))
             .stderr(Stdio::piped())
@@ -165,6 +214,7 @@ fn outcome(limits: WorkerLimits, status: ExitStatus, words: String, bytes: usize
     ];
     const ABORTED: i32 = 6;
     const OUT_OF_TIME: i32 = 24;
+    const OUTPUT_TOO_LARGE: i32 = 25;
     if status.success() {
         return Ok(());
     }
@@ -173,6 +223,9 @@ fn outcome(limits: WorkerLimits, status: ExitStatus, words: String, bytes: usize
     }
     match (status.code(), status.signal()) {
         (Some(code), _) if code == i32::from(COMPONENT) => Err(LoadError::CompileFailed(cut(words, 4096))),
+        (_, Some(OUTPUT_TOO_LARGE)) => {
+            Err(LoadError::CompileMemoryExceeded { bytes, limit_bytes: limits.memory_bytes })
+        }
         (_, Some(OUT_OF_TIME)) => Err(LoadError::CompileTimedOut { bytes, limit_seconds: limits.cpu_seconds }),
         // A panic of the compiler: trying again would not help.
         (Some(101), _) | (_, Some(ABORTED)) => {
