@@ -29,6 +29,9 @@ pub struct HostConfig {
     /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
     /// If left out, no Plugin may run a file.
     pub plugin_directory: Option<PathBuf>,
+    /// The host's own namespace, which holds its Lease. If left out, that of the host's Pod, or `operetta-system` outside of
+    /// a cluster.
+    pub namespace: Option<String>,
     /// The directory of compiled plugins, so that each is compiled once: only this user may have access to it. If left
     /// out, `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not set), or a temporary directory if that
     /// cannot be used.
@@ -107,6 +110,7 @@ impl Default for HostConfig {
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
             require_digest: false,
             plugin_directory: None,
+            namespace: None,
             cache_dir: None,
             max_cache_bytes: 2 << 30,
             mapped_code_mib: 4096,
@@ -160,6 +164,14 @@ impl HostConfig {
             CallLimits { memory_bytes, timeout, ..call },
             GateLimits { calls: u32::try_from(calls).unwrap_or(u32::MAX), call_timeout, ..gate },
         )
+    }
+
+    /// Returns the host's own namespace.
+    pub fn own_namespace(&self) -> String {
+        const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+        let pod =
+            || std::fs::read_to_string(POD).ok().map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
+        self.namespace.clone().or_else(pod).unwrap_or_else(|| "operetta-system".to_owned())
     }
 
     /// Returns the limits of loading a plugin.

@@ -26,11 +26,14 @@ pub mod config;
 pub mod conflict;
 pub mod context;
 pub mod events;
+pub mod identity;
+pub mod lease;
 pub mod logs;
 pub mod manager;
 pub mod metrics;
 pub mod plugin;
 pub mod problem;
+pub mod readiness;
 pub mod tenancy;
 
 /// Returns the number of plugins that run at the same moment: one on each processor.

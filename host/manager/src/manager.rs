@@ -1,6 +1,9 @@
 //! The manager (controller-runtime's word): the controllers of Plugins and drop-in ConfigMaps, from start to stop.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::Result;
 use kube::Client;
@@ -9,8 +12,10 @@ use operetta_core::{
         Controller, Observer,
         request::{Action, Failure, ReconcileRequest},
     },
+    object::ObjectKey,
     ports::Reconciler,
     queue::WorkQueue,
+    status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
     authz::permission_watch::PermissionWatch,
@@ -22,6 +27,8 @@ use crate::{
     authz::consent_watch,
     config::HostConfig,
     context::Context,
+    identity::HostIdentity,
+    lease::{Elector, LeaseName},
     plugin::{
         drop_in::DropInController,
         host_informers::{HostInformers, resolve},
@@ -31,8 +38,15 @@ use crate::{
         source::{Loader, hand_over::ConfigMapHandOver},
         triggers::Triggers,
     },
+    readiness::Readiness,
     tenancy::cache_quota,
 };
+
+/// The time between attempts to read what the start needs.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The name of the host's Lease.
+const LEASE: &str = "operetta";
 
 /// The workers of the Plugin controller: most of their time they wait for the API server, or for a compilation.
 const PLUGIN_WORKERS: u32 = 8;
@@ -43,13 +57,17 @@ pub struct Manager {
     pub context: Arc<Context>,
     /// The state of all Plugins.
     pub slots: Arc<Slots>,
+    /// The election that tells whether another host serves this cluster.
+    pub elector: Arc<Elector>,
+    /// The checks of what the host depends on.
+    pub readiness: Arc<Readiness>,
+    _identity: HostIdentity,
     /// Set once by [`Manager::start`].
     started: OnceLock<Started>,
 }
 
 /// The manager's own controllers and watches.
 struct Started {
-    informers: Arc<HostInformers>,
     _permission_watch: PermissionWatch,
     /// The tasks that enforce the quota of cached bytes, and pause plugins while consent cannot be watched; they end with
     /// this.
@@ -64,13 +82,7 @@ struct Started {
 struct FailureLog(&'static str);
 
 impl Observer for FailureLog {
-    fn reconciled(
-        &self,
-        request: &ReconcileRequest,
-        result: &Result<Action, Failure>,
-        took: std::time::Duration,
-        retries: u32,
-    ) {
+    fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
         if let Err(error) = result {
             tracing::warn!(controller = self.0, key = %request.key, %error, retries, ?took, "reconcile failed");
         }
@@ -85,21 +97,33 @@ impl Manager {
     pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
         let context = Context::new(client, config)?;
         let slots = Slots::new(context.clone());
-        Ok(Arc::new(Self { context, slots, started: OnceLock::new() }))
+        let identity = HostIdentity::take(context.engine.code().directory());
+        let name = LeaseName {
+            namespace: context.config.own_namespace(),
+            name: LEASE.to_owned(),
+            identity: identity.name().to_owned(),
+        };
+        let elector = Elector::new(context.cluster.client.clone(), name);
+        let readiness = Readiness::new(context.clone(), elector.clone());
+        let started = OnceLock::new();
+        Ok(Arc::new(Self { context, slots, elector, readiness, _identity: identity, started }))
     }
 
-    /// Starts the controllers. Waits until the CRD of Plugins is installed. `admin_address` is the address of the admin
-    /// endpoints, which the status of each Plugin shows.
+    /// Starts the controllers. Waits until no other host serves the cluster and until the CRD of Plugins is installed.
+    /// `admin_address` is the address of the admin endpoints, which the status of each Plugin shows.
     ///
     /// # Errors
     /// When the API server does not serve a kind that the manager needs.
     pub async fn start(&self, admin_address: String) -> Result<()> {
         let context = &self.context;
         let _first = context.admin_address.set(admin_address);
+        tokio::spawn(self.elector.clone().run());
+        tokio::spawn(self.readiness.clone().log_changes());
+        tokio::spawn(self.readiness.clone().check_sandbox());
+        self.elector.held().await;
         let mut subscriptions = vec![self.follow_crds().await?];
         let informers = HostInformers::start(context.clone()).await?;
-        let cluster = &context.cluster;
-        let permission_watch = PermissionWatch::start(&cluster.grants, &cluster.discovery, &cluster.registry).await?;
+        let permission_watch = self.watch_permissions().await?;
         let mut background = JoinSet::new();
         background.spawn(cache_quota::enforce(context.clone(), self.slots.clone()));
         background.spawn(consent_watch::pause_while_stale(context.consent.clone(), informers.consent()));
@@ -115,7 +139,6 @@ impl Manager {
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
         let started = Started {
-            informers,
             _permission_watch: permission_watch,
             _background: background,
             plugins,
@@ -123,7 +146,22 @@ impl Manager {
             _subscriptions: subscriptions,
         };
         let _first = self.started.set(started);
+        self.readiness.watch(informers);
         Ok(())
+    }
+
+    /// Follows changes of permissions. An API server that goes away meanwhile is waited for.
+    async fn watch_permissions(&self) -> Result<PermissionWatch, ApiError> {
+        let cluster = &self.context.cluster;
+        loop {
+            match PermissionWatch::start(&cluster.grants, &cluster.discovery, &cluster.registry).await {
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    tracing::warn!(%error, "failed to watch permissions, retrying");
+                    tokio::time::sleep(RETRY).await;
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Has discovery follow changes of CRDs.
@@ -133,11 +171,6 @@ impl Manager {
         let discovery = cluster.discovery.clone();
         let scope = Scope { metadata_only: true, ..Scope::everything() };
         Ok(cluster.registry.informer(&kind, scope).subscribe(Arc::new(move |_| discovery.invalidate()), None))
-    }
-
-    /// Reports whether the controllers run and have had the first list of Plugins and drop-in ConfigMaps.
-    pub fn is_ready(&self) -> bool {
-        self.started.get().is_some_and(|started| started.informers.are_synced())
     }
 
     /// Stops: takes no new keys, and waits for the reconciles in flight.
@@ -157,13 +190,10 @@ impl Manager {
             }
         }
         stops.join_all().await;
+        self.elector.release().await;
     }
 }
 
-fn controller(
-    name: &'static str,
-    queue: WorkQueue<operetta_core::object::ObjectKey>,
-    reconciler: Arc<dyn Reconciler>,
-) -> Arc<Controller> {
+fn controller(name: &'static str, queue: WorkQueue<ObjectKey>, reconciler: Arc<dyn Reconciler>) -> Arc<Controller> {
     Controller::new(name, queue, reconciler, Arc::new(FailureLog(name)))
 }

@@ -37,6 +37,12 @@ pub struct HostOptions {
     pub narrow: bool,
     /// Uses an empty code cache. By default all test runs share one cache, in which compiled plugins are found by content.
     pub compiles_anew: bool,
+    /// Puts the code cache on a file system of its own of this size in kilobytes. Needs a mount namespace.
+    pub cache_disk_kb: Option<u32>,
+    /// Leaves the Lease of another host alone. By default a start removes it, for tests kill their hosts.
+    pub beside_another: bool,
+    /// The kubeconfig to use instead of the one of the ServiceAccount in `deploy/base`.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// A running `operetta run`. Dropping it kills the process, unless tests share it.
@@ -50,7 +56,7 @@ pub struct Host {
 
 /// The process of a host.
 enum Process {
-    Own(Mutex<Child>),
+    Own { child: Mutex<Child>, command: Box<Command> },
     Shared(SharedProcess),
 }
 
@@ -106,21 +112,12 @@ impl Host {
         host.when_ready().await
     }
 
-    async fn when_ready(mut self) -> Self {
-        let host = &mut self;
-        host.admin_address = eventually("the host starts", async || {
-            host.assert_sound();
-            let log = host.log();
-            let started = |line: &str| {
-                let line: serde_json::Value = serde_json::from_str(line).ok()?;
-                line["admin"].as_str().map(str::to_owned)
-            };
-            log.lines().find_map(started).ok_or(log)
-        })
-        .await;
+    /// Waits until it is ready.
+    pub async fn when_ready(mut self) -> Self {
+        self.until_listening().await;
         eventually("the host is ready", async || {
-            host.assert_sound();
-            host.get("/readyz")
+            self.assert_sound();
+            self.get("/readyz")
         })
         .await;
         self
@@ -139,7 +136,7 @@ impl Host {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).expect("a log"));
         let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         Self {
-            process: Process::Own(Mutex::new(process)),
+            process: Process::Own { child: Mutex::new(process), command: Box::new(command) },
             program: program.to_owned(),
             kubeconfig: control_plane.kubeconfig().to_owned(),
             admin_address: String::new(),
@@ -170,7 +167,7 @@ impl Host {
 
     fn pid(&self) -> u32 {
         match &self.process {
-            Process::Own(process) => process.lock().id(),
+            Process::Own { child, .. } => child.lock().id(),
             Process::Shared(process) => process.pid,
         }
     }
@@ -186,8 +183,8 @@ impl Host {
     /// Panics otherwise, with the end of its log.
     pub fn assert_sound(&self) {
         let ended = match &self.process {
-            Process::Own(process) => {
-                let status = process.lock().try_wait().expect("a process");
+            Process::Own { child, .. } => {
+                let status = child.lock().try_wait().expect("a process");
                 status.map(|status| status.to_string())
             }
             Process::Shared(process) => (!signal("-0", process.pid)).then(|| "status unknown".to_owned()),
@@ -249,11 +246,55 @@ impl Host {
     /// # Panics
     /// Panics if the process ends with an error, or if tests share it.
     pub fn stop(&self) {
-        let Process::Own(process) = &self.process else { panic!("other tests use this host") };
-        let mut process = process.lock();
+        let Process::Own { child, .. } = &self.process else { panic!("other tests use this host") };
+        let mut process = child.lock();
         assert!(signal("-TERM", process.id()), "the host has already ended");
         let ended = process.wait().expect("a process");
         assert!(ended.success(), "the host ended with {ended}: {}", self.log());
+    }
+
+    /// Kills the process as the OOM killer does. Blocks.
+    ///
+    /// # Panics
+    /// Panics if tests share it.
+    pub fn kill(&self) {
+        let Process::Own { child, .. } = &self.process else { panic!("other tests use this host") };
+        let mut child = child.lock();
+        child.kill().expect("a process");
+        child.wait().expect("a process");
+    }
+
+    /// Starts the program again after [`Host::kill`], with the same files and a new log. Does not wait until it is ready.
+    ///
+    /// # Panics
+    /// Panics if the program cannot be started, or if tests share it.
+    pub fn start_again(&mut self) {
+        let Process::Own { child, command } = &mut self.process else { panic!("other tests use this host") };
+        command.stderr(File::create(&self.log).expect("a log"));
+        *child.get_mut() = command.spawn().expect("the program starts again");
+        self.admin_address.clear();
+    }
+
+    /// Waits until the log has the address of the admin endpoints, which then answer.
+    pub async fn until_listening(&mut self) {
+        self.admin_address = eventually("the host listens", async || {
+            self.assert_sound();
+            admin_address(&self.log()).ok_or_else(|| self.log())
+        })
+        .await;
+    }
+
+    /// The answer to `/readyz?verbose`, whatever its status. Blocks.
+    pub fn readiness(&self) -> String {
+        self.get("/readyz?verbose").unwrap_or_else(|answer| answer)
+    }
+
+    /// The folder of its files.
+    ///
+    /// # Panics
+    /// Never: the log is in a folder.
+    pub fn folder(&self) -> &Path {
+        self.log.parent().expect("a folder")
     }
 
     /// Sends a GET to its admin address. Returns the body, or the error.
@@ -274,17 +315,31 @@ impl Host {
     }
 }
 
+/// Finds the address of the admin endpoints in a log.
+fn admin_address(log: &str) -> Option<String> {
+    let started = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        line["admin"].as_str().map(str::to_owned)
+    };
+    log.lines().find_map(started)
+}
+
 /// The command that runs a host with its files in `folder`.
 fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, folder: &Path) -> Command {
     let config = folder.join("config.yaml");
     fs::write(&config, if options.config.is_empty() { "{}" } else { &options.config }).expect("a configuration");
     let cache = if options.compiles_anew { folder.join("cache") } else { target_dir().join("test-cache") };
-    let mut command = Command::new(program);
+    let kubeconfig = options.kubeconfig.clone();
+    let kubeconfig = kubeconfig.unwrap_or_else(|| control_plane.kubeconfig_of("operetta-system", "operetta"));
+    let mut command = match options.cache_disk_kb {
+        None => Command::new(program),
+        Some(kilobytes) => on_own_disk(program, &cache, kilobytes),
+    };
     command
         .args(["run", "--exit-with-parent", "--admin-address", "127.0.0.1:0", "--config"])
         .arg(config)
         .arg("--kubeconfig")
-        .arg(control_plane.kubeconfig_of("operetta-system", "operetta"))
+        .arg(kubeconfig)
         .env("RUST_BACKTRACE", "0")
         .env("XDG_CACHE_HOME", cache)
         .env_remove("RUST_LOG");
@@ -294,15 +349,27 @@ fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, 
     command
 }
 
+/// The command that runs a program with a small file system of its own at `cache`, in a mount namespace.
+fn on_own_disk(program: &Path, cache: &Path, kilobytes: u32) -> Command {
+    fs::create_dir_all(cache).expect("a folder");
+    let mount = format!("mount -t tmpfs -o mode=0700,size={kilobytes}k tmpfs \"$0\" && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", &mount]).arg(cache).arg(program);
+    command
+}
+
 /// Installs the CRD, the host's rights according to the options, and the admission policy for namespaces.
 fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let deploy = workspace().join("deploy");
     let base = ["crd/plugins.yaml", "base/namespace.yaml"];
-    let rights = ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml"];
+    let rights = ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml", "base/rbac-lease.yaml"];
     let unrestricted = (!options.narrow).then_some("unrestricted/rbac.yaml");
     for file in base.into_iter().chain(rights).chain(unrestricted) {
         let path = deploy.join(file).display().to_string();
         control_plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &path]);
+    }
+    if !options.beside_another {
+        control_plane.kubectl(&["delete", "lease", "operetta", "-n", "operetta-system", "--ignore-not-found"]);
     }
     // The last one first: a removal changes the indexes of later rules.
     let mut indexes = options.without_rules.clone();
@@ -316,8 +383,8 @@ fn install(control_plane: &ControlPlane, options: &HostOptions) {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let Process::Own(process) = &mut self.process else { return };
-        let process = process.get_mut();
+        let Process::Own { child, .. } = &mut self.process else { return };
+        let process = child.get_mut();
         let _already_over = process.kill();
         let _reaped = process.wait();
     }

@@ -30,6 +30,7 @@ pub mod namespace;
 pub mod peers;
 pub mod pods;
 mod shared;
+pub mod tls_server;
 pub mod usage;
 pub mod wait;
 pub mod wat_guest;

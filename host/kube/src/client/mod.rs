@@ -2,6 +2,7 @@
 
 pub(crate) mod cached_reads;
 pub mod connect;
+pub mod diagnosis;
 pub mod object_api;
 pub(crate) mod raw;
 pub(crate) mod requests;

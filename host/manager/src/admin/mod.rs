@@ -4,6 +4,7 @@
 pub mod informers;
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     sync::{Arc, atomic::Ordering},
 };
@@ -35,6 +36,7 @@ use crate::{
         plugins,
         samples::{Labels, Samples},
     },
+    readiness::Check,
 };
 
 /// The media type of /metrics.
@@ -77,12 +79,17 @@ pub async fn serve(manager: Arc<Manager>, listener: TcpListener) -> Result<()> {
     axum::serve(listener, routes).await.context("the admin server stopped")
 }
 
-async fn ready(State(admin): State<Arc<Admin>>) -> Response {
-    if admin.manager.is_ready() {
-        "ok".into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "waiting for the first list of Plugins and ConfigMaps").into_response()
+/// Answers as an API server does: `ok`, or with `?verbose` or a failure the list of checks.
+async fn ready(State(admin): State<Arc<Admin>>, Query(query): Query<HashMap<String, String>>) -> Response {
+    let checks = admin.manager.readiness.checks();
+    let is_ready = checks.iter().all(Check::passes);
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if is_ready && !query.contains_key("verbose") {
+        return "ok".into_response();
     }
+    let result = if is_ready { "passed" } else { "failed" };
+    let lines: String = checks.iter().map(|check| format!("{check}\n")).collect();
+    (status, format!("{lines}readyz check {result}\n")).into_response()
 }
 
 async fn informers(State(admin): State<Arc<Admin>>) -> Json<Informers> {

@@ -81,6 +81,11 @@ impl HostInformers {
         [self.plugins.clone(), self.namespaces.clone(), self.service_accounts.clone()]
     }
 
+    /// Returns all of them.
+    pub fn all(&self) -> [&Arc<Informer>; 5] {
+        [&self.plugins, &self.config_maps, &self.parts, &self.namespaces, &self.service_accounts]
+    }
+
     /// Reports whether Plugins and labelled ConfigMaps have had their first list.
     pub fn are_synced(&self) -> bool {
         [&self.plugins, &self.config_maps].iter().all(|informer| informer.state().borrow().synced)

@@ -1,0 +1,106 @@
+//! The diagnosis of a request that failed: one sentence that names the cause and what to look at.
+
+use std::{error::Error, io};
+
+use rustls::CertificateError;
+
+use super::wire::chain;
+
+/// Names the cause of a failed request of the host itself.
+pub fn diagnose(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        let said = &status.message;
+        return match status.code {
+            401 => format!(
+                "the API server does not accept the host's credentials (401 Unauthorized): its token or client \
+                 certificate is wrong, expired or revoked: {said}"
+            ),
+            403 => format!(
+                "the API server forbids the host what it needs (403 Forbidden): apply deploy/base, or run the host as a \
+                 user with these permissions: {said}"
+            ),
+            code => format!("the API server answered {code}: {said}"),
+        };
+    }
+    let cause = chain(error);
+    match causes(error).find_map(name) {
+        Some(named) => format!("{named}: {cause}"),
+        None => format!("no answer from the API server: {cause}"),
+    }
+}
+
+/// Names a cause that people can repair.
+fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                Some("the API server refuses the connection: is it running, and is its address right?")
+            }
+            io::ErrorKind::TimedOut => Some("the API server does not answer: is the network up?"),
+            _ => None,
+        };
+    }
+    match cause.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(certificate) => Some(match certificate {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "the API server's certificate has expired: renew it, or check this machine's clock"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "the API server's certificate is not valid yet: check this machine's clock"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "the API server's certificate is for another name: is its address right?"
+            }
+            _ => "the API server's certificate is not signed by the configured certificate authority (wrong CA)",
+        }),
+        rustls::Error::AlertReceived(_) => {
+            Some("the API server refuses the TLS connection: is the client certificate valid?")
+        }
+        _ => None,
+    }
+}
+
+/// Returns an error and its causes. An I/O error hides the error that it wraps behind `get_ref`.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        match wrapped {
+            Some(wrapped) => Some(wrapped as &(dyn Error + 'static)),
+            None => error.source(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(cause: io::Error) -> String {
+        diagnose(&kube::Error::Service(Box::new(cause)))
+    }
+
+    #[test]
+    fn each_cause_has_its_sentence() {
+        let certificate = |error| failed(io::Error::other(rustls::Error::InvalidCertificate(error)));
+        let table = [
+            (failed(io::ErrorKind::ConnectionRefused.into()), "refuses the connection"),
+            (certificate(CertificateError::Expired), "has expired"),
+            (certificate(CertificateError::UnknownIssuer), "wrong CA"),
+            (certificate(CertificateError::NotValidForName), "another name"),
+            (failed(io::Error::other("x")), "no answer from the API server"),
+        ];
+        for (sentence, words) in table {
+            assert!(sentence.contains(words), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn refusals_keep_the_api_servers_words() {
+        let status = |code| {
+            let status = kube::core::Status { code, message: "leases is forbidden".to_owned(), ..Default::default() };
+            diagnose(&kube::Error::Api(Box::new(status)))
+        };
+        assert!(status(401).contains("401 Unauthorized") && status(401).contains("leases is forbidden"));
+        assert!(status(403).contains("403 Forbidden") && status(403).contains("deploy/base"));
+    }
+}

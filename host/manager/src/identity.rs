@@ -1,0 +1,84 @@
+//! The identity of a host among all hosts: the machine's name and a random id.
+//!
+//! A host that was killed and starts again shall be the same one, so that it need not wait until its own Lease expires; a
+//! second host beside it shall be another one. So the id is kept in a file that the host locks for as long as it lives.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// The name of the file.
+const FILE: &str = "host-id";
+
+/// The longest id that is taken from a file.
+const MAX_ID: usize = 64;
+
+/// The identity of this process.
+#[derive(Debug)]
+pub struct HostIdentity {
+    name: String,
+    /// Locked while this lives.
+    _file: Option<File>,
+}
+
+impl HostIdentity {
+    /// Takes the identity that is kept in a directory, or a new one if there is none or another process has it.
+    pub fn take(directory: Option<&Path>) -> Self {
+        let machine = read_line("/proc/sys/kernel/hostname").unwrap_or_else(|_| "operetta".to_owned());
+        let random = || read_line("/proc/sys/kernel/random/uuid").unwrap_or_else(|_| std::process::id().to_string());
+        let kept = directory.map(|directory| keep(&directory.join(FILE), random()));
+        match kept {
+            Some(Ok((id, file))) => Self { name: format!("{machine}_{id}"), _file: Some(file) },
+            Some(Err(error)) => {
+                tracing::debug!(%error, "the id of this host is not kept");
+                Self { name: format!("{machine}_{}", random()), _file: None }
+            }
+            None => Self { name: format!("{machine}_{}", random()), _file: None },
+        }
+    }
+
+    /// Returns the name that no other living host has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Reads the id in a file, or writes `new` into it, and keeps the file locked.
+fn keep(path: &Path, new: String) -> io::Result<(String, File)> {
+    let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)?;
+    file.try_lock()?;
+    let mut kept = String::new();
+    (&mut file).take(MAX_ID as u64).read_to_string(&mut kept)?;
+    let kept = kept.trim().to_owned();
+    if !kept.is_empty() && kept.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return Ok((kept, file));
+    }
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(new.as_bytes())?;
+    Ok((new, file))
+}
+
+fn read_line(path: &str) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successor_has_the_same_identity_neighbour_another() {
+        let place = tempfile::tempdir().expect("a directory");
+        let first = HostIdentity::take(Some(place.path()));
+        let beside = HostIdentity::take(Some(place.path()));
+        assert_ne!(first.name(), beside.name());
+        let name = first.name().to_owned();
+        drop(first);
+        assert_eq!(HostIdentity::take(Some(place.path())).name(), name);
+        assert_ne!(HostIdentity::take(None).name(), HostIdentity::take(None).name());
+    }
+}

@@ -1,0 +1,174 @@
+//! The host's readiness: one check for each part that it depends on, in the form of the API server's `/readyz?verbose`.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use crate::{
+    context::Context,
+    lease::{Elector, LeaseState, Standing},
+    plugin::host_informers::HostInformers,
+};
+
+/// The longest time after which a change is in the log.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// The time that a start takes: what is not ready then is logged.
+const START: Duration = Duration::from_secs(1);
+
+/// The name of the check of the informers.
+const INFORMERS: &str = "informers";
+
+/// The token of the Pod's ServiceAccount.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// The result of one check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The checked part.
+    pub name: &'static str,
+    /// The reason why it does not work; None if it does.
+    pub failure: Option<String>,
+    /// True if the host works without this part.
+    pub optional: bool,
+}
+
+impl Check {
+    /// Reports whether the host is ready as far as this part is concerned.
+    pub fn passes(&self) -> bool {
+        self.optional || self.failure.is_none()
+    }
+
+    fn required(name: &'static str, failure: Option<String>) -> Self {
+        Self { name, failure, optional: false }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.failure {
+            None => write!(f, "[+]{} ok", self.name),
+            Some(reason) => write!(f, "[-]{} failed: {reason}", self.name),
+        }
+    }
+}
+
+/// The parts that a host depends on.
+pub struct Readiness {
+    context: Arc<Context>,
+    elector: Arc<Elector>,
+    /// The manager's own informers, once they run.
+    informers: OnceLock<Arc<HostInformers>>,
+    /// The sandbox of the worker that compiles, once it was checked: its description, or what is wrong with it.
+    sandbox: OnceLock<Result<String, String>>,
+}
+
+impl Readiness {
+    /// Creates the checks of a host that has not started yet.
+    pub fn new(context: Arc<Context>, elector: Arc<Elector>) -> Arc<Self> {
+        Arc::new(Self { context, elector, informers: OnceLock::new(), sandbox: OnceLock::new() })
+    }
+
+    /// Adds the manager's own informers.
+    pub fn watch(&self, informers: Arc<HostInformers>) {
+        let _first = self.informers.set(informers);
+    }
+
+    /// Checks each part.
+    pub fn checks(&self) -> Vec<Check> {
+        let lease = self.elector.state().borrow().clone();
+        let cache = self.context.engine.code().cache_problem();
+        vec![
+            Check::required("api-server", api_server(&lease)),
+            Check::required("lease", self.standing(&lease)),
+            Check::required(INFORMERS, self.informers()),
+            Check::required("compile-sandbox", self.sandbox.get().and_then(|checked| checked.clone().err())),
+            Check { name: "code-cache", failure: cache, optional: true },
+        ]
+    }
+
+    fn standing(&self, lease: &LeaseState) -> Option<String> {
+        let name = self.elector.name();
+        match &lease.standing {
+            Standing::Held => None,
+            Standing::Unknown => Some(format!("Lease {name} is not acquired yet")),
+            Standing::Waiting { holder } => Some(format!(
+                "another host, {holder}, serves this cluster and holds Lease {name}: this one does nothing until that one ends"
+            )),
+            Standing::Lost { holder } => Some(format!("{holder} has taken over Lease {name}")),
+        }
+    }
+
+    /// Names what keeps the manager's own informers from being current.
+    fn informers(&self) -> Option<String> {
+        let Some(informers) = self.informers.get() else { return Some("not started yet".to_owned()) };
+        let failing = informers.all().into_iter().find_map(|informer| {
+            let error = informer.state().borrow().error.clone()?;
+            Some(format!("{}: {error}", informer.resource.kind))
+        });
+        let waiting = || "waiting for the first list of Plugins and ConfigMaps".to_owned();
+        failing.or_else(|| (!informers.are_synced()).then(waiting))
+    }
+
+    /// Logs each check that begins or ceases to fail.
+    pub async fn log_changes(self: Arc<Self>) {
+        let mut lease = self.elector.state();
+        let mut logged: HashMap<&'static str, String> = HashMap::new();
+        let began = tokio::time::Instant::now();
+        loop {
+            let _changed_or_timed_out = tokio::time::timeout(INTERVAL, lease.changed()).await;
+            let is_starting = began.elapsed() < START && lease.borrow().problem.is_none();
+            let checks = self.checks();
+            if checks.iter().any(|check| check.name == INFORMERS && check.failure.is_some()) {
+                self.elector.probe();
+            }
+            for Check { name, failure, .. } in checks {
+                match failure {
+                    Some(reason) if !is_starting && logged.get(name) != Some(&reason) => {
+                        tracing::warn!(check = name, "readyz check failed: {reason}");
+                        logged.insert(name, reason);
+                    }
+                    None if logged.remove(name).is_some() => tracing::info!(check = name, "readyz check passed again"),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Checks once that the sandbox holds in which code is compiled, with the host's own files as bait.
+    pub async fn check_sandbox(self: Arc<Self>) {
+        let baits = [Path::new(TOKEN), Path::new("/proc/self/exe")].map(|path| path.canonicalize());
+        let baits: Vec<_> = baits.into_iter().flatten().collect();
+        let Some(checked) = self.context.engine.code().check_sandbox(&baits).await else { return };
+        match &checked {
+            Ok(description) if description.contains("Landlock (ABI") => tracing::info!("compile worker: {description}"),
+            Ok(description) => tracing::warn!("compile worker: {description}"),
+            Err(problem) => tracing::error!("compile worker: {problem}"),
+        }
+        let _first = self.sandbox.set(checked);
+    }
+}
+
+fn api_server(lease: &LeaseState) -> Option<String> {
+    let unknown = || (lease.standing == Standing::Unknown).then(|| "the API server has not answered yet".to_owned());
+    lease.problem.clone().or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_an_api_server() {
+        let failed = Check::required("lease", Some("another host holds it".to_owned()));
+        assert_eq!(failed.to_string(), "[-]lease failed: another host holds it");
+        assert!(!failed.passes());
+        let degraded = Check { optional: true, ..failed };
+        assert!(degraded.passes(), "the host works without it");
+        assert_eq!(Check::required("informers", None).to_string(), "[+]informers ok");
+    }
+}
