@@ -21,3 +21,7 @@ pub const PART: &str = "operetta.dev/part";
 
 /// Annotation of every part: `sha256:` and the hash, in hex, of the whole file as it is stored.
 pub const DIGEST: &str = "operetta.dev/digest";
+
+/// Annotation of a Plugin: a new value asks the host to load code again that it was quarantined for. The host died twice
+/// while it loaded that code.
+pub const RETRY: &str = "operetta.dev/retry";

@@ -25,6 +25,7 @@ pub mod cluster;
 pub mod config;
 pub mod conflict;
 pub mod context;
+pub mod crash_journal;
 pub mod events;
 pub mod identity;
 pub mod lease;

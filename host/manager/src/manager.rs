@@ -12,7 +12,7 @@ use operetta_core::{
         Controller, Observer,
         request::{Action, Failure, ReconcileRequest},
     },
-    object::ObjectKey,
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::Reconciler,
     queue::WorkQueue,
     status::{ApiError, ErrorKind},
@@ -27,6 +27,7 @@ use crate::{
     authz::consent_watch,
     config::HostConfig,
     context::Context,
+    crash_journal::{CrashJournal, Entry},
     identity::HostIdentity,
     lease::{Elector, LeaseName},
     plugin::{
@@ -68,6 +69,7 @@ pub struct Manager {
 
 /// The manager's own controllers and watches.
 struct Started {
+    journal: Arc<CrashJournal>,
     _permission_watch: PermissionWatch,
     /// The tasks that enforce the quota of cached bytes, and pause plugins while consent cannot be watched; they end with
     /// this.
@@ -121,6 +123,7 @@ impl Manager {
         tokio::spawn(self.readiness.clone().log_changes());
         tokio::spawn(self.readiness.clone().check_sandbox());
         self.elector.held().await;
+        let journal = self.open_journal().await;
         let mut subscriptions = vec![self.follow_crds().await?];
         let informers = HostInformers::start(context.clone()).await?;
         let permission_watch = self.watch_permissions().await?;
@@ -130,15 +133,17 @@ impl Manager {
 
         let hand_over = ConfigMapHandOver::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone());
-        let loader = Loader::new(context.clone(), informers.clone(), reporter.clone(), hand_over.clone());
+        let loader =
+            Loader::new(context.clone(), informers.clone(), reporter.clone(), hand_over.clone(), journal.clone());
         let plugins = PluginController::new(context.clone(), informers.clone(), self.slots.clone(), reporter, loader);
         let plugins = controller("plugin", context.queue.work_queue(), plugins);
-        let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over);
+        let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, journal.clone());
         let drop_ins = controller("drop-in", WorkQueue::new(), drop_ins);
         subscriptions.extend(Triggers::subscribe(&informers, &self.slots, &context.queue, &drop_ins));
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
         let started = Started {
+            journal,
             _permission_watch: permission_watch,
             _background: background,
             plugins,
@@ -162,6 +167,25 @@ impl Manager {
                 other => return other,
             }
         }
+    }
+
+    /// Opens the crash journal of this cluster, which the uid of `kube-system` identifies.
+    async fn open_journal(&self) -> Arc<CrashJournal> {
+        let kind = GroupVersionKind::new("v1", "Namespace");
+        let cluster = loop {
+            match self.context.cluster.get(&kind, &ObjectKey::cluster_scoped("kube-system")).await {
+                Ok(namespace) => break namespace.uid().to_owned(),
+                Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => break String::new(),
+                Err(error) => tracing::warn!(%error, "failed to read Namespace kube-system, retrying"),
+            }
+            tokio::time::sleep(RETRY).await;
+        };
+        CrashJournal::open(self.context.engine.code().directory(), &cluster)
+    }
+
+    /// Returns the work that the host died of, as far as it is known.
+    pub fn suspects(&self) -> Vec<Entry> {
+        self.started.get().map(|started| started.journal.suspects()).unwrap_or_default()
     }
 
     /// Has discovery follow changes of CRDs.
@@ -190,6 +214,9 @@ impl Manager {
             }
         }
         stops.join_all().await;
+        if let Some(started) = self.started.get() {
+            started.journal.stop();
+        }
         self.elector.release().await;
     }
 }

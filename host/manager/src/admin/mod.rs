@@ -29,6 +29,7 @@ use tokio::{
 use crate::{
     admin::informers::{Informers, ServerRevisions},
     authz::permissions::{self, PermissionsError},
+    crash_journal::Entry,
     logs::store::LogLine,
     manager::Manager,
     metrics::{
@@ -106,6 +107,11 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
     let help = "Events of the host that were dropped because the queue was full";
     samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);
+    let help = "Deaths of the host in a row while it loaded this plugin; at 2 it is quarantined";
+    let deaths = admin.manager.suspects().into_iter().map(|Entry { work, deaths, .. }| {
+        (vec![("plugin", work.name), ("namespace", work.namespace)], u64::from(deaths))
+    });
+    samples.gauge("operetta_plugin_crashes", help, deaths);
     match context.metrics.encode(samples) {
         Ok(text) => ([("content-type", OPEN_METRICS)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

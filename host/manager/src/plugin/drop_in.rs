@@ -18,12 +18,14 @@ use operetta_core::{
     ports::{EventSink, ObjectApi, Reconciler},
     status::{ApiError, ErrorKind},
 };
+use operetta_kube::store::Lookup;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
     authz::consent,
     context::Context,
+    crash_journal::{CrashJournal, Noted, Step, Verdict, Work},
     events::Regarding,
     plugin::{
         config_text::{config_key, config_object},
@@ -43,6 +45,7 @@ pub struct DropInController {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     hand_over: Arc<ConfigMapHandOver>,
+    journal: Arc<CrashJournal>,
     /// The last Plugin applied for each ConfigMap: the events of that Plugin need no other read of a mebibyte.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
 }
@@ -73,8 +76,13 @@ impl Applied {
 
 impl DropInController {
     /// Creates the reconciler.
-    pub fn new(context: Arc<Context>, informers: Arc<HostInformers>, hand_over: Arc<ConfigMapHandOver>) -> Arc<Self> {
-        Arc::new(Self { context, informers, hand_over, applied: Mutex::default() })
+    pub fn new(
+        context: Arc<Context>,
+        informers: Arc<HostInformers>,
+        hand_over: Arc<ConfigMapHandOver>,
+        journal: Arc<CrashJournal>,
+    ) -> Arc<Self> {
+        Arc::new(Self { context, informers, hand_over, journal, applied: Mutex::default() })
     }
 
     /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
@@ -137,7 +145,10 @@ impl DropInController {
         };
         let uid = config_map.metadata.uid.clone().unwrap_or_default();
         self.check_owner(key, &uid)?;
-        let spec = spec(&config_map, is_consented).map_err(|text| {
+        let noted = self.note(key, metadata)?;
+        let spec = spec(&config_map, is_consented);
+        drop(noted);
+        let spec = spec.map_err(|text| {
             self.warn(key, uid.clone(), reasons::INVALID_PLUGIN_CONFIG, text.clone());
             Failure::Terminal(text)
         })?;
@@ -175,6 +186,29 @@ impl DropInController {
             found => found?,
         };
         Ok(consent::check_account(&account, found.as_deref(), &key.name).is_ok())
+    }
+
+    /// Notes in the crash journal that a ConfigMap is being parsed. A version that the host died of twice in a row is not.
+    fn note(&self, key: &ObjectKey, metadata: &Object) -> Result<Noted, Failure> {
+        let version = format!("{}/{}", metadata.uid(), metadata.resource_version());
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let work = Work::new(Step::ParseDropIn, namespace, &key.name, &version, "");
+        let plugins = self.informers.plugins.cache.store.list(&Lookup::All, None, None);
+        match self.journal.verdict(&work) {
+            Verdict::Suspect if !self.journal.are_others_loaded(plugins.map(|plugin| plugin.key().clone())) => {
+                let text =
+                    "the host died while it parsed this ConfigMap: it is parsed again after all plugins were loaded";
+                return Err(Failure::Retry(text.to_owned()));
+            }
+            Verdict::Ordinary | Verdict::Suspect => {
+                let waiting = || Failure::Retry("waiting until a plugin of which the host died is loaded".to_owned());
+                return self.journal.begin(work).ok_or_else(waiting);
+            }
+            Verdict::Quarantined => {}
+        }
+        let text = "the host died twice in a row while it parsed this ConfigMap: it is not parsed until it changes";
+        self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.to_owned());
+        Err(Failure::Terminal(text.to_owned()))
     }
 
     /// Checks that the ConfigMap's name is not the name of a Plugin that it does not own.

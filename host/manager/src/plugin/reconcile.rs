@@ -364,6 +364,7 @@ impl Reconciler for PluginController {
             Ok(plugin) => self.reconcile_plugin(&request.key, &plugin).await,
             Err(problem) => self.refuse_undecodable(&request.key, &object, problem).await,
         };
+        self.loader.record_attempt(&request.key);
         reconciled.map_err(|error| Failure::Retry(error.to_string()))?;
         Ok(Action::Done)
     }

@@ -91,14 +91,18 @@ impl Triggers {
     }
 
     /// Enqueues a Plugin whose spec changed, and its drop-in ConfigMap, which makes a deleted Plugin anew. A status that
-    /// somebody else wrote is corrected; a reconcile after the host's own write costs nothing.
+    /// somebody else wrote is corrected; a reconcile after the host's own write costs nothing. An annotation may ask for
+    /// another try.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
         self.revoke_changed(event);
         if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
             self.plugins.enqueue(key);
             self.drop_ins.enqueue(key.clone(), Priority::Normal);
-        } else if event.old().is_some_and(|old| old.at(".status") != event.object().at(".status")) {
+            return;
+        }
+        let is_changed = |path: &&str| event.old().is_some_and(|old| old.at(path) != event.object().at(path));
+        if [".status", ".metadata.annotations"].iter().any(is_changed) {
             self.plugins.enqueue(key);
         }
     }

@@ -5,6 +5,7 @@
 pub mod artifact;
 mod fetch;
 pub mod hand_over;
+mod noted;
 pub mod parts;
 pub mod path;
 
@@ -21,6 +22,7 @@ use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
 use crate::{
     context::Context,
+    crash_journal::{CrashJournal, Noted},
     plugin::{
         host_informers::HostInformers,
         report::Reporter,
@@ -36,12 +38,19 @@ const QUICK_LOAD: Duration = Duration::from_millis(25);
 /// The interval at which a file is checked for changes.
 const FILE_INTERVAL: Duration = Duration::from_secs(2);
 
+/// A component's bytes, and the version of the source that has them.
+struct Source {
+    bytes: Vec<u8>,
+    version: Version,
+}
+
 /// Loads the components of Plugins.
 pub struct Loader {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     reporter: Arc<Reporter>,
     hand_over: Arc<ConfigMapHandOver>,
+    journal: Arc<CrashJournal>,
 }
 
 impl Loader {
@@ -51,8 +60,9 @@ impl Loader {
         informers: Arc<HostInformers>,
         reporter: Arc<Reporter>,
         hand_over: Arc<ConfigMapHandOver>,
+        journal: Arc<CrashJournal>,
     ) -> Self {
-        Self { context, informers, reporter, hand_over }
+        Self { context, informers, reporter, hand_over, journal }
     }
 
     /// Makes `state.component` the component that the source holds.
@@ -119,7 +129,7 @@ impl Loader {
         state: &mut State,
     ) -> Result<(), ApiError> {
         state.source.loading = None;
-        let digest = operetta_wasm::inspect(&bytes).digest;
+        let digest = operetta_wasm::digest(&bytes);
         if state.component.as_ref().is_some_and(|component| component.digest() == digest) {
             state.source.version = Some(version);
             state.problems.load = None;
@@ -128,7 +138,16 @@ impl Loader {
         if state.component.is_none() {
             state.problems.load = None;
         }
-        let mut loading = self.start_loading(plugin, config_map, bytes, version);
+        let noted = match self.note(plugin, &digest) {
+            Ok(noted) => noted,
+            Err(problem) => {
+                if let Some(problem) = problem {
+                    self.reporter.report_load_problem(plugin, config_map.as_ref(), problem, state);
+                }
+                return Ok(());
+            }
+        };
+        let mut loading = self.start_loading(plugin, config_map, noted, Source { bytes, version });
         match timeout(QUICK_LOAD, &mut loading.result).await {
             Ok(Ok(loaded)) => self.finish(plugin, loading, loaded, state),
             _ => {
@@ -143,9 +162,10 @@ impl Loader {
         &self,
         plugin: PluginRef<'_>,
         config_map: Option<ObjectKey>,
-        bytes: Vec<u8>,
-        version: Version,
+        noted: Noted,
+        source: Source,
     ) -> Loading {
+        let Source { bytes, version } = source;
         let (sender, result) = oneshot::channel();
         let namespace = plugin.key.namespace.as_deref().unwrap_or_default();
         let turn = Some(self.context.tenants.turn(namespace));
@@ -156,6 +176,7 @@ impl Loader {
         let mut task = JoinSet::new();
         task.spawn(async move {
             let loaded = Component::load(&context.engine, bytes, &limits, log).await;
+            drop(noted);
             // Nobody waits for a version that was replaced meanwhile.
             if sender.send(loaded).is_ok() {
                 context.queue.enqueue(&key);

@@ -1,0 +1,327 @@
+//! The crash journal: what the host was parsing, loading or compiling when it died.
+//!
+//! A host that is killed (by the OOM killer, say) cannot tell what killed it. So it notes in a file which tenant's bytes it
+//! begins to work on, and erases the note when that ended. At the next start the noted work is done last and alone; what
+//! the host died of twice in a row is not done again until its source changes or an administrator asks for it with the
+//! annotation `operetta.dev/retry`.
+//!
+//! The file is written whole and renamed, without `fsync`: the page cache outlives the process. After a power loss it may
+//! be missing, which blames nobody.
+
+mod table;
+
+use std::{
+    collections::HashSet,
+    fs, io,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use operetta_core::object::ObjectKey;
+use parking_lot::Mutex;
+
+use table::Table;
+pub use table::{Entry, Step, Verdict, Work};
+
+/// The largest file that is read.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The interval at which work that must wait is to ask again.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// The time for which a waiting suspect keeps others from beginning.
+const RESERVATION: Duration = Duration::from_secs(5);
+
+/// The time after which a suspect is tried even if others are still being loaded.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// The age at which the journal of another cluster is removed.
+const ABANDONED: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The prefix of the file's name; the cluster's id follows.
+const PREFIX: &str = "crash-journal-";
+
+/// The journal of one host.
+pub struct CrashJournal {
+    /// The file; None where nothing is kept.
+    file: Option<PathBuf>,
+    table: Mutex<Table>,
+    turn: Mutex<Turn>,
+    start: Mutex<Start>,
+}
+
+/// The progress of the host's start.
+struct Start {
+    began: Instant,
+    /// The Plugins that were reconciled once; None when all were, or nobody waits for them.
+    attempted: Option<HashSet<ObjectKey>>,
+    /// True once a failure to write was logged, until a write succeeds.
+    unwritable: bool,
+}
+
+/// The work in flight: ordinary work side by side, or one suspect alone.
+#[derive(Debug, Default)]
+struct Turn {
+    ordinary: u32,
+    alone: bool,
+    /// The time until which no ordinary work begins, because a suspect waits for its turn.
+    reserved: Option<Instant>,
+}
+
+/// A work that is noted as being in flight. Dropping it erases the note.
+pub struct Noted {
+    journal: Arc<CrashJournal>,
+    work: Work,
+    alone: bool,
+}
+
+impl Turn {
+    /// Takes a turn, if there is one now.
+    fn take(&mut self, alone: bool, now: Instant) -> bool {
+        let free = match alone {
+            true => !self.alone && self.ordinary == 0,
+            false => !self.alone && self.reserved.is_none_or(|until| now >= until),
+        };
+        match (alone, free) {
+            (true, true) => *self = Self { alone: true, ..Self::default() },
+            (true, false) => self.reserved = Some(now + RESERVATION),
+            (false, true) => self.ordinary += 1,
+            (false, false) => {}
+        }
+        free
+    }
+
+    fn give_back(&mut self, alone: bool) {
+        match alone {
+            true => self.alone = false,
+            false => self.ordinary = self.ordinary.saturating_sub(1),
+        }
+    }
+}
+
+impl CrashJournal {
+    /// Opens the journal of the host of this cluster, in a directory that is this user's alone. Without a directory it
+    /// keeps nothing beyond this process.
+    pub fn open(directory: Option<&Path>, cluster: &str) -> Arc<Self> {
+        let id: String = cluster.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
+        let file = directory.map(|directory| directory.join(format!("{PREFIX}{id}.json")));
+        let table = file.as_deref().map(read).unwrap_or_default().after_death();
+        for Entry { work, deaths, .. } in table.suspects() {
+            let object = format!("{}/{}", work.namespace, work.name);
+            tracing::warn!(
+                plugin = object,
+                version = work.version,
+                deaths,
+                "the host died while it loaded this plugin"
+            );
+        }
+        let attempted = (!table.is_empty()).then(HashSet::new);
+        let start = Start { began: Instant::now(), attempted, unwritable: false };
+        let journal = Self { file, table: Mutex::new(table), turn: Mutex::default(), start: Mutex::new(start) };
+        journal.remove_abandoned();
+        journal.write(&journal.table.lock());
+        Arc::new(journal)
+    }
+
+    /// Decides about a work.
+    pub fn verdict(&self, work: &Work) -> Verdict {
+        self.table.lock().verdict(work)
+    }
+
+    /// Notes that a work begins. Returns None if it must wait: a suspect for all other work, others for a suspect. Who asks
+    /// again within [`LOOK_AGAIN`] gets its turn.
+    pub fn begin(self: &Arc<Self>, work: Work) -> Option<Noted> {
+        let alone = self.verdict(&work) != Verdict::Ordinary;
+        if !self.turn.lock().take(alone, Instant::now()) {
+            return None;
+        }
+        let mut table = self.table.lock();
+        if table.begin(&work) {
+            self.write(&table);
+        }
+        drop(table);
+        Some(Noted { journal: self.clone(), work, alone })
+    }
+
+    /// Records that a Plugin was reconciled once since the start.
+    pub fn record_attempt(&self, plugin: &ObjectKey) {
+        if let Some(attempted) = &mut self.start.lock().attempted {
+            attempted.insert(plugin.clone());
+        }
+    }
+
+    /// Reports whether the start is over: each of these Plugins was reconciled once and no work is in flight. Once it was
+    /// over it stays so.
+    pub fn are_others_loaded(&self, mut plugins: impl Iterator<Item = ObjectKey>) -> bool {
+        let busy = self.table.lock().is_busy();
+        let mut start = self.start.lock();
+        let Some(attempted) = &start.attempted else { return true };
+        let late = start.began.elapsed() >= LONGEST_WAIT;
+        let over = !busy && plugins.all(|plugin| attempted.contains(&plugin));
+        if over || late {
+            start.attempted = None;
+        }
+        over || late
+    }
+
+    /// Returns the work of which the host died.
+    pub fn suspects(&self) -> Vec<Entry> {
+        self.table.lock().suspects().cloned().collect()
+    }
+
+    /// Records that the host stops in an orderly way.
+    pub fn stop(&self) {
+        let mut table = self.table.lock();
+        table.stop();
+        self.write(&table);
+    }
+
+    /// Replaces the file. Failures are logged once: work goes on without notes.
+    fn write(&self, table: &Table) {
+        let Some(file) = &self.file else { return };
+        let written = replace(file, table);
+        let mut start = self.start.lock();
+        if let (Err(error), false) = (&written, start.unwritable) {
+            let file = file.display();
+            tracing::warn!(%file, %error, "failed to write the crash journal: a plugin that kills the host is not noted");
+        }
+        start.unwritable = written.is_err();
+    }
+
+    /// Removes the journals of clusters that this user's hosts have not served for long.
+    fn remove_abandoned(&self) {
+        let Some(directory) = self.file.as_deref().and_then(Path::parent) else { return };
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let age =
+                entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
+            if name.to_string_lossy().starts_with(PREFIX) && age.is_some_and(|age| age > ABANDONED) {
+                let _removed = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let mut table = self.journal.table.lock();
+        table.end(&self.work);
+        self.journal.write(&table);
+        drop(table);
+        self.journal.turn.lock().give_back(self.alone);
+    }
+}
+
+/// Reads a table. A missing file is an empty one; so is a file that cannot be read, which is logged.
+fn read(file: &Path) -> Table {
+    let parsed = || -> io::Result<Table> {
+        let size = fs::symlink_metadata(file)?.len();
+        if size > MAX_BYTES {
+            return Err(io::Error::other(format!("it has {size} bytes")));
+        }
+        Ok(serde_json::from_slice(&fs::read(file)?)?)
+    };
+    match parsed() {
+        Ok(table) => table,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Table::default(),
+        Err(error) => {
+            tracing::warn!(file = %file.display(), %error, "failed to read the crash journal: starting with an empty one");
+            Table::default()
+        }
+    }
+}
+
+/// Replaces a table's file at once. A table without entries has no file.
+fn replace(file: &Path, table: &Table) -> io::Result<()> {
+    if table.is_empty() {
+        return match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    let directory = file.parent().unwrap_or(Path::new("."));
+    let mut temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory)?;
+    temporary.write_all(&serde_json::to_vec(table)?)?;
+    temporary.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(name: &str) -> Work {
+        Work::new(Step::Load, "team", name, "sha256:1", "")
+    }
+
+    fn begin(journal: &Arc<CrashJournal>, name: &str) -> Noted {
+        journal.begin(work(name)).expect("a turn")
+    }
+
+    /// The journal of a host that died while it loaded `bad`.
+    fn after_death(place: &Path) -> Arc<CrashJournal> {
+        // As after a kill: nothing is dropped.
+        std::mem::forget(begin(&CrashJournal::open(Some(place), "uid-1"), "bad"));
+        CrashJournal::open(Some(place), "uid-1")
+    }
+
+    #[test]
+    fn note_survives_death_and_is_erased_at_the_end() {
+        let place = tempfile::tempdir().expect("a directory");
+        let journal = after_death(place.path());
+        drop(begin(&journal, "good"));
+        assert_eq!(journal.verdict(&work("bad")), Verdict::Suspect);
+        assert_eq!(journal.verdict(&work("good")), Verdict::Ordinary);
+        assert_eq!(CrashJournal::open(Some(place.path()), "uid-2").suspects(), [], "another cluster's host");
+        drop(begin(&journal, "bad"));
+        assert_eq!(CrashJournal::open(Some(place.path()), "uid-1").suspects(), []);
+        assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), 0, "no entry, no file");
+    }
+
+    #[test]
+    fn damaged_file_blames_nobody() {
+        let place = tempfile::tempdir().expect("a directory");
+        fs::write(place.path().join("crash-journal-a.json"), b"{\"entries\":[{\"st").expect("written");
+        assert_eq!(CrashJournal::open(Some(place.path()), "a").suspects(), []);
+        assert_eq!(CrashJournal::open(None, "a").suspects(), []);
+    }
+
+    #[test]
+    fn suspect_works_alone_and_gets_its_turn() {
+        let place = tempfile::tempdir().expect("a directory");
+        let journal = after_death(place.path());
+        let side_by_side = (begin(&journal, "good"), begin(&journal, "second"));
+        assert!(journal.begin(work("bad")).is_none(), "others are in flight");
+        assert!(journal.begin(work("third")).is_none(), "a suspect waits");
+        drop(side_by_side);
+        let bad = begin(&journal, "bad");
+        assert!(journal.begin(work("good")).is_none(), "it is alone");
+        drop(bad);
+        drop(begin(&journal, "good"));
+    }
+
+    #[test]
+    fn reservation_of_a_suspect_that_is_gone_expires() {
+        let mut turn = Turn::default();
+        let now = Instant::now();
+        assert!(turn.take(false, now) && !turn.take(true, now));
+        assert!(!turn.take(false, now), "reserved");
+        assert!(turn.take(false, now + RESERVATION));
+    }
+
+    #[test]
+    fn suspects_wait_for_the_first_round_of_others() {
+        let place = tempfile::tempdir().expect("a directory");
+        let journal = after_death(place.path());
+        let keys = || ["a", "b"].map(|name| ObjectKey::namespaced("team", name)).into_iter();
+        assert!(!journal.are_others_loaded(keys()));
+        keys().for_each(|key| journal.record_attempt(&key));
+        let busy = begin(&journal, "a");
+        assert!(!journal.are_others_loaded(keys()), "one is still being loaded");
+        drop(busy);
+        assert!(journal.are_others_loaded(keys()));
+        assert!(journal.are_others_loaded([ObjectKey::namespaced("team", "new")].into_iter()), "the start is over");
+    }
+}
