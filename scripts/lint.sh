@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # lint.sh [PART...]: format, lints and other static checks; warnings are errors. Parts: rust (format and clippy), guests
-# (clippy for wasm32), docs (cargo doc), dependencies (cargo-deny, MSRV), go, python, typescript, c, text (shell scripts,
+# (clippy for wasm32), docs (cargo doc), dependencies (cargo-deny, MSRV,
+# the newest patch of wasmtime), go, python, typescript, c, text (shell scripts,
 # spelling, links, counts). Without a part it runs all of them. Run scripts/tools.sh first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,20 +43,34 @@ sys.exit(f"lint: not rust-version {sys.argv[1]}, the toolchain'"'"'s: {wrong}" i
     say "cargo deny: bans, licenses, sources"
     cargo-deny --offline check --hide-inclusion-graph bans licenses sources 2>&1 | grep -v '^$' || fail "cargo deny failed"
     advisories
+    newest_wasmtime
 }
 
-# The advisory database is a Git repository, not a package. Where it cannot be fetched the check is skipped, unless
-# ADVISORIES=required, as in the workflows.
+# The advisory database is a Git repository, not a package. ADVISORIES=if-reachable skips the check where that cannot be
+# fetched; otherwise it fails.
 advisories() {
     say "cargo deny: advisories"
     local log=target/advisories.log
     if cargo-deny check --hide-inclusion-graph advisories >"$log" 2>&1; then return; fi
-    if grep -q "failed to fetch advisory database" "$log" && [ "${ADVISORIES:-}" != required ]; then
+    if grep -q "failed to fetch advisory database" "$log" && [ "${ADVISORIES:-required}" = if-reachable ]; then
         say "SKIPPED advisories: the advisory database cannot be fetched from this machine ($log)"
         return
     fi
     cat "$log" >&2
-    fail "cargo deny: advisories failed"
+    fail "cargo deny: advisories failed (on a machine that cannot reach the database: ADVISORIES=if-reachable)"
+}
+
+# Security fixes of wasmtime come as patches of its release line, so the lockfile must have the newest patch in the registry.
+newest_wasmtime() {
+    say "the newest patch of wasmtime"
+    local said status=0
+    said=$(CARGO_NET_RETRY=1 timeout 60 cargo update --dry-run --package wasmtime 2>&1) || status=$?
+    if [ -n "${CARGO_NET_OFFLINE:-}" ] || [ $status -eq 124 ] || { [ $status -ne 0 ] && grep -qiE "download|resolve host|connect|network" <<<"$said"; }; then
+        say "SKIPPED the newest patch of wasmtime: the registry cannot be reached from this machine"
+        return
+    fi
+    [ $status -eq 0 ] || fail "cargo update --dry-run failed: $said"
+    ! grep "Updating wasmtime v" <<<"$said" >&2 || fail "wasmtime is not the newest patch of its line: cargo update --package wasmtime"
 }
 
 go() {
