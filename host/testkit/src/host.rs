@@ -362,7 +362,8 @@ fn on_own_disk(program: &Path, cache: &Path, kilobytes: u32) -> Command {
 fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let deploy = workspace().join("deploy");
     let base = ["crd/plugins.yaml", "base/namespace.yaml"];
-    let rights = ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml", "base/rbac-lease.yaml"];
+    let rights =
+        ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml", "base/rbac-lease.yaml"];
     let unrestricted = (!options.narrow).then_some("unrestricted/rbac.yaml");
     for file in base.into_iter().chain(rights).chain(unrestricted) {
         let path = deploy.join(file).display().to_string();

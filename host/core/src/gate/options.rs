@@ -99,8 +99,6 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// Bytes of one name, such as a kind, an object's name or a field path.
-
 /// Bytes of one selector, or of a continue token.
 const MAX_SELECTOR: usize = 8 * 1024;
 

@@ -44,16 +44,19 @@ pub(crate) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
+    #[inline]
     pub(crate) fn new(text: &'a str) -> Self {
         Self::at(text, 0)
     }
 
     /// From a position on at which a value or a field begins.
+    #[inline]
     pub(crate) fn at(text: &'a str, at: usize) -> Self {
         Self { text, at }
     }
 
     /// The next byte that is not blank.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(self.at) {
@@ -63,11 +66,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// Checks that nothing but blanks is left.
+    #[inline]
     pub(crate) fn end(&mut self) -> Result<(), ScanError> {
         if self.peek().is_none() { Ok(()) } else { self.fail("the end of the text") }
     }
 
     /// Goes over `{` or `[`, as the level `depth`, counted from 1.
+    #[inline]
     pub(crate) fn open(&mut self, depth: usize) -> Result<(), ScanError> {
         if depth > MAX_DEPTH {
             return Err(ScanError::TooDeep { at: self.at });
@@ -78,6 +83,7 @@ impl<'a> Scanner<'a> {
 
     /// The next field of an object, up to its value; None at its end, which it goes over. `first` says whether it is the
     /// object's first, and is cleared.
+    #[inline]
     pub(crate) fn field(&mut self, first: &mut bool) -> Result<Option<Quoted>, ScanError> {
         match (self.peek(), std::mem::take(first)) {
             (Some(b'}'), _) => {
@@ -94,6 +100,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A field's name and the colon after it.
+    #[inline]
     fn name(&mut self) -> Result<Quoted, ScanError> {
         if self.peek() != Some(b'"') {
             return self.fail("a field's name in quotes");
@@ -107,6 +114,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Goes over a string, which begins here.
+    #[inline]
     pub(crate) fn string(&mut self) -> Result<Quoted, ScanError> {
         self.at += 1;
         let start = self.at;
@@ -129,6 +137,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline]
     fn escape(&mut self) -> Result<(), ScanError> {
         let bytes = self.text.as_bytes();
         self.at += 1;
@@ -147,6 +156,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Goes over a value inside of `depth` levels, and says where it stands.
+    #[inline]
     pub(crate) fn value(&mut self, depth: usize) -> Result<Range<usize>, ScanError> {
         self.peek();
         let start = self.at;
@@ -203,6 +213,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline]
     fn literal(&mut self, literal: &'static str) -> Result<(), ScanError> {
         if !self.text.as_bytes()[self.at..].starts_with(literal.as_bytes()) {
             return self.fail("a value");
@@ -211,6 +222,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     fn number(&mut self) -> Result<(), ScanError> {
         let bytes = self.text.as_bytes();
         let at = |at: usize| bytes.get(at).copied();
@@ -237,6 +249,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     fn digits(&mut self) -> Result<(), ScanError> {
         let count = self.text.as_bytes()[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count == 0 {
@@ -246,11 +259,13 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn fail<T>(&self, expected: &'static str) -> Result<T, ScanError> {
         Err(ScanError::Expected { expected, at: self.at })
     }
 
     /// Returns the value of a string.
+    #[inline]
     pub(crate) fn text_of(&self, quoted: &Quoted) -> Cow<'a, str> {
         let Range { start, end } = quoted.inside;
         if !quoted.escaped {
@@ -272,6 +287,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// None when the text is not an object.
+    #[inline]
     pub(crate) fn of(text: &'a str) -> Option<Self> {
         let mut scanner = Scanner::new(text);
         if scanner.peek() != Some(b'{') {
@@ -285,6 +301,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = (Cow<'a, str>, &'a str);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let mut scanner = self.scanner.take()?;
         let name = scanner.field(&mut self.first).ok()??;
@@ -295,6 +312,7 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// Counts the bytes before the next quote, backslash or control character, eight at a time.
+#[inline]
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;

@@ -110,15 +110,14 @@ fn restrict_by_landlock() -> Result<String, RulesetError> {
 
 /// The filter that fails these system calls, whatever their arguments.
 fn denying(calls: &[libc::c_long], errno: i32) -> Result<BpfProgram, BackendError> {
-    let rules = calls.iter().map(|call| (i64::from(*call), Vec::new())).collect();
+    let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
     let deny = SeccompAction::Errno(errno.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, deny, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
 /// The filter that fails all system calls but the allowed ones.
 fn allowing() -> Result<BpfProgram, BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        ALLOWED.iter().map(|call| (i64::from(*call), Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     let own = u64::from(std::process::id());
     let conditional = [
         // Threads, no processes.
@@ -134,7 +133,7 @@ fn allowing() -> Result<BpfProgram, BackendError> {
     ];
     for (call, argument, (operator, value)) in conditional {
         let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, value)?;
-        rules.insert(i64::from(call), vec![SeccompRule::new(vec![condition])?]);
+        rules.insert(call, vec![SeccompRule::new(vec![condition])?]);
     }
     let deny = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     SeccompFilter::new(rules, deny, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
