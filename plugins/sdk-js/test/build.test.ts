@@ -1,4 +1,4 @@
-/** The build, as an author runs it: what it makes, and what it says when it cannot. */
+/** Tests of the build as an author runs it: the component that it writes, and its errors. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -41,7 +41,7 @@ const PLUGIN = `
   export default definePlugin({ controllers: [controller({ name: "NAME", for: ConfigMap, reconcile() {} })] });
 `;
 
-test("a project becomes a component of its package's name", () => {
+test("build writes a component named after the package", () => {
   const { dir, status, stdout, stderr } = build(PLUGIN.replace("NAME", "mine"));
   assert.equal(status, 0, stderr);
   assert.match(stdout, /wrote build\/mine.wasm: \d+ KiB in [\d.]+ s/);
@@ -49,7 +49,7 @@ test("a project becomes a component of its package's name", () => {
   assert.deepEqual([...header], [0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0], "the header of a component");
 });
 
-test("what is wrong is said, and how to put it right", () => {
+test("build errors name the cause and the fix", () => {
   const cases: [source: string | undefined, args: string[], status: number, message: RegExp][] = [
     [undefined, [], 1, /has no src\/plugin.ts, .*--entry names another/],
     ["export default 1;", [], 1, /the plugin's module has no default export that definePlugin\(\) made/],
@@ -68,7 +68,7 @@ test("what is wrong is said, and how to put it right", () => {
   }
 });
 
-test("a stack is told in the author's files", () => {
+test("stack lines map to source files", () => {
   // Bundle lines 1 to 4: nothing, a.ts:7, a.ts:8, the SDK's b.ts:3.
   const map = { sources: ["src/a.ts", "sdk/src/b.ts"], mappings: ";AAMA;AACA;ACLA" };
   const table: unknown = JSON.parse(lineTable(map, root, mkdirs(path.join(root, "sdk"))));

@@ -24,7 +24,7 @@ import { Foo, foo, key } from "./foo.ts";
 
 const failsWith = (kind: ApiErrorKind) => (error: unknown) => isApiError(error, kind);
 
-test("creating stamps an object and drops its status", () => {
+test("create sets system fields and drops the status", () => {
   const { context } = new Cluster();
   const made = context.create(Foo, { ...foo(), status: { phase: "mine" } });
   assert.equal(made.metadata.generation, 1);
@@ -33,7 +33,7 @@ test("creating stamps an object and drops its status", () => {
   assert.throws(() => context.create(Foo, foo()), failsWith("already-exists"));
 });
 
-test("a stale update is a conflict, and one that changes nothing is no new version", () => {
+test("a stale update conflicts, and an unchanged one keeps its version", () => {
   const { context } = new Cluster().with(Foo, foo());
   const first = context.get(Foo, key);
   const second = context.update({ ...first, spec: { size: 3 } });
@@ -43,7 +43,7 @@ test("a stale update is a conflict, and one that changes nothing is no new versi
   assert.throws(() => context.update({ ...foo(), apiVersion: "e.dev/v1", kind: "Foo" }), isInvalid);
 });
 
-test("the status is written through its subresource only", () => {
+test("only the status subresource writes the status", () => {
   const { context } = new Cluster().with(Foo, foo({ size: 0 }));
   const read = context.get(Foo, key);
   const updated = context.update({ ...read, status: { phase: "ready" } });
@@ -54,7 +54,7 @@ test("the status is written through its subresource only", () => {
   assert.throws(() => map.updateStatus(map.get(ConfigMap, key)), isNotFound);
 });
 
-test("an object with finalizers lives on until they are gone", () => {
+test("a deleted object stays until its finalizers are removed", () => {
   const { context } = new Cluster();
   const draft = foo();
   addFinalizer(draft, "e.dev/f");
@@ -67,7 +67,7 @@ test("an object with finalizers lives on until they are gone", () => {
   assert.equal(context.tryGet(Foo, key), undefined);
 });
 
-test("a successor of the same name is not deleted", () => {
+test("delete spares a new object of the same name", () => {
   const { context } = new Cluster();
   const first = context.create(Foo, foo());
   context.deleteKey(Foo, key);
@@ -75,7 +75,7 @@ test("a successor of the same name is not deleted", () => {
   assert.throws(() => context.delete(first), isConflict);
 });
 
-test("patches change what they name", () => {
+test("merge and JSON patches change the named fields", () => {
   const { context } = new Cluster().with(ConfigMap, { metadata: key });
   context.patch(ConfigMap, key, { merge: { data: { a: "1", b: "2" } } });
   const json = [
@@ -88,7 +88,7 @@ test("patches change what they name", () => {
   assert.throws(() => context.patch(ConfigMap, key, { json: wrong }), isInvalid);
 });
 
-test("what the kit cannot do it refuses by name", () => {
+test("the kit rejects unsupported calls by name", () => {
   const { context } = new Cluster().with(Foo, foo()).with(ConfigMap, { metadata: key });
   const calls = [
     () => context.patch(ConfigMap, key, { apply: {} }),
@@ -104,7 +104,7 @@ test("what the kit cannot do it refuses by name", () => {
   assert.equal(context.raw({ method: "GET", path: "/api/v1" }).status, 501);
 });
 
-test("lists choose by namespace, label, field, owner and index, and come in pages", () => {
+test("lists filter by selectors, owner and index, and return pages", () => {
   const cluster = new Cluster().with(Foo, { metadata: { ...key, name: "owner" }, spec: {} });
   const owner = cluster.context.get(Foo, { ...key, name: "owner" });
   for (const name of ["a", "b", "c", "d", "e"]) {
@@ -145,7 +145,7 @@ test("lists choose by namespace, label, field, owner and index, and come in page
   }
 });
 
-test("events and log lines are kept, with fields and levels", () => {
+test("the kit records Events and log lines", () => {
   const cluster = new Cluster();
   cluster.reconcile(
     pluginOf({
@@ -164,7 +164,7 @@ test("events and log lines are kept, with fields and levels", () => {
   assert.deepEqual([cluster.logs(), cluster.events()], [[], []]);
 });
 
-test("a Secret's plain text becomes data", () => {
+test("a Secret's stringData becomes data", () => {
   const { context } = new Cluster();
   const secret = context.create(Secret, { metadata: key, stringData: { password: "żółw" } });
   assert.deepEqual([secret.data, secret.stringData], [{ password: "xbzDs8WCdw==" }, undefined]);
@@ -177,7 +177,7 @@ test("a dry run stores nothing", () => {
   assert.deepEqual(cluster.writes(), []);
 });
 
-test("a planned fault hits the next call of its verb once", () => {
+test("a planned fault fails the next call of its verb once", () => {
   const cluster = new Cluster().with(Foo, foo());
   cluster.failNext("get", new ApiError("unavailable", "down"));
   assert(cluster.get(Foo, key), "the test's own look is not meant");

@@ -20,7 +20,7 @@ import { Foo, foo, key } from "./foo.ts";
 
 const nothing = () => {};
 
-test("a watch with a function names the keys of the old state and of the new one", () => {
+test("a map function gets the old and the new state", () => {
   const keys = (pod: Pod) => (pod.spec?.nodeName ? [{ name: pod.spec.nodeName }] : []);
   const watches = [{ source: Pod, map: { type: "custom", keys } as const }];
   const plugin = definePlugin({ controllers: [controller({ name: "a", for: Foo, watches, reconcile: nothing })] });
@@ -36,7 +36,7 @@ test("a watch with a function names the keys of the old state and of the new one
   assert.throws(() => plugin.map({ controller: "b", kind: Pod, object: "{}" }), /no controller "b"/);
 });
 
-test("the manifest says what the controller watches", () => {
+test("the manifest lists the controller's watches", () => {
   const predicates: Predicate[] = ["GenerationChanged"];
   const plugin = definePlugin({
     indexes: [
@@ -96,7 +96,7 @@ test("the manifest says what the controller watches", () => {
   });
 });
 
-test("a wrong definition says what is wrong with it", () => {
+test("a wrong definition throws an error that names the cause", () => {
   const named = (name: string, more: object = {}) => controller({ name, for: Foo, reconcile: nothing, ...more });
   const one = (more: object) => () => definePlugin({ controllers: [named("a", more)] });
   const index: Index = { name: "i", kind: Foo, path: "spec" };
@@ -123,7 +123,7 @@ function reconcilesTo(reconcile: () => Result | void) {
   return () => new Cluster().with(Foo, foo()).reconcile(plugin, "c", key);
 }
 
-test("results come out as they are", () => {
+test("reconcile returns the reconciler's result", () => {
   assert.deepEqual(reconcilesTo(nothing)(), done());
   assert.deepEqual(reconcilesTo(requeue)(), requeue());
   assert.deepEqual(reconcilesTo(() => requeueAfter(0.5))(), { type: "requeue-after", milliseconds: 1 });
@@ -134,7 +134,7 @@ test("results come out as they are", () => {
   assert.throws(reconcilesTo(() => ({}) as never), TerminalError);
 });
 
-test("a deleted key is still delivered", () => {
+test("the key of a deleted object is reconciled", () => {
   const seen: string[] = [];
   const plugin = definePlugin({
     controllers: [
@@ -150,7 +150,7 @@ test("a deleted key is still delivered", () => {
   assert.throws(() => new Cluster().reconcile(plugin, "none", key), /no controller "none"/);
 });
 
-test("create-or-update writes only what is to change", () => {
+test("createOrUpdate writes changes only", () => {
   const cluster = new Cluster();
   const bringTo = (size: number) =>
     cluster.context.createOrUpdate(Foo, foo(), (foo) => {
@@ -167,7 +167,7 @@ test("create-or-update writes only what is to change", () => {
   assert.throws(rename, (error) => error instanceof TerminalError && /e.dev\/v1 Foo ns\/a became ns\/b/.test(error.message));
 });
 
-test("the finalizer helper applies, then cleans up and lets go", () => {
+test("finalizer applies, cleans up, then removes the finalizer", () => {
   let applied = 0;
   const plugin = definePlugin({
     controllers: [
@@ -194,7 +194,7 @@ test("the finalizer helper applies, then cleans up and lets go", () => {
   assert.equal(cluster.get(Foo, key), undefined);
 });
 
-test("the config is an object, or the reconcile is not retried", () => {
+test("a config that is not an object is a terminal error", () => {
   assert.deepEqual(new Cluster().withConfig({ n: 1 }).context.config<{ n: number }>().n, 1);
   assert.throws(() => new Cluster().withConfig([]).context.config(), TerminalError);
 });

@@ -18,7 +18,7 @@ import { mayHoldLargeInteger, parse, stringify } from "../src/json.ts";
 import { logLine } from "../src/log-line.ts";
 import { Foo, foo, key } from "./foo.ts";
 
-test("no digit of an integer is lost", () => {
+test("large integers keep all their digits", () => {
   // The test kit, imported above, brings the codec of Node 20.
   const text = '{"a":9007199254740993,"b":-9223372036854775808,"c":1.5,"d":9007199254740991,"e":"9007199254740993"}';
   const value = parse(text, "it") as Record<string, unknown>;
@@ -32,7 +32,7 @@ test("no digit of an integer is lost", () => {
   assert.equal(stringify(value, "it"), text);
 });
 
-test("a large integer is never overlooked, and digits in strings are no integer", () => {
+test("large integers are detected, digits in strings are not", () => {
   const large = "9007199254740993";
   for (const text of [large, `-${large}`, `{"a":${large}}`, `[1,${large}]`, `{"a":"x","b":[{"c":-${large}}]}`]) {
     assert(mayHoldLargeInteger(text), text);
@@ -41,7 +41,7 @@ test("a large integer is never overlooked, and digits in strings are no integer"
   assert(!mayHoldLargeInteger(`{"a":"${large}","${large}":123456789012345,"c":[1,2,3,4,5,6,7,8,9,10,11]}`));
 });
 
-test("what is not JSON says so", () => {
+test("JSON errors name the text or value", () => {
   assert.throws(() => parse("{", "the answer"), /^SyntaxError: the answer is not JSON: /);
   assert.throws(() => stringify(undefined, "the body"), /^TypeError: the body cannot be written as JSON: it is undefined/);
   const cycle: { self?: unknown } = {};
@@ -49,14 +49,14 @@ test("what is not JSON says so", () => {
   assert.throws(() => stringify(cycle, "the body"), /^TypeError: the body cannot be written as JSON: /);
 });
 
-test("absent, null and empty mean the same; anything else does not", () => {
+test("absent, null and empty values are equal", () => {
   assert(semanticDeepEqual({ a: null, b: [], c: {}, d: { e: 1n } }, { d: { e: 1n, f: undefined } }));
   for (const [a, b] of [[{ a: 0 }, {}], [{ a: "" }, {}], [[1, 2], [2, 1]], [{ a: [1] }, { a: { 0: 1 } }], [1, "1"]]) {
     assert(!semanticDeepEqual(a, b), `${JSON.stringify(a)} ${JSON.stringify(b)}`);
   }
 });
 
-test("quantities are written as apimachinery writes them", () => {
+test("quantities get apimachinery's canonical form", () => {
   for (const [given, canonical] of [
     ["1024Mi", "1Gi"],
     ["1536Mi", "1536Mi"],
@@ -83,20 +83,20 @@ test("quantities are written as apimachinery writes them", () => {
   }
 });
 
-test("base64 is of UTF-8", () => {
+test("base64 encodes UTF-8", () => {
   assert.equal(decodeBase64(encodeBase64("żółw 🎭")), "żółw 🎭");
   assert.throws(() => decodeBase64("%"), /not base64/);
   assert.throws(() => decodeBase64("/w=="), /not of UTF-8/);
 });
 
-test("an error of the API server says what it knows", () => {
+test("an ApiError message names the causes or the status", () => {
   const causes = [{ reason: "FieldValueInvalid", message: "too small", field: "spec.size" }];
   const error = new ApiError("invalid", { message: "Foo is invalid", causes });
   assert.deepEqual([error.message, error.code, error.reason], ["Foo is invalid; spec.size: too small", 422, "Invalid"]);
   assert.equal(new ApiError("other", { code: 507, reason: "Full" }).message, "the API server answered 507 Full");
 });
 
-test("a child gets one controlling owner, and another is not pushed aside", () => {
+test("setControllerReference keeps another controlling owner", () => {
   const cluster = new Cluster().with(Foo, foo()).with(Foo, { ...foo(), metadata: { ...key, name: "b" } });
   const [a, b] = cluster.context.list(Foo);
   assert(a && b);

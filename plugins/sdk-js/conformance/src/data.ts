@@ -1,4 +1,4 @@
-/** Data: what must survive a round trip. */
+/** Values that must survive a round trip. */
 import { canonicalQuantity } from "@operetta/sdk";
 import { ConfigMap } from "@operetta/sdk/kinds";
 
@@ -22,7 +22,7 @@ function copied(one: Case, name: string): string {
   return word;
 }
 
-/** Touches the target and returns what came back. */
+/** Sets `touched` of the target and returns the spec as stored. */
 function touched(one: Case): NonNullable<Widget["spec"]> {
   const widget = one.ctx.get(Widget, target(one));
   widget.spec = { ...widget.spec, touched: true };

@@ -1,9 +1,9 @@
-/** Errors: each variant as the SDK's typed error tells it. */
+/** Errors: each variant of the contract as a typed error of the SDK. */
 import { ConfigMap, Secret } from "@operetta/sdk/kinds";
 
 import { type Behaviour, type Case, type Cases, errorOf, target, words } from "./types.ts";
 
-/** Creates a ConfigMap that an admission webhook refuses. */
+/** Creates a ConfigMap that an admission webhook rejects, and returns the error. */
 function refused(one: Case) {
   const metadata = { ...target(one), labels: { conformance: "refuse" } };
   return errorOf(() => one.ctx.create(ConfigMap, { metadata }));

@@ -1,4 +1,4 @@
-/** Helpers: create-or-update and owner references; the finalizer is among the results. */
+/** Helpers: create-or-update and owner references. The finalizer helper is in results.ts. */
 import { setControllerReference } from "@operetta/sdk";
 import { ConfigMap } from "@operetta/sdk/kinds";
 

@@ -1,6 +1,6 @@
 /**
- * The conformance suite's plugin over the TypeScript SDK: each case is a ConfigMap named after a behaviour; the plugin
- * carries it out and writes down what it saw. plugins/conformance/README.md says what each is to do.
+ * The conformance suite's plugin for the TypeScript SDK. Each case is a ConfigMap named after a behaviour. The plugin
+ * runs the behaviour and writes its result to the ConfigMap. plugins/conformance/README.md describes each behaviour.
  */
 import { type Context, controller, definePlugin, type Index, type Stored } from "@operetta/sdk";
 import { ConfigMap } from "@operetta/sdk/kinds";

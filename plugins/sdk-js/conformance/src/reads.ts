@@ -1,4 +1,4 @@
-/** Reads: get and list, cached and live, and what they choose. */
+/** Reads: get and list, cached and live, with their options. */
 import type { Stored } from "@operetta/sdk";
 import { ConfigMap } from "@operetta/sdk/kinds";
 

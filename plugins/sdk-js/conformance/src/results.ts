@@ -1,4 +1,4 @@
-/** Results, and the finalizer: what is judged by how often and when the plugin is asked again. */
+/** Results and the finalizer: the suite checks how often and when the host reconciles these cases again. */
 import {
   type Context,
   done,
@@ -13,7 +13,7 @@ import { ConfigMap } from "@operetta/sdk/kinds";
 
 type Reconcile = (ctx: Context, map: Stored<ConfigMap>) => Result | void;
 
-/** Merge-patches the target's `runs` and returns how many there are now. */
+/** Appends the retries to the target's `runs` with a merge patch, and returns the number of runs. */
 function appendRun(ctx: Context, map: Stored<ConfigMap>): number {
   const key = { namespace: map.metadata.namespace, name: map.data?.["target"] ?? "" };
   const before = ctx.get(ConfigMap, key, { live: true }).data?.["runs"] ?? "";
@@ -22,7 +22,7 @@ function appendRun(ctx: Context, map: Stored<ConfigMap>): number {
   return runs.trim().split(" ").length;
 }
 
-/** Done without a run if the case has its result. */
+/** Appends a run and calls `then`; does nothing if the case already has its result. */
 function running(then: (runs: number) => Result | void): Reconcile {
   return (ctx, map) => (map.data?.["result"] === undefined ? then(appendRun(ctx, map)) : done());
 }

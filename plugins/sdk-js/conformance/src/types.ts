@@ -1,22 +1,22 @@
-/** What the cases have in common. */
+/** Types and helpers that the cases share. */
 import { type ApiError, type Context, isApiError, kind, type KubernetesObject, type Stored } from "@operetta/sdk";
 import type { ConfigMap } from "@operetta/sdk/kinds";
 
-/** One case as a behaviour sees it. */
+/** One case, as passed to a behaviour. */
 export interface Case {
   readonly ctx: Context;
-  /** The case itself. */
+  /** The ConfigMap of the case. */
   readonly map: Stored<ConfigMap>;
   readonly namespace: string;
-  /** Its arguments. */
+  /** The arguments of the case. */
   readonly data: Readonly<Record<string, string>>;
 }
 
-/** Carries out a behaviour and returns what it saw. */
+/** Runs a case and returns its result. */
 export type Behaviour = (one: Case) => string;
 export type Cases = Readonly<Record<string, Behaviour>>;
 
-/** The suite's own kind. */
+/** The custom resource of the suite. */
 export interface Widget extends KubernetesObject {
   spec?: {
     big?: number | bigint;
@@ -28,7 +28,7 @@ export interface Widget extends KubernetesObject {
 }
 export const Widget = kind<Widget>("conformance.operetta.dev/v1", "Widget");
 
-/** The key of the object that the case names. */
+/** Returns the key of the object that the case names. */
 export function target({ namespace, data }: Case): { namespace: string; name: string } {
   const name = data["target"];
   if (!name) {
@@ -37,7 +37,7 @@ export function target({ namespace, data }: Case): { namespace: string; name: st
   return { namespace, name };
 }
 
-/** One argument of the case. */
+/** Returns one argument of the case. */
 export function argument({ data }: Case, name: string): string {
   const value = data[name];
   if (value === undefined) {
@@ -46,7 +46,7 @@ export function argument({ data }: Case, name: string): string {
   return value;
 }
 
-/** The error of a call that must fail with one of the API server's. */
+/** Returns the ApiError of a call that must fail with one. */
 export function errorOf(call: () => unknown): ApiError {
   try {
     call();
@@ -59,7 +59,7 @@ export function errorOf(call: () => unknown): ApiError {
   throw new Error("the call did not fail");
 }
 
-/** `VARIANT CODE REASON`. */
+/** Formats an error as `VARIANT CODE REASON`. */
 export function words({ kind, code, reason }: ApiError): string {
   return [kind, code, reason].join(" ");
 }
