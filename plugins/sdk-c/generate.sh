@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes src/generated/ anew from controller.wit, which needs wit-bindgen-cli (a crate) of the version below.
-# `generate.sh --check` fails if those files are stale or were edited by hand, or if controller.wit is not the
-# contract's; it needs no generator, and regenerates to compare where there is one.
+# Generates src/generated/ from controller.wit. Needs wit-bindgen-cli (a crate) of the version below.
+# `generate.sh --check` fails if those files are stale or were edited by hand, or if controller.wit differs from the
+# contract. It works without the generator. If the generator is installed, it also compares freshly generated files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 version=0.63.0
@@ -9,7 +9,7 @@ contract=../../wit/controller.wit
 hash() { sha256sum "$@" | cut -d' ' -f1; }
 fail() { echo "sdk-c: $*" >&2; exit 1; }
 
-# The generated files, with a first line that says what they come from.
+# Writes the generated files. Their first line has the hashes of controller.wit and of the file.
 write() {
     local out=$1 raw
     raw=$(mktemp -d)

@@ -1,11 +1,11 @@
 /*
- * The SDK in one file: compile it with your plugin. As a component it speaks with the host; natively it speaks with
- * the API server in memory of operetta_testing.h.
+ * The SDK in one file: compile it with your plugin. A component calls the host. A native build calls the in-memory API
+ * server of operetta_testing.h.
  *
- * The files below are parts of this one: each says what it is for. vendor/yyjson is the JSON library.
+ * This file includes the parts of the SDK. vendor/yyjson is the JSON library.
  */
 #if defined(__clang__)
-/* Checks that -fsanitize=undefined adds are for the plugin's code; the SDK's own tests run with them. */
+/* -fsanitize=undefined checks only the plugin's code in a component. The SDK's own tests run with the checks. */
 #if defined(__wasm__)
 #pragma clang attribute push(__attribute__((no_sanitize("undefined"))), apply_to = function)
 #endif

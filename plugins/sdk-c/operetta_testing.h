@@ -47,11 +47,11 @@ void operetta_test_config(const char *text);
  * none. */
 void operetta_test_without_status(operetta_kind kind);
 
-/* Lets the next call of this verb (`get`, `list`, `create`, `update`, `update-status`, `patch`, `delete`) fail with this
- * error. */
+/* Makes the next call of a verb fail with an error. The verbs are `get`, `list`, `create`, `update`, `update-status`,
+ * `patch` and `delete`. */
 void operetta_test_fail_next(const char *verb, operetta_error_variant variant, const char *message);
 
-/* Reconciles one key as the host would. */
+/* Reconciles one key as the host does. */
 operetta_result operetta_test_reconcile(const char *controller, const char *namespace_, const char *name);
 
 /* Returns the manifest that the plugin declares. */

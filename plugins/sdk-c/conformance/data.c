@@ -1,7 +1,7 @@
-/* Data that some languages lose: unicode, large objects, nulls, 64-bit integers, quantities. */
+/* Values that must survive a round trip: unicode, large objects, nulls, 64-bit integers, quantities. */
 #include "cases.h"
 
-/* The target's word, copied into a new ConfigMap. */
+/* Copies the target's word into a new ConfigMap, and returns it. */
 static const char *copied_word(const case_ *c, const char *name, operetta_error **error) {
     operetta_value *map = operetta_get(OPERETTA_CONFIG_MAP, c->namespace_, c->target, error);
     if (map == NULL) {
@@ -18,7 +18,7 @@ static const char *big(const case_ *c, operetta_error **error) {
     return word == NULL ? NULL : operetta_format("%zu", strlen(word));
 }
 
-/* A Widget's note: `null`, `missing` or the value. */
+/* Returns a Widget's note: `null`, `missing` or the value. */
 static const char *note(const operetta_value *widget) {
     switch (operetta_type_at(widget, "spec.note")) {
     case OPERETTA_ABSENT:
@@ -46,7 +46,7 @@ static const char *null_or_missing(const case_ *c, operetta_error **error) {
     return patched == NULL ? NULL : operetta_format("%s %s %s", note(with_null), note(without), note(patched));
 }
 
-/* The target, a Widget, touched and updated. */
+/* Sets `touched` of the target, a Widget, and returns it as stored. */
 static operetta_value *touched(const case_ *c, operetta_error **error) {
     operetta_value *widget = operetta_get(WIDGET, c->namespace_, c->target, error);
     if (widget == NULL) {

@@ -1,4 +1,4 @@
-/* Errors as a plugin sees them, and requests as HTTP has them. */
+/* Errors, and raw HTTP requests. */
 #include "cases.h"
 
 static const char *not_found(const case_ *c, operetta_error **error) {
@@ -54,7 +54,7 @@ static const char *path_of(const case_ *c, const char *name) {
     return operetta_format("/api/v1/namespaces/%s/configmaps%s%s", c->namespace_, *name == '\0' ? "" : "/", name);
 }
 
-/* The status, a blank, and a field of the body. */
+/* Returns the status code and a field of the body, separated by a space. */
 static const char *answer(const operetta_raw_response *response, const char *path, operetta_error **error) {
     operetta_value *body = operetta_parse(response->body, error);
     return body == NULL ? NULL : operetta_format("%u %s", response->status, operetta_string(body, path, ""));

@@ -1,4 +1,4 @@
-/* The conformance suite in C: finds a case's behaviour, carries it out, and writes what came of it. */
+/* The conformance suite in C: finds the behaviour of a case, runs it, and writes the result. */
 #include "cases.h"
 
 const char *words_of(const operetta_error *error) {

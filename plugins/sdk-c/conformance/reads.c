@@ -1,4 +1,4 @@
-/* Reads: from the cache, live, and lists of all sorts. */
+/* Reads: get and list, cached and live, with their options. */
 #include "cases.h"
 
 static const char *word_of(const operetta_value *map) {

@@ -1,9 +1,9 @@
-/* What a reconcile can answer, and finalizers: cases that write no result. */
+/* Results of a reconcile, and finalizers: the cases that write no result to their ConfigMap. */
 #include "cases.h"
 
 static const char FINALIZER[] = "conformance.operetta.dev/cleanup";
 
-/* Appends a run to the target; how many there are now, or -1 and the error. */
+/* Appends a run to the target. Returns the number of runs, or -1 and the error. */
 static int append_run(const case_ *c, const operetta_request *request, operetta_error **error) {
     operetta_value *map = operetta_get_live(OPERETTA_CONFIG_MAP, c->namespace_, c->target, error);
     if (map == NULL) {

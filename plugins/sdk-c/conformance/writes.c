@@ -49,7 +49,7 @@ static operetta_value *patch(const case_ *c, operetta_kind kind, operetta_patch_
     return operetta_patch(kind, c->namespace_, c->target, &request, error);
 }
 
-/* `KEY=VALUE` of an object, sorted by key and joined by commas. */
+/* Formats an object as `KEY=VALUE`, sorted by key and separated by commas. */
 static const char *sorted_members(const operetta_value *object) {
     const char *text = "";
     const char *last = "";

@@ -1,11 +1,11 @@
-//! An operator in Zig, over the SDK's C API: each Greeting gets a ConfigMap with its words, and a status that says so.
+//! An operator in Zig on the SDK's C API. Each Greeting gets a ConfigMap with its words, and a status.
 
 const std = @import("std");
 const c = @import("operetta");
 
 const greeting_kind: c.operetta_kind = .{ .api_version = "example.operetta.dev/v1", .kind = "Greeting" };
 
-/// Zig's panics, out-of-bounds indexes and the like among them, go to the plugin's log.
+/// Zig's panic handler: writes panics, such as an index out of bounds, to the plugin's log.
 pub const panic = std.debug.FullPanic(logAndTrap);
 
 fn logAndTrap(message: []const u8, _: ?usize) noreturn {
@@ -17,7 +17,7 @@ fn reconcile(request: [*c]const c.operetta_request) callconv(.c) c.operetta_resu
     return greet(request.*, &failed) catch c.operetta_fail(failed);
 }
 
-/// The error is in `failed` where this fails.
+/// Reconciles one Greeting. On failure the error is in `failed`.
 fn greet(request: c.operetta_request, failed: [*c][*c]c.operetta_error) error{Api}!c.operetta_result {
     const greeting = c.operetta_find(greeting_kind, request.namespace_, request.name, failed) orelse
         return if (failed.* == null) c.operetta_done() else error.Api;

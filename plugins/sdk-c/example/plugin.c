@@ -1,4 +1,4 @@
-/* Each Greeting gets a ConfigMap with as many lines of its words as it asks for, and a status with their number. */
+/* An operator that writes a ConfigMap with `spec.times` lines for each Greeting, and their number to its status. */
 #include "operetta.h"
 
 static const operetta_kind GREETING = {"example.operetta.dev/v1", "Greeting"};

@@ -13,7 +13,7 @@ static operetta_value *greeting(void) {
 
 static operetta_value *words(void) { return operetta_test_object(OPERETTA_CONFIG_MAP, "ns", "hi"); }
 
-OPERETTA_TEST(a_greeting_gets_its_words_and_a_status) {
+OPERETTA_TEST(new_greeting_gets_words_and_status) {
     operetta_test_add_json(GREETING("{\"words\":\"hello\",\"times\":2}"));
     EXPECT_INT(OPERETTA_RESULT_DONE, reconcile().kind);
     EXPECT_STRING("hello", operetta_string(words(), "data.line-1", ""));
@@ -23,7 +23,7 @@ OPERETTA_TEST(a_greeting_gets_its_words_and_a_status) {
     EXPECT_STRING("info words written result=created", operetta_test_log(0));
 }
 
-OPERETTA_TEST(a_second_reconcile_writes_nothing) {
+OPERETTA_TEST(second_reconcile_writes_nothing) {
     operetta_test_add_json(GREETING("{\"words\":\"hello\"}"));
     reconcile();
     reconcile();
@@ -32,7 +32,7 @@ OPERETTA_TEST(a_second_reconcile_writes_nothing) {
     EXPECT_STRING(NULL, operetta_test_write(2));
 }
 
-OPERETTA_TEST(words_changed_by_hand_are_put_right) {
+OPERETTA_TEST(changed_words_are_restored) {
     operetta_test_add_json(GREETING("{\"words\":\"hello\"}"));
     reconcile();
     operetta_value *map = words();
@@ -42,14 +42,14 @@ OPERETTA_TEST(words_changed_by_hand_are_put_right) {
     EXPECT_STRING("hello", operetta_string(words(), "data.line-0", ""));
 }
 
-OPERETTA_TEST(too_many_lines_are_a_terminal_error_that_names_the_object) {
+OPERETTA_TEST(too_many_lines_are_a_terminal_error) {
     operetta_test_add_json(GREETING("{\"words\":\"hello\",\"times\":101}"));
     operetta_result result = reconcile();
     EXPECT_INT(OPERETTA_RESULT_TERMINAL, result.kind);
     EXPECT_STRING("Greeting ns/hi: spec.times is 101: 1 to 100 are possible", result.message);
 }
 
-OPERETTA_TEST(a_map_of_someone_else_is_left_alone) {
+OPERETTA_TEST(config_map_of_another_owner_is_not_changed) {
     operetta_value *map = operetta_new(OPERETTA_CONFIG_MAP, "ns", "hi");
     operetta_set_bool(map, "metadata.ownerReferences[0].controller", true);
     operetta_set_string(map, "metadata.ownerReferences[0].kind", "Other");
@@ -61,9 +61,9 @@ OPERETTA_TEST(a_map_of_someone_else_is_left_alone) {
     EXPECT_STRING(NULL, operetta_test_write(0));
 }
 
-OPERETTA_TEST(a_greeting_that_is_gone_is_done) { EXPECT_INT(OPERETTA_RESULT_DONE, reconcile().kind); }
+OPERETTA_TEST(deleted_greeting_is_done) { EXPECT_INT(OPERETTA_RESULT_DONE, reconcile().kind); }
 
-OPERETTA_TEST(a_conflict_is_retried) {
+OPERETTA_TEST(conflict_is_retried) {
     operetta_test_add_json(GREETING("{\"words\":\"hello\"}"));
     operetta_test_fail_next("update-status", OPERETTA_CONFLICT, "the object has been modified");
     operetta_result result = reconcile();

@@ -1,4 +1,4 @@
-/* The time. */
+/* The current time. */
 #include <time.h>
 
 #include "internal.h"

@@ -1,9 +1,9 @@
-/* Errors, and what a reconcile answers. */
+/* Errors, and the results of a reconcile. */
 #include <string.h>
 
 #include "internal.h"
 
-/* What the API server answers with each variant, by its order in operetta_error_variant. */
+/* The name, HTTP status code and metav1.StatusReason of each variant, in the order of operetta_error_variant. */
 static const struct {
     const char *name;
     uint16_t code;

@@ -1,6 +1,6 @@
 /*
- * Faults of C that would end a component without a word: abort, assert, and what -fsanitize=undefined finds (a NULL
- * pointer, an index out of bounds, a division by zero, …). Each becomes a panic that names the line.
+ * Handlers of C faults that would end a component without a message: abort, assert, and the findings of
+ * -fsanitize=undefined (a NULL pointer, an index out of bounds, a division by zero, …). Each panics with the line.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ OPERETTA_NORETURN void __assert_fail(const char *expression, const char *file, i
     operetta_panic_at(file, line, function, "assertion failed: %s", expression);
 }
 
-/* compiler-rt's ubsan_value.h: where in the source, and what type. */
+/* The source location and the type of a fault, as in compiler-rt's ubsan_value.h. */
 typedef struct {
     const char *file;
     uint32_t line;
@@ -42,7 +42,7 @@ OPERETTA_NORETURN void __ubsan_handle_type_mismatch_v1_abort(const type_mismatch
                       data->type->name);
 }
 
-/* Handlers whose data begins with the location; the arguments that follow it differ, and C calls by a pointer less. */
+/* Defines a handler whose data begins with the source location. The arguments after the data differ by handler. */
 #define HANDLER(name, what, ...)                                                                                       \
     OPERETTA_NORETURN void __ubsan_handle_##name(const source_location *at, ##__VA_ARGS__);                            \
     OPERETTA_NORETURN void __ubsan_handle_##name(const source_location *at, ##__VA_ARGS__) { undefined(at, what); }

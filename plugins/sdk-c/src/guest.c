@@ -1,6 +1,6 @@
 /*
- * The backend of a component: each call of the contract, by the bindings in src/generated. What the host hands over is
- * copied into the reconcile's memory and freed at once; what is handed to the host is only borrowed.
+ * The backend of a component: the calls of the contract, through the bindings in src/generated. Values from the host
+ * are copied into the reconcile's memory and freed at once. Values passed to the host are only borrowed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 void output_flush(void); /* output.c */
 
-/* The bindings refer to this; the world's description is embedded by the build instead. */
+/* The bindings reference this symbol. The build embeds the description of the world instead. */
 void __component_type_object_force_link_plugin(void);
 void __component_type_object_force_link_plugin(void) {}
 
@@ -26,7 +26,7 @@ static plugin_string_t *lend_maybe(plugin_string_t *place, const char *text) {
     return text == NULL ? NULL : place;
 }
 
-/* A copy in the reconcile's memory; the host's is freed. */
+/* Copies text of the host into the reconcile's memory, and frees the original. */
 static const char *take_text(plugin_string_t *text) {
     const char *copy = memory_text((const char *)text->ptr, text->len);
     plugin_string_free(text);
@@ -49,7 +49,7 @@ static operetta_controller_objects_write_options_t lend_options(const operetta_w
                                                          options->strict};
 }
 
-/* The contract's variants have the order of operetta_error_variant, and all of them carry a status. */
+/* Converts an error. The contract's variants have the order of operetta_error_variant, and all have a status. */
 static operetta_error *take_error(operetta_controller_types_error_t *given) {
     operetta_controller_types_status_t *status = &given->val.other;
     operetta_error *error = operetta_allocate(sizeof *error);
@@ -260,7 +260,7 @@ _Static_assert(OPERETTA_ERROR == OPERETTA_CONTROLLER_LOG_LEVEL_ERROR &&
 
 bool backend_log_enabled(operetta_level level) { return operetta_controller_log_enabled((uint8_t)level); }
 
-/* A panic's line has no fields, and takes no memory: there may be none left. */
+/* Writes a log line. A line without fields allocates nothing, so a panic can log when memory is exhausted. */
 void backend_log(operetta_level level, const char *message, const operetta_field *fields, size_t count) {
     plugin_string_t lent = lend(message);
     plugin_list_tuple2_string_string_t pairs = {NULL, count};
@@ -284,7 +284,7 @@ void backend_trap(const char *message) {
     __builtin_trap();
 }
 
-/* Memory of the call before is freed only now: the host has read its answer. */
+/* Frees the memory of the previous call. The host reads the result after that call returns, so it is kept until now. */
 static void begin(void) {
     values_reset();
     objects_reset();

@@ -1,8 +1,8 @@
 /*
- * What the SDK's own files share; a plugin never includes it.
+ * Declarations that the SDK's own files share. A plugin never includes this header.
  *
- * The backend below is the one place where the SDK meets the world: the host in a component (src/guest.c), an API
- * server in memory in a native test (testing/). Objects cross it as JSON text.
+ * The SDK makes all its calls through the backend below: it is the host in a component (src/guest.c) and an in-memory
+ * API server in a native test (testing/). Objects are passed as JSON text.
  */
 #ifndef OPERETTA_INTERNAL_H
 #define OPERETTA_INTERNAL_H
@@ -13,7 +13,7 @@
 
 /* ---- Memory (memory.c) ---- */
 
-/* Frees all memory of the reconcile before. */
+/* Frees all memory of the previous reconcile. */
 void memory_reset(void);
 void *memory_reallocate(void *old, size_t old_bytes, size_t bytes);
 char *memory_text(const char *text, size_t length); /* a copy that ends with NUL */
@@ -21,13 +21,13 @@ const char *format_text(const char *format, va_list arguments);
 
 /* ---- Values (values.c) ---- */
 
-/* Forgets the document, whose memory is gone. */
+/* Drops the document. memory_reset frees its memory. */
 void values_reset(void);
 
-/* Text that the host or the test kit wrote: anything but JSON is a fault of theirs. */
+/* Parses JSON text of the host or the test kit. Panics if it is not JSON. */
 operetta_value *value_of_host(const char *text, const char *call);
 
-/* The first setter since the last reset that could not set; NULL if all could. */
+/* Returns the message of the first setter that failed since the last reset; NULL if none failed. */
 const char *unset_field(void);
 void forget_unset_field(void);
 
@@ -37,11 +37,11 @@ void objects_reset(void);
 
 /* ---- Errors (errors.c) ---- */
 
-/* Sets *out (which may be NULL) to an error of the SDK's own. */
+/* Sets *out to an error that the SDK reports itself. `out` may be NULL. */
 void fail_with(operetta_error **out, operetta_error_variant variant, const char *call, const char *format, ...)
     OPERETTA_PRINTF(4, 5);
 
-/* `get ConfigMap ns/name` */
+/* Returns the name of a call for messages, e.g. `get ConfigMap ns/name`. */
 const char *call_name(const char *verb, operetta_kind kind, const char *namespace_, const char *name);
 
 /* ---- The manifest (manifest.c) ---- */
@@ -52,7 +52,7 @@ const char *manifest_describe(void);
 /* Runs operetta_plugin and then the reconciler that the request names. */
 operetta_result manifest_reconcile(operetta_request *request);
 
-/* The path of a declared index; NULL if none of that name is declared for the kind. */
+/* Returns the path of a declared index; NULL if the kind has no index of that name. */
 const char *manifest_index_path(const char *name, operetta_kind kind);
 
 /* ---- The backend (guest.c or testing/backend.c) ---- */
@@ -66,7 +66,7 @@ typedef struct {
     const char *continue_token;
 } backend_page;
 
-/* Those that return text return NULL when they failed, and set *error, which is never NULL here. */
+/* Functions that return text return NULL on failure and set *error. `error` is never NULL here. */
 const char *backend_get(operetta_kind kind, const char *namespace_, const char *name, bool live,
                         operetta_error **error);
 bool backend_list(operetta_kind kind, const operetta_list_options *options, backend_page *page,
@@ -84,7 +84,7 @@ bool backend_log_enabled(operetta_level level);
 void backend_log(operetta_level level, const char *message, const operetta_field *fields, size_t count);
 const char *backend_config(void);
 
-/* Ends the reconcile, once the log has said why. */
+/* Ends the reconcile. The caller has logged the cause. */
 OPERETTA_NORETURN void backend_trap(const char *message);
 
 #endif

@@ -1,4 +1,4 @@
-/* The log, Events, the configuration, and how a fault ends a reconcile. */
+/* The log, Events, the configuration, and panics. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,8 @@ void operetta_event(const operetta_value *regarding, operetta_event_type type, c
 
 operetta_value *operetta_config(void) { return value_of_host(backend_config(), "read the configuration"); }
 
-/* Uses no memory of the reconcile: there may be none left. A file of NULL: where it was is not known. */
+/* Logs a panic and ends the reconcile. Uses no memory of the reconcile, which may be exhausted. A NULL file means that
+ * the location is unknown. */
 OPERETTA_NORETURN void operetta_panic_at(const char *file, int line, const char *function, const char *format, ...) {
     static bool panicking;
     static char message[1024];

@@ -1,4 +1,4 @@
-/* What a plugin declares, as the manifest's JSON, and the way from a request to its reconciler. */
+/* The manifest: collects the plugin's declarations, writes them as JSON, and finds the reconciler of a request. */
 #include <string.h>
 
 #include "internal.h"
@@ -10,7 +10,7 @@ struct operetta_source {
     const char *labels;
     const char *fields;
     bool own_namespace;
-    unsigned predicates; /* a bit for each operetta_predicate */
+    unsigned predicates; /* a bit set of operetta_predicate */
     bool is_watch;
     operetta_mapping mapping;
     operetta_source *next;
@@ -18,10 +18,10 @@ struct operetta_source {
 
 struct operetta_controller {
     const char *name;
-    operetta_reconciler reconcile;               /* one of these two */
+    operetta_reconciler reconcile;               /* exactly one of these two is set */
     operetta_object_reconciler reconcile_object;
     operetta_source source;
-    operetta_source *others; /* owned and watched kinds, in the order they were declared */
+    operetta_source *others; /* owned and watched kinds, in the order of declaration */
     uint32_t workers;
     uint32_t resync_seconds;
     bool has_rate_limiter;

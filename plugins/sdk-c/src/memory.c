@@ -1,6 +1,6 @@
 /*
- * Memory of one reconcile: chunks that only grow, freed together when the next reconcile begins. Never returns NULL:
- * a plugin that is out of memory panics.
+ * The arena of one reconcile: chunks that are freed together when the next reconcile begins. Allocation never returns
+ * NULL: a plugin that is out of memory panics.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ void *memory_reallocate(void *old, size_t old_bytes, size_t bytes) {
     if (old != NULL && bytes <= old_bytes) {
         return old;
     }
-    /* The newest piece of a chunk grows in place: what a JSON writer's buffer does again and again. */
+    /* The newest allocation of a chunk grows in place, because a JSON writer's buffer grows repeatedly. */
     size_t taken = aligned(old_bytes == 0 ? 1 : old_bytes);
     if (old != NULL && newest != NULL && newest->used >= taken) {
         size_t offset = newest->used - taken;

@@ -26,13 +26,13 @@ bool operetta_is_being_deleted(const operetta_value *object) {
 
 bool operetta_is_new(const operetta_value *object) { return *operetta_uid(object) == '\0'; }
 
-/* The length of the group in an apiVersion; 0 for the core group. */
+/* Returns the length of the group in an apiVersion; 0 for the core group. */
 static size_t group_length(const char *api_version) {
     const char *slash = strchr(api_version, '/');
     return slash == NULL ? 0 : (size_t)(slash - api_version);
 }
 
-/* Whether a reference names the owner; the versions of its group do not matter. */
+/* Reports whether a reference names the owner, in any version of its group. */
 static bool names(const operetta_value *reference, const operetta_value *owner) {
     operetta_kind kind = operetta_kind_of(owner);
     const char *api_version = operetta_string(reference, "apiVersion", "");
@@ -98,7 +98,7 @@ bool operetta_set_controller_reference(const operetta_value *owner, operetta_val
     return true;
 }
 
-/* Where the finalizer stands; the number of finalizers if it does not. */
+/* Returns the position of the finalizer; the number of finalizers if it is absent. */
 static size_t finalizer_position(const operetta_value *object, const char *finalizer) {
     const operetta_value *finalizers = operetta_at(object, "metadata.finalizers");
     size_t count = operetta_count(finalizers, "");
@@ -114,7 +114,7 @@ bool operetta_has_finalizer(const operetta_value *object, const char *finalizer)
     return finalizer_position(object, finalizer) < operetta_count(object, "metadata.finalizers");
 }
 
-/* Patches the finalizers that the object in hand has, and takes over the stored metadata. */
+/* Patches the finalizers of the stored object, and replaces the metadata of `object` with the result. */
 static bool write_finalizers(operetta_value *object, operetta_value *finalizers, operetta_error **error) {
     operetta_value *body = operetta_new_object();
     operetta_set(body, "metadata.finalizers", finalizers);

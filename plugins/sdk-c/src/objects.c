@@ -1,12 +1,12 @@
-/* Reads and writes of objects, and requests as HTTP has them. */
+/* Reads and writes of objects, and raw HTTP requests. */
 #include <string.h>
 
 #include "internal.h"
 
-/* What operetta_get_or_new found, to tell whether the plugin changed it. */
+/* The result of operetta_get_or_new, to detect changes by the plugin. */
 typedef struct opened {
     const operetta_value *object;
-    const operetta_value *before; /* NULL: there was none */
+    const operetta_value *before; /* NULL: no object was stored */
     struct opened *next;
 } opened;
 
@@ -80,7 +80,7 @@ operetta_page *operetta_list(operetta_kind kind, const operetta_list_options *op
     return page;
 }
 
-/* Whether a value can be sent; sets *error if not. */
+/* Reports whether a value can be sent; sets *error if not. */
 static bool sendable(const operetta_value *object, const char *call, operetta_error **error) {
     if (unset_field() != NULL) {
         fail_with(error, OPERETTA_BAD_REQUEST, call, "%s", unset_field());

@@ -1,7 +1,7 @@
 /*
- * What printf writes goes to the plugin's log: stdout at info, stderr at warn, a line at a time. These are the calls
- * that wasi-libc would make of the host; served here, they keep WASI out of the component. Other calls of WASI (time,
- * random numbers) stay imports, and the host serves them.
+ * Writes stdout and stderr to the plugin's log, line by line: stdout at level info, stderr at level warn. The functions
+ * below replace WASI imports of wasi-libc, so that the component does not import them. Other WASI calls (time, random
+ * numbers) stay imports that the host implements.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void flush_line(int stream) {
     }
 }
 
-/* What is left of the last lines. */
+/* Writes lines that have no line break yet. */
 void output_flush(void) {
     flush_line(0);
     flush_line(1);
@@ -53,7 +53,7 @@ int32_t __imported_wasi_snapshot_preview1_fd_write(int32_t file, int32_t slices,
     return 0;
 }
 
-/* A terminal, so that libc hands over each line as it ends. */
+/* Reports a terminal, so that libc flushes at each line break. */
 int32_t __imported_wasi_snapshot_preview1_fd_fdstat_get(int32_t file, int32_t stat) {
     memset((void *)(uintptr_t)stat, 0, 24);
     *(uint8_t *)(uintptr_t)stat = CHARACTER_DEVICE;
@@ -70,7 +70,7 @@ int32_t __imported_wasi_snapshot_preview1_fd_close(int32_t file) {
     return 0;
 }
 
-/* Zig's libc has a close of its own, past wasi-libc's. */
+/* Zig's libc has its own `close`, which does not call wasi-libc's. */
 int close(int file);
 int close(int file) { return __imported_wasi_snapshot_preview1_fd_close(file); }
 

@@ -1,4 +1,4 @@
-/* Paths: members joined by dots, `\.` for a dot in a name, `[N]` for elements. */
+/* Field paths: members separated by dots, `\.` for a dot in a name, `[N]` for elements. */
 #include <string.h>
 
 #include "values.h"

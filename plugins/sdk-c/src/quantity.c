@@ -1,6 +1,6 @@
 /*
- * resource.Quantity in canonical form, by apimachinery's rules (pkg/api/resource, CanonicalizeBytes): no fraction, the
- * largest suffix that leaves none, nothing finer than nano (rounded up); a binary suffix only for integers from 1024.
+ * resource.Quantity in canonical form, by apimachinery's rules (pkg/api/resource, CanonicalizeBytes): the largest
+ * suffix that leaves no fraction. Values are rounded up to a nano. Only integers from 1024 have a binary suffix.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@ enum { MOST_DIGITS = 18, FINEST = -9, GREATEST = 18 };
 typedef struct {
     bool negative;
     wide digits;
-    int exponent; /* of ten */
-    int binary;   /* of 1024 */
+    int exponent; /* the power of 10 */
+    int binary;   /* the power of 1024 */
     char format;  /* d: decimal suffix, b: binary suffix, e: exponent */
 } quantity;
 
@@ -53,7 +53,7 @@ static bool read_suffix(const char *at, quantity *out) {
     return at != digits && *at == '\0';
 }
 
-/* False if it is not a quantity. One of more than 18 digits has format 0. */
+/* Parses a quantity; returns false if the text is not one. A quantity of more than 18 digits has format 0. */
 static bool read_quantity(const char *text, quantity *out) {
     int count = 0;
     bool fraction = false;

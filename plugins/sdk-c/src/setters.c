@@ -1,4 +1,4 @@
-/* Writing into values. What cannot be set is remembered, and fails the next write to the API server. */
+/* Setters of values. The first failed setter is recorded, and fails the next write to the API server. */
 #include <string.h>
 
 #include "values.h"
@@ -17,7 +17,7 @@ static void not_set(const char *path, const char *why) {
 
 static operetta_type type_of(yyjson_mut_val *value) { return operetta_type_at(outer(value), ""); }
 
-/* Whether the step fits the container; if not, that is remembered. */
+/* Reports whether the step fits the container, and records a failure if it does not. */
 static bool fits(yyjson_mut_val *container, const path_step *step, const char *path) {
     if (step->name != NULL ? yyjson_mut_is_obj(container) : yyjson_mut_is_arr(container)) {
         if (step->name != NULL || step->position <= yyjson_mut_arr_size(container)) {
@@ -34,7 +34,7 @@ static bool fits(yyjson_mut_val *container, const path_step *step, const char *p
     return false;
 }
 
-/* Puts a value (NULL: nothing) where a step leads that fits. */
+/* Sets a member or element of the container, or removes it if the value is NULL. The step must fit. */
 static void put(yyjson_mut_val *container, const path_step *step, yyjson_mut_val *value) {
     yyjson_mut_val *old = step_down(container, step);
     if (step->name == NULL) {
@@ -57,7 +57,7 @@ static void put(yyjson_mut_val *container, const path_step *step, yyjson_mut_val
     }
 }
 
-/* Sets a value that no container holds yet; NULL removes. */
+/* Sets the field at a path to a value that no container holds yet; NULL removes the field. */
 static void set(operetta_value *value, const char *path, yyjson_mut_val *what) {
     const char *rest = path;
     yyjson_mut_val *at = inner(value);
@@ -81,14 +81,14 @@ static void set(operetta_value *value, const char *path, yyjson_mut_val *what) {
             }
             below = next.name != NULL ? yyjson_mut_obj(values_document()) : yyjson_mut_arr(values_document());
             put(at, &step, below);
-            below = step_down(at, &step); /* yyjson replaces a member's value by a copy */
+            below = step_down(at, &step); /* yyjson stores a copy of a member's value */
         }
         at = below;
         step = next;
     }
 }
 
-/* The length of the UTF-8 sequence that begins here; 0 if none does. */
+/* Returns the length of the UTF-8 sequence at this position; 0 if it is invalid. */
 static size_t sequence(const unsigned char *at) {
     unsigned char first = at[0];
     if (first < 0x80) {
@@ -108,7 +108,7 @@ static size_t sequence(const unsigned char *at) {
     return overlong || beyond ? 0 : length;
 }
 
-/* A JSON string; bytes that are not UTF-8 become U+FFFD, as the API server takes nothing else. */
+/* Returns a JSON string. Invalid UTF-8 becomes U+FFFD, because the API server accepts only UTF-8. */
 static yyjson_mut_val *new_string(const char *path, const char *text) {
     if (text == NULL) {
         operetta_panic("cannot set \"%s\" to a NULL string", path);

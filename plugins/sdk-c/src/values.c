@@ -1,4 +1,4 @@
-/* JSON values: making, reading and comparing them. All live in one document per reconcile. */
+/* JSON values: functions that create, read and compare them. One document per reconcile holds all values. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,9 +51,9 @@ operetta_value *operetta_new(operetta_kind kind, const char *namespace_, const c
     return object;
 }
 
-/* NULL, and what is wrong in *error, if the text is not JSON. */
+/* Parses JSON text. Returns NULL and sets *error if the text is not JSON. */
 static operetta_value *parse(const char *text, yyjson_read_err *error) {
-    /* yyjson does not write to the text without its flag INSITU. */
+    /* yyjson does not change the text without its flag INSITU. */
     yyjson_doc *parsed = yyjson_read_opts((char *)(uintptr_t)text, strlen(text), YYJSON_READ_BIGNUM_AS_RAW,
                                           &values_memory, error);
     return parsed == NULL ? NULL : outer(yyjson_val_mut_copy(values_document(), yyjson_doc_get_root(parsed)));
@@ -114,7 +114,7 @@ const char *type_name(operetta_type type) {
     return names[type];
 }
 
-/* Says that a field is not what was asked for; an absent one or a null is no news. */
+/* Logs a warning if a field has another type than the wanted one. An absent field or null is not logged. */
 static void mistyped(const operetta_value *value, const char *path, const char *wanted) {
     operetta_type type = operetta_type_at(value, path);
     if (type == OPERETTA_ABSENT || type == OPERETTA_NULL) {
@@ -189,7 +189,7 @@ operetta_value *operetta_member(const operetta_value *value, const char *name) {
     return outer(yyjson_mut_obj_get(inner(value), name));
 }
 
-/* The key of the member at a position; NULL past the end. */
+/* Returns the key of the member at a position; NULL past the end. */
 static yyjson_mut_val *key_at(const operetta_value *value, size_t position) {
     yyjson_mut_obj_iter members = yyjson_mut_obj_iter_with(inner(value));
     yyjson_mut_val *key = yyjson_mut_obj_iter_next(&members);
@@ -223,7 +223,7 @@ static bool is_empty(yyjson_mut_val *value) {
 
 static bool same(yyjson_mut_val *a, yyjson_mut_val *b);
 
-/* Whether what `a` has, `b` has too. */
+/* Reports whether each member of `a` has an equal member in `b`. */
 static bool has_members_of(yyjson_mut_val *a, yyjson_mut_val *b) {
     yyjson_mut_obj_iter members = yyjson_mut_obj_iter_with(a);
     for (yyjson_mut_val *key; (key = yyjson_mut_obj_iter_next(&members)) != NULL;) {

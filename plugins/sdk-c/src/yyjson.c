@@ -1,14 +1,14 @@
 /*
- * The JSON library (vendor/yyjson, unmodified), with the parts left out that a plugin does not need. Files do not exist
- * in a component: without the lines below libc's file functions would be linked, and ask the host for folders.
+ * The JSON library (vendor/yyjson, unmodified), without the parts that a plugin does not need. A component has no
+ * files: without the macros below libc's file functions would be linked, and they would ask the host for folders.
  */
 #include <stdio.h>
 
 #define YYJSON_DISABLE_NON_STANDARD 1
 #define YYJSON_DISABLE_INCR_READER 1
 #if defined(__wasm__)
-#define yyjson_inline __inline__ /* instead of always_inline: 60 KB less */
-#define YYJSON_DISABLE_UTILS 1 /* JSON Pointer and patches: the API server's work; the test kit's in native builds */
+#define yyjson_inline __inline__ /* instead of always_inline: saves 60 KB */
+#define YYJSON_DISABLE_UTILS 1 /* JSON Pointer and patches: only the test kit, a native build, needs them */
 #define fopen(path, mode) ((FILE *)NULL)
 #define fclose(file) ((void)(file), 0)
 #define fread(data, size, count, file) ((void)(data), (void)(file), (size_t)0)

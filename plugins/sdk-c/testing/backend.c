@@ -1,4 +1,4 @@
-/* The SDK's backend, served by the test cluster. */
+/* The SDK's backend on the test cluster. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@ static const char *trimmed(const char *from, const char *to) {
     return memory_text(from, (size_t)(to - from));
 }
 
-/* Whether the value is one of those in `a, b`. */
+/* Reports whether a list, e.g. `a, b`, contains the value. */
 static bool listed(const char *value, const char *list) {
     for (const char *at = list; at != NULL;) {
         const char *comma = strchr(at, ',');

@@ -1,4 +1,5 @@
-/* The objects of the test cluster, as JSON text in memory of their own, and what the API server does to them. */
+/* The store of the test cluster, with the API server's semantics of writes. It keeps objects as JSON text in its own
+ * memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static unsigned long version;
 static operetta_kind without_status[MOST_WITHOUT_STATUS];
 static size_t without_status_count;
 
-/* Set by the API server on every object, whatever a client sends. */
+/* The metadata fields that only the API server sets. */
 static const char *const SYSTEM_FIELDS[] = {"uid", "resourceVersion", "creationTimestamp", "generation",
                                             "deletionTimestamp", "deletionGracePeriodSeconds", NULL};
 
@@ -35,7 +36,7 @@ static bool is_built_in(operetta_kind kind) {
     return slash == NULL || is_one_of(memory_text(kind.api_version, (size_t)(slash - kind.api_version)), groups);
 }
 
-/* Built-in kinds that have neither a status nor a generation. */
+/* Reports whether a built-in kind has neither a status nor a generation. */
 static bool is_plain(operetta_kind kind) {
     static const char *const kinds[] = {"ConfigMap", "Secret", "ServiceAccount", "Endpoints", "Event", "Role",
                                         "RoleBinding", "ClusterRole", "ClusterRoleBinding", "StorageClass",
@@ -97,7 +98,7 @@ static int compare(object_id a, object_id b) {
     return order != 0 ? order : strcmp(a.name, b.name);
 }
 
-/* Where the object stands, or is to stand. */
+/* Returns the position of the object in the list, or the position to insert it at. */
 static stored **place(object_id id) {
     stored **at = &first;
     while (*at != NULL && compare((*at)->id, id) < 0) {
@@ -145,13 +146,14 @@ void store_unsupported(operetta_error **error, const char *what) {
     (*error)->code = 501;
 }
 
-/* A clock that goes on with each write, and is the same in each run. */
+/* Returns the time of a clock that advances with each write and is the same in each run. */
 static const char *now(void) {
     unsigned long seconds = version % 86400;
     return operetta_format("2030-01-01T%02lu:%02lu:%02luZ", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-/* Built-in kinds read a null as an absent field; in a custom resource its schema decides. */
+/* Removes nulls, which built-in kinds read as absent fields. Rejects them in custom resources, where the schema
+ * decides. */
 static bool drop_nulls(yyjson_mut_val *value, bool built_in, const char *path, operetta_error **error) {
     yyjson_mut_obj_iter members = yyjson_mut_obj_iter_with(value);
     for (yyjson_mut_val *key; (key = yyjson_mut_obj_iter_next(&members)) != NULL;) {
@@ -176,7 +178,7 @@ static bool drop_nulls(yyjson_mut_val *value, bool built_in, const char *path, o
     return true;
 }
 
-/* Checks that what was sent is what the request says it is, and completes it. */
+/* Checks the object against the kind and key of the request, sets its namespace, and removes nulls. */
 static bool accept(object_id id, operetta_value *object, operetta_error **error) {
     operetta_kind kind = operetta_kind_of(object);
     const char *namespace_ = operetta_namespace(object);
@@ -201,7 +203,7 @@ static bool accept(object_id id, operetta_value *object, operetta_error **error)
     return drop_nulls(inner(object), is_built_in(id.kind), "", error);
 }
 
-/* Sets what the API server sets on a new object; `keep` leaves what is there. */
+/* Sets the system fields of a new object; `keep` preserves those that are set. */
 static void stamp(object_id id, operetta_value *object, bool keep, bool dry) {
     version += !dry;
     const char *const fields[] = {"metadata.uid", "metadata.resourceVersion", "metadata.creationTimestamp"};
@@ -273,7 +275,7 @@ operetta_value *store_create(object_id id, operetta_value *object, bool dry, ope
     return object;
 }
 
-/* Optimistic concurrency: what is sent must be of the stored version. */
+/* Checks the uid and resourceVersion of an update against the stored object. */
 static bool is_current(object_id id, const operetta_value *old, const operetta_value *given, operetta_error **error) {
     const char *uid = operetta_uid(given);
     const char *given_version = operetta_resource_version(given);
@@ -298,7 +300,7 @@ static bool is_current(object_id id, const operetta_value *old, const operetta_v
     return true;
 }
 
-/* The part of an object whose changes count as a new generation. */
+/* Returns the part of an object whose changes increase the generation. */
 static operetta_value *desired(object_id id, const operetta_value *object) {
     operetta_value *part = operetta_copy(object);
     operetta_remove(part, "metadata");
@@ -308,7 +310,7 @@ static operetta_value *desired(object_id id, const operetta_value *object) {
     return part;
 }
 
-/* Stores a new version of an object; one that is being deleted goes with its last finalizer. */
+/* Stores a new version of an object. Removes an object that is being deleted and has no finalizers. */
 static void store_version_of(object_id id, operetta_value *object, bool dry) {
     version += !dry;
     operetta_set_string(object, "metadata.resourceVersion", store_version());

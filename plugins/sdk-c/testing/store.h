@@ -1,4 +1,4 @@
-/* The objects of the test cluster, and what the API server does to them. */
+/* The store of the test cluster, with the API server's semantics of writes. */
 #ifndef OPERETTA_STORE_H
 #define OPERETTA_STORE_H
 
@@ -20,7 +20,7 @@ void store_reset(void);
 const stored *store_first(void);
 const char *store_version(void);
 
-/* All return the object as stored, or NULL and *error. `dry` stores nothing. */
+/* Each function returns the object as stored, or NULL and sets *error. `dry` stores nothing. */
 operetta_value *store_seed(object_id id, operetta_value *object, operetta_error **error);
 operetta_value *store_get(object_id id, operetta_error **error);
 operetta_value *store_create(object_id id, operetta_value *object, bool dry, operetta_error **error);
@@ -31,10 +31,10 @@ bool store_delete(object_id id, const operetta_delete_options *options, operetta
 
 void store_without_status(operetta_kind kind);
 
-/* What the kit cannot do as the API server does it, it does not do. */
+/* Sets *error to that of a call that the kit does not support. */
 void store_unsupported(operetta_error **error, const char *what);
 
-/* Whether a label selector chooses an object; *malformed says so if it does not parse. */
+/* Reports whether a label selector matches these labels; sets *malformed if it does not parse. */
 bool selector_matches(const char *selector, const operetta_value *labels, const char **malformed);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the kit's files share. */
+/* Declarations that the kit's files share. */
 #ifndef OPERETTA_TESTING_PRIVATE_H
 #define OPERETTA_TESTING_PRIVATE_H
 
@@ -7,7 +7,7 @@
 #include "../operetta_testing.h"
 #include "../src/internal.h"
 
-/* Lines in the order they came; their text is the test's memory. */
+/* Recorded lines, in order. */
 typedef struct {
     const char **lines;
     size_t count;
@@ -17,11 +17,11 @@ typedef struct {
 extern record test_writes, test_events, test_logs;
 void record_add(record *record, const char *line);
 
-/* Whether the test planned a fault for this call; if so, *error is it. */
+/* Reports whether the test planned a fault for this call; if so, sets *error. */
 bool test_fault(const char *verb, operetta_error **error);
 const char *test_config_text(void);
 
-/* Where a panic goes while a reconcile runs, and what it said. */
+/* The state of a panic: whether a reconcile runs, the point to return to, and the message. */
 extern bool test_reconciling;
 extern jmp_buf test_return;
 extern const char *test_panic;

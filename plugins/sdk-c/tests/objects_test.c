@@ -1,4 +1,4 @@
-/* Reads, writes, helpers and results, on the API server in memory. */
+/* Tests of reads, writes, helpers and results on the in-memory API server. */
 #include "../operetta_testing.h"
 
 extern operetta_reconciler under_test; /* plugin.c */
@@ -13,7 +13,7 @@ static operetta_value *foo(const char *name) {
     return operetta_new((operetta_kind){"example.com/v1", "Foo"}, "ns", name);
 }
 
-OPERETTA_TEST(the_manifest_holds_what_was_declared) {
+OPERETTA_TEST(manifest_contains_all_declarations) {
     EXPECT_STRING(
         "{\"apiVersion\":\"operetta.dev/v1alpha1\",\"kind\":\"Manifest\",\"controllers\":[{\"name\":\"tested\","
         "\"for\":{\"apiVersion\":\"example.com/v1\",\"kind\":\"Foo\",\"labelSelector\":\"app=x\","
@@ -28,7 +28,7 @@ OPERETTA_TEST(the_manifest_holds_what_was_declared) {
         operetta_to_json(operetta_test_manifest()));
 }
 
-OPERETTA_TEST(what_is_not_there_is_not_found_and_find_says_nothing) {
+OPERETTA_TEST(get_of_missing_object_fails_and_find_returns_null) {
     operetta_error *error;
     EXPECT(operetta_get(OPERETTA_CONFIG_MAP, "ns", "a", &error) == NULL);
     EXPECT(operetta_is(error, OPERETTA_NOT_FOUND));
@@ -40,7 +40,7 @@ OPERETTA_TEST(what_is_not_there_is_not_found_and_find_says_nothing) {
     EXPECT(operetta_is(error, OPERETTA_UNAVAILABLE));
 }
 
-OPERETTA_TEST(a_stale_update_conflicts_and_a_second_create_already_exists) {
+OPERETTA_TEST(stale_update_conflicts_and_second_create_already_exists) {
     operetta_error *error;
     operetta_value *first = operetta_create(map_with("a", "1"), NULL, &error);
     operetta_value *stale = operetta_copy(first);
@@ -54,7 +54,7 @@ OPERETTA_TEST(a_stale_update_conflicts_and_a_second_create_already_exists) {
     EXPECT_STRING("2", operetta_string(operetta_test_object(OPERETTA_CONFIG_MAP, "ns", "a"), "data.word", ""));
 }
 
-OPERETTA_TEST(create_or_update_writes_only_what_changed) {
+OPERETTA_TEST(create_or_update_writes_changes_only) {
     operetta_operation_result did;
     operetta_error *error;
     const char *const words[] = {"1", "1", "2"};
@@ -72,7 +72,7 @@ OPERETTA_TEST(create_or_update_writes_only_what_changed) {
     EXPECT_STRING("the object does not come from operetta_get_or_new", error->message);
 }
 
-OPERETTA_TEST(status_and_spec_are_written_apart_and_count_generations) {
+OPERETTA_TEST(spec_and_status_are_written_separately) {
     operetta_value *object = foo("a");
     operetta_set_int(object, "spec.n", 1);
     object = operetta_create(object, NULL, NULL);
@@ -88,7 +88,7 @@ OPERETTA_TEST(status_and_spec_are_written_apart_and_count_generations) {
     EXPECT_INT(2, operetta_int(object, "metadata.generation", 0));
 }
 
-OPERETTA_TEST(lists_choose_and_page) {
+OPERETTA_TEST(lists_filter_and_page) {
     operetta_error *error;
     for (int i = 0; i < 5; i++) {
         operetta_value *map = map_with(operetta_format("m%d", i), "x");
@@ -116,7 +116,7 @@ OPERETTA_TEST(lists_choose_and_page) {
     EXPECT(operetta_is(error, OPERETTA_BAD_REQUEST));
 }
 
-OPERETTA_TEST(patches_change_and_a_bad_one_is_invalid) {
+OPERETTA_TEST(merge_patch_applies_and_bad_json_patch_is_invalid) {
     operetta_error *error;
     operetta_test_add(map_with("a", "1"));
     operetta_value *merge = operetta_new_object();
@@ -137,7 +137,7 @@ OPERETTA_TEST(patches_change_and_a_bad_one_is_invalid) {
     EXPECT_STRING("the patch's body must be an array of operations", error->message);
 }
 
-OPERETTA_TEST(a_finalizer_holds_an_object_until_it_is_removed) {
+OPERETTA_TEST(deleted_object_stays_until_finalizer_is_removed) {
     operetta_error *error;
     operetta_kind kind = {"example.com/v1", "Foo"};
     operetta_value *object = operetta_create(foo("a"), NULL, NULL);
@@ -152,7 +152,7 @@ OPERETTA_TEST(a_finalizer_holds_an_object_until_it_is_removed) {
     EXPECT(operetta_test_object(kind, "ns", "a") == NULL);
 }
 
-OPERETTA_TEST(an_owner_is_stored_and_in_the_same_namespace_and_the_only_one) {
+OPERETTA_TEST(set_controller_reference_rejects_invalid_owners) {
     operetta_error *error;
     operetta_value *child = map_with("c", "1");
     EXPECT(!operetta_set_controller_reference(foo("a"), child, &error));
@@ -169,7 +169,7 @@ OPERETTA_TEST(an_owner_is_stored_and_in_the_same_namespace_and_the_only_one) {
     EXPECT(!operetta_set_controller_reference(owner, far, &error));
 }
 
-OPERETTA_TEST(a_delete_whose_precondition_does_not_hold_conflicts) {
+OPERETTA_TEST(delete_with_unmet_precondition_conflicts) {
     operetta_error *error;
     operetta_test_add(map_with("a", "1"));
     EXPECT(!operetta_delete(OPERETTA_CONFIG_MAP, "ns", "a", &(operetta_delete_options){.uid = "other"}, &error));
@@ -178,7 +178,7 @@ OPERETTA_TEST(a_delete_whose_precondition_does_not_hold_conflicts) {
     EXPECT(operetta_test_object(OPERETTA_CONFIG_MAP, "ns", "a") != NULL);
 }
 
-OPERETTA_TEST(what_the_kit_cannot_do_it_refuses) {
+OPERETTA_TEST(kit_rejects_unsupported_calls) {
     operetta_error *error;
     EXPECT(operetta_create(map_with("a", "1"), &(operetta_write_options){.strict = true}, &error) == NULL);
     EXPECT_INT(501, error->code);
@@ -191,7 +191,7 @@ static operetta_result panics(const operetta_request *request) {
     operetta_panic("boom %d", 7);
 }
 
-OPERETTA_TEST(a_panic_is_logged_with_its_line_and_retried) {
+OPERETTA_TEST(panic_is_logged_with_its_line_and_retried) {
     under_test = panics;
     operetta_result result = operetta_test_reconcile("tested", "ns", "a");
     EXPECT_INT(OPERETTA_RESULT_RETRY, result.kind);

@@ -1,4 +1,4 @@
-/* What the SDK's own tests reconcile: the tests set what it does. */
+/* The plugin of the SDK's own tests. A test sets its reconciler. */
 #include "../operetta.h"
 
 operetta_reconciler under_test;

@@ -1,4 +1,4 @@
-/* Values: paths, setters, comparison, numbers and quantities. */
+/* Tests of values: paths, setters, comparison, numbers and quantities. */
 #include <math.h>
 
 #include "../operetta_testing.h"
@@ -10,7 +10,7 @@ static operetta_value *parsed(const char *text) {
     return value;
 }
 
-OPERETTA_TEST(a_path_goes_through_members_and_elements) {
+OPERETTA_TEST(path_selects_members_and_elements) {
     operetta_value *v = parsed("{\"a\":{\"b.c\":[{\"d\":\"x\"},7]}}");
     EXPECT_STRING("x", operetta_string(v, "a.b\\.c[0].d", ""));
     EXPECT_INT(7, operetta_int(v, ".a.b\\.c[1]", 0));
@@ -19,7 +19,7 @@ OPERETTA_TEST(a_path_goes_through_members_and_elements) {
     EXPECT(operetta_at(NULL, "a.b[1]") == NULL);
 }
 
-OPERETTA_TEST(setting_makes_what_is_on_the_way) {
+OPERETTA_TEST(setters_create_missing_objects_and_arrays) {
     operetta_value *v = operetta_new_object();
     operetta_set_string(v, "spec.containers[0].image", "nginx");
     operetta_set_int(v, "spec.containers[0].ports[0].containerPort", 80);
@@ -31,7 +31,7 @@ OPERETTA_TEST(setting_makes_what_is_on_the_way) {
                   operetta_to_json(v));
 }
 
-OPERETTA_TEST(setting_replaces_in_place_and_removes) {
+OPERETTA_TEST(setters_replace_and_remove_fields) {
     operetta_value *v = parsed("{\"a\":1,\"b\":null,\"c\":[1,2,3]}");
     operetta_set_string(v, "a", "one");
     operetta_set_int(v, "b.c", 2);
@@ -40,7 +40,7 @@ OPERETTA_TEST(setting_replaces_in_place_and_removes) {
     EXPECT_STRING("{\"a\":\"one\",\"b\":{\"c\":2},\"c\":[1,3]}", operetta_to_json(v));
 }
 
-OPERETTA_TEST(a_value_that_is_set_is_a_copy) {
+OPERETTA_TEST(set_copies_the_value) {
     operetta_value *part = operetta_new_object();
     operetta_value *v = operetta_new_object();
     operetta_set(v, "a", part);
@@ -49,7 +49,7 @@ OPERETTA_TEST(a_value_that_is_set_is_a_copy) {
     EXPECT_STRING("{\"a\":{},\"b\":{}}", operetta_to_json(v));
 }
 
-OPERETTA_TEST(what_could_not_be_set_fails_the_next_write) {
+OPERETTA_TEST(failed_setter_fails_the_next_write) {
     operetta_error *error;
     operetta_value *map = operetta_new(OPERETTA_CONFIG_MAP, "ns", "a");
     operetta_set_string(map, "data", "text");
@@ -60,7 +60,7 @@ OPERETTA_TEST(what_could_not_be_set_fails_the_next_write) {
     EXPECT(operetta_test_write(0) == NULL);
 }
 
-OPERETTA_TEST(an_element_past_the_end_and_a_number_that_is_none_cannot_be_set) {
+OPERETTA_TEST(setters_reject_positions_past_the_end_and_infinite_numbers) {
     operetta_error *error;
     operetta_value *map = operetta_new(OPERETTA_CONFIG_MAP, "ns", "a");
     operetta_set_string(map, "items[1]", "x");
@@ -73,7 +73,7 @@ OPERETTA_TEST(an_element_past_the_end_and_a_number_that_is_none_cannot_be_set) {
     EXPECT_STRING("cannot set data.x: the number is not finite", error->message);
 }
 
-OPERETTA_TEST(a_field_of_another_type_counts_as_absent_and_is_told) {
+OPERETTA_TEST(field_of_another_type_is_absent_and_logged) {
     operetta_value *v = parsed("{\"kind\":\"Foo\",\"metadata\":{\"name\":\"a\"},\"spec\":{\"replicas\":\"3\",\"n\":null}}");
     EXPECT_INT(1, operetta_int(v, "spec.replicas", 1));
     EXPECT_STRING("warn Foo a: spec.replicas is a string, not an integer of 64 bits: taken as absent",
@@ -83,7 +83,7 @@ OPERETTA_TEST(a_field_of_another_type_counts_as_absent_and_is_told) {
     EXPECT_STRING(NULL, operetta_test_log(1));
 }
 
-OPERETTA_TEST(integers_of_64_bits_and_more_survive) {
+OPERETTA_TEST(large_numbers_keep_all_digits) {
     const char *text = "{\"a\":9007199254740993,\"b\":-9223372036854775808,\"c\":18446744073709551615,"
                        "\"d\":123456789012345678901234567890,\"e\":0.1,\"f\":1e400}";
     operetta_value *v = parsed(text);
@@ -94,7 +94,7 @@ OPERETTA_TEST(integers_of_64_bits_and_more_survive) {
     EXPECT_STRING(text, operetta_to_json(operetta_copy(v)));
 }
 
-OPERETTA_TEST(bytes_that_are_no_utf_8_are_replaced) {
+OPERETTA_TEST(invalid_utf_8_is_replaced) {
     operetta_value *v = operetta_new_object();
     operetta_set_string(v, "a", "ok \xC3\xA9 \xF0\x9F\x8E\xAD");
     operetta_set_string(v, "b", "x\xFFy\xC3(\xED\xA0\x80");
@@ -103,7 +103,7 @@ OPERETTA_TEST(bytes_that_are_no_utf_8_are_replaced) {
     EXPECT(operetta_parse(operetta_to_json(v), NULL) != NULL);
 }
 
-OPERETTA_TEST(bad_json_says_where) {
+OPERETTA_TEST(parse_error_names_the_position) {
     operetta_error *error;
     EXPECT(operetta_parse("{\"a\": nope}", &error) == NULL);
     EXPECT_INT(OPERETTA_BAD_REQUEST, error->variant);
@@ -111,7 +111,7 @@ OPERETTA_TEST(bad_json_says_where) {
     EXPECT(operetta_parse("", NULL) == NULL);
 }
 
-OPERETTA_TEST(absent_null_and_empty_mean_the_same) {
+OPERETTA_TEST(absent_null_and_empty_are_equal) {
     EXPECT(operetta_equal(parsed("{\"a\":null,\"b\":[],\"c\":{}}"), parsed("{}")));
     EXPECT(operetta_equal(parsed("{\"a\":1,\"b\":2}"), parsed("{\"b\":2,\"a\":1}")));
     EXPECT(operetta_equal(parsed("[{\"a\":{}},1]"), parsed("[{},1]")));
@@ -123,7 +123,7 @@ OPERETTA_TEST(absent_null_and_empty_mean_the_same) {
     EXPECT(!operetta_equal(parsed("{\"a\":\"1\"}"), parsed("{\"a\":1}")));
 }
 
-OPERETTA_TEST(members_can_be_walked) {
+OPERETTA_TEST(object_members_are_iterated_by_position) {
     operetta_value *v = parsed("{\"x\":1,\"y.z\":2}");
     EXPECT_INT(2, (int64_t)operetta_count(v, ""));
     EXPECT_STRING("y.z", operetta_member_name(v, 1));
@@ -133,7 +133,7 @@ OPERETTA_TEST(members_can_be_walked) {
     EXPECT(operetta_element(v, 2) == NULL);
 }
 
-/* Expected values are what apimachinery's resource.Quantity prints. */
+/* The expected values were printed by apimachinery's resource.Quantity. */
 OPERETTA_TEST(quantities_are_canonical) {
     static const char *const pairs[][2] = {
         {"1500m", "1500m"}, {"1.5", "1500m"},    {"0.5", "500m"},   {"1000m", "1"},     {"1.5Gi", "1536Mi"},
