@@ -1,5 +1,5 @@
-// The canonical ABI of the component model, as far as the contract needs it. Arguments are lowered into words, and results
-// are lifted out of memory. The fields of records are in the order of wit/controller.wit.
+// The canonical ABI of the component model, as far as the contract needs it. Arguments are lowered to words, and
+// results are lifted from memory. The fields of records are in the order of wit/controller.wit.
 
 package operetta
 
@@ -22,7 +22,7 @@ func (l *lowered) text(text string) {
 
 func (l *lowered) word(word uint32) { l.words = append(l.words, word) }
 
-// optional is an option<string>; none if empty.
+// optional lowers an option<string>; none if empty.
 func (l *lowered) optional(text string) {
 	l.word(some(text))
 	l.text(text)

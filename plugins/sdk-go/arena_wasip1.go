@@ -1,8 +1,8 @@
 // The memory that the host writes into: arguments of exports and results of imports.
 //
-// It is never the Go heap. The host calls cabi_realloc before the Go runtime is up (the WASI adapter's own state) and
-// in the middle of imports, where a garbage collection, which reads the clock, would be a call out of a component that
-// may not make one. So cabi_realloc bumps a pointer through memory taken from the break, and the result is copied.
+// It is never the Go heap. The host calls cabi_realloc before the Go runtime has started (for the WASI adapter's state)
+// and during imports. A garbage collection reads the clock, and a component may not call an import at that time. So
+// cabi_realloc is a bump allocator over memory from sbrk, and the result is copied to the Go heap.
 
 package operetta
 
@@ -14,14 +14,14 @@ func sbrk(n uintptr) unsafe.Pointer
 const pageSize = 64 << 10
 
 var (
-	// early serves allocations before the runtime is up, and others that are never freed.
+	// early serves allocations before the runtime has started, and others that are never freed.
 	early     [4 * pageSize / 8]uint64
 	earlyUsed uintptr
 
-	// ready is set once the Go runtime is up.
+	// ready is set once the Go runtime has started.
 	ready bool
-	// inGuest is set while an export runs, inHost while it waits in an import. What the host allocates in a call of
-	// ours, or between calls, is for that call; the rest is the adapter's and stays.
+	// inGuest is set while an export runs, inHost while it waits in an import. Memory that is allocated during an
+	// import or between calls belongs to that call. Other memory belongs to the adapter and is never freed.
 	inGuest, inHost bool
 
 	// arena is the memory of one call: [base, end), used up to next.

@@ -10,12 +10,12 @@ import (
 	"log/slog"
 )
 
-// Client reads and writes objects under the identity of the plugin's ServiceAccount, as controller-runtime's client does.
-// Reads come from the host's cache unless they are live, and see the plugin's own writes at once. A client may be used by
-// several goroutines; its calls run one after another.
+// Client reads and writes objects under the identity of the plugin's ServiceAccount, as controller-runtime's client
+// does. Reads come from the host's cache unless they are live, and see the plugin's own writes at once. A client may be
+// used by several goroutines; its calls run one after another.
 //
-// Each method takes a context first and fails with the context's error once that is done. The host itself ends a
-// reconcile at its deadline.
+// Each method takes a context and returns its error once the context is done. The host ends a reconcile at its deadline
+// regardless.
 type Client struct {
 	api API
 }
@@ -23,7 +23,7 @@ type Client struct {
 // NewClient returns a client over an API, for tests. In a plugin the host makes it.
 func NewClient(api API) *Client { return &Client{api: api} }
 
-// API returns the imports below the methods of the client, with objects as JSON.
+// API returns the API that the client calls, with objects as JSON.
 func (c *Client) API() API { return c.api }
 
 // Log returns a logger that writes to the plugin's log; in a plugin slog.Default is the same.
@@ -36,8 +36,8 @@ func WithRequest(ctx context.Context, request Request) context.Context {
 	return context.WithValue(ctx, requestKey{}, request)
 }
 
-// RequestFrom returns the request of the reconcile that ctx belongs to: its key, how often it failed before, and the id of
-// the reconcile. It is empty for any other context.
+// RequestFrom returns the request of the reconcile that ctx belongs to: the key, the retries and the id of the
+// reconcile. It is empty for any other context.
 func RequestFrom(ctx context.Context) Request {
 	request, _ := ctx.Value(requestKey{}).(Request)
 	return request
@@ -74,8 +74,8 @@ func Get[T any, P Pointer[T]](ctx context.Context, client *Client, key Key) (P, 
 	return object, nil
 }
 
-// List reads every page of a list of Ts. It returns a [BadRequest] error if a selector does not parse or an index is not
-// declared, and an [Expired] error if a live list expired between two pages.
+// List reads every page of a list of Ts. It returns a [BadRequest] error if a selector does not parse or an index is
+// not declared, and an [Expired] error if a live list expired between two pages.
 func List[T any, P Pointer[T]](ctx context.Context, client *Client, options ListOptions) ([]T, error) {
 	var all []T
 	for {
@@ -90,8 +90,8 @@ func List[T any, P Pointer[T]](ctx context.Context, client *Client, options List
 	}
 }
 
-// ListPage reads one page of a list of Ts, and returns the token of the next one; empty on the last. It returns an error as
-// [List] does.
+// ListPage reads one page of a list of Ts, and returns the token of the next one; empty on the last. It returns an
+// error as [List] does.
 func ListPage[T any, P Pointer[T]](ctx context.Context, client *Client, options ListOptions) ([]T, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -135,8 +135,8 @@ func (c *Client) ListUnstructured(
 	}
 }
 
-// Create creates an object and updates it to what was stored. It returns an error for which [IsAlreadyExists] or [IsInvalid]
-// is true if the API server refuses the object so.
+// Create creates an object and sets it to the stored object. It returns an error for which [IsAlreadyExists] is true if
+// the object exists, and one for which [IsInvalid] is true if the API server rejects it.
 func (c *Client) Create(ctx context.Context, object Object, options ...WriteOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (c *Client) Create(ctx context.Context, object Object, options ...WriteOpti
 	return stored(text, err, object)
 }
 
-// Update replaces an object, without its status, and updates it to what was stored. Fields that the type does not have are
-// lost: where that matters use [Client.CreateOrUpdate], [Client.Patch] or [Unstructured]. It returns an error for which
+// Update replaces an object, without its status, and sets it to the stored object. Fields that the type does not have
+// are lost; [Client.CreateOrUpdate], [Client.Patch] and [Unstructured] preserve them. It returns an error for which
 // [IsConflict] is true if the object has changed since it was read.
 func (c *Client) Update(ctx context.Context, object Object, options ...WriteOptions) error {
 	if err := ctx.Err(); err != nil {
@@ -168,8 +168,8 @@ func (c *Client) Update(ctx context.Context, object Object, options ...WriteOpti
 	return stored(text, err, object)
 }
 
-// UpdateStatus replaces an object's status through the status subresource, and updates the object to what was stored. It
-// returns an error for which [IsNotFound] is true also if the kind has no status subresource.
+// UpdateStatus replaces an object's status through the status subresource, and sets the object to the stored one. It
+// returns an error for which [IsNotFound] is true if the object does not exist or the kind has no status subresource.
 func (c *Client) UpdateStatus(ctx context.Context, object Object, options ...WriteOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (c *Client) UpdateStatus(ctx context.Context, object Object, options ...Wri
 	return stored(text, err, object)
 }
 
-// Patch patches the object of this object's kind and key, and updates object to the answer: the object as stored, or the
+// Patch patches the object of this object's kind and key, and sets object to the response: the stored object, or the
 // subresource.
 func (c *Client) Patch(ctx context.Context, object Object, patch Patch) error {
 	if err := ctx.Err(); err != nil {
@@ -207,8 +207,9 @@ func (c *Client) Patch(ctx context.Context, object Object, patch Patch) error {
 	return stored(text, err, object)
 }
 
-// Delete deletes the object of this object's kind and key. An object that carries a uid is a precondition, unless the options
-// name another. Delete returns once the API server has accepted it; the object stays until its finalizers are removed.
+// Delete deletes the object of this object's kind and key. The uid of the object, if it has one, is a precondition,
+// unless the options name another. Delete returns when the API server has accepted the deletion; the object stays until
+// its finalizers are removed.
 func (c *Client) Delete(ctx context.Context, object Object, options ...DeleteOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -223,8 +224,8 @@ func (c *Client) Delete(ctx context.Context, object Object, options ...DeleteOpt
 	return c.api.Delete(object.GroupVersionKind(), KeyOf(object), chosen)
 }
 
-// Raw sends an HTTP request to the API server. A request that the host refuses is answered by a Status, as the API server
-// would. It returns an error only if the context is done.
+// Raw sends an HTTP request to the API server. If the host rejects the request, the response is a Status, as of the API
+// server. Raw returns an error only if the context is done.
 func (c *Client) Raw(ctx context.Context, request RawRequest) (RawResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return RawResponse{}, err
@@ -246,7 +247,7 @@ func (c *Client) EventWithAction(object Object, eventType EventType, reason, act
 	})
 }
 
-// Config reads the Plugin object's `spec.config` into a value. The error is terminal: reconciling again cannot cure it.
+// Config decodes the Plugin object's `spec.config` into a value. The error is terminal, because a retry cannot succeed.
 func (c *Client) Config(into any) error {
 	if err := json.Unmarshal(c.api.Config(), into); err != nil {
 		return Terminalf("the plugin's config does not fit the type %T: %w", into, err)
@@ -265,7 +266,7 @@ func unnamed(object Object) error {
 	return malformed("this %s has no metadata.name", object.GroupVersionKind())
 }
 
-// stored fills an object in with an answer of the API server.
+// stored decodes a response of the API server into an object.
 func stored(text []byte, err error, object Object) error {
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Create-or-update: bring one object to its desired state and write only if something is to change.
+// Create-or-update: brings one object to its desired state and writes only changes.
 
 package operetta
 
@@ -20,15 +20,15 @@ const (
 	Unchanged OperationResult = "unchanged"
 )
 
-// CreateOrUpdate reads the object that has object's key into object, lets mutate set what should be, and creates or
-// updates it if that made a difference (controller-runtime's CreateOrUpdate). Fields that the type does not know stay as
-// they are, but those inside of a list that is changed. The status is not written.
+// CreateOrUpdate reads the object of object's key into object, calls mutate, and creates or updates the object if
+// mutate changed it (controller-runtime's CreateOrUpdate). Fields that the type does not have are preserved, except
+// inside a list that changes. The status is not written.
 //
-// mutate should set only the fields it cares for, and not to values that the API server will rewrite. An absent field,
-// null and an empty list or map do not differ. It must not change the name or namespace.
+// mutate should set only the desired fields, and no values that the API server rewrites. An absent field, null and an
+// empty list or map are equal. mutate must not change the name or namespace.
 //
-// It returns the error of mutate, or of the API server: [IsConflict] is true for it if the object has changed since the cache
-// saw it.
+// It returns the error of mutate or of the API server. [IsConflict] is true for the error if the object is newer than
+// the cache.
 func (c *Client) CreateOrUpdate(ctx context.Context, object Object, mutate func() error) (OperationResult, error) {
 	if err := ctx.Err(); err != nil {
 		return Unchanged, err

@@ -22,7 +22,7 @@ const (
 	Conflict
 	// Invalid is 422: the object was rejected; the causes name the fields.
 	Invalid
-	// BadRequest is 400, and requests that the host can tell to be malformed.
+	// BadRequest is 400, or a request that the host rejects as malformed.
 	BadRequest
 	// Forbidden is 401 or 403: the plugin's ServiceAccount may not do this.
 	Forbidden
@@ -55,9 +55,9 @@ func (k ErrorKind) String() string {
 type Cause struct {
 	// Reason is metav1.CauseType, e.g. `FieldValueInvalid`.
 	Reason string
-	// Message is the reason for people.
+	// Message is the human-readable reason.
 	Message string
-	// Field is the field's path, e.g. `spec.replicas`; empty when the cause names none.
+	// Field is the field's path, e.g. `spec.replicas`; empty if the cause names none.
 	Field string
 }
 
@@ -65,11 +65,11 @@ type Cause struct {
 type Status struct {
 	// Code is the HTTP status code, e.g. 409.
 	Code int
-	// Reason is metav1.StatusReason, e.g. `Conflict`; empty when the server named none.
+	// Reason is metav1.StatusReason, e.g. `Conflict`; empty if the server gave none.
 	Reason string
-	// Message is for people.
+	// Message is the human-readable message.
 	Message string
-	// Causes are those of metav1.StatusDetails.
+	// Causes are the causes of metav1.StatusDetails.
 	Causes []Cause
 	// RetryAfter is the delay before a retry; 0 if the server gave none.
 	RetryAfter time.Duration
@@ -79,7 +79,7 @@ type Status struct {
 type APIError struct {
 	// Kind is the variant.
 	Kind ErrorKind
-	// Status is the answer of the API server.
+	// Status is the response of the API server.
 	Status Status
 }
 
@@ -92,7 +92,7 @@ func (e *APIError) Error() string {
 	return text.String()
 }
 
-// NewAPIError returns an error as the API server would give it, for tests.
+// NewAPIError returns an error with the code and reason of its kind, for tests.
 func NewAPIError(kind ErrorKind, message string) *APIError {
 	known := [...]struct {
 		code   int
@@ -137,7 +137,7 @@ func IsForbidden(err error) bool { return isKind(err, Forbidden) }
 // IsExpired reports whether err is or wraps an [Expired] error.
 func IsExpired(err error) bool { return isKind(err, Expired) }
 
-// IgnoreNotFound returns nil for a not-found, else err.
+// IgnoreNotFound returns nil for a [NotFound] error, and err otherwise.
 func IgnoreNotFound(err error) error {
 	if IsNotFound(err) {
 		return nil
@@ -150,7 +150,7 @@ type terminalError struct{ err error }
 func (e *terminalError) Error() string { return e.err.Error() }
 func (e *terminalError) Unwrap() error { return e.err }
 
-// Terminal makes an error one that is reported and not retried until the object changes. Terminal(nil) is nil.
+// Terminal wraps an error that is reported and not retried until the object changes. Terminal(nil) is nil.
 func Terminal(err error) error {
 	if err == nil {
 		return nil

@@ -1,4 +1,4 @@
-// What a plugin exports.
+// The exports of a plugin.
 
 package operetta
 
@@ -19,7 +19,7 @@ func answerWith(text []byte) (uint32, uint32) {
 	return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(text)))), uint32(len(text))
 }
 
-// enter begins an export: from here on memory that the host asks for is the WASI adapter's, but in imports.
+// enter begins an export. Until it ends, memory that is allocated outside imports belongs to the WASI adapter.
 func enter() func() {
 	inGuest = true
 	return func() { inGuest = false }
@@ -30,7 +30,7 @@ func exportDescribe() unsafe.Pointer {
 	defer enter()()
 	text, err := describe()
 	if err != nil {
-		// There is no answer for it in the contract: the host tells the last line of stderr.
+		// describe has no error in the contract: the host reports the last line of stderr.
 		fmt.Fprintf(os.Stderr, "the plugin cannot be described: %v\n", err)
 		os.Exit(1)
 	}

@@ -46,9 +46,9 @@ func importLogWrite(level uint32, message string, fields unsafe.Pointer, count u
 func importConfigGet(result unsafe.Pointer)
 
 var (
-	// hostLock makes calls go one after another, from lowering to lifting: a goroutine may be switched while it lifts.
+	// hostLock serializes calls, from lowering to lifting: the scheduler may switch goroutines during lifting.
 	hostLock sync.Mutex
-	// results is where imports return to; all of theirs fit. It does not move, as a stack does.
+	// results is the return area of imports, large enough for all of them. Unlike a stack it does not move.
 	results [16]uint32
 )
 
@@ -256,5 +256,5 @@ func (host) Config() []byte {
 	return call(func(result unsafe.Pointer) { importConfigGet(result) }, lifted.bytes)
 }
 
-// logToHost makes log/slog, and with it log, write to the plugin's log.
+// logToHost makes log/slog and log write to the plugin's log.
 func logToHost() { slog.SetDefault(slog.New(NewLogHandler(host{}))) }

@@ -1,4 +1,4 @@
-// Objects to JSON and back. What is sent always carries apiVersion and kind.
+// Conversion of objects to and from JSON. Objects that are sent always have apiVersion and kind.
 
 package operetta
 
@@ -9,7 +9,7 @@ import (
 	"reflect"
 )
 
-// encode returns the object as the API server wants it.
+// encode writes the object as JSON, with apiVersion and kind.
 func encode(object Object) ([]byte, error) {
 	kind := object.GroupVersionKind()
 	text, err := json.Marshal(object)
@@ -133,8 +133,8 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// carryOver makes the changes between before and after in target, whose other fields stay: those that the type of
-// before and after does not know. Lists are replaced whole.
+// carryOver applies the changes between before and after to target. It preserves the other fields of target, which the
+// type of before and after does not have. Lists are replaced as a whole.
 func carryOver(target, before, after map[string]any) {
 	for name := range before {
 		if _, found := after[name]; !found {

@@ -54,7 +54,7 @@ func (k Key) String() string {
 //
 //	func (*Foo) GroupVersionKind() operetta.GroupVersionKind { return operetta.GVK("example.com/v1", "Foo") }
 //
-// It is written and read by encoding/json. [Unstructured] is one for kinds that have no Go type.
+// encoding/json writes and reads it. [Unstructured] is an Object for kinds that have no Go type.
 type Object interface {
 	// GroupVersionKind returns the kind. It must not depend on the value, which may be empty.
 	GroupVersionKind() GroupVersionKind

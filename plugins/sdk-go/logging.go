@@ -1,4 +1,4 @@
-// log/slog into the plugin's log.
+// A log/slog handler that writes to the plugin's log.
 
 package operetta
 
@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// NewLogHandler returns a slog handler that writes to an API's log. [Serve] makes it the default one in a plugin.
+// NewLogHandler returns a slog handler that writes to an API's log. [Serve] makes it the default handler in a plugin.
 // slog's levels map to the host's; below Debug is trace. Attributes become fields, groups prefix their names with
 // `group.`.
 func NewLogHandler(api API) slog.Handler { return &logHandler{api: api} }

@@ -50,21 +50,21 @@ type Source struct {
 	Predicates    []Predicate `json:"predicates,omitempty"`
 }
 
-// Of is every object and every event of a type's kind.
+// Of returns the source of all objects of a type's kind.
 func Of[T any, P Pointer[T]]() Source { return OfKind(KindOf[T, P]()) }
 
-// OfKind is every object and every event of a kind that has no Go type.
+// OfKind returns the source of all objects of a kind that has no Go type.
 func OfKind(kind GroupVersionKind) Source {
 	return Source{APIVersion: kind.APIVersion, Kind: kind.Kind}
 }
 
-// WithLabels takes only objects that a label selector chooses; the API server applies it.
+// WithLabels restricts the source to objects that match a label selector. The API server applies it.
 func (s Source) WithLabels(selector string) Source { s.LabelSelector = selector; return s }
 
-// WithFields takes only objects that a field selector chooses; the API server applies it.
+// WithFields restricts the source to objects that match a field selector. The API server applies it.
 func (s Source) WithFields(selector string) Source { s.FieldSelector = selector; return s }
 
-// WithPredicates takes only events that pass all of these.
+// WithPredicates restricts the source to events that pass all of the predicates.
 func (s Source) WithPredicates(predicates ...Predicate) Source {
 	s.Predicates = slices.Clone(s.Predicates)
 	for _, predicate := range predicates {
@@ -75,10 +75,10 @@ func (s Source) WithPredicates(predicates ...Predicate) Source {
 	return s
 }
 
-// InOwnNamespace takes only objects of the Plugin's own namespace.
+// InOwnNamespace restricts the source to the Plugin's own namespace.
 func (s Source) InOwnNamespace() Source { s.Namespaces = "Own"; return s }
 
-// Predicate is an event filter, as in controller-runtime's predicate package. It concerns updates: creations and
+// Predicate is an event filter, as in controller-runtime's predicate package. It filters updates: creations and
 // deletions always pass.
 type Predicate string
 
@@ -107,7 +107,7 @@ type Mapping struct {
 	NamespacePath string `json:"namespacePath,omitempty"`
 }
 
-// ToOwner enqueues the controlling owner, if it is of the controller's kind. [Controller.Owns] is this in short.
+// ToOwner enqueues the controlling owner, if it is of the controller's kind. [Controller.Owns] is the short form.
 func ToOwner() Mapping { return Mapping{Type: "Owner"} }
 
 // ToAllOwners enqueues every owner of the controller's kind.
@@ -116,16 +116,16 @@ func ToAllOwners() Mapping { return Mapping{Type: "Owner", AllOwners: true} }
 // ToSameName enqueues the key with the watched object's own namespace and name.
 func ToSameName() Mapping { return Mapping{Type: "SameName"} }
 
-// ToFieldPath enqueues the key in the watched object's namespace whose name stands at a path, e.g. `.spec.claimRef.name`.
+// ToFieldPath enqueues the key whose name is at a path, e.g. `.spec.claimRef.name`, in the watched object's namespace.
 func ToFieldPath(path string) Mapping { return Mapping{Type: "FieldPath", Path: path} }
 
-// ToFieldPaths enqueues the key whose name and namespace stand at two paths.
+// ToFieldPaths enqueues the key whose name and namespace are at two paths.
 func ToFieldPaths(name, namespace string) Mapping {
 	return Mapping{Type: "FieldPath", Path: name, NamespacePath: namespace}
 }
 
-// RateLimiter says how fast failed and requeued keys come back: max(per-key exponential backoff, a token bucket over all
-// keys). Begin with [DefaultRateLimiter].
+// RateLimiter delays failed and requeued keys by the maximum of a per-key exponential backoff and a token bucket over
+// all keys. Begin with [DefaultRateLimiter].
 type RateLimiter struct {
 	BaseDelayMs uint32 `json:"baseDelayMs"`
 	MaxDelayMs  uint32 `json:"maxDelayMs"`
@@ -133,7 +133,7 @@ type RateLimiter struct {
 	Burst       uint32 `json:"burst"`
 }
 
-// DefaultRateLimiter is client-go's: 5 ms doubled up to 1,000 s; 10 per second, 100 at once.
+// DefaultRateLimiter returns client-go's: a backoff from 5 ms to 1,000 s, and 10 requeues per second in bursts of 100.
 func DefaultRateLimiter() RateLimiter {
 	return RateLimiter{BaseDelayMs: 5, MaxDelayMs: 1_000_000, QPS: 10, Burst: 100}
 }

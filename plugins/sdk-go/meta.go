@@ -14,12 +14,12 @@ type ObjectMeta struct {
 	GenerateName string `json:"generateName,omitempty"`
 	Namespace    string `json:"namespace,omitempty"`
 	UID          string `json:"uid,omitempty"`
-	// ResourceVersion is opaque; an update of another version than the stored one is a conflict.
+	// ResourceVersion is opaque; an update of a version other than the stored one is a conflict.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Generation goes up with each change of the desired state.
+	// Generation increases with each change of the desired state.
 	Generation        int64      `json:"generation,omitempty"`
 	CreationTimestamp *time.Time `json:"creationTimestamp,omitempty"`
-	// DeletionTimestamp is set when the object is to go, once its finalizers are gone.
+	// DeletionTimestamp is set while a deleted object still has finalizers.
 	DeletionTimestamp          *time.Time        `json:"deletionTimestamp,omitempty"`
 	DeletionGracePeriodSeconds *int64            `json:"deletionGracePeriodSeconds,omitempty"`
 	Labels                     map[string]string `json:"labels,omitempty"`
@@ -28,7 +28,7 @@ type ObjectMeta struct {
 	Finalizers                 []string          `json:"finalizers,omitempty"`
 }
 
-// Meta returns the metadata itself: embedding ObjectMeta gives a type this half of [Object].
+// Meta returns the metadata itself, so a type that embeds ObjectMeta has this method of [Object].
 func (m *ObjectMeta) Meta() *ObjectMeta { return m }
 
 // OwnerReference is metav1.OwnerReference.
@@ -41,11 +41,11 @@ type OwnerReference struct {
 	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty"`
 }
 
-// AlreadyOwnedError is [SetControllerReference]'s when another object controls the dependent.
+// AlreadyOwnedError is the error of [SetControllerReference] if another object controls the dependent.
 type AlreadyOwnedError struct {
 	// Object is the dependent, e.g. `apps/v1 Deployment ns/web`.
 	Object string
-	// Owner is the reference that is there.
+	// Owner is the existing owner reference.
 	Owner OwnerReference
 }
 
@@ -69,9 +69,9 @@ func IsControlledBy(object, owner Object) bool {
 	return controller != nil && controller.UID != "" && controller.UID == owner.Meta().UID
 }
 
-// SetControllerReference makes owner the controlling owner of object, which is then garbage collected with it, and
-// whose events [Controller.Owns] turns into the owner's key. It fails with an *[AlreadyOwnedError] when another object
-// controls it, and when the reference could not work: an owner without uid (not read from the API server), or in another
+// SetControllerReference makes owner the controlling owner of object. The garbage collector deletes the object after
+// its owner, and with [Controller.Owns] the object's events enqueue the owner. It returns an *[AlreadyOwnedError] if
+// another object controls the object, and an error if the owner has no uid, because it is not stored, or is in another
 // namespace.
 func SetControllerReference(owner, object Object) error {
 	kind, meta := owner.GroupVersionKind(), owner.Meta()

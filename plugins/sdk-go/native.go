@@ -2,5 +2,5 @@
 
 package operetta
 
-// logToHost leaves the default logger alone: natively there is no host.
+// logToHost does nothing: a native build has no host.
 func logToHost() {}

@@ -1,4 +1,4 @@
-// The options of reads and writes. The zero value of each has the defaults.
+// The options of reads and writes. The zero value of each type selects the defaults.
 
 package operetta
 
@@ -6,27 +6,28 @@ package operetta
 type Read uint8
 
 const (
-	// Cached is the host's shared informer, overlaid by this plugin's own writes.
+	// Cached reads from the host's shared informer, which includes the plugin's own writes.
 	Cached Read = iota
-	// Live is one request to the API server.
+	// Live sends a request to the API server.
 	Live
 )
 
-// ListOptions are the options of a list. By default it returns every object of the kind, with all fields, from the cache.
+// ListOptions are the options of a list. By default it returns every object of the kind, with all fields, from the
+// cache.
 type ListOptions struct {
 	// Namespace is the namespace; empty lists all namespaces.
 	Namespace string
 	// Labels is a label selector in the API server's syntax, e.g. `app=db,tier in (a, b)`.
 	Labels string
-	// Fields is a field selector. Cached reads know metadata.name and metadata.namespace only.
+	// Fields is a field selector. Cached reads support only metadata.name and metadata.namespace.
 	Fields string
-	// Index is the name of an index that [Plugin.Index] declares; the objects are those with IndexValue in it.
+	// Index is the name of an index that [Plugin.Index] declares. The list returns the objects with IndexValue in it.
 	Index, IndexValue string
-	// OwnerUID chooses the objects whose controlling ownerReference has this uid.
+	// OwnerUID selects the objects whose controlling ownerReference has this uid.
 	OwnerUID string
-	// Limit is the size of a page; 0 is all in one. [List] reads every page all the same.
+	// Limit is the maximum number of objects in a page; 0 is no limit. [List] reads every page regardless.
 	Limit uint32
-	// Continue is the token of the page before.
+	// Continue is the token of the previous page.
 	Continue string
 	// Live reads from the API server. It excludes Index and OwnerUID.
 	Live bool
@@ -57,8 +58,8 @@ const (
 	Orphan Propagation = "Orphan"
 )
 
-// DeleteOptions are the options of a deletion. If a precondition does not hold, nothing is deleted and the call fails with
-// a conflict.
+// DeleteOptions are the options of a deletion. If a precondition does not hold, nothing is deleted and the call fails
+// with a conflict.
 type DeleteOptions struct {
 	// UID is a precondition: only the object with this metadata.uid.
 	UID string

@@ -75,8 +75,8 @@ func (p *Plugin) Reconcile(api API, request Request) (result Result, err error) 
 	return Result{}, Terminalf("the plugin has no controller %q", request.Controller)
 }
 
-// ReconcileFunc brings the key of [RequestFrom](ctx), whose object may be gone, to its desired state. An error is retried with
-// backoff, unless it is [Terminal].
+// ReconcileFunc brings the object of the key of [RequestFrom](ctx) to its desired state. The object may not exist. An
+// error is retried with backoff, unless it is [Terminal].
 type ReconcileFunc func(ctx context.Context, client *Client) (Result, error)
 
 // Controller is a kind to reconcile, the watches that enqueue keys of that kind, and the reconcile function.
@@ -94,8 +94,7 @@ type Controller struct {
 	reconcile    ReconcileFunc
 }
 
-// NewController returns a controller with a name (a DNS label), the kind whose keys it reconciles, and the function that
-// does it.
+// NewController returns a controller. name is a DNS label, source the kind whose keys it reconciles.
 func NewController(name string, source Source, reconcile ReconcileFunc) *Controller {
 	return &Controller{name: name, source: source, reconcile: reconcile, workers: 1}
 }
@@ -139,7 +138,8 @@ func (c *Controller) Watches(source Source, mapping Mapping) *Controller {
 	return c
 }
 
-// Workers sets the number of concurrent reconciles, 1 to 64; the default is 1. A key is never reconciled twice at a time.
+// Workers sets the number of concurrent reconciles, 1 to 64; the default is 1. A key is never reconciled twice at a
+// time.
 func (c *Controller) Workers(workers uint32) *Controller { c.workers = workers; return c }
 
 // Resync sets the interval after which every key is enqueued again, rounded up to a second; the default is never.

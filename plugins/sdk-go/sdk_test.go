@@ -41,7 +41,7 @@ func run(t *testing.T, cluster *operettatest.Cluster, reconcile func(context.Con
 	return cluster.Reconcile(plugin, "maps", at)
 }
 
-func TestTheManifestSaysWhatWasAskedFor(t *testing.T) {
+func TestManifestHasAllDeclarations(t *testing.T) {
 	plugin := operetta.NewPlugin(
 		operetta.For("maps", func(context.Context, *operetta.Client, *ConfigMap) (operetta.Result, error) {
 			return operetta.Done(), nil
@@ -63,7 +63,7 @@ func TestTheManifestSaysWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestTwoControllersOfOneNameAreRefused(t *testing.T) {
+func TestDuplicateControllerNamesAreAnError(t *testing.T) {
 	of := func() *operetta.Controller { return operetta.NewController("maps", operetta.Of[ConfigMap](), nil) }
 	if _, err := operetta.NewPlugin(of(), of()).Describe(); err == nil || !strings.Contains(err.Error(), `"maps"`) {
 		t.Errorf("got %v", err)
@@ -73,7 +73,7 @@ func TestTwoControllersOfOneNameAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnErrorThatSaysWhereItWas(t *testing.T) {
+func TestPanicErrorNamesItsLocation(t *testing.T) {
 	cluster := operettatest.New(t)
 	_, err := run(t, cluster, func(context.Context, *operetta.Client) (operetta.Result, error) { return sing(nil) })
 	if err == nil || !strings.HasPrefix(err.Error(), "panic: runtime error: invalid memory address") ||
@@ -90,7 +90,7 @@ func sing(nothing *ConfigMap) (operetta.Result, error) {
 	return operetta.Done(), errors.New(nothing.Name)
 }
 
-func TestLogsOfSlogAndContextReachThePluginsLog(t *testing.T) {
+func TestSlogWritesToPluginLog(t *testing.T) {
 	cluster := operettatest.New(t)
 	_, err := run(t, cluster, func(ctx context.Context, client *operetta.Client) (operetta.Result, error) {
 		slog.With("a", 1).WithGroup("g").Warn("one", "b", "two", slog.Group("h", "c", true))
@@ -122,7 +122,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestCreateOrUpdateWritesOnlyWhatChanges(t *testing.T) {
+func TestCreateOrUpdateWritesChangesOnly(t *testing.T) {
 	cluster := operettatest.New(t)
 	client := cluster.Client()
 	ctx := t.Context()
@@ -142,7 +142,7 @@ func TestCreateOrUpdateWritesOnlyWhatChanges(t *testing.T) {
 	}
 }
 
-func TestCreateOrUpdateRefusesAnotherKey(t *testing.T) {
+func TestCreateOrUpdateRejectsChangedKey(t *testing.T) {
 	object := configMap(at, "")
 	_, err := operettatest.New(t, configMap(at, "")).Client().CreateOrUpdate(t.Context(), object, func() error { object.Name = "b"; return nil })
 	if !operetta.IsTerminal(err) {
@@ -150,7 +150,7 @@ func TestCreateOrUpdateRefusesAnotherKey(t *testing.T) {
 	}
 }
 
-func TestAStaleUpdateIsAConflictAndAGoneObjectNotFound(t *testing.T) {
+func TestStaleUpdateConflictsAndDeletedObjectIsNotFound(t *testing.T) {
 	client := operettatest.New(t, configMap(at, "1")).Client()
 	ctx := t.Context()
 	stale, err := operetta.Get[ConfigMap](ctx, client, at)
@@ -174,7 +174,7 @@ func TestAStaleUpdateIsAConflictAndAGoneObjectNotFound(t *testing.T) {
 	}
 }
 
-func TestListsBySelectorIndexOwnerAndPage(t *testing.T) {
+func TestListFiltersAndPages(t *testing.T) {
 	owner := configMap(operetta.Key{Namespace: "ns", Name: "owner"}, "x")
 	owner.UID = "u"
 	cluster := operettatest.New(t, owner)
@@ -228,7 +228,7 @@ func TestListsBySelectorIndexOwnerAndPage(t *testing.T) {
 	}
 }
 
-func TestFinalizersKeepADeletedObject(t *testing.T) {
+func TestDeletedObjectStaysUntilFinalizersAreRemoved(t *testing.T) {
 	object := configMap(at, "")
 	operetta.AddFinalizer(object, "e.dev/f")
 	client := operettatest.New(t, object).Client()
@@ -253,7 +253,7 @@ func TestFinalizersKeepADeletedObject(t *testing.T) {
 	}
 }
 
-func TestADryRunChangesNothing(t *testing.T) {
+func TestDryRunChangesNothing(t *testing.T) {
 	cluster := operettatest.New(t)
 	made := configMap(at, "")
 	if err := cluster.Client().Create(t.Context(), made, operetta.WriteOptions{DryRun: true}); err != nil || made.UID == "" {
@@ -264,7 +264,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAJSONPatchDoesWhatItsOperationsSay(t *testing.T) {
+func TestJSONPatchAppliesOperations(t *testing.T) {
 	client := operettatest.New(t, configMap(at, "1")).Client()
 	ctx := t.Context()
 	object := configMap(at, "")
@@ -309,7 +309,7 @@ func TestUnstructuredKeepsIntegersAndUnknownFields(t *testing.T) {
 	}
 }
 
-func TestAnOwnerMustBeAbleToOwn(t *testing.T) {
+func TestSetControllerReferenceRejectsInvalidOwners(t *testing.T) {
 	owner, child := configMap(at, ""), configMap(operetta.Key{Namespace: "ns", Name: "child"}, "")
 	if err := operetta.SetControllerReference(owner, child); err == nil {
 		t.Error("an owner without uid was taken")
@@ -330,7 +330,7 @@ func TestAnOwnerMustBeAbleToOwn(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatDoesNotFitItsTypeIsNotRetried(t *testing.T) {
+func TestUndecodableObjectIsATerminalError(t *testing.T) {
 	cluster := operettatest.New(t)
 	text := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"},"data":7}`
 	if err := cluster.AddJSON(operetta.KindOf[ConfigMap](), []byte(text)); err != nil {
@@ -346,7 +346,7 @@ func TestAnObjectThatDoesNotFitItsTypeIsNotRetried(t *testing.T) {
 	}
 }
 
-func TestAConfigThatDoesNotFitIsTerminal(t *testing.T) {
+func TestUndecodableConfigIsATerminalError(t *testing.T) {
 	cluster := operettatest.New(t)
 	cluster.SetConfig(map[string]any{"word": 7})
 	var config struct{ Word string }
@@ -359,7 +359,7 @@ func TestAConfigThatDoesNotFitIsTerminal(t *testing.T) {
 	}
 }
 
-func TestWhatTheTestKitDoesNotKnowItRefuses(t *testing.T) {
+func TestClusterRejectsUnsupportedCalls(t *testing.T) {
 	client := operettatest.New(t, configMap(at, "")).Client()
 	ctx := t.Context()
 	for what, err := range map[string]error{
@@ -378,7 +378,7 @@ func TestWhatTheTestKitDoesNotKnowItRefuses(t *testing.T) {
 	}
 }
 
-func TestCallsFailWithTheErrorOfADoneContext(t *testing.T) {
+func TestCallsReturnErrorOfDoneContext(t *testing.T) {
 	cluster := operettatest.New(t, configMap(at, "1"))
 	client := cluster.Client()
 	ctx, cancel := context.WithCancel(t.Context())

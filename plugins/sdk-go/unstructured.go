@@ -59,7 +59,8 @@ func (u *Unstructured) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Get returns the value at a path of fields, e.g. Get("spec", "replicas"), and reports whether there is one; null is one.
+// Get returns the value at a path of fields, e.g. Get("spec", "replicas"), and reports whether there is one; null is
+// one.
 func (u *Unstructured) Get(path ...string) (any, bool) {
 	var value any = u.Fields
 	for _, step := range path {
@@ -74,7 +75,7 @@ func (u *Unstructured) Get(path ...string) (any, bool) {
 	return value, true
 }
 
-// String returns the text at a path: of a string itself, of a number or boolean as JSON has it, else "".
+// String returns the string at a path, or the JSON text of a number or boolean; "" for any other value.
 func (u *Unstructured) String(path ...string) string {
 	value, _ := u.Get(path...)
 	switch value := value.(type) {

@@ -17,7 +17,7 @@ func asAPIError(err error) (*operetta.APIError, bool) {
 	return api, errors.As(err, &api)
 }
 
-// behaviours maps each case to a function that carries it out and returns its observation.
+// behaviours maps the name of each case to a function that runs it and returns its result.
 var behaviours = map[string]func(suite) (string, error){
 	"get-cached": func(s suite) (string, error) {
 		target, err := s.target()
@@ -329,7 +329,7 @@ func (s suite) readOwnWrite() (string, error) {
 	return fmt.Sprintf("%s %s %t %s", word, second.Data["word"], held, variant(err)), nil
 }
 
-// refused creates a ConfigMap that an admission webhook refuses.
+// refused creates a ConfigMap that an admission webhook rejects, and returns the error.
 func (s suite) refused() (string, error) {
 	made := s.named(s.it.Data["target"])
 	made.Labels = map[string]string{"conformance": "refuse"}
@@ -349,7 +349,7 @@ func (s suite) path(name string) string {
 	return path
 }
 
-// statusOf is the status code and the reason of a Status that came back.
+// statusOf returns the status code of a response and the reason of its Status.
 func statusOf(response operetta.RawResponse, err error) (string, error) {
 	if err != nil {
 		return "", err

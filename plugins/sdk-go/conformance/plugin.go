@@ -1,4 +1,4 @@
-// The conformance plugin over the Go SDK: plugins/conformance/README.md describes each case.
+// The conformance suite's plugin for the Go SDK. plugins/conformance/README.md describes each case.
 package main
 
 import (
@@ -59,12 +59,12 @@ func (s suite) key(name string) operetta.Key {
 	return operetta.Key{Namespace: s.it.Namespace, Name: name}
 }
 
-// named is an empty ConfigMap of the case's namespace.
+// named returns an empty ConfigMap in the case's namespace.
 func (s suite) named(name string) *ConfigMap {
 	return &ConfigMap{ObjectMeta: operetta.ObjectMeta{Namespace: s.it.Namespace, Name: name}}
 }
 
-// with is a new ConfigMap with one word.
+// with returns a new ConfigMap with data.word.
 func (s suite) with(name, word string) *ConfigMap {
 	of := s.named(name)
 	of.Data = map[string]string{"word": word}
@@ -75,7 +75,7 @@ func (s suite) target() (*ConfigMap, error) {
 	return operetta.Get[ConfigMap](s.ctx, s.Client, s.key(s.it.Data["target"]))
 }
 
-// words are an error's: VARIANT CODE REASON.
+// words formats an error as VARIANT CODE REASON.
 func words(err error) (string, error) {
 	api, ok := asAPIError(err)
 	if !ok {
@@ -118,7 +118,7 @@ func (s suite) finalizer() error {
 	return s.Update(s.ctx, s.it)
 }
 
-// appendRun notes a run in the target, and returns how many there are.
+// appendRun appends the retries to the target's runs, and returns the number of runs.
 func (s suite) appendRun() (int, error) {
 	target := s.named("")
 	if err := s.GetLive(s.ctx, s.key(s.it.Data["target"]), target); err != nil {

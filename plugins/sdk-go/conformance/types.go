@@ -10,19 +10,19 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// ConfigMap is v1's.
+// ConfigMap is a v1 ConfigMap.
 type ConfigMap struct {
 	operetta.TypeMeta
 	operetta.ObjectMeta `json:"metadata"`
 	Data                map[string]string `json:"data,omitempty"`
 }
 
-// GroupVersionKind is v1 ConfigMap.
+// GroupVersionKind returns v1 ConfigMap.
 func (*ConfigMap) GroupVersionKind() operetta.GroupVersionKind {
 	return operetta.GVK("v1", "ConfigMap")
 }
 
-// Widget is the suite's custom kind.
+// Widget is the custom resource of the suite.
 type Widget struct {
 	operetta.TypeMeta
 	operetta.ObjectMeta `json:"metadata"`
@@ -30,12 +30,12 @@ type Widget struct {
 	Status              *WidgetStatus `json:"status,omitempty"`
 }
 
-// GroupVersionKind is the CRD's.
+// GroupVersionKind returns the kind of the CRD.
 func (*Widget) GroupVersionKind() operetta.GroupVersionKind {
 	return operetta.GVK("conformance.operetta.dev/v1", "Widget")
 }
 
-// WidgetSpec has a field for each kind of value that SDKs get wrong.
+// WidgetSpec has a field for each kind of value that must survive a round trip.
 type WidgetSpec struct {
 	Big     int64           `json:"big,omitempty"`
 	Size    Quantity        `json:"size,omitzero"`
@@ -48,7 +48,7 @@ type WidgetStatus struct {
 	Phase string `json:"phase,omitempty"`
 }
 
-// Quantity is a quantity as the API server has it: a string or an integer, kept as it came.
+// Quantity is a resource.Quantity as JSON: a string or an integer, in its original form.
 type Quantity struct{ json.RawMessage }
 
 // MarshalJSON writes the original text.
@@ -65,7 +65,7 @@ type suffix struct {
 	exponent int
 }
 
-// families are the suffixes of quantities, the greatest first, and what their exponents are of.
+// families are the suffixes of quantities with the base of their exponents, the greatest suffix first.
 var families = []struct {
 	base     int64
 	suffixes []suffix
@@ -76,8 +76,8 @@ var families = []struct {
 	}},
 }
 
-// canonical is apimachinery's canonical form: the same value with the greatest suffix of its family, else of the decimal
-// one, that leaves an integer.
+// canonical returns apimachinery's canonical form: an integer with the greatest suffix of the quantity's family that
+// leaves no fraction. A binary quantity without such a suffix gets a decimal one.
 func (q Quantity) canonical() (string, error) {
 	text := strings.Trim(string(q.RawMessage), `"`)
 	for i, family := range families {

@@ -6,12 +6,12 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// held is the API of the current reconcile; nil before the first one.
+// held holds the API of the current reconcile; nil before the first one.
 type held struct{ current atomic.Pointer[operetta.API] }
 
 func (h *held) use(api operetta.API) { h.current.Store(&api) }
 
-// get returns the API. During setup it is one that rejects every call.
+// get returns the API. Before the first reconcile it returns noAPI.
 func (h *held) get() operetta.API {
 	if api := h.current.Load(); api != nil {
 		return *api
@@ -19,7 +19,7 @@ func (h *held) get() operetta.API {
 	return noAPI{}
 }
 
-// noAPI is the API before the first reconcile.
+// noAPI is the API before the first reconcile. It rejects every call.
 type noAPI struct{}
 
 var _ operetta.API = noAPI{}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// indexes are the functions that IndexField registered. The host cannot run them: a list that asks for one reads the
-// kind from the cache, in its namespace, and runs the function on each object.
+// indexes holds the functions that IndexField registered. The host cannot run them: a list that uses one reads all
+// objects of the kind in the namespace from the cache, and runs the function on each.
 type indexes struct {
 	scheme *runtime.Scheme
 	lock   sync.Mutex
@@ -91,5 +91,5 @@ func (noInformers) GetInformerForKind(context.Context, schema.GroupVersionKind, 
 func (noInformers) RemoveInformer(context.Context, client.Object) error { return nil }
 func (noInformers) Start(context.Context) error                         { return errNoInformers }
 
-// WaitForCacheSync: the host calls no reconciler before its caches have synced.
+// WaitForCacheSync returns true: the host calls a reconciler only after its caches have synced.
 func (noInformers) WaitForCacheSync(context.Context) bool { return true }

@@ -65,7 +65,7 @@ func (t target) objectKey() operetta.Key {
 
 func (t target) String() string { return fmt.Sprintf("%s %s", t.Kind, t.key) }
 
-// encode is the object as the API server wants it, with apiVersion and kind.
+// encode writes the object as JSON, with apiVersion and kind.
 func encode(of target, object runtime.Object) ([]byte, error) {
 	object.GetObjectKind().SetGroupVersionKind(of.GroupVersionKind)
 	text, err := json.Marshal(object)
@@ -86,7 +86,7 @@ func decode(text []byte, into runtime.Object) error {
 	return nil
 }
 
-// answered fills an object in with an answer.
+// answered decodes the result of a call into an object, or converts its error.
 func answered(of target, text []byte, err error, into runtime.Object) error {
 	if err != nil {
 		return statusError(of, err)
@@ -140,7 +140,7 @@ func (c *kubeClient) List(_ context.Context, list client.ObjectList, opts ...cli
 	return decode(text.Bytes(), list)
 }
 
-// asked are list options as the host has them, and the field requirements that are left to functions of IndexField.
+// asked converts list options to the host's. It also returns the field requirements that need a function of IndexField.
 func (c *kubeClient) asked(kind schema.GroupVersionKind, options *client.ListOptions) (operetta.ListOptions, fields.Requirements, error) {
 	if raw := options.Raw; raw != nil && (raw.LabelSelector != "" || raw.FieldSelector != "" || raw.ResourceVersion != "") {
 		return operetta.ListOptions{}, nil, fmt.Errorf("list of %s: of Raw options a plugin's client knows none; use MatchingLabels and MatchingFields", kind.Kind)

@@ -60,7 +60,7 @@ func named(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-func TestTheClientReadsAndWrites(t *testing.T) {
+func TestClientReadsAndWrites(t *testing.T) {
 	cluster := seeded(t, "x", "y", "x")
 	_, err := with(t, cluster, func(ctx context.Context, mgr ctrl.Manager) (ctrl.Result, error) {
 		c := mgr.GetClient()
@@ -132,7 +132,7 @@ func TestTheClientReadsAndWrites(t *testing.T) {
 	}
 }
 
-func TestErrorsAreApimachinerys(t *testing.T) {
+func TestClientReturnsApimachineryErrors(t *testing.T) {
 	cluster := seeded(t, "x")
 	invalid := operetta.NewAPIError(operetta.Invalid, "no good")
 	invalid.Status.Causes = []operetta.Cause{{Reason: "FieldValueInvalid", Message: "why", Field: "data.word"}}
@@ -199,16 +199,16 @@ func TestStatusEventsAndLogs(t *testing.T) {
 	}
 }
 
-func TestAPanicSaysWhereItWas(t *testing.T) {
+func TestPanicErrorNamesItsLocation(t *testing.T) {
 	_, err := with(t, seeded(t, "x"), func(context.Context, ctrl.Manager) (ctrl.Result, error) { panic(sing()) })
-	if err == nil || !strings.HasPrefix(err.Error(), "panic: boom at operetta.dev/sdk-go/controllerruntime_test.TestAPanicSaysWhereItWas") {
+	if err == nil || !strings.HasPrefix(err.Error(), "panic: boom at operetta.dev/sdk-go/controllerruntime_test.TestPanicErrorNamesItsLocation") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func sing() string { return "boom" }
 
-func TestClientGoAndSubresourcesTalkThroughRawRequests(t *testing.T) {
+func TestClientsetAndSubresourcesUseRawRequests(t *testing.T) {
 	cluster := seeded(t, "x")
 	var asked []string
 	cluster.OnRaw(func(request operetta.RawRequest) operetta.RawResponse {
@@ -252,7 +252,7 @@ func TestClientGoAndSubresourcesTalkThroughRawRequests(t *testing.T) {
 	}
 }
 
-func TestTheClientWorksInReconcileOnly(t *testing.T) {
+func TestClientRejectsCallsDuringSetup(t *testing.T) {
 	_, err := controllerruntime.NewHandler(func(mgr ctrl.Manager) error {
 		return mgr.GetClient().Create(context.Background(), named("early"))
 	}, controllerruntime.Options{}).Describe()

@@ -1,5 +1,5 @@
-// Package controllerruntime runs reconcilers that were written for sigs.k8s.io/controller-runtime as an Operetta plugin:
-// their source stays as it is, SetupWithManager included, and package main becomes
+// Package controllerruntime runs reconcilers for sigs.k8s.io/controller-runtime as an Operetta plugin. Their source
+// does not change, including SetupWithManager. Package main becomes
 //
 //	func init() {
 //		controllerruntime.Run(func(mgr ctrl.Manager) error {
@@ -9,11 +9,11 @@
 //
 //	func main() {}
 //
-// The manager that setup gets records what the real builder asks of it (For, Owns, Watches, predicates, workers, rate
-// limiter, field indexers) and tells the host so. Its client reads from the host's cache, its API reader from the API
-// server; both act as the plugin's ServiceAccount. Errors are apimachinery's. Logs of logr, klog and log/slog, and
-// events of both recorders, go where the plugin's go.
+// The manager that setup receives records the controllers (For, Owns, Watches, predicates, workers, rate limiter, field
+// indexers) and declares them in the plugin's manifest. Its client reads from the host's cache, its API reader from the
+// API server. Both act as the plugin's ServiceAccount. Errors are apimachinery's. Lines of logr, klog and log/slog, and
+// events of both recorders, become the plugin's log lines and Events.
 //
-// What a plugin has no place for is an error that names it, when the host asks what the plugin is: Runnables of one's
-// own, webhooks, handlers that map events with a Go function, predicates that are Go functions.
+// A plugin does not support custom Runnables, webhooks, handlers that map events with a Go function, and predicates
+// that are Go functions. They are errors when the host reads the manifest.
 package controllerruntime

@@ -12,7 +12,7 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// reasons are those of the contract's variants, for a Status that names none.
+// reasons has the default reason of each variant, for a Status without a reason.
 var reasons = map[operetta.ErrorKind]metav1.StatusReason{
 	operetta.NotFound:        metav1.StatusReasonNotFound,
 	operetta.AlreadyExists:   metav1.StatusReasonAlreadyExists,
@@ -26,7 +26,7 @@ var reasons = map[operetta.ErrorKind]metav1.StatusReason{
 	operetta.TimedOut:        metav1.StatusReasonTimeout,
 }
 
-// statusError is the SDK's error as apimachinery's *StatusError, with the whole Status.
+// statusError converts the SDK's error to apimachinery's *StatusError, with the whole Status.
 func statusError(of target, err error) error {
 	var api *operetta.APIError
 	if !errors.As(err, &api) {
@@ -51,7 +51,7 @@ func statusError(of target, err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// responseError is the error of a raw response.
+// responseError converts a raw response with an error status to a *StatusError.
 func responseError(response operetta.RawResponse) error {
 	var status metav1.Status
 	if err := json.Unmarshal(response.Body, &status); err == nil && status.Kind == "Status" {

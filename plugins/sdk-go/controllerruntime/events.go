@@ -45,7 +45,7 @@ func (r eventRecorder) AnnotatedEventf(object runtime.Object, _ map[string]strin
 	r.Eventf(object, eventType, reason, format, args...)
 }
 
-// newEventRecorder is client-go's events.EventRecorder, of events.k8s.io. The related object is dropped.
+// newEventRecorder is client-go's events.EventRecorder for events.k8s.io. It drops the related object.
 type newEventRecorder struct{ eventRecorder }
 
 func (r newEventRecorder) Eventf(regarding, _ runtime.Object, eventType, reason, action, note string, args ...any) {

@@ -8,8 +8,8 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// logSink is logr over the plugin's log: V(0) is info, V(1) debug, V(2) and more trace. A name becomes the field
-// `logger`, an error the field `error`.
+// logSink is a logr.LogSink that writes to the plugin's log: V(0) is info, V(1) is debug, V(2) and above are trace. The
+// logger's name becomes the field `logger`, an error the field `error`.
 type logSink struct {
 	api    func() operetta.API
 	name   string
@@ -20,7 +20,7 @@ func newLogger(api operetta.API) logr.Logger {
 	return logr.New(logSink{api: func() operetta.API { return api }})
 }
 
-// newLoggerOf is a logger that outlives a reconcile.
+// newLoggerOf returns a logger that outlives a reconcile.
 func newLoggerOf(api *held) logr.Logger { return logr.New(logSink{api: api.get}) }
 
 func (s logSink) Init(logr.RuntimeInfo) {}

@@ -40,9 +40,9 @@ type manager struct {
 
 var _ ctrlmanager.Manager = (*manager)(nil)
 
-// controller is a recorded one.
+// controller is a recorded controller.
 type controller struct {
-	// name as its author said it, and as the manifest has it.
+	// name is the author's name of the controller, label its name in the manifest.
 	name, label string
 	reconciler  reconcile.Reconciler
 	// recorded is controller-runtime's internal Controller.
@@ -134,7 +134,7 @@ func (m *manager) GetEventRecorder(string) recorder.EventRecorder {
 	return newEventRecorder{eventRecorder{m.api, m.scheme}}
 }
 
-// The host has metrics, health checks and leader election of its own.
+// The host implements metrics, health checks and leader election.
 
 func (m *manager) AddMetricsServerExtraHandler(string, http.Handler) error { return nil }
 func (m *manager) AddHealthzCheck(string, healthz.Checker) error           { return nil }

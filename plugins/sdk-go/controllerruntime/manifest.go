@@ -25,7 +25,7 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// dnsLabel is a controller's name as the host takes it.
+// dnsLabel converts a controller's name to the DNS label that the host requires.
 func dnsLabel(name string) (string, error) {
 	label := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	if problems := validation.IsDNS1123Label(label); len(problems) > 0 {
@@ -137,7 +137,7 @@ func (m *manager) watched(source reflect.Value) (watched, error) {
 	return watch, nil
 }
 
-// narrow applies Options.ByObject.
+// narrow applies Options.ByObject to a watch.
 func (m *manager) narrow(watch *watched) error {
 	for object, by := range m.options.ByObject {
 		kind, err := apiutil.GVKForObject(object, m.scheme)
@@ -161,7 +161,7 @@ func (m *manager) narrow(watch *watched) error {
 	return nil
 }
 
-// handlerOf is the name of a handler's type, also where controller-runtime has wrapped it.
+// handlerOf returns the name of a handler's type, also of a handler that controller-runtime has wrapped.
 func handlerOf(of handler.EventHandler) string {
 	if funcs, ok := of.(handler.Funcs); ok {
 		if of = wrapped(funcs); of == nil {
@@ -172,8 +172,8 @@ func handlerOf(of handler.EventHandler) string {
 	return strings.TrimPrefix(name, "Typed")
 }
 
-// wrapped is the handler in what handler.WithLowPriorityWhenUnchanged returns, nil for other Funcs. Its functions are
-// method values of an interface: closures that hold the interface's two words.
+// wrapped returns the handler that handler.WithLowPriorityWhenUnchanged has wrapped; nil for other Funcs. The functions
+// of the wrapper are method values of an interface: closures that hold the interface's two words.
 func wrapped(funcs handler.Funcs) handler.EventHandler {
 	if funcs.CreateFunc == nil {
 		return nil
@@ -189,8 +189,8 @@ func wrapped(funcs handler.Funcs) handler.EventHandler {
 	return closure.receiver
 }
 
-// mapping says which keys the events of a watch enqueue. Whether every owner counts, and of which kind it is, the handler
-// shows on an object that has owners.
+// mapping returns the mapping of a watch. The fields of an owner handler are private, so it runs the handler on an
+// object with owners to learn their kind, and whether it enqueues all owners.
 func (m *manager) mapping(watch watched, of schema.GroupVersionKind) (operetta.Mapping, error) {
 	switch handlerOf(watch.handler) {
 	case "EnqueueRequestForObject":
@@ -233,7 +233,7 @@ type recordingQueue struct {
 
 func (q *recordingQueue) Add(request reconcile.Request) { q.added = append(q.added, request) }
 
-// knownPredicates are controller-runtime's that the host has, too, by their types' names.
+// knownPredicates maps the types of controller-runtime's predicates to those of the host.
 var knownPredicates = map[string]operetta.Predicate{
 	"TypedGenerationChangedPredicate":      operetta.GenerationChanged,
 	"TypedLabelChangedPredicate":           operetta.LabelsChanged,
@@ -241,7 +241,7 @@ var knownPredicates = map[string]operetta.Predicate{
 	"TypedResourceVersionChangedPredicate": operetta.ResourceVersionChanged,
 }
 
-// predicatesOf returns a predicate as the host has it, or fails.
+// predicatesOf converts a predicate to those of the host. It returns an error for a predicate that the host lacks.
 func predicatesOf(of reflect.Value) ([]operetta.Predicate, error) {
 	for of.Kind() == reflect.Interface || of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -262,7 +262,7 @@ func predicatesOf(of reflect.Value) ([]operetta.Predicate, error) {
 				all = append(all, known...)
 			}
 			if name == "or" && len(all) > 1 {
-				// What one of them passes has another resourceVersion: the key is reconciled more often, never less.
+				// An event that passes any of them changes the resourceVersion, so no event is lost, but more may pass.
 				return []operetta.Predicate{operetta.ResourceVersionChanged}, nil
 			}
 			return all, nil
@@ -271,7 +271,7 @@ func predicatesOf(of reflect.Value) ([]operetta.Predicate, error) {
 	return nil, fmt.Errorf("the predicate %s is Go code, which the host cannot run; use GenerationChangedPredicate and its siblings, And and Or of them, or Options.ByObject for a selector", of.Type())
 }
 
-// rateLimiter returns client-go's rate limiters as the host has them; nil for controller-runtime's default.
+// rateLimiter converts client-go's rate limiters to the host's. It returns nil for controller-runtime's default.
 func rateLimiter(of any) (*operetta.RateLimiter, error) {
 	limiter := operetta.DefaultRateLimiter()
 	if err := addLimiter(&limiter, of); err != nil {

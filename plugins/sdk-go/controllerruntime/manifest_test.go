@@ -33,7 +33,7 @@ func describe(build func(ctrl.Manager) error, options controllerruntime.Options)
 	return string(text), err
 }
 
-func TestTheManifestIsWhatTheBuilderWasAskedFor(t *testing.T) {
+func TestManifestHasBuilderSettings(t *testing.T) {
 	limiter := workqueue.NewTypedMaxOfRateLimiter[reconcile.Request](
 		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute),
 		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(7, 8)},
@@ -66,7 +66,7 @@ func TestTheManifestIsWhatTheBuilderWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatAPluginHasNoPlaceForIsAnErrorThatNamesIt(t *testing.T) {
+func TestUnsupportedSetupIsAnError(t *testing.T) {
 	pods := func(mgr ctrl.Manager) *builder.Builder { return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}) }
 	for want, build := range map[string]func(ctrl.Manager) error{
 		"the watch of Node: it maps events with a Go function": func(mgr ctrl.Manager) error {

@@ -15,10 +15,10 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// restMapper is a meta.RESTMapper that asks the API server's discovery for a group when it is first asked for.
+// restMapper is a meta.RESTMapper that reads the discovery of a group from the API server on first use.
 type restMapper struct {
 	api *held
-	// probing answers every kind as namespaced: a manifest is made without an API server.
+	// probing makes every kind namespaced, because the manifest is made without an API server.
 	probing atomic.Bool
 
 	lock    sync.Mutex
@@ -50,7 +50,7 @@ func (m *restMapper) discover(path string, into any) error {
 	return nil
 }
 
-// versions are a group's, the preferred one first; of every group if all is set.
+// versions returns the versions of a group, the preferred one first; with all, those of every group.
 func (m *restMapper) versions(group string, all bool) ([]schema.GroupVersion, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -111,7 +111,7 @@ func (m *restMapper) of(version schema.GroupVersion) (*meta.DefaultRESTMapper, e
 	return mapper, nil
 }
 
-// candidates are the versions that a kind or resource may be of.
+// candidates returns the versions that a kind or resource may belong to.
 func (m *restMapper) candidates(group, version string) ([]schema.GroupVersion, error) {
 	if version != "" && group != "" {
 		return []schema.GroupVersion{{Group: group, Version: version}}, nil
@@ -172,7 +172,7 @@ func (m *restMapper) ResourcesFor(resource schema.GroupVersionResource) ([]schem
 	return each(m, resource, (*meta.DefaultRESTMapper).ResourcesFor)
 }
 
-// each asks every version that a resource may be of.
+// each calls ask with the mapper of every version that a resource may belong to, and returns all results.
 func each[T any](m *restMapper, resource schema.GroupVersionResource, ask func(*meta.DefaultRESTMapper, schema.GroupVersionResource) ([]T, error)) ([]T, error) {
 	versions, err := m.candidates(resource.Group, resource.Version)
 	if err != nil {

@@ -23,9 +23,9 @@ type AddToScheme = func(*runtime.Scheme) error
 
 // Options are the manager's options that apply to a plugin.
 type Options struct {
-	// AddToScheme are the API groups that the reconcilers use beside those of client-go's scheme.
+	// AddToScheme registers the API groups that the reconcilers use in addition to those of client-go's scheme.
 	AddToScheme []AddToScheme
-	// OwnNamespace watches the Plugin's own namespace only; all namespaces if not set.
+	// OwnNamespace restricts the watches to the Plugin's own namespace. By default they cover all namespaces.
 	OwnNamespace bool
 	// ByObject filters the watched objects of a kind by Label and Field, as cache.Options.ByObject does.
 	ByObject map[client.Object]cache.ByObject
@@ -33,14 +33,14 @@ type Options struct {
 
 // Run makes the program a plugin. Call it once, from func init of package main.
 //
-// Setup runs at once, when the program starts, as a main's would: it registers reconcilers with the manager. The client
-// works in reconcilers only. An error of setup is reported when the host reads the manifest.
+// Setup runs when the program starts, like the setup in a main: it registers reconcilers with the manager. The client
+// works only in reconcilers. An error of setup is reported when the host reads the manifest.
 func Run(setup func(ctrl.Manager) error, options Options) {
 	handler := NewHandler(setup, options)
 	operetta.ServeHandler(func() operetta.Handler { return handler })
 }
 
-// NewHandler returns the handler that [Run] serves, for tests: operettatest.Cluster reconciles with it.
+// NewHandler returns the handler that [Run] serves, for tests with operettatest.Cluster.
 func NewHandler(setup func(ctrl.Manager) error, options Options) operetta.Handler {
 	h := &served{}
 	h.manager, h.err = newManager(options)

@@ -99,7 +99,7 @@ func (s subresource) body(of client.Object) ([]byte, error) {
 	return encode(what, of)
 }
 
-// request is one that the host's objects have no call for.
+// request is a request for which the contract has no call.
 type request struct {
 	method, subresource, contentType string
 	body                             []byte

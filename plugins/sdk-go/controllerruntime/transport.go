@@ -12,8 +12,8 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// transport is an http.RoundTripper over the host's raw requests, for clients that speak HTTP: client-go's clientset over
-// the manager's rest.Config. It speaks JSON, and has no watches.
+// transport is an http.RoundTripper over the host's raw requests. It serves HTTP clients, such as client-go's clientset
+// with the manager's rest.Config. It supports JSON only, and no watches.
 type transport struct{ api *held }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -43,7 +43,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// acceptsJSON is the first form of JSON that a client takes; empty for plain JSON.
+// acceptsJSON returns the first variant of JSON in an Accept header; empty for plain JSON.
 func acceptsJSON(accept string) string {
 	for _, form := range strings.Split(accept, ",") {
 		if form = strings.TrimSpace(form); strings.HasPrefix(form, "application/json;") {

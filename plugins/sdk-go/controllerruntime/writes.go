@@ -116,7 +116,7 @@ func (c *kubeClient) Patch(_ context.Context, object client.Object, patch client
 	return c.patch(of, "", object, patch, object, options)
 }
 
-// patch sends a patch whose data are made from one object; the answer fills in another.
+// patch sends a patch with data from one object, and decodes the response into another.
 func (c *kubeClient) patch(of target, subresource string, from client.Object, patch client.Patch, into client.Object, options *client.PatchOptions) error {
 	if patch.Type() == types.ApplyPatchType {
 		from.GetObjectKind().SetGroupVersionKind(of.GroupVersionKind)

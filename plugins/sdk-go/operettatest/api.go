@@ -9,7 +9,7 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// Cluster serves the contract's imports; reconcilers get them as [operetta.Client].
+// Cluster implements the contract's imports. Reconcilers call them through [operetta.Client].
 var _ operetta.API = (*Cluster)(nil)
 
 // Get returns one object.
@@ -95,7 +95,7 @@ func (c *Cluster) chooser(kind operetta.GroupVersionKind, options operetta.ListO
 	}, nil
 }
 
-// write does a write: on the store, or on a copy of it for a dry run.
+// write applies a write to the store, or to a copy of it for a dry run.
 func (c *Cluster) write(verb Verb, options operetta.WriteOptions, kind operetta.GroupVersionKind, key operetta.Key, do func(*store) (object, error)) ([]byte, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -176,7 +176,7 @@ func (c *Cluster) Raw(request operetta.RawRequest) operetta.RawResponse {
 			`"message":"the test kit answers raw requests only through Cluster.OnRaw"}`)}
 }
 
-// Emit keeps an event.
+// Emit records an Event.
 func (c *Cluster) Emit(event operetta.Event) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -186,7 +186,7 @@ func (c *Cluster) Emit(event operetta.Event) {
 // LogEnabled returns true: every level is recorded.
 func (c *Cluster) LogEnabled(operetta.LogLevel) bool { return true }
 
-// Log keeps a line.
+// Log records a line.
 func (c *Cluster) Log(level operetta.LogLevel, message string, fields []operetta.LogField) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

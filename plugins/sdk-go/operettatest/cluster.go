@@ -2,19 +2,19 @@
 //
 // A [Cluster] is an API server in memory with the semantics that reconcilers rely on: resourceVersions and conflicts,
 // already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label selectors, owners
-// and declared indexes, merge and JSON patches. Reconcilers run in it as they run in the host, and it keeps the events
-// and logs they wrote:
+// and declared indexes, merge and JSON patches. It runs reconcilers as the host does, and records their Events and log
+// lines:
 //
 //	cluster := operettatest.New(t, &Foo{…})
 //	result, err := cluster.Reconcile(plugin(), "foo", operetta.Key{Namespace: "ns", Name: "a"})
 //	deployment := operettatest.Get[Deployment](cluster, operetta.Key{Namespace: "ns", Name: "a"})
 //
-// # What it is not
+// # Limits
 //
-// It knows no schemas: it neither validates, defaults nor prunes fields. It runs no controllers: nothing is garbage
-// collected, no Pod becomes ready, and a test changes objects itself through [Cluster.Client]. It has no RBAC. What
-// would need more than it knows, server-side apply, strict validation, generateName, foreground and orphan deletion, the
-// scale subresource and raw requests (but see [Cluster.OnRaw]) among them, it refuses with an error that says so.
+// A Cluster has no schemas, so it does not validate, default or prune fields. It runs no controllers: nothing is
+// garbage collected, no Pod becomes ready, and a test changes objects itself through [Cluster.Client]. It has no RBAC.
+// It rejects server-side apply, strict validation, generateName, foreground and orphan deletion, the scale subresource
+// and raw requests (but see [Cluster.OnRaw]) with an error.
 package operettatest
 
 import (
@@ -43,7 +43,7 @@ const (
 	VerbDelete       Verb = "Delete"
 )
 
-// Write is one write that was done.
+// Write is a write that the cluster accepted.
 type Write struct {
 	Verb Verb
 	Kind operetta.GroupVersionKind
@@ -91,8 +91,8 @@ type Cluster struct {
 	reconciles int
 }
 
-// New returns a cluster that holds these objects as they stand, their status and deletionTimestamp included. What the API
-// server sets (uid, resourceVersion, creationTimestamp, generation) is set where it is missing.
+// New returns a cluster with these objects, including their status and deletionTimestamp. Missing fields that the API
+// server sets (uid, resourceVersion, creationTimestamp, generation) are set.
 func New(t testing.TB, objects ...operetta.Object) *Cluster {
 	t.Helper()
 	cluster := &Cluster{t: t, store: newStore(), config: []byte("{}")}
@@ -137,10 +137,10 @@ func (c *Cluster) WithoutStatusSubresource(kind operetta.GroupVersionKind) {
 	c.store.noStatus[kind] = true
 }
 
-// OnRaw answers raw requests; without it they get 501 NotImplemented.
+// OnRaw sets the function that answers raw requests. Without it the response is 501 NotImplemented.
 func (c *Cluster) OnRaw(answer func(operetta.RawRequest) operetta.RawResponse) { c.raw = answer }
 
-// FailNext makes the next call of this verb fail. Several faults are used up in order.
+// FailNext makes the next call of this verb fail. Several faults are used in order.
 func (c *Cluster) FailNext(verb Verb, err error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -153,11 +153,11 @@ func (c *Cluster) Reconcile(plugin operetta.Handler, controller string, key oper
 	return c.ReconcileRequest(plugin, operetta.Request{Controller: controller, Key: key})
 }
 
-// reconciling is held while slog's default logger is a cluster's.
+// reconciling is locked while slog's default logger is a cluster's.
 var reconciling sync.Mutex
 
-// ReconcileRequest reconciles a request, e.g. one with retries. A plugin that the host would refuse fails the test.
-// Meanwhile slog's default logger is this cluster's, so that reconciles of parallel tests wait for one another.
+// ReconcileRequest reconciles a request, e.g. one with retries. A plugin that the host would reject fails the test.
+// During the call slog's default logger is this cluster's, so reconciles of parallel tests run one after another.
 func (c *Cluster) ReconcileRequest(plugin operetta.Handler, request operetta.Request) (operetta.Result, error) {
 	c.t.Helper()
 	text, err := plugin.Describe()
@@ -184,10 +184,10 @@ func (c *Cluster) ReconcileRequest(plugin operetta.Handler, request operetta.Req
 	return plugin.Reconcile(c, request)
 }
 
-// Client returns a client of this cluster, to change objects and read them as a user would. Its writes are recorded, too.
+// Client returns a client of this cluster, to read and change objects as a user would. Its writes are recorded, too.
 func (c *Cluster) Client() *operetta.Client { return operetta.NewClient(c) }
 
-// Get returns the object of a key; nil if there is none. One that does not fit the type fails the test.
+// Get returns the object of a key; nil if there is none. An object that does not fit the type fails the test.
 func Get[T any, P operetta.Pointer[T]](c *Cluster, key operetta.Key) P {
 	c.t.Helper()
 	c.lock.Lock()

@@ -128,7 +128,7 @@ func projected(of object, projection []string) object {
 type requirement struct {
 	name   string
 	values []string
-	// any takes every value.
+	// any accepts every value.
 	any bool
 	not bool
 }
@@ -196,7 +196,7 @@ func parseRequirement(term string) (requirement, error) {
 	return requirement{name: name, any: true, not: not}, nil
 }
 
-// parseFields reads a field selector as cached reads know it.
+// parseFields parses a field selector with the fields that cached reads support.
 func parseFields(text string) (selector, error) {
 	var all selector
 	for term := range strings.SplitSeq(text, ",") {

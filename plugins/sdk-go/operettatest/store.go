@@ -12,13 +12,13 @@ import (
 	"operetta.dev/sdk-go"
 )
 
-// plain are the built-in kinds without a status subresource and without a generation.
+// plain lists the built-in kinds without a status subresource and without a generation.
 var plain = []string{
 	"ConfigMap", "Secret", "ServiceAccount", "Endpoints", "EndpointSlice", "Event", "LimitRange", "PodTemplate", "Role",
 	"RoleBinding", "ClusterRole", "ClusterRoleBinding", "StorageClass", "Lease",
 }
 
-// system are the fields of metadata that only the API server changes.
+// system lists the metadata fields that only the API server changes.
 var system = []string{
 	"uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
 }

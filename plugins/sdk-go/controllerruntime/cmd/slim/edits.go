@@ -50,16 +50,16 @@ var typedImport = regexp.MustCompile(`(?m)^\t(\w+) "k8s\.io/client-go/kubernetes
 // clientsetOf removes unused API groups from the clientset.
 func clientsetOf(text string, groups map[string]bool) (string, error) {
 	return withoutGroups(text, typedImport, groups, []string{
-		`(?m)^\t\w+\(\) ALIAS\.\w+\n`, // in the interface
-		`(?m)^\t\w+ +\*ALIAS\.\w+\n`,  // in the struct
-		`(?m)^// \w+ retrieves the \w+\nfunc \(c \*Clientset\) \w+\(\) ALIAS\.\w+ \{\n[^}]*\n\}\n`, // its method
+		`(?m)^\t\w+\(\) ALIAS\.\w+\n`, // the method in the interface
+		`(?m)^\t\w+ +\*ALIAS\.\w+\n`,  // the field in the struct
+		`(?m)^// \w+ retrieves the \w+\nfunc \(c \*Clientset\) \w+\(\) ALIAS\.\w+ \{\n[^}]*\n\}\n`, // its implementation
 		`(?m)^\tcs\.\w+, err = ALIAS\.NewForConfigAndClient\([^)]*\)\n\tif err != nil \{\n\t\treturn nil, err\n\t\}\n`,
 		`(?m)^\tcs\.\w+ = ALIAS\.New\(c\)\n`,
 	})
 }
 
-// withoutGroups leaves out the imports of other groups, and the places that use them: patterns, in which ALIAS is the
-// import's name.
+// withoutGroups removes the imports of other groups and the code that uses them. The patterns in uses match that code;
+// ALIAS in a pattern is the import's name.
 func withoutGroups(text string, imported *regexp.Regexp, groups map[string]bool, uses []string) (string, error) {
 	imports := imported.FindAllStringSubmatch(text, -1)
 	if len(imports) == 0 {
@@ -81,7 +81,7 @@ func withoutGroups(text string, imported *regexp.Regexp, groups map[string]bool,
 	return text, nil
 }
 
-// withoutProtobuf leaves the protobuf serializer out of every codec factory. The host speaks JSON.
+// withoutProtobuf removes the protobuf serializer from every codec factory. The host uses JSON.
 func withoutProtobuf(text string) (string, error) {
 	for _, pattern := range []string{
 		`\t"k8s\.io/apimachinery/pkg/runtime/serializer/protobuf"\n`,

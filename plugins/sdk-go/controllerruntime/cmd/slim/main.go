@@ -1,15 +1,16 @@
-// Slim makes a program over controller-runtime smaller, for a plugin's build.
+// Slim reduces the size of a plugin that uses controller-runtime.
 //
-// client-go links every API group there is, in every version, and apimachinery the protobuf code of all of them, into
-// whatever imports them. A plugin reads and writes JSON, of the kinds that its code names. Slim copies the packages of
-// their modules that the program uses into a folder, leaves out the groups that nothing else imports and protobuf, and
-// writes a go.mod beside them that replaces the modules:
+// A program that imports client-go links all versions of all API groups, and their protobuf code. A plugin uses JSON
+// only, and few kinds. Slim copies the packages of client-go, apimachinery, api and apiextensions-apiserver that the
+// program uses into a folder. It leaves out protobuf and the API groups that only client-go imports, and writes a
+// go.mod that replaces the modules with the copies:
 //
 //	go run operetta.dev/sdk-go/controllerruntime/cmd/slim build/slim
 //	GOOS=wasip1 GOARCH=wasm go build -modfile=build/slim/go.mod …
 //
-// Run it in the folder of package main. The sources stay as they are, and so do `go test` and `go vet`. A program builds
-// without it, too, and is larger. When a module's file is not as slim knows it, it warns and copies that file whole.
+// Run it in the folder of package main. It does not change the sources, so `go test` and `go vet` work as before. Slim
+// is optional: without it the program is larger. If a module's file has an unexpected form, slim warns and copies the
+// whole file.
 package main
 
 import (
@@ -77,7 +78,7 @@ func ours(of pkg) bool {
 	return of.Module != nil && slices.Contains([]string{clientGo, apimachinery, api, apiextensions}, of.Module.Path)
 }
 
-// list returns the packages that the program is made of, as a plugin.
+// list returns the packages of the program, built as a plugin.
 func list() ([]pkg, error) {
 	command := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,EmbedFiles,SFiles,Imports,Module", ".")
 	command.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
@@ -101,8 +102,8 @@ func list() ([]pkg, error) {
 	}
 }
 
-// groupsOf returns the API groups that the program itself or a library imports, as `apps/v1`; client-go's own imports do
-// not count, but for what its events and leases need.
+// groupsOf returns the API groups that the program or a library imports, as `apps/v1`. Imports by client-go do not
+// count, except the groups of its events and leases.
 func groupsOf(packages []pkg) map[string]bool {
 	groups := map[string]bool{"core/v1": true, "events/v1": true, "coordination/v1": true}
 	for _, of := range packages {
@@ -160,7 +161,7 @@ func copyPackage(of pkg, out string, edits map[string]edit) error {
 	return nil
 }
 
-// writeModule writes OUT/go.mod and OUT/go.sum: the program's own, with the copies in the place of the modules.
+// writeModule writes OUT/go.mod and OUT/go.sum: the program's own, with replace directives for the copied modules.
 func writeModule(out string, packages []pkg) error {
 	var goMod string
 	replaced := map[string]bool{}
