@@ -1,6 +1,6 @@
-;; What wit-component's linker makes of two libraries, small: `env` has the memory, the table and the numbers by which the
-;; libraries place themselves; the host's `tell`, which reads the memory, is reached through the shim; `init` fills the
-;; table. `run` goes through every kind of link: direct calls, an indirect one, globals, data, a segment copied later.
+;; A small component in the form that wit-component's linker gives two libraries. `env` has the memory, the table and the
+;; base addresses of the libraries. The libraries call the host's `tell`, which reads the memory, through the shim. `init`
+;; fills the table. `run` uses every kind of link: direct and indirect calls, globals, data, and memory.init.
 (component
   (import "tell" (func $tell (param "text" string)))
   (core module $env
