@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use crate::ObjectKey;
 
-/// A request to reconcile one key (controller-runtime's `reconcile.Request`). It is never an event: read the object, which
-/// may be gone.
+/// A request to reconcile one key (controller-runtime's `reconcile.Request`). It carries no event: read the object,
+/// which may not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The controller's name.
     pub controller: String,
-    /// The object's key; its kind is that of the controller's `for`.
+    /// The key of an object of the controller's kind.
     pub key: ObjectKey,
-    /// The number of failures of this key in a row: 0 the first time.
+    /// The number of consecutive failures of this key; 0 at first.
     pub retries: u32,
-    /// The reconcile's unique id, as in logs and traces.
+    /// The unique id of the reconcile, as in logs and traces.
     pub reconcile_id: String,
 }
 
@@ -55,8 +55,8 @@ impl Action {
         Self(Next::Requeue)
     }
 
-    /// Requeues the key after this time, to the millisecond and at most 49 days, and resets its failures. An event enqueues
-    /// it earlier.
+    /// Requeues the key after this time, rounded up to a millisecond and at most 49 days, and resets its failures. An
+    /// event may enqueue it earlier.
     pub fn requeue_after(delay: Duration) -> Self {
         let milliseconds = delay.as_nanos().div_ceil(1_000_000);
         Self(Next::RequeueAfterMs(milliseconds.try_into().unwrap_or(u32::MAX)))

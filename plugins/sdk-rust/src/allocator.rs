@@ -1,9 +1,9 @@
-//! The guest's memory: an arena that one reconcile rarely outgrows, and the language's own allocator after it.
+//! The guest's allocator: an arena that is large enough for most reconciles, and the system allocator beyond it.
 //!
-//! The memory of a fresh instance ends with its reconcile: searching for freed blocks costs more than it gains. So the first
-//! bytes, the arena, are handed out one after the other, and only the newest block is taken back. All further blocks come
-//! from [`System`], which reuses freed memory: a long reconcile, or an instance that the host keeps, holds at most the arena
-//! more than without it. The arena is part of an instance's initial memory, so that most reconciles never grow the memory.
+//! The memory of a fresh instance is discarded after its reconcile, so searching for freed blocks costs more than it
+//! gains. The arena is a bump allocator that reuses only the newest block. All further blocks come from [`System`],
+//! which reuses freed memory: a long reconcile, or a warm instance, uses at most the size of the arena more than
+//! without it. The arena is part of an instance's initial memory, so most reconciles never grow the memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
@@ -44,7 +44,7 @@ impl<const N: usize> Arena<N> {
         let start = self.used.get().next_multiple_of(layout.align());
         // Neither part is over `isize::MAX`.
         let end = start + layout.size();
-        // An empty block behind the last one would not be recognised as the arena's.
+        // The address of an empty block at the end of the arena would not be within the arena.
         if layout.align() > ALIGN || end > N || start == N {
             return None;
         }
@@ -54,8 +54,8 @@ impl<const N: usize> Arena<N> {
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: blocks of the arena do not overlap, because each begins at or behind the end of the blocks before it that were
-// not given back. The address of a block tells whether it belongs to the arena.
+// SAFETY: blocks of the arena do not overlap, because each begins at or after the end of all earlier blocks that were
+// not freed. A block belongs to the arena if its address is within the arena.
 unsafe impl<const N: usize> GlobalAlloc for Arena<N> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_beyond_the_arena_are_the_systems() {
+    fn blocks_beyond_arena_come_from_system() {
         let arena = Arena::<64>::new();
         unsafe {
             let small = arena.alloc(layout(32, 8));

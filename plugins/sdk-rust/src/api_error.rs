@@ -19,12 +19,12 @@ const MALFORMED: &str = "Malformed";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     kind: ErrorKind,
-    // Boxed: results that carry an error stay as small as their good value.
+    // Boxed, so that a `Result` with this error stays small.
     status: Box<Status>,
 }
 
 impl ApiError {
-    /// Returns an error of a kind, with the code and reason that belong to it.
+    /// Returns an error with the default code and reason of its kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::with_status(kind, Status::new(kind, message))
     }
@@ -34,7 +34,7 @@ impl ApiError {
         Self { kind, status: Box::new(status) }
     }
 
-    /// Returns an error of the kind that the status's code and reason stand for, as the host classifies it.
+    /// Returns an error whose kind follows from the status's code and reason, as in the host.
     pub fn from_status(status: Status) -> Self {
         Self::with_status(status.kind(), status)
     }
@@ -55,8 +55,8 @@ impl ApiError {
         &self.status
     }
 
-    /// Reports whether the object, received or to be sent, does not fit its Rust type. The SDK found that, not the API
-    /// server.
+    /// Reports whether an object, received or to be sent, does not fit its Rust type. The SDK detects this error, not
+    /// the API server.
     pub fn is_malformed(&self) -> bool {
         self.status.code == 0 && self.status.reason == MALFORMED
     }

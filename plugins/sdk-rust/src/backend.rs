@@ -1,5 +1,5 @@
-//! The interface between the SDK and its host: the imports in a guest, the test kit natively. Objects cross it as JSON
-//! text, exactly as they cross the contract.
+//! The interface between the SDK and its host: the imports in a guest, the test kit in a native build. Objects are
+//! passed as JSON text, as in the contract.
 
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, WriteOptions};
 use crate::{ApiError, EventType, GroupVersionKind, ObjectKey, RawRequest, RawResponse};

@@ -20,8 +20,8 @@ pub enum EventType {
 
 /// A reconciler's access to the API server, for one reconcile.
 ///
-/// Reads come from the host's cache unless they are called live; they see this plugin's own writes at once. Writes go to
-/// the API server under the identity of the plugin's ServiceAccount.
+/// Reads come from the host's cache, which includes this plugin's own writes, unless they are live. Writes go to the
+/// API server under the identity of the plugin's ServiceAccount.
 ///
 /// ```
 /// use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
@@ -38,13 +38,13 @@ pub struct Context {
     pub(crate) request: Request,
 }
 
-/// The server of the calls. In a guest it is a type that the compiler knows: it leaves out every unused import.
+/// The backend of the calls. In a guest it is a concrete type, so the compiler removes unused imports.
 #[cfg(target_arch = "wasm32")]
 pub(crate) type Served = crate::guest::Host;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) type Served = std::sync::Arc<dyn Backend>;
 
-/// Turns not-found into `None`.
+/// Converts a not-found error to `None`.
 ///
 /// # Errors
 /// Returns every other error.
@@ -65,7 +65,7 @@ impl Context {
     /// Reads an object from the cache.
     ///
     /// # Errors
-    /// Returns an [`ApiError`], not-found among others.
+    /// Returns an [`ApiError`]: not-found if the object does not exist.
     pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
         self.read(&T::gvk(), &key.into(), Read::Cached)
     }
@@ -73,7 +73,7 @@ impl Context {
     /// Reads an object from the API server.
     ///
     /// # Errors
-    /// Returns an [`ApiError`], not-found among others.
+    /// Returns an [`ApiError`]: not-found if the object does not exist.
     pub fn get_live<T: Kind>(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
         self.read(&T::gvk(), &key.into(), Read::Live)
     }
@@ -89,8 +89,8 @@ impl Context {
     /// Reads every page of a list.
     ///
     /// # Errors
-    /// Returns an [`ApiError`]: bad-request if a selector does not parse or an index is not declared, expired if the list of
-    /// a live read went out of date between two pages.
+    /// Returns an [`ApiError`]: bad-request if a selector does not parse or an index is not declared, expired if a live
+    /// list expires between two pages.
     pub fn list<T: Kind>(&self, options: ListOptions) -> Result<Vec<T>, ApiError> {
         self.list_all(&T::gvk(), options)
     }
@@ -123,8 +123,8 @@ impl Context {
         decode(&kind, &self.backend.create(&kind, object.namespace(), &encode(object)?, options)?)
     }
 
-    /// Replaces an object except its status, and returns it as stored. Fields that the type does not have are lost: patch
-    /// the object where that matters.
+    /// Replaces an object except its status, and returns it as stored. Fields that the type does not have are lost; a
+    /// [`patch`](Self::patch) keeps them.
     ///
     /// # Errors
     /// Returns an [`ApiError`]: conflict if the object has changed since it was read, not-found, invalid.
@@ -167,8 +167,8 @@ impl Context {
         self.send_patch(&T::gvk(), &key.into(), patch)
     }
 
-    /// Deletes this object, and never a successor of the same name if the object has a uid. Returns once the API server has
-    /// accepted the deletion; the object remains until its finalizers are removed.
+    /// Deletes this object. If it has a uid, a new object of the same name is not deleted. Returns when the API server
+    /// has accepted the deletion; the object remains until its finalizers are removed.
     ///
     /// # Errors
     /// Returns an [`ApiError`]: not-found, and conflict if the name now belongs to another object.
@@ -190,8 +190,8 @@ impl Context {
         DynamicApi { context: self, kind: kind.clone() }
     }
 
-    /// Records an Event about an object, as `kubectl describe` shows it. Returns at once and cannot fail: the host writes
-    /// Events in the background, aggregated and rate limited.
+    /// Records an Event about an object, as `kubectl describe` shows it. Returns at once and cannot fail: the host
+    /// writes Events in the background, aggregated and rate limited.
     pub fn event(&self, object: &impl Object, kind: EventType, reason: &str, note: &str) {
         self.event_with_action(object, kind, reason, "", note);
     }

@@ -43,7 +43,7 @@ struct Handler {
     reconcile: MaybeReconcileFn,
     /// The kind that `reconcile` takes; [`Triggers::for_`] must be of the same kind.
     takes: Option<GroupVersionKind>,
-    /// Runs in place of a `reconcile` that takes the object, if the object is gone.
+    /// The function for keys whose object does not exist, if `reconcile` takes the object.
     when_gone: Option<ReconcileFn>,
 }
 
@@ -59,7 +59,8 @@ struct Triggers {
 }
 
 impl Controller {
-    /// Returns a controller with a name (a DNS label) and the function that reconciles; see [`Reconciler`] for its forms.
+    /// Returns a controller with a name (a DNS label) and the function that reconciles; see [`Reconciler`] for its
+    /// forms.
     pub fn new<Form>(name: impl Into<String>, reconcile: impl Reconciler<Form>) -> Self {
         let (reconcile, kind) = reconcile.into_parts();
         let for_ = kind.clone().map(Source::kind);
@@ -73,8 +74,8 @@ impl Controller {
         }
     }
 
-    /// Sets the kind that is reconciled: each event of an object enqueues the object's own key. A function that takes the
-    /// object sets it by its type.
+    /// Sets the kind that is reconciled: each event of an object enqueues the object's own key. A function that takes
+    /// the object sets it by its type.
     pub fn for_<T: Kind>(self) -> Self {
         self.for_source(Source::of::<T>())
     }
@@ -105,9 +106,9 @@ impl Controller {
     /// Watches another kind, whose events enqueue the keys that a function returns (controller-runtime's
     /// `EnqueueRequestsFromMapFunc`).
     ///
-    /// The function is called with the object and, when that has changed, with its old state as well: the keys of both are
-    /// enqueued. For a deleted object it is called with the last state. It returns at most 1,000 keys, and it cannot read
-    /// other objects. Export such a plugin with [`mapping_plugin!`](crate::mapping_plugin!).
+    /// The function is called with the object and, when that has changed, with its old state as well: the keys of both
+    /// are enqueued. For a deleted object it is called with the last state. It returns at most 1,000 keys, and it
+    /// cannot read other objects. Export such a plugin with [`mapping_plugin!`](crate::mapping_plugin!).
     ///
     /// # Panics
     /// If the source is of another kind than the function takes.
@@ -123,14 +124,15 @@ impl Controller {
         self
     }
 
-    /// Sets the function that is called when the object is gone, beside a function that takes the object itself. Without
-    /// it, such a key needs nothing more.
+    /// Sets the function for keys whose object does not exist, for a controller whose function takes the object itself.
+    /// Without it, such a key is done.
     pub fn when_gone(mut self, reconcile: impl Fn(&Context, &Request) -> Result<Action, Error> + 'static) -> Self {
         self.handler.when_gone = Some(Box::new(reconcile));
         self
     }
 
-    /// Sets the number of keys that are reconciled at once, 1 to 64; 1 by default. A key is never reconciled twice at once.
+    /// Sets the number of keys that are reconciled at once, 1 to 64; 1 by default. A key is never reconciled twice at
+    /// once.
     pub fn workers(self, workers: u32) -> Self {
         Self { workers, ..self }
     }
@@ -152,8 +154,8 @@ impl Controller {
         self
     }
 
-    /// Adds an event filter to every source (controller-runtime's `WithEventFilter`). [`Source::predicate`] adds one to a
-    /// single source.
+    /// Adds an event filter to every source (controller-runtime's `WithEventFilter`). [`Source::predicate`] adds one to
+    /// a single source.
     pub fn event_filter(mut self, predicate: Predicate) -> Self {
         self.triggers.event_filters.push(predicate);
         self
@@ -172,7 +174,7 @@ impl Controller {
         }
     }
 
-    /// Returns the watches whose keys a function names.
+    /// Returns the watches with a mapping function.
     pub(crate) fn mapped(&self) -> &[MappedWatch] {
         &self.triggers.mapped
     }

@@ -17,12 +17,12 @@ pub enum OperationResult {
 }
 
 impl Context {
-    /// Reads the object with the key of `object`, lets `mutate` set the desired state, and creates or updates the object if
-    /// that changed it (controller-runtime's `CreateOrUpdate`). Returns the object as stored.
+    /// Reads the object with the key of `object`, calls `mutate`, and creates or updates the object if `mutate` changed
+    /// it (controller-runtime's `CreateOrUpdate`). Returns the object as stored.
     ///
-    /// `mutate` gets the stored object, or `object` itself if there is none yet. It should set only the fields that it
-    /// manages, and only to values that the API server keeps: a Deployment whose replicas are set to `None` has 1 the next
-    /// time, and is written again. An absent field, `null` and an empty list or map are equal.
+    /// `mutate` gets the stored object, or `object` itself if none is stored. It should set only the fields that it
+    /// manages, and no values that the API server rewrites: a Deployment with `None` replicas gets the default of 1,
+    /// and is written again at each reconcile. An absent field, `null` and an empty list or map are equal.
     ///
     /// The status is not written. A write loses the fields that the type does not have.
     ///
@@ -42,7 +42,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Returns the errors of `mutate` and of the API server: a conflict if the object has changed since the cached state.
+    /// Returns the errors of `mutate` and of the API server: a conflict if the object is newer than the cache.
     pub fn create_or_update<T: Object>(
         &self,
         mut object: T,

@@ -111,8 +111,8 @@ impl<'de> Deserialize<'de> for DynamicObject {
     }
 }
 
-/// Reads, patches and deletions of a kind without a Rust type; [`Context::dynamic`] returns one. Creating and updating
-/// are functions of the [`Context`]: they take a [`DynamicObject`] as they take any object.
+/// Reads, patches and deletions of a kind without a Rust type; [`Context::dynamic`] returns them. To create or update a
+/// [`DynamicObject`], use the functions of the [`Context`].
 #[derive(Clone, Debug)]
 pub struct DynamicApi<'a> {
     pub(crate) context: &'a Context,
@@ -123,7 +123,7 @@ impl DynamicApi<'_> {
     /// Reads an object from the cache.
     ///
     /// # Errors
-    /// Returns an [`ApiError`], not-found among others.
+    /// Returns an [`ApiError`]: not-found if the object does not exist.
     pub fn get(&self, key: impl Into<ObjectKey>) -> Result<DynamicObject, ApiError> {
         self.context.read(&self.kind, &key.into(), Read::Cached)
     }
@@ -131,7 +131,7 @@ impl DynamicApi<'_> {
     /// Reads an object from the API server.
     ///
     /// # Errors
-    /// Returns an [`ApiError`], not-found among others.
+    /// Returns an [`ApiError`]: not-found if the object does not exist.
     pub fn get_live(&self, key: impl Into<ObjectKey>) -> Result<DynamicObject, ApiError> {
         self.context.read(&self.kind, &key.into(), Read::Live)
     }

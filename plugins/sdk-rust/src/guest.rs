@@ -55,8 +55,8 @@ pub mod mapping_bindings {
 use bindings::exports::operetta::controller::reconciler as exported;
 use mapping_bindings::exports::operetta::controller::mapper;
 
-/// The size of the arena in bytes: enough for most reconciles. Pages that are never handed out are never touched, and so
-/// cost nothing.
+/// The size of the arena in bytes: enough for most reconciles. Pages that are never allocated are never touched, so
+/// they use no physical memory.
 #[cfg(not(feature = "system-allocator"))]
 const ARENA: usize = 256 << 10;
 
@@ -100,8 +100,8 @@ pub fn map_event(plugin: fn() -> Plugin, event: mapper::Event) -> Result<Vec<typ
     Ok(keys.iter().map(wit_key).collect())
 }
 
-/// Sends log lines and panics to the host. In an instance that the host uses twice this was done before: the calls then
-/// fail, or change nothing.
+/// Sends log lines and panics to the host. In a warm instance the subscriber is already set: the calls fail or change
+/// nothing.
 fn start() {
     std::panic::set_hook(Box::new(report_panic));
     let _ = tracing::subscriber::set_global_default(Forward::new(Log::default()));
@@ -114,8 +114,8 @@ fn start() {
     }
 }
 
-/// Writes a panic's message and location to the log and to stderr. The panic itself ends as a trap without a message; the
-/// host reports the end of stderr with it.
+/// Writes a panic's message and location to the log and to stderr. The panic itself ends as a trap without a message;
+/// the host reports the end of stderr with it.
 fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let text = panic_text(panic.payload_as_str(), panic.location());
     log::write(log::Level::Error, &text, &[]);

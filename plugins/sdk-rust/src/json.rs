@@ -1,4 +1,4 @@
-//! Objects as JSON text. Every object that is sent has apiVersion and kind, also if its type has no such fields.
+//! Objects as JSON text. Every object that is sent has apiVersion and kind, even if its type has no such fields.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String,
     Ok(format!("{{{members}{rest}"))
 }
 
-/// Returns the nine bytes behind the string literal whose content begins here.
+/// Returns the nine bytes after the string literal whose content begins here.
 fn after_string(text: &str) -> Option<&str> {
     let end = text.find('"')?;
     text.get(end + 1..end + 10)
@@ -70,8 +70,8 @@ pub(crate) fn decode<T: DeserializeOwned>(kind: &GroupVersionKind, text: &str) -
     })
 }
 
-/// Reports whether two objects are semantically equal: an absent field, `null`, `[]` and `{}` do not differ (apimachinery's
-/// `equality.Semantic`).
+/// Reports whether two objects are semantically equal: an absent field, `null`, `[]` and `{}` do not differ
+/// (apimachinery's `equality.Semantic`).
 ///
 /// # Errors
 /// Returns a malformed error if one of them is not JSON.

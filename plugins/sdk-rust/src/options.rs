@@ -7,10 +7,10 @@ use crate::Object;
 /// The source of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Read {
-    /// The host's shared informer, overlaid by this plugin's own writes: a read never misses the plugin's own write.
+    /// Reads from the host's shared informer, which includes this plugin's own writes.
     #[default]
     Cached,
-    /// One request to the API server.
+    /// Sends a request to the API server.
     Live,
 }
 
@@ -61,8 +61,8 @@ impl ListOptions {
         Self { labels: Some(selector.into()), ..self }
     }
 
-    /// Selects objects by a field selector. Cached reads support `metadata.name` and `metadata.namespace`; other fields need
-    /// an index, or [`live`](Self::live).
+    /// Selects objects by a field selector. Cached reads support `metadata.name` and `metadata.namespace`; other fields
+    /// need an index, or [`live`](Self::live).
     pub fn fields(self, selector: impl Into<String>) -> Self {
         Self { fields: Some(selector.into()), ..self }
     }
@@ -97,8 +97,8 @@ impl ListOptions {
         Self { read: Read::Live, ..self }
     }
 
-    /// Reads only these fields of each object, e.g. `.metadata.labels`, beside apiVersion, kind, name, namespace, uid and
-    /// resourceVersion. All other fields of the type must be optional.
+    /// Reads only these fields of each object, e.g. `.metadata.labels`, beside apiVersion, kind, name, namespace, uid
+    /// and resourceVersion. All other fields of the type must be optional.
     pub fn project<Path: Into<String>>(self, paths: impl IntoIterator<Item = Path>) -> Self {
         Self { projection: paths.into_iter().map(Into::into).collect(), ..self }
     }
@@ -162,7 +162,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// Options of a deletion. When a precondition does not hold, nothing is deleted and the call fails with a conflict.
+/// Options of a deletion. If a precondition does not hold, nothing is deleted and the call fails with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct DeleteOptions {
@@ -179,17 +179,17 @@ impl DeleteOptions {
         Self::default()
     }
 
-    /// Requires this uid: a successor of the same name is not deleted.
+    /// Requires this uid, so a new object of the same name is not deleted.
     pub fn if_uid(self, uid: impl Into<String>) -> Self {
         Self { uid: Some(uid.into()), ..self }
     }
 
-    /// Requires this resourceVersion: an object that has changed is not deleted.
+    /// Requires this resourceVersion, so an object that has changed is not deleted.
     pub fn if_resource_version(self, version: impl Into<String>) -> Self {
         Self { resource_version: Some(version.into()), ..self }
     }
 
-    /// Sets the seconds that the object has to shut down.
+    /// Sets the grace period in seconds.
     pub fn grace_period_seconds(self, seconds: u32) -> Self {
         Self { grace_period_seconds: Some(seconds), ..self }
     }

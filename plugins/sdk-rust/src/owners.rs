@@ -42,7 +42,7 @@ pub fn controller_of(object: &impl Object) -> Option<&OwnerReference> {
     object.meta().owner_references.iter().flatten().find(|reference| reference.controller == Some(true))
 }
 
-/// Reports whether `owner` controls `child`. Uids distinguish two objects of one name.
+/// Reports whether `owner` controls `child`, by its uid.
 pub fn is_controlled_by(child: &impl Object, owner: &impl Object) -> bool {
     controller_of(child).is_some_and(|reference| owner.uid().is_some_and(|uid| uid == reference.uid))
 }

@@ -5,7 +5,7 @@ use operetta_api::manifest::{Index, Manifest, OwnerKind};
 use crate::mapping::{self, MapEvent};
 use crate::{Action, Context, Controller, Error, GroupVersionKind, Kind, ObjectKey};
 
-/// Everything that a `.wasm` holds: controllers and indexes. [`plugin!`](crate::plugin!) exports it.
+/// The controllers and indexes of one component. [`plugin!`](crate::plugin!) exports them.
 ///
 /// ```
 /// use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -33,7 +33,7 @@ impl Plugin {
         Self::default()
     }
 
-    /// Adds a controller. Names differ within a plugin.
+    /// Adds a controller. Its name must be unique within the plugin.
     pub fn controller(mut self, controller: Controller) -> Self {
         self.controllers.push(controller);
         self
@@ -76,8 +76,8 @@ impl Plugin {
         self.find(&ctx.request().controller)?.reconcile(ctx)
     }
 
-    /// Returns the keys that an event of a watched object enqueues, by the functions of [`Controller::watches_mapped`].
-    /// The keys of the old state are among them.
+    /// Returns the keys that an event of a watched object enqueues, by the functions of [`Controller::watches_mapped`],
+    /// including the keys of the old state.
     ///
     /// # Errors
     /// Returns a terminal error if there is no such controller, and an error if the object does not fit its type.

@@ -1,11 +1,11 @@
-//! Raw HTTP requests to the API server, for everything that the typed calls do not cover: discovery, subresources of any
-//! name, tables. [`Context::raw`] sends one, with the identity and the limits of every other call.
+//! Raw HTTP requests to the API server, for everything that the typed calls do not cover: discovery, subresources of
+//! any name, tables. [`Context::raw`] sends one, with the identity and the limits of every other call.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-// Natively the calls are a trait object's own.
+// A native build calls a trait object, which does not need the trait in scope.
 #[cfg(target_arch = "wasm32")]
 use crate::backend::Backend;
 use crate::{ApiError, Cause, Context, Status};

@@ -1,4 +1,4 @@
-//! Raw requests, Events, the log, the configuration, and data that encoders often change.
+//! Raw requests, Events, the log, the configuration, and values that must survive a round trip.
 
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 use operetta_sdk::{EventType, Object, Patch, RawRequest, RawResponse, tracing};

@@ -1,5 +1,5 @@
-//! The conformance suite's plugin in Rust: each behaviour of plugins/conformance/README.md, written as an author would
-//! write it.
+//! The conformance suite's plugin in Rust: each behaviour of plugins/conformance/README.md, in the code of a typical
+//! plugin.
 
 mod cases;
 mod data;
@@ -81,13 +81,13 @@ impl Case<'_> {
         Ok(self.map.key().beside(self.wanted("target")?))
     }
 
-    /// Returns a new ConfigMap beside the case.
+    /// Returns a new ConfigMap in the case's namespace.
     fn config_map(&self, name: &str, data: &[(&str, &str)]) -> ConfigMap {
         let pairs = data.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         ConfigMap { metadata: self.metadata(name), data: Some(pairs.collect()), ..ConfigMap::default() }
     }
 
-    /// Returns the metadata of a new object beside the case.
+    /// Returns the metadata of a new object in the case's namespace.
     fn metadata(&self, name: &str) -> ObjectMeta {
         operetta_sdk::object_meta(self.map.key().beside(name))
     }

@@ -1,4 +1,4 @@
-//! The host reads the SDK's manifests, and the SDK's copy of the contract is the contract.
+//! Tests that the host reads the SDK's manifests, and that the SDK's copy of the contract is current.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ fn host_reads_conformance_manifest() {
 }
 
 #[test]
-fn sdk_contract_equals_the_repository_s() {
+fn sdk_contract_equals_repository_contract() {
     let copy = include_str!("../../wit/controller.wit");
     let contract = include_str!("../../../../wit/controller.wit");
     assert_eq!(copy, contract, "copy wit/controller.wit to plugins/sdk-rust/wit/");

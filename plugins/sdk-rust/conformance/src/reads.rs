@@ -81,7 +81,7 @@ pub(crate) fn read_own_write(case: &Case<'_>) -> Seen {
     let mut made = case.config_map("read-own-write-made", &[("word", "1")]);
     made.labels_mut().insert("conformance".to_owned(), "made".to_owned());
     let key = made.key();
-    // An interrupted call has left it behind.
+    // An interrupted earlier call may have left the object.
     if let Some(old) = ctx.get_opt::<ConfigMap>(&key)? {
         ctx.delete(&old).context("delete the leftover")?;
     }

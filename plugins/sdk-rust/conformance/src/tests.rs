@@ -1,4 +1,4 @@
-//! The behaviours that the SDK's test kit can show, as it shows them; the host's test judges all of them on a real API
+//! Tests of the behaviours that the SDK's test kit supports. The host's conformance test runs all of them on a real API
 //! server.
 
 use operetta_sdk::testing::Cluster;
@@ -23,7 +23,7 @@ fn map(name: &str, data: &[(&str, &str)], label: Option<&str>) -> ConfigMap {
     map
 }
 
-/// Where every behaviour finds what it needs.
+/// Returns a cluster with the objects that the behaviours need.
 fn cluster() -> Cluster {
     let widget =
         |name: &str, spec: serde_json::Value| DynamicObject::new(&Widget::gvk(), (NAMESPACE, name)).with("spec", spec);
@@ -41,7 +41,7 @@ fn cluster() -> Cluster {
         .with(Widget { metadata: metadata("null-note"), spec: WidgetSpec::default(), status: None })
 }
 
-/// Runs a case; its `result` and what it `saw`.
+/// Runs a case and returns its `result` and `saw`.
 fn run(cluster: &Cluster, id: &str, arguments: &[(&str, &str)]) -> (String, String) {
     let cluster = cluster.clone().with(map(id, arguments, None));
     assert_eq!(cluster.reconcile(&plugin(), "cases", (NAMESPACE, id)).expect(id), Action::done());

@@ -1,11 +1,11 @@
-//! Events with kube-rs's names (`kube::runtime::events`). The host writes them, aggregated and rate limited: the plugin needs
-//! no permission for Events.
+//! Events with kube-rs's names (`kube::runtime::events`). The host writes them, aggregated and rate limited: the plugin
+//! needs no permission for Events.
 
 use std::fmt;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-// Natively the calls are a trait object's own.
+// A native build calls a trait object, which does not need the trait in scope.
 #[cfg(target_arch = "wasm32")]
 use crate::backend::Backend;
 use crate::backend::EventRequest;
@@ -21,11 +21,11 @@ pub struct Event {
     pub type_: EventType,
     /// The reason, a short CamelCase word.
     pub reason: String,
-    /// The message for people.
+    /// The human-readable message.
     pub note: Option<String>,
     /// The action, a short CamelCase word.
     pub action: String,
-    /// The other object of an action. The host's Events have no such field: the note ends with its name.
+    /// The other object of an action. The host's Events have no such field, so its name is appended to the note.
     pub secondary: Option<ObjectReference>,
 }
 

@@ -21,7 +21,7 @@ thread_local! {
     static ANSWERED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Records an answered request: the deadline of the waiting future starts anew.
+/// Records an answered request, which restarts the deadline of the waiting future.
 pub(super) fn record_progress() {
     ANSWERED.with(|answered| answered.set(answered.get() + 1));
 }
@@ -47,8 +47,8 @@ pub(super) fn entered<T>(call: impl FnOnce() -> T) -> T {
 /// ```
 ///
 /// # Errors
-/// Returns an error if the future waits ten seconds for something other than the API server, and if it is called within a
-/// tokio runtime: a test that reconciles is a plain `#[test]`.
+/// Returns an error if the future waits ten seconds for something other than the API server, and if it is called within
+/// a tokio runtime: a test that reconciles is a plain `#[test]`.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
     if Handle::try_current().is_ok() {
         return Err(Error::msg(

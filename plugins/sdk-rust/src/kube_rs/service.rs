@@ -10,7 +10,7 @@ use kube::client::Body;
 use tower_service::Service;
 
 use super::executor;
-// Natively the calls are a trait object's own.
+// A native build calls a trait object, which does not need the trait in scope.
 #[cfg(target_arch = "wasm32")]
 use crate::backend::Backend;
 use crate::context::Served;

@@ -1,4 +1,4 @@
-//! kube-rs's client over the test kit: what it sends arrives, and what it is refused it tells as its own errors.
+//! Tests of kube-rs's client on the test kit: its requests and its errors.
 
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -141,7 +141,7 @@ fn refuses_watch_with_reason() {
     });
 }
 
-/// A test that is a program of its own may await the client as any other.
+/// Awaits the client in a tokio runtime of the test.
 #[tokio::test]
 async fn client_works_in_tests_own_runtime() {
     let client = Cluster::new().with(map("a")).context().kube_client_live();

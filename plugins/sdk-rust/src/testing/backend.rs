@@ -234,14 +234,14 @@ impl Backend for State {
     }
 }
 
-/// The circumstances of a write.
+/// The context of a write.
 struct Writer {
     dry_run: bool,
     /// The manager that owns the changed fields; an apply has none here.
     manager: Option<Manager>,
 }
 
-/// Returns the writer of every write but an apply.
+/// Returns the writer of any write except an apply.
 fn by(options: &WriteOptions) -> Writer {
     Writer { dry_run: options.dry_run, manager: Some(Manager { name: manager_of(options), applies: false }) }
 }

@@ -42,11 +42,11 @@ pub(super) fn read(kind: &GroupVersionKind, key: &ObjectKey, text: &str) -> Resu
     Ok(object)
 }
 
-/// Removes nulls: built-in kinds read a null as an absent field. Its meaning in a custom resource depends on the schema,
-/// which the kit does not have.
+/// Removes nulls: built-in kinds read a null as an absent field. Its meaning in a custom resource depends on the
+/// schema, which the kit does not have.
 ///
 /// # Errors
-/// Refuses a null in a custom resource.
+/// Returns an error for a null in a custom resource.
 fn drop_nulls(value: &mut Value, built_in: bool, path: &str) -> Result<(), ApiError> {
     match value {
         Value::Object(members) => {

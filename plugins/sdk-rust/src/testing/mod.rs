@@ -2,8 +2,8 @@
 //!
 //! A [`Cluster`] is an API server in memory with the semantics that reconcilers rely on: resourceVersions and
 //! conflicts, already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label
-//! selectors, owners and declared indexes, merge and JSON patches, server-side apply. Reconcilers run in it as they run in the host, and
-//! it keeps their events and log lines:
+//! selectors, owners and declared indexes, merge and JSON patches, server-side apply. It runs reconcilers as the host
+//! does, and records their Events and log lines:
 //!
 //! ```
 //! use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
@@ -28,10 +28,10 @@
 //!
 //! # Limits
 //! The kit has no schemas: it neither validates, defaults nor prunes fields. It runs no controllers: nothing is garbage
-//! collected, no Pod becomes ready, and a test changes objects itself through [`Cluster::context`]. It has no RBAC.
-//! It refuses with an error what needs more than that: strict validation, generateName, foreground and orphan deletion, the
-//! `scale` subresource, and an apply that merges a list of a built-in kind. In a custom resource an apply replaces a list as
-//! a whole. Objects show no managedFields. Lines of the `log` crate are not kept.
+//! collected, no Pod becomes ready, and a test changes objects itself through [`Cluster::context`]. It has no RBAC. It
+//! rejects with an error: strict validation, generateName, foreground and orphan deletion, the `scale` subresource, and
+//! an apply that merges a list of a built-in kind. In a custom resource an apply replaces a list as a whole. Objects
+//! have no managedFields. Lines of the `log` crate are not recorded.
 
 mod apply;
 mod backend;
@@ -93,7 +93,7 @@ impl fmt::Display for Write {
     }
 }
 
-/// An event that a reconciler recorded. The kit aggregates nothing.
+/// An Event that a reconciler recorded. The kit does not aggregate Events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedEvent {
     /// The object's kind.
@@ -108,7 +108,7 @@ pub struct RecordedEvent {
     pub reason: String,
     /// The action, a CamelCase word; may be empty.
     pub action: String,
-    /// The message for people.
+    /// The human-readable message.
     pub note: String,
 }
 
@@ -142,7 +142,7 @@ struct State {
     reconciles: AtomicU32,
 }
 
-/// Locks a mutex. A test that panics while it holds one leaves nothing half done.
+/// Locks a mutex. Poisoning is ignored: a test that panics while it holds one leaves the state consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -178,23 +178,23 @@ impl Cluster {
         self
     }
 
-    /// Removes the status subresource of a kind: the status is then a field like any other. All kinds have one except the
-    /// built-in kinds without status.
+    /// Removes the status subresource of a kind, so that its status is an ordinary field. By default all kinds have
+    /// one, except built-in kinds without a status.
     #[must_use]
     pub fn without_status_subresource<T: Kind>(self) -> Self {
         locked(&self.0.store).set_no_status(T::gvk());
         self
     }
 
-    /// Sets the plural of a kind, e.g. `widgets`, for the paths of raw requests and of the kube client. The built-in kinds
-    /// have theirs, and kinds with an object in the cluster have the regular one.
+    /// Sets the plural of a kind, e.g. `widgets`, for the paths of raw requests and of the kube client. The built-in
+    /// kinds have theirs, and kinds with an object in the cluster have the regular one.
     #[must_use]
     pub fn with_resource(self, kind: &GroupVersionKind, plural: impl Into<String>) -> Self {
         locked(&self.0.resources).insert((kind.api_version.clone(), plural.into()), kind.clone());
         self
     }
 
-    /// Lets the next call of this verb fail with this error. Several errors are used in order.
+    /// Makes the next call of this verb fail with this error. Several errors are used in order.
     pub fn fail_next(&self, verb: Verb, error: ApiError) {
         locked(&self.0.faults).push_back((verb, error));
     }

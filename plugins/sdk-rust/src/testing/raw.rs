@@ -1,5 +1,5 @@
-//! Raw requests to a test cluster. A request for objects becomes the matching call of the contract, with its planned
-//! errors and its record; every other request is refused.
+//! Raw requests to a test cluster. A request for objects becomes the matching call of the contract, including planned
+//! errors and recorded writes. Every other request is rejected.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -131,7 +131,7 @@ fn patch_type(request: &RawRequest) -> Result<PatchType, ApiError> {
     }
 }
 
-/// The form of the objects in an answer.
+/// The form of the objects in a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Whole,
@@ -259,8 +259,8 @@ impl Query {
     }
 }
 
-/// Decodes percent-encoding, with `+` for a blank as in forms; returns `None` if an escape is broken or the result is not
-/// UTF-8.
+/// Decodes percent-encoding, with `+` for a blank as in forms; returns `None` if an escape is broken or the result is
+/// not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,5 +1,5 @@
-//! The paths of objects, and their kinds. The kit has no discovery: it knows the built-in kinds, those of its objects, and
-//! those that the test names.
+//! The API paths of objects, and their kinds. The kit has no discovery: it supports the built-in kinds, the kinds of
+//! its objects, and those that the test declares.
 
 use super::{State, locked};
 use crate::{ApiError, ErrorKind, GroupVersionKind};
