@@ -1,5 +1,5 @@
-// cloud-manager as an Operetta plugin: a kubebuilder project whose api/ and internal/ are as kubebuilder leaves them.
-// Only this file is a plugin's.
+// cloud-manager as an Operetta plugin: a kubebuilder project with unchanged api/ and internal/. Only this file is
+// specific to the plugin.
 package main
 
 import (

@@ -5,7 +5,7 @@ static const operetta_kind FOO = {"samplecontroller.k8s.io/v1alpha1", "Foo"};
 
 static const char SYNCED[] = "Normal Synced Sync: Foo synced successfully";
 
-/* Adds a Foo that asks for a Deployment; 0 replicas leave them out. */
+/* Adds a Foo with a deploymentName; 0 replicas leave the field out. */
 static void add_foo(const char *deployment, int64_t replicas) {
     operetta_value *foo = operetta_new(FOO, "ns", "example-foo");
     operetta_set_string(foo, "spec.deploymentName", deployment);
@@ -53,7 +53,7 @@ OPERETTA_TEST(empty_deployment_name_is_not_retried) {
     EXPECT_STRING(NULL, operetta_test_write(0));
 }
 
-OPERETTA_TEST(deployment_of_another_owner_is_left_alone_with_warning) {
+OPERETTA_TEST(deployment_of_another_owner_is_kept_with_warning) {
     static const char message[] = "Resource \"example-foo\" already exists and is not managed by Foo";
     operetta_test_add(operetta_new(OPERETTA_DEPLOYMENT, "ns", "example-foo"));
     add_foo("example-foo", 2);
@@ -76,7 +76,7 @@ OPERETTA_TEST(changed_replicas_are_restored_and_other_fields_kept) {
     EXPECT(operetta_bool(deployment(), "spec.paused", false));
 }
 
-OPERETTA_TEST(foo_without_replicas_leaves_them_alone) {
+OPERETTA_TEST(foo_without_replicas_keeps_deployment_replicas) {
     add_foo("example-foo", 0);
     sync();
     operetta_value *changed = deployment();

@@ -1,5 +1,5 @@
-// Kubernetes' sample-controller as an Operetta plugin: each Foo has a Deployment of the name and size that it asks for,
-// and its status shows the available replicas.
+// Kubernetes' sample-controller as an Operetta plugin: each Foo has a Deployment of the name and size in its spec, and
+// its status shows the available replicas.
 package main
 
 import (
@@ -23,7 +23,7 @@ func plugin() *operetta.Plugin {
 	)
 }
 
-// gone only logs: the garbage collector deletes the Foo's Deployment.
+// gone logs a deleted Foo. The garbage collector deletes its Deployment.
 func gone(ctx context.Context, client *operetta.Client) (operetta.Result, error) {
 	slog.Info("Foo in work queue no longer exists", "key", operetta.RequestFrom(ctx).Key)
 	return operetta.Done(), nil
@@ -64,7 +64,7 @@ func reconcile(ctx context.Context, client *operetta.Client, foo *Foo) (operetta
 	return operetta.Done(), nil
 }
 
-// describe fills in a Foo's new Deployment, controlled by the Foo.
+// describe sets the spec of a Foo's new Deployment, and makes the Foo its controlling owner.
 func describe(foo *Foo, deployment *Deployment) error {
 	labels := map[string]string{"app": "nginx", "controller": foo.Name}
 	deployment.Spec.Replicas = foo.Spec.Replicas

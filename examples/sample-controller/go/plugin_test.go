@@ -52,7 +52,7 @@ func wantEvent(t *testing.T, cluster *operettatest.Cluster, of operetta.EventTyp
 	}
 }
 
-func TestAFooGetsTheDeploymentItAsksFor(t *testing.T) {
+func TestNewFooGetsDeployment(t *testing.T) {
 	cluster := operettatest.New(t, foo())
 	sync(t, cluster)
 	made := deployment(t, cluster)
@@ -67,7 +67,7 @@ func TestAFooGetsTheDeploymentItAsksFor(t *testing.T) {
 	wantEvent(t, cluster, operetta.Normal, "Synced", "Foo synced successfully")
 }
 
-func TestASyncThatFindsNothingToChangeWritesNothingButSaysSynced(t *testing.T) {
+func TestSecondSyncWritesNothingAndRecordsSynced(t *testing.T) {
 	cluster := operettatest.New(t, foo())
 	sync(t, cluster)
 	cluster.Writes()
@@ -77,7 +77,7 @@ func TestASyncThatFindsNothingToChangeWritesNothingButSaysSynced(t *testing.T) {
 	wantEvent(t, cluster, operetta.Normal, "Synced", "Foo synced successfully")
 }
 
-func TestAFooThatIsGoneNeedsNothingMore(t *testing.T) {
+func TestDeletedFooNeedsNothing(t *testing.T) {
 	cluster := operettatest.New(t)
 	sync(t, cluster)
 	wantWrites(t, cluster)
@@ -86,7 +86,7 @@ func TestAFooThatIsGoneNeedsNothingMore(t *testing.T) {
 	}
 }
 
-func TestAnEmptyDeploymentNameIsReportedAndNotRetried(t *testing.T) {
+func TestEmptyDeploymentNameIsATerminalError(t *testing.T) {
 	nameless := foo()
 	nameless.Spec.DeploymentName = ""
 	_, err := operettatest.New(t, nameless).Reconcile(plugin(), "foo", key)
@@ -95,7 +95,7 @@ func TestAnEmptyDeploymentNameIsReportedAndNotRetried(t *testing.T) {
 	}
 }
 
-func TestADeploymentOfSomebodyElseIsLeftAloneWithAWarning(t *testing.T) {
+func TestDeploymentOfAnotherOwnerIsKeptWithWarning(t *testing.T) {
 	theirs := &Deployment{ObjectMeta: operetta.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	cluster := operettatest.New(t, foo(), theirs)
 	_, err := cluster.Reconcile(plugin(), "foo", key)
@@ -107,7 +107,7 @@ func TestADeploymentOfSomebodyElseIsLeftAloneWithAWarning(t *testing.T) {
 	wantWrites(t, cluster)
 }
 
-func TestADeploymentOfAnotherSizeIsPutRightAndKeepsItsOtherFields(t *testing.T) {
+func TestChangedReplicasAreRestoredAndOtherFieldsKept(t *testing.T) {
 	cluster := operettatest.New(t, foo())
 	sync(t, cluster)
 	patch := operetta.MergePatch(map[string]any{"spec": map[string]any{"replicas": 5, "paused": true}})
@@ -124,7 +124,7 @@ func TestADeploymentOfAnotherSizeIsPutRightAndKeepsItsOtherFields(t *testing.T) 
 	}
 }
 
-func TestASizeThatTheFooDoesNotSayIsLeftAlone(t *testing.T) {
+func TestFooWithoutReplicasKeepsDeploymentReplicas(t *testing.T) {
 	unsized := foo()
 	unsized.Spec.Replicas = nil
 	cluster := operettatest.New(t, unsized)
@@ -139,7 +139,7 @@ func TestASizeThatTheFooDoesNotSayIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTheStatusFollowsTheDeployment(t *testing.T) {
+func TestStatusFollowsDeployment(t *testing.T) {
 	cluster := operettatest.New(t, foo())
 	sync(t, cluster)
 	ready := deployment(t, cluster)
@@ -154,7 +154,7 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 	}
 }
 
-func TestADeletedDeploymentComesBack(t *testing.T) {
+func TestDeletedDeploymentIsCreatedAgain(t *testing.T) {
 	cluster := operettatest.New(t, foo())
 	sync(t, cluster)
 	if err := cluster.Client().Delete(t.Context(), deployment(t, cluster)); err != nil {
@@ -164,7 +164,7 @@ func TestADeletedDeploymentComesBack(t *testing.T) {
 	deployment(t, cluster)
 }
 
-func TestAFailingAPIServerIsAReasonToRetry(t *testing.T) {
+func TestFailedAPICallIsRetried(t *testing.T) {
 	cluster := operettatest.New(t, foo())
 	cluster.FailNext(operettatest.VerbCreate, operetta.NewAPIError(operetta.Unavailable, "etcd is down"))
 	_, err := cluster.Reconcile(plugin(), "foo", key)
@@ -177,7 +177,7 @@ func TestAFailingAPIServerIsAReasonToRetry(t *testing.T) {
 	}
 }
 
-func TestDeploymentsEnqueueTheirFooUnlessNothingChanged(t *testing.T) {
+func TestChangedDeploymentsEnqueueTheirFoo(t *testing.T) {
 	manifest, err := plugin().Describe()
 	owns := `"owns":[{"apiVersion":"apps/v1","kind":"Deployment","namespaces":"Own","predicates":["ResourceVersionChanged"]}]`
 	if err != nil || !strings.Contains(string(manifest), owns) {

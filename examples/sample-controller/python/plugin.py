@@ -1,6 +1,6 @@
 """Kubernetes' sample-controller as an Operetta plugin.
 
-Each Foo has a Deployment of the name and size that it asks for, and its status shows the available replicas.
+Each Foo has a Deployment of the name and size in its spec, and its status shows the available replicas.
 """
 
 from operetta import Context, Kind, Object, Plugin, Source, TerminalError, kinds, owners
@@ -33,7 +33,7 @@ def reconcile(ctx: Context, foo: Object) -> None:
 
 
 def new_deployment(foo: Object) -> Object:
-    """Returns the Deployment that a Foo asks for, controlled by it."""
+    """Returns the Deployment of a Foo, controlled by it."""
     labels = {"app": "nginx", "controller": foo.metadata.name}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "nginx", "image": "nginx:latest"}]}}
     spec = {"selector": {"matchLabels": labels}, "template": pod}

@@ -1,4 +1,4 @@
-/** The kind `AppService` of batch.example.com, as crd.yaml defines it, and the children that one asks for. */
+/** The kind `AppService` of batch.example.com, as crd.yaml defines it, and the children of an AppService. */
 import { kind, type KubernetesObject, setControllerReference, type Stored } from "@operetta/sdk";
 import type { Deployment, Service } from "@operetta/sdk/kinds";
 

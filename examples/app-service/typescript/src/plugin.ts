@@ -1,6 +1,6 @@
 /**
- * app-service: each AppService has a Deployment and a Service of its name. The spec that they were made from is kept in
- * the object's annotation `spec`; when the two differ, the children's specs are replaced.
+ * app-service: each AppService has a Deployment and a Service of its name. The annotation `spec` has the spec that they
+ * were made from. If it differs from the current spec, the children's specs are replaced.
  */
 import {
   type Context,

@@ -1,4 +1,4 @@
-/** The article's behaviour, against the SDK's test kit. */
+/** Tests of the app-service with the SDK's test kit. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -19,7 +19,7 @@ function reconcile(cluster: Cluster) {
   return cluster.reconcile(plugin, "app-service", key);
 }
 
-test("an AppService gets a Deployment and a Service that it owns, and keeps its spec", () => {
+test("a new AppService gets a Deployment and a Service", () => {
   const api = cluster();
   assert.deepEqual(reconcile(api), done());
   const app = api.get(AppService, key);
@@ -33,7 +33,7 @@ test("an AppService gets a Deployment and a Service that it owns, and keeps its 
   assert.equal(app.status?.availableReplicas, 0);
 });
 
-test("a reconcile that changes nothing writes nothing", () => {
+test("a second reconcile writes nothing", () => {
   const api = cluster();
   reconcile(api);
   api.writes();
@@ -41,7 +41,7 @@ test("a reconcile that changes nothing writes nothing", () => {
   assert.deepEqual(api.writes(), []);
 });
 
-test("a changed spec replaces those of the children, and the Service keeps its address", () => {
+test("a changed spec updates the children and keeps the Service's address", () => {
   const api = cluster();
   reconcile(api);
   const service = api.context.get(Service, key);
@@ -64,7 +64,7 @@ test("the status follows the Deployment", () => {
   assert.equal(api.get(AppService, key)?.status?.availableReplicas, 2);
 });
 
-test("children deleted by hand come back", () => {
+test("deleted children are created again", () => {
   for (const child of [Deployment, Service]) {
     const api = cluster();
     reconcile(api);
@@ -75,7 +75,7 @@ test("children deleted by hand come back", () => {
   }
 });
 
-test("a malformed annotation is an error that names it", () => {
+test("a malformed annotation is a terminal error that names it", () => {
   const api = new Cluster().with(AppService, {
     metadata: { ...key, annotations: { spec: "{replicas" } },
     spec: { replicas: 1 },
@@ -87,12 +87,12 @@ test("a malformed annotation is an error that names it", () => {
   assert.deepEqual(api.writes(), []);
 });
 
-test("a child of another owner is left alone", () => {
+test("a child of another owner is not changed", () => {
   const api = cluster().with(Service, { metadata: { ...key } });
   assert.throws(() => reconcile(api), /a Service of this name exists that it does not control/);
 });
 
-test("one that is being deleted, or gone, is done", () => {
+test("a deleted AppService needs nothing", () => {
   const api = new Cluster().with(AppService, {
     metadata: { ...key, deletionTimestamp: "2030-01-01T00:00:00Z", finalizers: ["example.com/wait"] },
     spec: { replicas: 1 },

@@ -1,5 +1,6 @@
-//! Team B's plugin, which attacks. It runs the attack in `data.do` of the ConfigMap `attack` in its namespace: `probe`
-//! attempts to reach team A's objects and logs the answers (probe.rs); the others exhaust resources of the shared host.
+//! Team B's plugin, the attacker. It runs the attack in `data.do` of the ConfigMap `attack` in its namespace: `probe`
+//! attempts to access team A's objects and logs the results (probe.rs); the others exhaust resources of the shared
+//! host.
 
 mod probe;
 

@@ -1,5 +1,5 @@
-//! Attempts to reach another tenant: reads, writes, other identities, other paths, and false claims. Each attempt logs one
-//! line: `refused`; `allowed` for a harmless success; `GOT IT` if something of team A came back.
+//! Attempts to access another tenant: reads, writes, other identities, other paths, and false claims. Each attempt logs
+//! one line: `refused`; `allowed` for a harmless success; `GOT IT` if it returned an object of team A.
 
 use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use operetta_sdk::{
@@ -53,7 +53,7 @@ fn reads(ctx: &Context) {
     }
 }
 
-/// Attempts paths that could mean one thing to the host, which asks RBAC, and another to the API server.
+/// Attempts paths that the host, which checks RBAC, and the API server could interpret differently.
 fn paths(ctx: &Context) {
     let own = ctx.request().key.namespace.as_deref().unwrap_or_default();
     let secret = format!("{VICTIM}/secrets/{SECRET}");
@@ -74,7 +74,7 @@ fn paths(ctx: &Context) {
     }
 }
 
-/// Attempts to act as somebody else.
+/// Attempts to act as another identity.
 fn identities(ctx: &Context) {
     let account = format!("system:serviceaccount:{VICTIM}:{ACCOUNT}");
     let secret = || RawRequest::get(format!("/api/v1/namespaces/{VICTIM}/secrets/{SECRET}"));
@@ -101,7 +101,7 @@ fn writes(ctx: &Context) {
     attempt("delete its Foo", foos.delete((VICTIM, FOO), &DeleteOptions::new()).map(|()| FOO.to_owned()));
 }
 
-/// Writes objects in the plugin's own namespace that make claims about team A.
+/// Writes objects in the plugin's own namespace that refer to objects of team A.
 fn lies(ctx: &Context) {
     let own = ctx.request().key.namespace.as_deref().unwrap_or_default();
     let foo_kind = GroupVersionKind::new("samplecontroller.k8s.io/v1alpha1", "Foo");

@@ -61,7 +61,7 @@ def test_empty_deployment_name_is_not_retried(name: str | None) -> None:
     assert cluster.writes() == []
 
 
-def test_deployment_of_another_owner_is_left_alone_with_warning() -> None:
+def test_deployment_of_another_owner_is_kept_with_warning() -> None:
     cluster = Cluster(foo(), kinds.Deployment.new("example-foo", "ns", spec={"replicas": 7}))
     message = 'Resource "example-foo" already exists and is not managed by Foo'
     with pytest.raises(RuntimeError, match=f"^{message}$"):
@@ -78,7 +78,7 @@ def test_changed_replicas_are_restored_and_other_fields_kept() -> None:
     assert (deployment.spec.replicas, deployment.spec.paused) == (2, True)
 
 
-def test_foo_without_replicas_leaves_them_alone() -> None:
+def test_foo_without_replicas_keeps_deployment_replicas() -> None:
     unsized = foo()
     del unsized.spec.replicas
     cluster = synced(unsized)

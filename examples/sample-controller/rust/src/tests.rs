@@ -1,4 +1,4 @@
-//! The behaviour of the original sample-controller, against the SDK's test kit.
+//! Tests of the sample-controller with the SDK's test kit.
 
 use operetta_sdk::k8s_openapi::api::apps::v1::DeploymentStatus;
 use operetta_sdk::testing::{Cluster, RecordedEvent, Verb, Write};
@@ -84,7 +84,7 @@ fn empty_deployment_name_is_terminal() {
 }
 
 #[test]
-fn foreign_deployment_is_left_alone_with_warning() {
+fn foreign_deployment_is_kept_with_warning() {
     let theirs = Deployment { metadata: foo().metadata, ..Deployment::default() };
     let cluster = Cluster::new().with(foo()).with(theirs);
     let error = reconcile(&cluster).expect_err("not ours");
@@ -108,7 +108,7 @@ fn corrects_replicas_of_deployment() {
 }
 
 #[test]
-fn leaves_replicas_alone_if_foo_has_none() {
+fn keeps_deployment_replicas_if_foo_has_none() {
     let mut foo = foo();
     foo.spec.replicas = None;
     let cluster = Cluster::new().with(foo);

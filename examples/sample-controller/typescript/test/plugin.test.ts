@@ -1,4 +1,4 @@
-/** The original's behaviour, against the SDK's test kit. */
+/** Tests of the sample-controller with the SDK's test kit. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -47,7 +47,7 @@ test("a second sync writes nothing and reports Synced", () => {
   assert.deepEqual(api.events().map(({ reason }) => reason), ["Synced"]);
 });
 
-test("ignores a Foo that is gone", () => {
+test("ignores a deleted Foo", () => {
   const api = new Cluster();
   sync(api);
   assert.deepEqual(api.writes(), []);
@@ -61,7 +61,7 @@ test("an empty deployment name is a terminal error", () => {
   );
 });
 
-test("leaves a Deployment of another owner alone with a warning", () => {
+test("keeps a Deployment of another owner, with a warning", () => {
   const labels = { app: "taken" };
   const spec = { selector: { matchLabels: labels }, template: { metadata: { labels } } };
   const api = cluster().with(Deployment, { metadata: { ...key }, spec });
@@ -83,7 +83,7 @@ test("restores the size and keeps other fields", () => {
   assert.deepEqual([spec?.replicas, spec?.paused], [2, true]);
 });
 
-test("leaves the size alone if the Foo has none", () => {
+test("keeps the size of the Deployment if the Foo has none", () => {
   const api = cluster({ deploymentName: key.name });
   sync(api);
   api.context.patch(Deployment, key, { merge: { spec: { replicas: 7 } } });
@@ -99,7 +99,7 @@ test("the status follows the Deployment", () => {
   assert.equal(api.get(Foo, key)?.status?.availableReplicas, 2);
 });
 
-test("a deleted Deployment comes back", () => {
+test("creates a deleted Deployment again", () => {
   const api = cluster();
   sync(api);
   api.context.delete(deployment(api));
@@ -107,7 +107,7 @@ test("a deleted Deployment comes back", () => {
   deployment(api);
 });
 
-test("a failing API server leads to a retry without an event", () => {
+test("a failed API call is retried without an Event", () => {
   const api = cluster();
   api.failNext("create", new ApiError("unavailable", { message: "etcd is down" }));
   assert.throws(() => sync(api), (error) => error instanceof ApiError && error.kind === "unavailable");

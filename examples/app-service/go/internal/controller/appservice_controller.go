@@ -1,4 +1,4 @@
-// Package controller holds the reconciler of AppService.
+// Package controller has the reconciler of AppService.
 package controller
 
 import (
@@ -20,7 +20,7 @@ import (
 	batchv1alpha1 "app-service/api/v1alpha1"
 )
 
-// specAnnotation keeps the spec that the children were made from, as JSON.
+// specAnnotation is the annotation with the spec that the children were made from, as JSON.
 const specAnnotation = "spec"
 
 // AppServiceReconciler reconciles an AppService object.
@@ -34,7 +34,7 @@ type AppServiceReconciler struct {
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;update
 
-// Reconcile brings the Deployment and the Service of an AppService to what its spec says.
+// Reconcile brings the Deployment and the Service of an AppService to the state in its spec.
 func (r *AppServiceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	logger := log.FromContext(ctx)
 
@@ -89,7 +89,7 @@ func (r *AppServiceReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 	case !metav1.IsControlledBy(service, app):
 		return ctrl.Result{}, notOurs(app, "Service")
 	case changed:
-		// The address was given by the API server, and cannot change.
+		// The API server assigned the address, which cannot change.
 		spec := newService(app).Spec
 		spec.ClusterIP, spec.ClusterIPs = service.Spec.ClusterIP, service.Spec.ClusterIPs
 		service.Spec = spec
@@ -125,7 +125,7 @@ func notOurs(app *batchv1alpha1.AppService, kind string) error {
 	return fmt.Errorf("AppService %s/%s: a %s of this name exists that it does not control", app.Namespace, app.Name, kind)
 }
 
-// specChanged says whether the spec differs from the one that the annotation keeps.
+// specChanged reports whether the spec differs from the one in the annotation.
 func specChanged(app *batchv1alpha1.AppService) (bool, error) {
 	kept, found := app.Annotations[specAnnotation]
 	if !found {

@@ -67,7 +67,7 @@ func patch(t *testing.T, cluster *operettatest.Cluster, kind operetta.GroupVersi
 	}
 }
 
-func TestAnAppServiceGetsItsChildren(t *testing.T) {
+func TestNewAppServiceGetsItsChildren(t *testing.T) {
 	cluster := newCluster(t)
 	reconcile(t, cluster)
 	app := get(t, cluster, appServices)
@@ -86,7 +86,7 @@ func TestAnAppServiceGetsItsChildren(t *testing.T) {
 	}
 }
 
-func TestAChangedSpecReachesTheChildrenAndTheServiceKeepsItsAddress(t *testing.T) {
+func TestChangedSpecUpdatesChildrenAndKeepsServiceAddress(t *testing.T) {
 	cluster := newCluster(t)
 	reconcile(t, cluster)
 	patch(t, cluster, services, map[string]any{"spec": map[string]any{"clusterIP": "10.0.0.7"}}, "")
@@ -103,7 +103,7 @@ func TestAChangedSpecReachesTheChildrenAndTheServiceKeepsItsAddress(t *testing.T
 	}
 }
 
-func TestTheStatusFollowsTheDeployment(t *testing.T) {
+func TestStatusFollowsDeployment(t *testing.T) {
 	cluster := newCluster(t)
 	reconcile(t, cluster)
 	patch(t, cluster, deployments, map[string]any{"status": map[string]any{"availableReplicas": 2}}, "status")
@@ -113,7 +113,7 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 	}
 }
 
-func TestAMalformedAnnotationIsReportedByName(t *testing.T) {
+func TestMalformedAnnotationIsReportedByName(t *testing.T) {
 	cluster := newCluster(t)
 	patch(t, cluster, appServices, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"spec": "{replicas"}}}, "")
 	_, err := cluster.Reconcile(newHandler(), "appservice", key)
@@ -122,7 +122,7 @@ func TestAMalformedAnnotationIsReportedByName(t *testing.T) {
 	}
 }
 
-func TestChildrenOfSomebodyElseAreLeftAlone(t *testing.T) {
+func TestChildrenOfAnotherOwnerAreNotChanged(t *testing.T) {
 	cluster := newCluster(t)
 	cluster.Add(operetta.NewUnstructured(deployments, key))
 	_, err := cluster.Reconcile(newHandler(), "appservice", key)
@@ -131,11 +131,11 @@ func TestChildrenOfSomebodyElseAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAnAppServiceThatIsGoneNeedsNothing(t *testing.T) {
+func TestDeletedAppServiceNeedsNothing(t *testing.T) {
 	reconcile(t, operettatest.New(t))
 }
 
-func TestTheManifestWatchesTheChildren(t *testing.T) {
+func TestManifestWatchesChildren(t *testing.T) {
 	text, err := newHandler().Describe()
 	if err != nil {
 		t.Fatal(err)

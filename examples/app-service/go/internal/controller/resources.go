@@ -19,7 +19,7 @@ func metaOf(app *batchv1alpha1.AppService) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: app.Name, Namespace: app.Namespace, Labels: labelsOf(app)}
 }
 
-// newDeployment is the Deployment that an AppService asks for.
+// newDeployment returns the Deployment of an AppService.
 func newDeployment(app *batchv1alpha1.AppService) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metaOf(app),
@@ -36,7 +36,7 @@ func newDeployment(app *batchv1alpha1.AppService) *appsv1.Deployment {
 	}
 }
 
-// newService is the Service that an AppService asks for.
+// newService returns the Service of an AppService.
 func newService(app *batchv1alpha1.AppService) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metaOf(app),

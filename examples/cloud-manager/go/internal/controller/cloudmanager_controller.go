@@ -1,4 +1,4 @@
-// Package controller holds the reconciler of CloudManager.
+// Package controller has the reconciler of CloudManager.
 package controller
 
 import (
@@ -39,7 +39,7 @@ type CloudManagerReconciler struct {
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile brings the parts of a CloudManager up, one after the other: a part that is not ready yet ends it with a
+// Reconcile starts the parts of a CloudManager one after the other. If a part is not ready yet, it returns with a
 // requeue.
 func (r *CloudManagerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	logger := log.FromContext(ctx)
@@ -49,7 +49,7 @@ func (r *CloudManagerReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if cm.DeletionTimestamp != nil {
-		// Its children go by garbage collection.
+		// The garbage collector deletes its children.
 		return ctrl.Result{}, nil
 	}
 

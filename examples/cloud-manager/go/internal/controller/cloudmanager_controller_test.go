@@ -77,7 +77,7 @@ func becomesReady(t *testing.T, cluster *operettatest.Cluster, kind operetta.Gro
 	patch(t, cluster, kind, name, "status", map[string]any{"status": map[string]any{"readyReplicas": 1}})
 }
 
-// bringUp brings everything up, and checks that each part waits for the one before.
+// bringUp starts all parts, and checks that each part waits for the previous one.
 func bringUp(t *testing.T, cluster *operettatest.Cluster) {
 	t.Helper()
 	for _, part := range []struct {
@@ -94,7 +94,7 @@ func bringUp(t *testing.T, cluster *operettatest.Cluster) {
 	}
 }
 
-func TestACloudComesUpPartByPart(t *testing.T) {
+func TestEachPartWaitsForPreviousOne(t *testing.T) {
 	cluster := newCluster(t)
 	bringUp(t, cluster)
 	want := "Create Deployment ns/front, Create Deployment ns/identity, Create Secret ns/dbauth, Create StatefulSet ns/db, UpdateStatus CloudManager ns/one"
@@ -125,7 +125,7 @@ func TestACloudComesUpPartByPart(t *testing.T) {
 	}
 }
 
-func TestARenamedDeploymentIsReplaced(t *testing.T) {
+func TestRenamedDeploymentIsReplaced(t *testing.T) {
 	cluster := newCluster(t)
 	bringUp(t, cluster)
 	cluster.Events()
@@ -144,14 +144,14 @@ func TestARenamedDeploymentIsReplaced(t *testing.T) {
 	}
 }
 
-func TestDeploymentsOfOthersAreNotCleanedUp(t *testing.T) {
+func TestDeploymentsOfOtherOwnersAreNotDeleted(t *testing.T) {
 	cluster := newCluster(t)
 	cluster.Add(operetta.NewUnstructured(deployments, key("theirs")))
 	bringUp(t, cluster)
 	get(t, cluster, deployments, "theirs")
 }
 
-func TestACloudThatIsGoneNeedsNothing(t *testing.T) {
+func TestDeletedCloudNeedsNothing(t *testing.T) {
 	if result := reconcile(t, operettatest.New(t)); result != operetta.Done() {
 		t.Errorf("%v", result)
 	}

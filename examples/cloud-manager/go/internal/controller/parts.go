@@ -69,7 +69,7 @@ func (r *CloudManagerReconciler) bringDatabase(ctx context.Context, cm *cloudv1.
 			}},
 		}}
 		if statefulSet.CreationTimestamp.IsZero() {
-			// The API server takes them at the creation only.
+			// The API server rejects updates of the templates.
 			statefulSet.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{claim(wanted.Storage)}
 		}
 		return ctrl.SetControllerReference(cm, statefulSet, r.Scheme)
@@ -93,8 +93,8 @@ func merged(into, labels map[string]string) map[string]string {
 	return into
 }
 
-// templateOf labels a template and returns its container `APP-container`, added if it is missing. Other fields, which
-// the API server has filled in, stay as they are: setting them anew would be a change.
+// templateOf labels a template and returns its container `APP-container`, which it adds if it is missing. It keeps the
+// other fields, which the API server has defaulted: replacing them would be a change.
 func templateOf(template *corev1.PodTemplateSpec, labels map[string]string, app string) *corev1.Container {
 	template.Labels = merged(template.Labels, labels)
 	name := app + "-container"
@@ -121,7 +121,7 @@ func claim(storage cloudv1.Storage) corev1.PersistentVolumeClaim {
 	}
 }
 
-// ready says whether more than half of the replicas are.
+// ready reports whether more than half of the replicas are ready.
 func ready(replicas *int32, readyReplicas int32) bool {
 	wanted := int32(1)
 	if replicas != nil {
