@@ -115,7 +115,7 @@ fi
 if ! complete "$supervisor" controlplane; then
     say "compiling the supervisor"
     mkdir "$temporary/supervisor"
-    # On its own: it takes 10 MB of memory instead of 100, and starts at once.
+    # A separate program takes 10 MB of memory instead of 100, and starts at once.
     build "$temporary/supervisor/controlplane" ./cmd/controlplane
     keep "$temporary/supervisor" "$supervisor"
 fi

@@ -8,7 +8,7 @@ target=${CARGO_TARGET_DIR:-target}
 
 rust="sample-controller pod-tracker hostile conformance-rust"
 fixtures="fixture-bench fixture-mapper fixture-misbehave fixture-touch-v1 fixture-touch-v2"
-# Built one by one: otherwise every guest would have the SDK features that these need.
+# Built separately: otherwise every guest would have the SDK features that these need.
 featured="fixture-kube-rs"
 # NAME FOLDER SDK
 projects="
@@ -40,7 +40,7 @@ fi
 sources() {
     git ls-files --cached --others --exclude-standard -z -- "$@" | sort -zu | xargs -0 sha256sum 2>/dev/null | sha256sum
 }
-# outputs: every file that the Rust build leaves.
+# outputs: lists the files that the Rust build writes.
 outputs() {
     local name
     for name in $rust; do echo "target/plugins/$name.wasm"; done

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
 mkdir -p "$out"
 
-# missing PROGRAM REASON: removes an old build, which must not pass for this one.
+# missing PROGRAM REASON: reports a peer that cannot be built, and removes its old build, which must not be used.
 missing() {
     rm -f "$out/$1"
     echo "peers: no $1: $2" >&2

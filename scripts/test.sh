@@ -68,7 +68,7 @@ everything() {
     done
     step scripts/controlplane.sh
     step scripts/tools.sh
-    # The other languages' tests use the processor that the compiler of Rust leaves idle.
+    # The tests of the other languages run in parallel with the Rust build, which does not use all processors.
     test_languages >"$languages" 2>&1 &
     languages_pid=$!
     step scripts/lint.sh
