@@ -30,8 +30,8 @@ docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet --workspace --no-deps
 }
 
-# The supported Rust version is that of the toolchain, so every build checks it. A crate must not declare another version.
-# After the first release, cargo-semver-checks compares the published crates with it here.
+# The supported Rust version is that of the toolchain, so every build checks it. A crate must not declare another
+# version. After the first release, cargo-semver-checks compares the published crates with it here.
 dependencies() {
     say "the supported Rust version"
     local channel

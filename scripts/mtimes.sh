@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# mtimes.sh save|restore: saves the modification times of the repository's files with the build's outputs. Cargo rebuilds a
-# crate if a file is newer than the last build, and in a fresh clone every file is. `restore` sets the saved time of a file
-# if its content is unchanged, so cargo sees the same file as in the last build. A file that compiles the clone's path into
-# the program (`env!("CARGO_…")`) is always rebuilt: the last build may have been in another clone.
+# mtimes.sh save|restore: saves the modification times of the repository's files with the build's outputs. Cargo rebuilds
+# a crate if a file is newer than the last build, and in a fresh clone every file is. `restore` sets the saved time of a
+# file if its content is unchanged, so cargo sees the same file as in the last build. A file that compiles the clone's path
+# into the program (`env!("CARGO_…")`) is always rebuilt: the last build may have been in another clone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
