@@ -111,7 +111,7 @@ impl Controller {
     /// cannot read other objects. Export such a plugin with [`mapping_plugin!`](crate::mapping_plugin!).
     ///
     /// # Panics
-    /// If the source is of another kind than the function takes.
+    /// Panics if the kind of the source is not that of the function's argument.
     pub fn watches_mapped<T: Kind, K: Into<ObjectKey>>(
         mut self,
         source: Source,
@@ -182,7 +182,7 @@ impl Controller {
     /// Returns the controller as the manifest declares it.
     ///
     /// # Panics
-    /// If the kind is set neither by the function nor by [`Controller::for_`], or differently by both.
+    /// Panics if neither the function nor [`Controller::for_`] sets the kind, or if both set different kinds.
     pub(crate) fn manifest(&self) -> manifest::Controller {
         let Some(for_) = &self.triggers.for_ else {
             panic!("controller {:?} does not say what it reconciles: call `.for_::<Kind>()`", self.name);

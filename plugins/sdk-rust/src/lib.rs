@@ -99,7 +99,7 @@ pub use tracing;
 /// |---|---|
 /// | `group`, `version`, `kind` | the names in the CRD; the kind is also the struct's name |
 /// | `status = "FooStatus"` | the type of the status; without it the struct has none |
-/// | `derive = "Default, PartialEq"` | further traits of the struct, beside `Clone`, `Debug`, `Serialize` and `Deserialize` |
+/// | `derive = "Default, PartialEq"` | further traits of the struct, besides `Clone`, `Debug`, `Serialize` and `Deserialize` |
 ///
 /// The attributes are those of kube-rs's `CustomResource`, without its dependencies.
 ///

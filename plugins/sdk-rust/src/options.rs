@@ -97,7 +97,7 @@ impl ListOptions {
         Self { read: Read::Live, ..self }
     }
 
-    /// Reads only these fields of each object, e.g. `.metadata.labels`, beside apiVersion, kind, name, namespace, uid
+    /// Reads only these fields of each object, e.g. `.metadata.labels`, besides apiVersion, kind, name, namespace, uid
     /// and resourceVersion. All other fields of the type must be optional.
     pub fn project<Path: Into<String>>(self, paths: impl IntoIterator<Item = Path>) -> Self {
         Self { projection: paths.into_iter().map(Into::into).collect(), ..self }

@@ -52,7 +52,7 @@ pub fn is_controlled_by(child: &impl Object, owner: &impl Object) -> bool {
 ///
 /// # Errors
 /// Returns [`AlreadyOwned`] if another object controls the child, and a message if the owner was not read from the API
-/// server or is in another namespace, where Kubernetes would collect the child at once.
+/// server or is in another namespace, where the garbage collector would delete the child.
 pub fn set_controller_reference(owner: &impl Object, child: &mut impl Object) -> Result<(), Error> {
     let reference = owner_reference(owner);
     if reference.uid.is_empty() {

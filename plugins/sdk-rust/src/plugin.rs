@@ -61,7 +61,7 @@ impl Plugin {
     /// Returns the manifest that the host reads, as JSON.
     ///
     /// # Panics
-    /// If the kind of a controller is set neither by its function nor by [`Controller::for_`], or differently by both.
+    /// Panics if neither a controller's function nor [`Controller::for_`] sets its kind, or if both set different kinds.
     pub fn manifest(&self) -> String {
         let controllers = self.controllers.iter().map(Controller::manifest).collect();
         let manifest = Manifest { indexes: self.indexes.clone(), ..Manifest::new(controllers) };

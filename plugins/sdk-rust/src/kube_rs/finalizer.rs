@@ -52,15 +52,15 @@ impl<E: StdError + 'static> StdError for Error<E> {
 /// The task of the author's function.
 #[derive(Debug)]
 pub enum Event<K> {
-    /// Bring the desired state about. The object has the finalizer.
+    /// Bring the object to its desired state. It has the finalizer.
     Apply(Arc<K>),
     /// Clean up: the object is being deleted. The finalizer is removed afterwards.
     Cleanup(Arc<K>),
 }
 
-/// Reconciles an object that needs a cleanup before it is deleted. `reconcile` gets [`Event::Apply`] with an object that has
-/// the finalizer, and [`Event::Cleanup`] with one that is being deleted. The finalizer is added in a reconcile of its own,
-/// whose change triggers the next one. Both events may come more than once.
+/// Reconciles an object that needs a cleanup before it is deleted. `reconcile` gets [`Event::Apply`] with an object that
+/// has the finalizer, and [`Event::Cleanup`] with one that is being deleted. The finalizer is added in a separate
+/// reconcile, whose change triggers the next one. Both events may occur more than once.
 ///
 /// The plugin's ServiceAccount needs the verb `patch` on the kind.
 ///

@@ -51,8 +51,8 @@
 //!
 //! # Limits
 //! The host watches: a watch through an `Api` fails with 405. `exec`, `attach`, `portforward` and followed logs need a
-//! stream, which a plugin does not have. Nothing runs beside the reconciler or after the call: a `tokio::spawn` that is not
-//! awaited may not run. `tokio::time::sleep` occupies one of the controller's workers: return `Action::requeue` instead.
+//! stream, which a plugin does not have. Nothing runs in parallel with the reconciler or after it: a `tokio::spawn` that
+//! is not awaited may not run. `tokio::time::sleep` occupies one of the controller's workers: return `Action::requeue` instead.
 //!
 //! # Building
 //! Depend on `kube` with `default-features = false`: its TLS does not compile for WASI. kube-client needs features of tokio

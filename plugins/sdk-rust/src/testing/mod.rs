@@ -157,7 +157,7 @@ impl Cluster {
     /// creationTimestamp, generation) are set if they are missing.
     ///
     /// # Panics
-    /// If the object has no name, or exists.
+    /// Panics if the object has no name or already exists.
     #[must_use]
     pub fn with(self, object: impl Object) -> Self {
         let kind = object.group_version_kind();
@@ -170,7 +170,7 @@ impl Cluster {
     /// Sets the Plugin object's `spec.config`.
     ///
     /// # Panics
-    /// If it cannot be written as JSON.
+    /// Panics if the config cannot be written as JSON.
     #[must_use]
     pub fn with_config(self, config: impl Serialize) -> Self {
         let text = serde_json::to_string(&config).unwrap_or_else(|error| panic!("the config: {error}"));
@@ -213,7 +213,7 @@ impl Cluster {
     /// Returns the reconciler's error.
     ///
     /// # Panics
-    /// If [`Plugin::manifest`] does: the host would refuse such a plugin.
+    /// Panics if [`Plugin::manifest`] does: the host would reject such a plugin.
     pub fn reconcile_request(&self, plugin: &Plugin, mut request: Request) -> Result<Action, Error> {
         plugin.manifest();
         plugin.indexes().clone_into(&mut locked(&self.0.indexes));
@@ -234,7 +234,7 @@ impl Cluster {
     /// Returns the object of a key, if it exists.
     ///
     /// # Panics
-    /// If it does not fit the type.
+    /// Panics if the object does not fit the type.
     pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Option<T> {
         let store = locked(&self.0.store);
         let text = store.get(&T::gvk(), &key.into()).ok()?.to_string();
