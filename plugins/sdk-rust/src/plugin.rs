@@ -46,7 +46,7 @@ impl Plugin {
     }
 
     /// Declares an index of the cached objects of a kind by the name of their controlling owner, if that is of the kind
-    /// `owner`. It finds the children of a name, even of an owner that is gone.
+    /// `owner`. It finds the children of an owner by name, even if the owner no longer exists.
     pub fn index_by_controller<T: Kind>(self, name: impl Into<String>, owner: GroupVersionKind) -> Self {
         let controller = OwnerKind { api_version: owner.api_version, kind: owner.kind };
         self.add_index::<T>(name.into(), None, Some(controller))
@@ -61,7 +61,8 @@ impl Plugin {
     /// Returns the manifest that the host reads, as JSON.
     ///
     /// # Panics
-    /// Panics if neither a controller's function nor [`Controller::for_`] sets its kind, or if both set different kinds.
+    /// Panics if neither a controller's function nor [`Controller::for_`] sets its kind, or if both set different
+    /// kinds.
     pub fn manifest(&self) -> String {
         let controllers = self.controllers.iter().map(Controller::manifest).collect();
         let manifest = Manifest { indexes: self.indexes.clone(), ..Manifest::new(controllers) };

@@ -182,8 +182,8 @@ impl RawResponse {
 }
 
 impl Context {
-    /// Sends an HTTP request. It never fails: a refusal is an answer with a `metav1.Status`. Watches, `exec` and other
-    /// streams are refused with 405.
+    /// Sends an HTTP request. It never fails: a rejected request has a response with a `metav1.Status`. Watches, `exec`
+    /// and other streams are refused with 405.
     pub fn raw(&self, request: &RawRequest) -> RawResponse {
         if let Some(error) = &request.body_error {
             let error = ApiError::malformed(format!("the body cannot be written as JSON: {error}"));

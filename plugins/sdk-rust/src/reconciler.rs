@@ -6,7 +6,8 @@ use crate::json::decode;
 use crate::options::Read;
 use crate::{Action, Context, Error, GroupVersionKind, Kind, Request};
 
-/// A function of every form. It returns `None` if the object is gone and the author's function was not called.
+/// A reconcile function of any form. It returns `None` if the object does not exist and the author's function was not
+/// called.
 pub(crate) type MaybeReconcileFn = Box<dyn Fn(&Context, &Request) -> Result<Option<Action>, Error>>;
 
 /// A function that reconciles. Its second argument decides its form:
@@ -14,8 +15,8 @@ pub(crate) type MaybeReconcileFn = Box<dyn Fn(&Context, &Request) -> Result<Opti
 /// | function | second argument |
 /// |---|---|
 /// | `fn(&Context, &Request)` | the key; read the objects yourself, and name the kind with [`Controller::for_`] |
-/// | `fn(&Context, Foo)` | the object; if it is gone, [`Controller::when_gone`] is called instead |
-/// | `fn(&Context, Option<Foo>)` | the object, or `None` if it is gone |
+/// | `fn(&Context, Foo)` | the object; if it does not exist, [`Controller::when_gone`] is called instead |
+/// | `fn(&Context, Option<Foo>)` | the object, or `None` if it does not exist |
 ///
 /// A closure needs the types of its arguments: `|ctx: &Context, foo: Foo| …`. The compiler infers `Form`.
 ///
@@ -73,8 +74,8 @@ where
     }
 }
 
-/// Reads the object of a request from the cache. An object that does not fit its type is a terminal error: it is not read
-/// again until it changes.
+/// Reads the object of a request from the cache. An object that does not fit its type is a terminal error: it is not
+/// read again until it changes.
 fn fetch<T: Kind>(ctx: &Context, request: &Request) -> Result<Option<T>, Error> {
     let kind = T::gvk();
     match ctx.read_text(&kind, &request.key, Read::Cached) {

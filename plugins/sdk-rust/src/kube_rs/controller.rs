@@ -44,7 +44,7 @@ impl Controller {
     /// Returns a controller with the function and the error policy that `kube::runtime::Controller::run` takes. `data`
     /// returns the context of that function, anew for each reconcile: `|ctx| Data { client: ctx.kube_client() }`.
     ///
-    /// As in kube-rs, the function is not called for an object that is gone, and the error policy decides when an object
+    /// As in kube-rs, the function is not called for a deleted object, and the error policy decides when an object
     /// that failed is reconciled again. Such an error is logged; an error for which the policy awaits a change is also
     /// reported as terminal. [`Controller::kube_with_backoff`] leaves the delay to the host.
     pub fn kube<K, Data, E, Fut>(
@@ -77,8 +77,8 @@ impl Controller {
         Self::with_async(name, run)
     }
 
-    /// Returns a controller as [`Controller::kube`], without an error policy: a failed reconcile is reported in the Plugin's
-    /// status and retried after the rate limiter's delay, which grows with each failure in a row.
+    /// Returns a controller as [`Controller::kube`], without an error policy: a failed reconcile is reported in the
+    /// Plugin's status and retried after the rate limiter's delay, which grows with each failure in a row.
     pub fn kube_with_backoff<K, Data, E, Fut>(
         name: impl Into<String>,
         reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,

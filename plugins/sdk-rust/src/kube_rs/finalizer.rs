@@ -58,8 +58,8 @@ pub enum Event<K> {
     Cleanup(Arc<K>),
 }
 
-/// Reconciles an object that needs a cleanup before it is deleted. `reconcile` gets [`Event::Apply`] with an object that
-/// has the finalizer, and [`Event::Cleanup`] with one that is being deleted. The finalizer is added in a separate
+/// Reconciles an object that needs a cleanup before it is deleted. `reconcile` gets [`Event::Apply`] with an object
+/// that has the finalizer, and [`Event::Cleanup`] with one that is being deleted. The finalizer is added in a separate
 /// reconcile, whose change triggers the next one. Both events may occur more than once.
 ///
 /// The plugin's ServiceAccount needs the verb `patch` on the kind.

@@ -1,7 +1,7 @@
 //! kube-rs on the host: its own [`Client`], and reconcilers in the form of its `Controller`. With the feature `kube`.
 //!
-//! [`Context::kube_client`] is a `kube::Client`, so `Api<T>`, `Patch::Apply`, `entry`, `get_opt` and list parameters are
-//! kube-rs's own, unmodified. GETs and lists are answered by the host's cache, which sees the plugin's own writes;
+//! [`Context::kube_client`] is a `kube::Client`, so `Api<T>`, `Patch::Apply`, `entry`, `get_opt` and list parameters
+//! are kube-rs's own, unmodified. The host's cache, which includes the plugin's own writes, answers GETs and lists;
 //! `Context::kube_client_live` asks the API server. `Controller::kube` takes the function, the error policy and the
 //! context that `kube::runtime::Controller::run` takes. `kube::runtime` itself does not compile for WASI. The parts
 //! that reconcilers use are here under the same names: write `operetta_sdk::kube_rs::` in place of `kube::runtime::`.
@@ -51,12 +51,13 @@
 //!
 //! # Limits
 //! The host watches: a watch through an `Api` fails with 405. `exec`, `attach`, `portforward` and followed logs need a
-//! stream, which a plugin does not have. Nothing runs in parallel with the reconciler or after it: a `tokio::spawn` that
-//! is not awaited may not run. `tokio::time::sleep` occupies one of the controller's workers: return `Action::requeue` instead.
+//! stream, which a plugin does not have. Nothing runs in parallel with the reconciler or after it: a `tokio::spawn`
+//! that is not awaited may not run. `tokio::time::sleep` occupies one of the controller's workers: return
+//! `Action::requeue` instead.
 //!
 //! # Building
-//! Depend on `kube` with `default-features = false`: its TLS does not compile for WASI. kube-client needs features of tokio
-//! that are unstable on WASI; `operetta build` sets their flag. For plain `cargo` put
+//! Depend on `kube` with `default-features = false`: its TLS does not compile for WASI. kube-client needs features of
+//! tokio that are unstable on WASI; `operetta build` sets their flag. For plain `cargo` put
 //! `rustflags = ["--cfg", "tokio_unstable"]` under `[target.wasm32-wasip2]` in the project's `.cargo/config.toml`.
 
 pub mod controller;
@@ -73,8 +74,8 @@ use crate::{Context, GroupVersionKind, Source};
 use service::RawService;
 
 impl Context {
-    /// Returns kube-rs's client. The cache answers its GETs and lists where it can, with this plugin's own writes. Its default
-    /// namespace is that of the key that is being reconciled.
+    /// Returns kube-rs's client. The cache answers its GETs and lists where it can, with this plugin's own writes. Its
+    /// default namespace is that of the key that is being reconciled.
     ///
     /// Use it in `Controller::kube`(crate::Controller::kube), in [`block_on`], or, in a test, in a tokio runtime.
     pub fn kube_client(&self) -> Client {

@@ -1,9 +1,9 @@
 //! Server-side apply: the managers of an object's fields, and the result of one manager's apply.
 //!
-//! A field is a leaf: a scalar, an empty map, or a list. Labels, finalizers and the like are leaves each, and so is each
-//! ownerReference. A list is one leaf, as it is in a custom resource whose schema does not say otherwise. The
-//! schemas of the built-in kinds say which of their lists are merged item by item. The kit has no schemas: it refuses an
-//! apply that would have to merge a list.
+//! A field is a leaf: a scalar, an empty map, or a list. Labels, finalizers and the like are leaves each, and so is
+//! each ownerReference. A list is one leaf, as it is in a custom resource whose schema does not say otherwise. The
+//! schemas of the built-in kinds say which of their lists are merged item by item. The kit has no schemas: it refuses
+//! an apply that would have to merge a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,8 +59,8 @@ impl Owners {
     /// Returns the object after an apply, and records its fields.
     ///
     /// # Errors
-    /// Returns a conflict with the fields of other managers unless `force` is set, and a refusal if a list of a built-in
-    /// kind would have to be merged.
+    /// Returns a conflict with the fields of other managers unless `force` is set, and an unsupported error if a list
+    /// of a built-in kind would have to be merged.
     pub(super) fn apply(
         &mut self,
         manager: &Manager,
