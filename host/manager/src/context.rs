@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use kube::Client;
-use operetta_core::{conflict::FieldConflicts, gate::revocation::Revocation};
+use operetta_core::conflict::FieldConflicts;
 use operetta_wasm::Engine;
 
 use crate::{
@@ -38,8 +38,6 @@ pub struct Context {
     pub audit: Arc<AuditLog>,
     /// The detector of field conflicts between writers.
     pub conflicts: Arc<FieldConflicts>,
-    /// The token with which those of all plugins end: paused while consent cannot be watched.
-    pub consent: Arc<Revocation>,
     /// The queue of Plugins to reconcile.
     pub queue: PluginQueue,
     /// The address of the admin endpoints; set when the host starts.
@@ -68,7 +66,6 @@ impl Context {
             cluster,
             logs: LogStore::default(),
             metrics,
-            consent: Revocation::new(),
             queue: PluginQueue::new(),
             admin_address: OnceLock::new(),
         }))

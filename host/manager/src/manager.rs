@@ -129,7 +129,7 @@ impl Manager {
         let permission_watch = self.watch_permissions().await?;
         let mut background = JoinSet::new();
         background.spawn(cache_quota::enforce(context.clone(), self.slots.clone()));
-        background.spawn(consent_watch::pause_while_stale(context.consent.clone(), informers.consent()));
+        background.spawn(consent_watch::pause_while_stale(self.slots.consent.clone(), informers.consent()));
 
         let hand_over = ConfigMapHandOver::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone());

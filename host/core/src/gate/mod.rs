@@ -24,6 +24,7 @@ pub mod raw_request;
 mod recording;
 pub mod reply;
 pub mod revocation;
+mod session_log;
 mod shared;
 pub mod throttle;
 pub mod verb;
@@ -35,7 +36,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-pub use self::shared::Shared;
+pub use self::{session_log::FIELD_BYTES, shared::Shared};
 use crate::{
     controller::request::ReconcileRequest,
     gate::{
@@ -49,12 +50,9 @@ use crate::{
         throttle::Meter,
     },
     object::Object,
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, Nondeterminism, ObjectApi},
+    ports::{EventNote, EventSink, LogSink, Nondeterminism, ObjectApi},
     status::{ApiError, ErrorKind},
 };
-
-/// Bytes of log that a field takes beside its letters.
-pub const FIELD_BYTES: usize = size_of::<(String, String)>();
 
 /// The limits of one reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -336,60 +334,11 @@ impl Session {
         self.gate.shared.nondeterminism.as_ref()
     }
 
-    /// Reports whether a log line of this level would be kept. The call is not counted: it exists to save work.
-    pub fn log_enabled(&self, level: LogLevel) -> bool {
-        self.gate.logs.enabled(level)
-    }
-
-    /// Bytes that the next log line may have, [`FIELD_BYTES`] for each field included; a longer one is dropped.
-    pub fn log_room(&self) -> usize {
-        self.gate.limits.log_bytes.saturating_sub(self.log_bytes)
-    }
-
-    /// Keeps one log line; over the limit it is dropped, and the first one dropped leaves a line that says so.
-    pub fn log(&mut self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
-        let bytes =
-            message.len() + fields.iter().map(|(name, value)| FIELD_BYTES + name.len() + value.len()).sum::<usize>();
-        if self.admit_log(level, bytes) {
-            self.keep_line(level, message, fields);
-        }
-    }
-
-    /// Drops a log line that is longer than [`Session::log_room`], without the need to have it.
-    pub fn drop_log(&mut self, level: LogLevel) {
-        let kept = self.admit_log(level, usize::MAX);
-        debug_assert!(!kept, "nothing has room for it");
-    }
-
-    /// Reports whether a line of this size is kept. Counts it, and logs once when the limit is reached.
-    fn admit_log(&mut self, level: LogLevel, bytes: usize) -> bool {
-        if !self.log_enabled(level) {
-            return false;
-        }
-        if self.admit(Verb::Log, 0).is_err() {
-            self.meter(Duration::ZERO, true);
-            return false;
-        }
-        let limit = self.gate.limits.log_bytes;
-        let before = self.log_bytes;
-        let after = self.log_bytes.saturating_add(bytes);
-        self.log_bytes = after;
-        if before <= limit && after > limit {
-            let words = format!("log limit of {limit} bytes per reconcile reached, rest dropped");
-            self.keep_line(LogLevel::Warn, words, vec![]);
-        }
-        after <= limit
-    }
-
     /// The plugin's configuration, the same for the whole reconcile.
     pub fn config(&mut self) -> Arc<str> {
         // A refused call still gets the text: it costs the host nothing and the contract has no error for it.
         let _counted = self.admit(Verb::Config, 0);
         self.config.clone()
-    }
-
-    fn keep_line(&self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
-        self.gate.logs.write(LogRecord { level, message, fields, reconcile: self.reconcile.clone() });
     }
 
     fn admit(&mut self, verb: Verb, bytes: usize) -> Result<(), ApiError> {
@@ -430,6 +379,7 @@ mod tests {
     use crate::{
         gate::operation::{Read, WriteAction},
         object::{ManagedFields, ObjectKey, kind::GroupVersionKind},
+        ports::{LogLevel, LogRecord},
     };
 
     /// Answers after a pause; keeps what it was given.

@@ -4,7 +4,6 @@
 //! path. A name that passes reaches no other path, and needs no escape.
 
 use crate::{
-    gate::raw_request::is_path_text,
     object::{ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
 };
@@ -64,6 +63,11 @@ pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
         return Err(bad_request(format!("{shown:?} cannot be a {what}")));
     }
     Ok(())
+}
+
+/// Reports whether a text can stand in a path without an escape. The text may still be `.` or `..`, or empty.
+pub fn is_path_text(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~@$&+,;=!*'()".contains(&byte))
 }
 
 fn bad_request(message: String) -> ApiError {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    gate::operation::Verb,
+    gate::{operation::Verb, path::is_path_text},
     object::ObjectKey,
     status::{ApiError, ErrorKind, Status},
 };
@@ -290,11 +290,6 @@ fn parse(path: &str) -> Result<Target, ApiError> {
         ["namespaces", namespace, plural, rest @ ..] => named(plural, Some(namespace), rest),
         [plural, rest @ ..] => named(plural, None, rest),
     })
-}
-
-/// Reports whether a text can stand in a path without an escape. The text may still be `.` or `..`, or empty.
-pub fn is_path_text(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~@$&+,;=!*'()".contains(&byte))
 }
 
 fn printable(text: &str) -> bool {

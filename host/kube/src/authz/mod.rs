@@ -3,6 +3,7 @@
 pub mod access_review;
 pub mod filtered_view;
 pub mod impersonation;
+pub mod impersonation_refusal;
 pub mod permission_watch;
 mod plugin_permissions;
 pub mod probe;

@@ -15,7 +15,7 @@ use operetta_core::{
 use crate::{
     authz::{
         access_review::SubjectAccessReviews,
-        impersonation::grant_command,
+        impersonation_refusal::grant_command,
         required_permissions::{Call, Needed, Needs},
     },
     client::object_api::{PluginApi, Refusal},

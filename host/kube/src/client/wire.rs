@@ -14,7 +14,7 @@ use operetta_core::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use crate::authz::impersonation;
+use crate::authz::impersonation_refusal;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -118,7 +118,7 @@ impl Wire {
         let (parts, body) = response.into_parts();
         let mut body = self.read(body).await?;
         if let (StatusCode::FORBIDDEN, Some((account, _))) = (parts.status, &self.impersonate) {
-            body = impersonation::reword(body, account);
+            body = impersonation_refusal::reword(body, account);
         }
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }

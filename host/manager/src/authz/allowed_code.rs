@@ -7,11 +7,12 @@ const PREFIX: &str = "sha256:";
 
 /// The code that may act as a ServiceAccount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AllowedCode {
-    /// Whatever code the Plugin has: whoever may change its source decides.
-    Any,
-    /// Only code of these digests.
-    Digests(BTreeSet<String>),
+pub struct AllowedCode {
+    /// The annotation as it stands.
+    annotation: String,
+    /// The digests that it names for the plugin; empty allows whatever code the Plugin has: whoever may change its source
+    /// decides.
+    digests: BTreeSet<String>,
 }
 
 impl AllowedCode {
@@ -23,7 +24,7 @@ impl AllowedCode {
     pub fn parse(annotation: &str, plugin: &str) -> Result<Option<Self>, String> {
         let mut is_named = false;
         let mut digests = BTreeSet::new();
-        for entry in annotation.split(',').map(str::trim) {
+        for entry in entries(annotation) {
             match entry.split_once('@') {
                 None => is_named |= entry == "*" || entry == plugin,
                 Some((name, digest)) if name == plugin => {
@@ -35,24 +36,35 @@ impl AllowedCode {
                 Some(_) => {}
             }
         }
-        Ok(if digests.is_empty() { is_named.then_some(Self::Any) } else { Some(Self::Digests(digests)) })
+        let is_named = is_named || !digests.is_empty();
+        Ok(is_named.then(|| Self { annotation: annotation.to_owned(), digests }))
+    }
+
+    /// Reports whether no digest is named.
+    pub fn is_any(&self) -> bool {
+        self.digests.is_empty()
     }
 
     /// Reports whether code of this digest may act.
     pub fn permits(&self, digest: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Digests(digests) => digests.contains(digest),
-        }
+        self.is_any() || self.digests.contains(digest)
+    }
+
+    /// Returns the annotation with this digest of a plugin as well, and without the plugin's bare name.
+    pub fn with(&self, plugin: &str, digest: &str) -> String {
+        let pin = format!("{plugin}@{digest}");
+        let kept = entries(&self.annotation).filter(|entry| *entry != plugin);
+        kept.chain([pin.as_str()]).collect::<Vec<_>>().join(",")
     }
 
     /// Returns the digests as one text, which changes with them.
     pub fn version(&self) -> String {
-        match self {
-            Self::Any => String::new(),
-            Self::Digests(digests) => digests.iter().map(|digest| format!(" {digest}")).collect(),
-        }
+        self.digests.iter().map(|digest| format!(" {digest}")).collect()
     }
+}
+
+fn entries(annotation: &str) -> impl Iterator<Item = &str> {
+    annotation.split(',').map(str::trim).filter(|entry| !entry.is_empty())
 }
 
 /// Reports whether a text is `sha256:` and 64 hexadecimal digits.
@@ -71,7 +83,7 @@ mod tests {
         let two = format!("sha256:{}", "2".repeat(64));
         let parse = |text: &str| AllowedCode::parse(text, "p");
         for text in ["p", "*", " a, p ", &format!("a@{one},p")] {
-            assert_eq!(parse(text), Ok(Some(AllowedCode::Any)), "{text}");
+            assert!(parse(text).expect("read").expect("named").is_any(), "{text}");
         }
         for text in ["", "a", "pp", &format!("pp@{one}"), &format!("*@{one}")] {
             assert_eq!(parse(text), Ok(None), "{text}");
@@ -82,6 +94,8 @@ mod tests {
         }
         let both = parse(&format!("p@{one},p@{two}")).expect("read").expect("named");
         assert!(both.permits(&one) && both.permits(&two));
+        let more = AllowedCode::parse("a, p,p@sha256:", "a").expect("read").expect("named");
+        assert_eq!(more.with("p", &one), format!("a,p@sha256:,p@{one}"));
         for digest in ["", "sha256:", "sha256:12", &one.to_uppercase(), &one[7..]] {
             let entry = format!("p@{digest}");
             assert_eq!(parse(&format!("p,{entry}")), Err(entry.clone()), "a pin that is none allows nothing");

@@ -11,7 +11,7 @@ use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{Object, ObjectKey},
 };
-use operetta_kube::authz::impersonation::grant_command;
+use operetta_kube::authz::impersonation_refusal::grant_command;
 
 use crate::{authz::allowed_code::AllowedCode, problem::Problem};
 
@@ -159,8 +159,9 @@ pub fn check_code(
     needs_digest: bool,
 ) -> Result<(), Problem> {
     let ServiceAccount { namespace, name } = account;
+    let annotation = allowed.with(plugin, digest);
     let command =
-        format!("kubectl annotate serviceaccount {name} -n {namespace} {ALLOW_PLUGINS}={plugin}@{digest} --overwrite");
+        format!("kubectl annotate serviceaccount {name} -n {namespace} '{ALLOW_PLUGINS}={annotation}' --overwrite");
     if !allowed.permits(digest) {
         let message = format!(
             "ServiceAccount {name:?} consents to Plugin {plugin:?} with other code, not with {digest}: it is not run. If \
@@ -168,7 +169,7 @@ pub fn check_code(
         );
         return Err(Problem::new(reasons::CODE_NOT_ALLOWED, message));
     }
-    if needs_digest && *allowed == AllowedCode::Any {
+    if needs_digest && allowed.is_any() {
         let message = format!(
             "consent has to name the code's digest here, and ServiceAccount {name:?} names Plugin {plugin:?} alone: {command}"
         );

@@ -25,7 +25,7 @@ use crate::{
     plugin::{
         config_text::{MAX_DEPTH, config_key, config_object},
         crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
-        triggers::watch_object,
+        object_watch::watch_object,
     },
     problem::Problem,
 };

@@ -234,14 +234,11 @@ impl PluginController {
             grants,
         };
         if !changed && state.missing.kinds.is_empty() {
-            let must_move = match &state.running {
-                Some(running) => running.must_watch_elsewhere(&setup).await,
-                None => false,
-            };
-            if !must_move {
+            let Some(running) = &state.running else { return Ok(()) };
+            if !running.must_watch_elsewhere(&setup).await {
                 return Ok(());
             }
-            slot.log.write_host_line(LogLevel::Info, "the host's own permissions changed: watching again".to_owned());
+            slot.log.write_host_line(LogLevel::Info, "permissions changed: watching again".to_owned());
             // An authorizer that has just started may not know all permissions yet.
             self.context.queue.enqueue_after(key, Grants::SETTLE + watch_scope::KEEP);
         }

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
+use operetta_core::{
+    gate::revocation::Revocation,
+    object::{ObjectKey, kind::GroupVersionKind},
+};
 use parking_lot::Mutex;
 
 use crate::{
@@ -21,13 +24,15 @@ const HEALTH_DELAY: Duration = Duration::from_millis(500);
 /// The state of all Plugins.
 pub struct Slots {
     context: Arc<Context>,
+    /// The token with which those of all plugins end: paused while consent cannot be watched.
+    pub consent: Arc<Revocation>,
     slots: Mutex<HashMap<ObjectKey, Arc<Slot>>>,
 }
 
 impl Slots {
     /// Creates an empty map.
     pub fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, slots: Mutex::default() })
+        Arc::new(Self { context, consent: Revocation::new(), slots: Mutex::default() })
     }
 
     /// Returns the state of a Plugin; a new one when there is none.
@@ -85,6 +90,6 @@ impl Slots {
             loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid },
             changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
         };
-        Slot::new(log, Health::new(plugin.clone(), sinks), self.context.consent.clone())
+        Slot::new(log, Health::new(plugin.clone(), sinks), self.consent.clone())
     }
 }

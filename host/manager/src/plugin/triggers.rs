@@ -14,37 +14,16 @@ use operetta_core::{
 };
 use operetta_kube::{
     authz::watch_scope,
-    discovery::ApiResource,
-    informer::{Handler, Scope, Subscription},
+    informer::{Handler, Subscription},
     store::Lookup,
 };
 
 use crate::{
     authz::consent,
-    context::Context,
     plugin::{
         assembly::DRAIN, host_informers::HostInformers, queue::PluginQueue, slots::Slots, source::parts::PART_OF,
     },
 };
-
-/// Enqueues a Plugin whenever one object changes that it depends on. Only that object's metadata is watched.
-pub fn watch_object(
-    context: &Context,
-    plugin: &ObjectKey,
-    resource: &Arc<ApiResource>,
-    object: &ObjectKey,
-) -> Subscription {
-    let scope = Scope {
-        namespace: object.namespace.clone(),
-        fields: format!("metadata.name={}", object.name),
-        metadata_only: true,
-        ..Scope::everything()
-    };
-    let queue = context.queue.clone();
-    let plugin = plugin.clone();
-    let enqueue = Arc::new(move |_: &Event| queue.enqueue(&plugin));
-    context.cluster.registry.informer(resource, scope).subscribe(enqueue, None)
-}
 
 /// The handlers of the manager's own informers.
 #[derive(Clone)]

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     plugin::{
+        object_watch::watch_object,
         slot::{Consent, PluginRef, SourceWatch, State},
-        triggers::watch_object,
     },
     problem::Problem,
 };

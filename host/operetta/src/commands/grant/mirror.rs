@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use operetta_core::authz::access_review::ServiceAccount;
-use operetta_kube::authz::impersonation::{CONSTRAINED, CONSTRAINED_GROUP, CONSTRAINED_ON, LEGACY};
+use operetta_kube::authz::impersonation_refusal::{CONSTRAINED, CONSTRAINED_GROUP, CONSTRAINED_ON, LEGACY};
 
 use crate::{
     args::{ImpersonationMode, Sensitive},

@@ -24,7 +24,8 @@ async fn code_that_consent_does_not_name_is_not_run() {
     let swapped = DropIn::new("touch", evil.clone()).object();
     namespace.patch(kinds::CONFIG_MAP, "touch", json!({"binaryData": swapped["binaryData"]})).await;
     let message = namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil)]).await;
-    assert!(message.contains(&format!("operetta.dev/allow-plugins=touch@{}", digest(&evil))), "{message}");
+    let both = format!("'operetta.dev/allow-plugins={pinned},touch@{}'", digest(&evil));
+    assert!(message.contains(&both), "{message}");
     // Made anew, it is not run either.
     let label = |value: &str| json!({"metadata": {"labels": {"operetta.dev/plugin": value}}});
     namespace.patch(kinds::CONFIG_MAP, "touch", label("false")).await;

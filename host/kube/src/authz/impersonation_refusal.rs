@@ -1,0 +1,93 @@
+//! The verbs of impersonation, and the API server's refusals of it, reworded for a plugin with the command that grants it.
+
+use bytes::Bytes;
+use operetta_core::authz::access_review::ServiceAccount;
+use serde_json::{Value, json};
+
+/// The verb of constrained impersonation that names the account.
+pub const CONSTRAINED: &str = "impersonate:serviceaccount";
+/// The verb of unconstrained impersonation.
+pub const LEGACY: &str = "impersonate";
+/// The API group of the accounts in constrained impersonation.
+pub const CONSTRAINED_GROUP: &str = "authentication.k8s.io";
+/// The verb of constrained impersonation that names the request, up to the request's own verb.
+pub const CONSTRAINED_ON: &str = "impersonate-on:serviceaccount:";
+
+/// Returns the command that lets the host act as a ServiceAccount.
+pub fn grant_command(account: &ServiceAccount) -> String {
+    format!("operetta grant {} -n {}", account.name, account.namespace)
+}
+
+/// Rewords a refusal of the host's impersonation as one of the ServiceAccount, with the command that grants it. Another
+/// body stays as it is.
+///
+/// The API server refuses a request that constrained impersonation does not cover in the name of the host, before it asks
+/// about the ServiceAccount. For a plugin the answer must be about its own permissions.
+pub(crate) fn reword(body: Bytes, account: &ServiceAccount) -> Bytes {
+    let Ok(mut status) = serde_json::from_slice::<Value>(&body) else { return body };
+    let reworded = status["message"].as_str().and_then(|message| reword_message(message, account));
+    let Some(message) = reworded else { return body };
+    status["message"] = json!(message);
+    Bytes::from(status.to_string())
+}
+
+fn reword_message(message: &str, account: &ServiceAccount) -> Option<String> {
+    let grant = grant_command(account);
+    if let Some((before, after)) = message.split_once(&format!("\" cannot {CONSTRAINED_ON}")) {
+        // The name in front of it is the host's.
+        let (about, _host) = before.rsplit_once("User \"")?;
+        let user = account.user();
+        return Some(format!("{about}User {user:?} cannot {after}, or the host was not granted it: {grant}"));
+    }
+    let of_account = [CONSTRAINED, LEGACY].iter().any(|verb| message.contains(&format!("\" cannot {verb} resource ")));
+    of_account.then(|| format!("{message}: {grant}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: &str = "system:serviceaccount:operetta-system:operetta";
+
+    fn reworded(message: &str) -> String {
+        let account = ServiceAccount { namespace: "team".to_owned(), name: "p".to_owned() };
+        let body = json!({"kind": "Status", "code": 403, "message": message}).to_string();
+        let status: Value = serde_json::from_slice(&reword(Bytes::from(body), &account)).expect("JSON");
+        assert_eq!(status["code"], 403);
+        status["message"].as_str().expect("a message").to_owned()
+    }
+
+    #[test]
+    fn refusal_of_constrained_impersonation_names_account_and_cure() {
+        let message = reworded(&format!(
+            "secrets \"x\" is forbidden: User \"{HOST}\" cannot impersonate-on:serviceaccount:get resource \"secrets\" in \
+             API group \"\" in the namespace \"a\""
+        ));
+        assert_eq!(
+            message,
+            "secrets \"x\" is forbidden: User \"system:serviceaccount:team:p\" cannot get resource \"secrets\" in API \
+             group \"\" in the namespace \"a\", or the host was not granted it: operetta grant p -n team"
+        );
+    }
+
+    #[test]
+    fn refusal_to_act_as_account_has_the_cure() {
+        for (verb, group) in [("impersonate:serviceaccount", "authentication.k8s.io"), ("impersonate", "")] {
+            let refused = format!("User \"{HOST}\" cannot {verb} resource \"serviceaccounts\" in API group {group:?}");
+            assert_eq!(reworded(&refused), format!("{refused}: operetta grant p -n team"));
+        }
+    }
+
+    #[test]
+    fn other_refusals_stay_as_they_are() {
+        let account = ServiceAccount { namespace: "team".to_owned(), name: "p".to_owned() };
+        for body in [
+            r#"{"message":"pods is forbidden: User \"u\" cannot list resource \"pods\""}"#,
+            r#"{"message":7}"#,
+            "not JSON",
+            "",
+        ] {
+            assert_eq!(reword(Bytes::from(body), &account), body);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The arguments of `operetta grant`.
+
+use clap::{Args, ValueEnum};
+
+use super::ClusterArgs;
+
+#[derive(Args, Debug)]
+pub struct GrantArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The ServiceAccounts [default: all of the namespace that consent to a plugin]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Their namespace [default: that of the context]
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Sensitive permissions of the ServiceAccounts that the host gets, too; may be repeated
+    #[arg(long, value_enum, value_name = "PERMISSION", value_delimiter = ',')]
+    pub allow: Vec<Sensitive>,
+    /// The form of impersonation [default: constrained if the API server has it]
+    #[arg(long, value_enum)]
+    pub impersonation: Option<ImpersonationMode>,
+    /// Delete what earlier grants have created
+    #[arg(long, conflicts_with_all = ["allow", "impersonation", "output"])]
+    pub revoke: bool,
+    /// The ServiceAccount that the host runs as
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "operetta-system/operetta")]
+    pub host_service_account: String,
+    /// Print the Roles and RoleBindings, and change nothing
+    #[arg(short, long, value_enum)]
+    pub output: Option<GrantOutput>,
+}
+
+/// The permissions of a ServiceAccount that a host gets only when they are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sensitive {
+    /// list and watch of Secrets for the host's cache; without it, Secrets are read one request at a time
+    Secrets,
+    /// create of tokens of ServiceAccounts
+    Token,
+    /// exec, attach, port-forward and proxy
+    Exec,
+    /// writes of roles and bindings, which `bind` and `escalate` are for
+    Rbac,
+}
+
+/// The forms of impersonation of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImpersonationMode {
+    /// Limited to the requests that are granted (Kubernetes 1.36, KEP-5284)
+    Constrained,
+    /// Everything that the ServiceAccount may do
+    Legacy,
+}
+
+/// The output formats of roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GrantOutput {
+    Yaml,
+}
