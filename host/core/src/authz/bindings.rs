@@ -45,7 +45,7 @@ impl RoleBindings {
         }
         let Some(text) = subjects else { return };
         let names: BTreeSet<String> = match serde_json::from_str::<Vec<Subject>>(text) {
-            Ok(subjects) => subjects.into_iter().map(user_or_group).collect(),
+            Ok(subjects) => subjects.into_iter().map(|subject| user_or_group(subject, namespace)).collect(),
             Err(_) => BTreeSet::from(["system:authenticated".to_owned()]),
         };
         for name in &names {
@@ -61,9 +61,13 @@ impl RoleBindings {
     }
 }
 
-/// Returns the name of the user or group that a subject is.
-fn user_or_group(subject: Subject) -> String {
-    let Subject { kind, name, namespace } = subject;
+/// Returns the name of the user or group that a subject is. A ServiceAccount without a namespace is one of the binding's
+/// (`binding_namespace`), as the API server's authorizer has it.
+fn user_or_group(subject: Subject, binding_namespace: &str) -> String {
+    let Subject { kind, name, mut namespace } = subject;
+    if namespace.is_empty() {
+        binding_namespace.clone_into(&mut namespace);
+    }
     if kind == "ServiceAccount" { ServiceAccount { namespace, name }.user() } else { name }
 }
 
@@ -94,6 +98,10 @@ mod tests {
         assert_eq!(of(&bindings), "b");
         bindings.set(&ObjectKey::namespaced("b", "one"), None);
         assert_eq!(of(&bindings), "");
+        let here = ObjectKey::namespaced("team", "here");
+        bindings.set(&here, Some(r#"[{"kind":"ServiceAccount","name":"plugin"}]"#));
+        assert_eq!(of(&bindings), "team", "without a namespace it is the binding's");
+        bindings.set(&here, None);
         assert_eq!(bindings.namespaces.len(), 1, "nothing is left of what is gone");
         bindings.set(&ObjectKey::namespaced("d", "odd"), Some(r#"[{"kind":1}]"#));
         assert_eq!(of(&bindings), "d");
