@@ -38,9 +38,10 @@ const QUICK_LOAD: Duration = Duration::from_millis(25);
 /// The interval at which a file is checked for changes.
 const FILE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A component's bytes, and the version of the source that has them.
+/// A component's bytes and their digest, and the version of the source that has them.
 struct Source {
     bytes: Vec<u8>,
+    digest: String,
     version: Version,
 }
 
@@ -87,36 +88,42 @@ impl Loader {
             }
         };
         match fetched {
-            Fetched::Unchanged => self.finish_loading(plugin, state),
-            Fetched::Component(bytes, version) => match check_code(plugin, consent, &bytes) {
-                Ok(()) => self.load_bytes(plugin, config_map, bytes, version, state).await,
-                Err(problem) => self.refuse(plugin, config_map, problem, version, state),
-            },
-            Fetched::Problem(problem, version) => self.refuse(plugin, config_map, problem, version, state),
+            Fetched::Unchanged => return self.finish_loading(plugin, state),
+            Fetched::Component(bytes, version) => {
+                let digest = operetta_wasm::digest(&bytes);
+                match check_code(plugin, consent, &digest) {
+                    Ok(()) => {
+                        let source = Source { bytes, digest, version };
+                        return self.load_bytes(plugin, config_map, source, state).await;
+                    }
+                    Err(problem) => self.refuse(plugin, config_map.as_ref(), problem, version, state),
+                }
+            }
+            Fetched::Problem(problem, version) => {
+                self.refuse(plugin, config_map.as_ref(), problem, version, state);
+            }
             Fetched::Gone(problem) => {
                 state.component = None;
                 state.source.loading = None;
                 state.source.version = None;
                 self.reporter.report_load_problem(plugin, None, problem, state);
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// Reports why a version of the source is not loaded.
-    #[allow(clippy::unnecessary_wraps, reason = "one of the ends of a load, like the others")]
     fn refuse(
         &self,
         plugin: PluginRef<'_>,
-        config_map: Option<ObjectKey>,
+        config_map: Option<&ObjectKey>,
         problem: Problem,
         version: Version,
         state: &mut State,
-    ) -> Result<(), ApiError> {
+    ) {
         state.source.loading = None;
         state.source.version = Some(version);
-        self.reporter.report_load_problem(plugin, config_map.as_ref(), problem, state);
-        Ok(())
+        self.reporter.report_load_problem(plugin, config_map, problem, state);
     }
 
     /// Loads a component's bytes, unless they are loaded already.
@@ -124,21 +131,19 @@ impl Loader {
         &self,
         plugin: PluginRef<'_>,
         config_map: Option<ObjectKey>,
-        bytes: Vec<u8>,
-        version: Version,
+        source: Source,
         state: &mut State,
     ) -> Result<(), ApiError> {
         state.source.loading = None;
-        let digest = operetta_wasm::digest(&bytes);
-        if state.component.as_ref().is_some_and(|component| component.digest() == digest) {
-            state.source.version = Some(version);
+        if state.component.as_ref().is_some_and(|component| component.digest() == source.digest) {
+            state.source.version = Some(source.version);
             state.problems.load = None;
             return Ok(());
         }
         if state.component.is_none() {
             state.problems.load = None;
         }
-        let noted = match self.note(plugin, &digest) {
+        let noted = match self.note(plugin, &source.digest) {
             Ok(noted) => noted,
             Err(problem) => {
                 if let Some(problem) = problem {
@@ -147,7 +152,7 @@ impl Loader {
                 return Ok(());
             }
         };
-        let mut loading = self.start_loading(plugin, config_map, noted, Source { bytes, version });
+        let mut loading = self.start_loading(plugin, config_map, noted, source);
         match timeout(QUICK_LOAD, &mut loading.result).await {
             Ok(Ok(loaded)) => self.finish(plugin, loading, loaded, state),
             _ => {
@@ -165,7 +170,7 @@ impl Loader {
         noted: Noted,
         source: Source,
     ) -> Loading {
-        let Source { bytes, version } = source;
+        let Source { bytes, version, .. } = source;
         let (sender, result) = oneshot::channel();
         let namespace = plugin.key.namespace.as_deref().unwrap_or_default();
         let turn = Some(self.context.tenants.turn(namespace));
@@ -239,13 +244,12 @@ impl Loader {
 }
 
 /// Checks, before anything is compiled, that the code is that of `spec.digest`, where that is set, and that consent names it.
-fn check_code(plugin: PluginRef<'_>, consent: &Consent, bytes: &[u8]) -> Result<(), Problem> {
-    let digest = operetta_wasm::digest(bytes);
+fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<(), Problem> {
     if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
         let message = format!("the component's digest is {digest}, but spec.digest is {pin}: it is not run");
         return Err(Problem::new(reasons::DIGEST_MISMATCH, message));
     }
-    consent.check_code(plugin.key, &digest)
+    consent.check_code(plugin.key, digest)
 }
 
 /// Returns the pins of the code as one text, which changes with them.
