@@ -1,4 +1,4 @@
-//! The questions of access reviews: who may do what, and the command that grants it.
+//! The attributes of access reviews, and the commands that grant the access.
 
 use std::{fmt, iter};
 
@@ -26,7 +26,7 @@ impl ServiceAccount {
     }
 }
 
-/// The verbs of reads that the host answers for.
+/// The verbs of reads that the cache answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the RBAC verb of its name")]
 pub enum ReadVerb {
@@ -72,7 +72,7 @@ impl From<ReadVerb> for AccessVerb {
     }
 }
 
-/// The request that the authorizer is asked about: the ResourceAttributes of a SubjectAccessReview.
+/// The request of an access review: the ResourceAttributes of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     /// The verb.
@@ -81,27 +81,27 @@ pub struct Access {
     pub group: String,
     /// The resource, e.g. `pods`, or `pods/status`.
     pub resource: String,
-    /// None asks for all namespaces, or is about a resource without namespaces.
+    /// The namespace; None for all namespaces and for cluster-scoped resources.
     pub namespace: Option<String>,
-    /// None asks for every name.
+    /// The object's name; None for all names.
     pub name: Option<String>,
 }
 
 impl Access {
-    /// Returns the same request in another namespace, for every name.
+    /// Returns the same request for another namespace and all names.
     fn wider(&self, namespace: Option<String>) -> Self {
         Self { namespace, name: None, ..self.clone() }
     }
 
-    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are asked for once, not
-    /// for each namespace. Each question is built only when the one before was denied.
+    /// Returns the requests from the widest to the narrowest, so that a permission that holds everywhere is asked for
+    /// once and not for each namespace. Each one is built only when the one before was denied.
     pub(super) fn ladder(&self) -> impl Iterator<Item = Self> {
         let in_namespace = self.namespace.iter().map(|namespace| self.wider(Some(namespace.clone())));
         let by_name = self.name.iter().map(|_| self.clone());
         iter::once_with(|| self.wider(None)).chain(in_namespace).chain(by_name)
     }
 
-    /// Builds the refusal in the API server's words.
+    /// Returns the `Forbidden` error in the API server's wording.
     pub fn forbidden(&self, subject: &ServiceAccount) -> ApiError {
         let Self { verb, group, resource, namespace, name } = self;
         let dot = if group.is_empty() { "" } else { "." };
@@ -122,7 +122,7 @@ impl Access {
     }
 }
 
-/// Writes the request as `get pods in namespace "n"`.
+/// Formats the request as `get pods in namespace "n"`.
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
@@ -135,12 +135,12 @@ impl fmt::Display for Access {
 }
 
 /// Returns the commands with which an administrator grants `subject` these verbs, such as `get,list`, on a resource or
-/// subresource, in a namespace or in all of them.
+/// subresource, in one namespace or in all of them.
 pub fn remedy(subject: &ServiceAccount, verbs: &str, what: (&str, &str), namespace: Option<&str>) -> String {
     remedy_for(subject, verbs, what, namespace, None)
 }
 
-/// Returns the commands as [`remedy`] does, for the one object of a name.
+/// Returns the commands as [`remedy`] does, restricted to the object of a name.
 pub fn remedy_for(
     subject: &ServiceAccount,
     verbs: &str,

@@ -1,16 +1,17 @@
-//! Access reviews: RBAC's own answers, cached for seconds.
+//! Access reviews: the API server's RBAC decisions, cached for seconds.
 //!
-//! The cache and the watches belong to the host, so the API server cannot guard what a plugin reads from them. [`Grants`]
-//! does: it lets each cached read and each event through only if the API server says that the plugin's ServiceAccount could
-//! have made the same request itself. There is no other rule here, and an unknown answer is no.
+//! The cache and the watches belong to the host, so the API server cannot check what a plugin reads from them.
+//! [`Grants`] does: it allows a cached read or an event only if the API server would allow the plugin's ServiceAccount
+//! to make the same request. There is no other rule, and an unknown answer means no.
 //!
-//! - An answer to a read is used for [`Grants::KEEP`] at most, and renewed in the background from half of that time on.
-//!   Answers about events are used for [`Grants::KEEP_WATCHED`] while changes are watched ([`Grants::set_watched`]).
-//! - [`Grants::changed`] ends answers at once, also those in flight. The authorizer learns of a change by a watch of its
-//!   own, maybe later than the host: its answers soon after a change are used for [`Grants::UNSETTLED`] only.
-//! - When the API server cannot be asked, nothing is let through.
+//! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background after half of that
+//!   time. Decisions about events are used for [`Grants::KEEP_WATCHED`] while changes are watched
+//!   ([`Grants::set_watched`]).
+//! - [`Grants::changed`] invalidates decisions at once, also those in flight. The authorizer watches RBAC itself and
+//!   may see a change later than the host: its decisions soon after a change are used for [`Grants::UNSETTLED`] only.
+//! - When the API server cannot be asked, everything is denied.
 //!
-//! A refusal has the API server's words, and comes before the object is looked up.
+//! A denial has the API server's wording, and happens before the object is looked up.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -32,38 +33,38 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// Asks the API server's authorizer.
+/// The client of the API server's authorizer.
 #[async_trait]
 pub trait AccessReviewer: Send + Sync {
     /// Asks whether the subject may make this request.
     ///
     /// # Errors
-    /// The API server's error when it cannot be asked.
+    /// The API server's error, when it cannot be asked.
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError>;
 }
 
-/// The answers to all subjects of a host.
+/// The cached decisions about all subjects of a host.
 pub struct Grants {
     reviewer: Arc<dyn AccessReviewer>,
     kept: Mutex<Kept>,
-    /// Counts changes; whoever waits for one waits here.
+    /// The number of changes; waiters subscribe to it.
     changes: watch::Sender<u64>,
     /// True if changes of permissions are watched.
     watched: AtomicBool,
-    /// The RoleBindings, as far as they are watched.
+    /// The watched RoleBindings.
     bindings: RwLock<RoleBindings>,
 }
 
 #[derive(Default)]
 struct Kept {
     answers: HashMap<ServiceAccount, HashMap<Access, Answer>>,
-    /// The last change of rights in a namespace.
+    /// The last change of permissions in each namespace.
     changed_in: HashMap<String, Change>,
-    /// The last change of rights that hold everywhere.
+    /// The last change of cluster-wide permissions.
     changed: Option<Change>,
 }
 
-/// A change of rights: answers that were asked for before it are worth nothing.
+/// A change of permissions. Decisions requested before it are invalid.
 #[derive(Clone, Copy)]
 struct Change {
     number: u64,
@@ -73,15 +74,15 @@ struct Change {
 #[derive(Clone, Copy)]
 struct Answer {
     allowed: bool,
-    /// The time of the request.
+    /// The time at which it was requested.
     asked: Instant,
-    /// The last change before that.
+    /// The last change before the request.
     change: u64,
-    /// True if the answer is being renewed.
+    /// True while the decision is being renewed.
     renewing: bool,
 }
 
-/// The age of an answer in relation to its lifetime.
+/// The age of a decision in relation to its lifetime.
 enum Age {
     Fresh,
     Ageing,
@@ -89,20 +90,20 @@ enum Age {
 }
 
 impl Grants {
-    /// The lifetime of an answer. A revoked permission is gone after this time, even if the authorizer's changes are
-    /// not watched.
+    /// The lifetime of a decision. A revoked permission ends after this time even if changes are not watched.
     pub const KEEP: Duration = Duration::from_secs(4);
-    /// The lifetime of an answer about events while changes are watched: a host with a thousand plugins would otherwise
-    /// ask all day.
+    /// The lifetime of a decision about events while changes are watched. It is long because a host with a thousand
+    /// plugins would otherwise ask all the time.
     pub const KEEP_WATCHED: Duration = Duration::from_secs(60);
-    /// The time after a change during which an authorizer may still answer from its old state.
+    /// The time after a change during which the authorizer may still answer from its old state.
     pub const SETTLE: Duration = Duration::from_secs(2);
-    /// The lifetime of an answer given during that time.
+    /// The lifetime of a decision made during that time.
     pub const UNSETTLED: Duration = Duration::from_millis(300);
-    /// Answers kept for one subject; one more ends those that are over, and if there are none, all of them.
+    /// The maximum number of decisions cached for one subject. Beyond it, expired ones are dropped, or all of them if
+    /// none has expired.
     const ANSWERS: usize = 16_384;
 
-    /// Asks this reviewer.
+    /// Creates a cache of this reviewer's decisions.
     pub fn new(reviewer: Arc<dyn AccessReviewer>) -> Arc<Self> {
         Arc::new(Self {
             reviewer,
@@ -118,7 +119,7 @@ impl Grants {
         SubjectGrants { grants: self.clone(), subject }
     }
 
-    /// Rights have changed in a namespace, or anywhere: what was answered before is worth nothing.
+    /// Invalidates the decisions about a namespace, or all of them, after a change of permissions.
     pub fn changed(&self, namespace: Option<&str>) {
         let mut kept = self.kept.lock();
         let mut change = Change { number: 0, at: Instant::now() };
@@ -136,27 +137,27 @@ impl Grants {
         }
     }
 
-    /// Notes the subjects of a RoleBinding; see [`RoleBindings::set`]. Must come before [`Self::changed`].
+    /// Records the subjects of a RoleBinding; see [`RoleBindings::set`]. Call it before [`Self::changed`].
     pub fn set_binding(&self, binding: &ObjectKey, subjects: Option<&str>) {
         self.bindings.write().set(binding, subjects);
     }
 
-    /// Sets whether every change will be reported with [`Self::changed`] from now on.
+    /// Sets whether every change is reported with [`Self::changed`] from now on.
     pub fn set_watched(&self, watched: bool) {
         self.watched.store(watched, Ordering::Relaxed);
     }
 
-    /// Returns the lifetime of answers about events.
+    /// Returns the lifetime of decisions about events.
     pub fn keep_for_events(&self) -> Duration {
         if self.watched.load(Ordering::Relaxed) { Self::KEEP_WATCHED } else { Self::KEEP }
     }
 
-    /// Drops what was answered for a subject that no plugin acts as any more.
+    /// Drops the decisions about a subject that no plugin uses any more.
     pub fn forget(&self, subject: &ServiceAccount) {
         self.kept.lock().answers.remove(subject);
     }
 
-    /// Counts changes: it changes when rights do.
+    /// Returns a counter that increases with every change of permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -179,7 +180,7 @@ impl Grants {
 }
 
 impl Kept {
-    /// The answer to keep using, and how old it is. Marks one that is ageing: the caller renews it.
+    /// Returns a valid decision and its age. Marks an ageing one as being renewed: the caller renews it.
     fn look_up(&mut self, subject: &ServiceAccount, access: &Access, keep: Duration) -> Option<(bool, Age)> {
         let in_namespace = access.namespace.as_ref().and_then(|namespace| self.changed_in.get(namespace)).copied();
         let changed = [self.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number);
@@ -214,26 +215,26 @@ impl SubjectGrants {
         &self.subject
     }
 
-    /// Counts changes of anyone's rights.
+    /// Returns a counter that increases with every change of anyone's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.grants.changes()
     }
 
-    /// Returns the namespaces in which RBAC may give the subject more than in all namespaces; None while that is not
-    /// known.
+    /// Returns the namespaces in which RBAC may grant the subject more than in all namespaces; None while RoleBindings
+    /// are not watched.
     pub fn namespaces(&self) -> Option<BTreeSet<String>> {
         let is_watched = self.grants.watched.load(Ordering::Relaxed);
         is_watched.then(|| self.grants.bindings.read().namespaces_of(&self.subject))
     }
 
-    /// Reports whether a request is known to be allowed, without asking: so its answer tells nothing that the API server
-    /// has not told before.
+    /// Reports whether a cached decision allows the request. The API server is not asked, so the result reveals nothing
+    /// that it has not answered before.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
         let keep = self.keep_for_events();
         access.ladder().any(|access| self.known(&access, keep) == Some(true))
     }
 
-    /// Reports whether a request can be answered without asking.
+    /// Reports whether a cached decision exists for the request.
     pub fn is_known(&self, access: &Access) -> bool {
         for ask in access.ladder() {
             match self.known(&ask, Grants::KEEP) {
@@ -245,7 +246,7 @@ impl SubjectGrants {
         true
     }
 
-    /// Returns the answer that is kept, and has it renewed in the background where it is ageing.
+    /// Returns the cached decision, and renews an ageing one in the background.
     fn known(&self, access: &Access, keep: Duration) -> Option<bool> {
         let known = self.grants.kept.lock().look_up(&self.subject, access, keep);
         match known? {
@@ -253,7 +254,7 @@ impl SubjectGrants {
             (allowed, Age::Ageing) => {
                 let this = self.clone();
                 let access = access.clone();
-                // What it cannot learn is asked for when the answer is over.
+                // A failed renewal is repeated once the decision has expired.
                 tokio::spawn(async move { this.grants.ask(&this.subject, &access).await.is_ok() });
                 Some(allowed)
             }
@@ -261,7 +262,7 @@ impl SubjectGrants {
         }
     }
 
-    /// Asks for a request in the background, unless it is known to be allowed.
+    /// Reviews a request in the background, unless it is known to be allowed.
     pub fn learn(&self, access: Access) {
         if self.is_known_allowed(&access) {
             return;
@@ -270,10 +271,11 @@ impl SubjectGrants {
         tokio::spawn(async move { this.allows(&access).await.is_ok() });
     }
 
-    /// Lets through what the API server would let through.
+    /// Checks that the API server would allow the request.
     ///
     /// # Errors
-    /// `Forbidden`, worded as the API server words it; `Unavailable` when it cannot be asked.
+    /// `Forbidden`, in the API server's wording, when the request is denied; `Unavailable` when the API server cannot
+    /// be asked.
     pub async fn check(&self, access: &Access) -> Result<(), ApiError> {
         if self.allows(access).await? { Ok(()) } else { Err(access.forbidden(&self.subject)) }
     }
@@ -286,15 +288,16 @@ impl SubjectGrants {
         self.allows_for(access, Grants::KEEP).await
     }
 
-    /// The same for events: the caller learns of changes, and asks again after [`Self::keep_for_events`].
+    /// Reports whether the API server would allow these events. The caller follows [`Self::changes`], and asks again
+    /// after [`Self::keep_for_events`].
     ///
     /// # Errors
-    /// `Unavailable` when it cannot be asked.
+    /// `Unavailable` when the API server cannot be asked.
     pub async fn allows_events(&self, access: &Access) -> Result<bool, ApiError> {
         self.allows_for(access, self.keep_for_events()).await
     }
 
-    /// See [`Grants::keep_for_events`].
+    /// Returns [`Grants::keep_for_events`].
     pub fn keep_for_events(&self) -> Duration {
         self.grants.keep_for_events()
     }
@@ -326,10 +329,10 @@ mod tests {
 
     use super::*;
 
-    /// Namespace (None: everywhere), resource and name (None: every).
+    /// A namespace (None for all), a resource and a name (None for all).
     type Rule = (Option<&'static str>, &'static str, Option<&'static str>);
 
-    /// Answers by rules, and counts the questions.
+    /// A reviewer that decides by rules and counts the requests.
     #[derive(Default)]
     struct Rules {
         rules: Mutex<HashSet<Rule>>,
@@ -376,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_rbac_allows_is_let_through_and_nothing_else() {
+    async fn allows_exactly_what_rbac_allows() {
         let (_, grants) =
             grants(&[(Some("a"), "pods", None), (None, "nodes", None), (Some("b"), "secrets", Some("one"))]);
         for (namespace, resource, name, allowed) in [
@@ -397,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_right_that_holds_everywhere_is_asked_for_once() {
+    async fn asks_once_for_a_cluster_wide_permission() {
         let (rules, grants) = grants(&[(None, "pods", None)]);
         for namespace in ["a", "b", "c"] {
             assert!(grants.allows(&access(Some(namespace), "pods", Some("x"))).await.expect("answered"));
@@ -425,7 +428,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_a_change_has_overtaken_is_not_kept() {
+    async fn drops_decision_overtaken_by_a_change() {
         let rules = Rules { slow: Duration::from_secs(1), ..Rules::default() };
         rules.rules.lock().insert((Some("a"), "pods", None));
         let rules = Arc::new(rules);
@@ -455,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_ageing_answer_is_renewed_without_waiting() {
+    async fn renews_ageing_decision_in_background() {
         let (rules, grants) = grants(&[(None, "pods", None)]);
         let pods = access(None, "pods", None);
         assert!(grants.allows(&pods).await.expect("answered"));
@@ -467,7 +470,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_nobody_answers_nothing_is_let_through() {
+    async fn denies_when_api_server_is_unavailable() {
         let (rules, grants) = grants(&[(None, "pods", None)]);
         *rules.down.lock() = true;
         let error = grants.check(&access(None, "pods", None)).await.expect_err("refused");
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_who_asks_for_endless_names_fills_no_memory() {
+    async fn bounds_decisions_cached_for_one_subject() {
         let (_, grants) = grants(&[]);
         for number in 0..Grants::ANSWERS + 10 {
             let asked = access(Some("a"), "secrets", Some(&number.to_string()));

@@ -1,4 +1,4 @@
-//! Permissions: what a ServiceAccount may read of the caches, and which permissions a plugin was seen to use.
+//! Permissions: what a ServiceAccount may read from the caches, and which permissions a plugin has used.
 
 pub mod access;
 pub mod access_review;

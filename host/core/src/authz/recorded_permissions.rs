@@ -1,11 +1,11 @@
-//! The permissions that a plugin was seen to need: one [`Need`] for each verb, resource and namespace of its calls.
+//! The permissions that a plugin has used: one [`Need`] per verb, resource and namespace of its calls.
 //!
-//! Every call that came as far as the question whether it is allowed is kept, whatever the answer: a refused call is one
-//! that the plugin needed, too. What is kept is bounded, because a guest chooses names; what found no place is counted,
-//! and whoever reads [`Kept`] says that it is incomplete.
+//! Every call that reached the permission check is recorded, whatever the decision: a denied call needed the
+//! permission, too. The record is bounded, because a guest chooses the names. What does not fit is counted in
+//! [`Kept::missed`], so that readers can report that the record is incomplete.
 //!
-//! Names of objects are kept up to a few for each need. They say whether a rule with `resourceNames` let the calls
-//! through; from more of them nobody would make such a rule.
+//! A few object names are kept per need. They show whether a rule with `resourceNames` would allow the calls; nobody
+//! writes such a rule for many names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,38 +15,39 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Needs of one plugin that are kept.
+/// The maximum number of needs recorded per plugin.
 const NEEDS: usize = 2_048;
-/// Names of one need that are kept.
+/// The maximum number of names recorded per need.
 const NAMES: usize = 4;
-/// No name of an object is longer, so a call with a longer one reaches nothing.
+/// The longest valid name of an object. A call with a longer name is not recorded, because it cannot succeed.
 const NAME_BYTES: usize = 253;
 
-/// A right, as a rule of a Role gives it.
+/// A permission, as a rule of a Role grants it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Need {
     /// The API group; empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// `pods`, or `pods/status`; empty for a path that is no resource.
+    /// The resource, such as `pods` or `pods/status`; empty for a non-resource path.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource: String,
-    /// The path that is no resource, or all below one: `/apis/*`; empty for a resource.
+    /// The non-resource path, or all paths below one: `/apis/*`; empty for a resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The verb, in RBAC's spelling.
     pub verb: String,
-    /// None for all namespaces, and for resources without.
+    /// The namespace; None for all namespaces and for cluster-scoped resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// A list or a watch of all namespaces that the host's caches answer: they show those where it is allowed.
+    /// True for a list or a watch of all namespaces that the cache answers: it returns the objects of the allowed
+    /// namespaces.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
 }
 
 impl Need {
-    /// A right to a resource, or to `resource/subresource`.
+    /// Returns a permission on a resource or on `resource/subresource`.
     pub fn resource(verb: &str, group: &str, resource: &str, namespace: Option<&str>) -> Self {
         Self {
             group: group.to_owned(),
@@ -57,40 +58,41 @@ impl Need {
         }
     }
 
-    /// To GET a path that is no resource: those below `/apis` and the like count as one, as in `system:discovery`.
+    /// Returns the permission to GET a non-resource path. All paths below `/apis` and the like count as one, as in
+    /// `system:discovery`.
     pub fn path(path: &str) -> Self {
         let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
         let rest = if path.trim_matches('/') == first { "" } else { "/*" };
         Self { path: format!("/{first}{rest}"), verb: "get".to_owned(), ..Self::default() }
     }
 
-    /// The same in another namespace, or everywhere.
+    /// Returns the same permission in another namespace, or in all.
     pub fn within(&self, namespace: Option<&str>) -> Self {
         Self { namespace: namespace.map(str::to_owned), ..self.clone() }
     }
 }
 
-/// The names that a need's calls were about.
+/// The object names of a need's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// These.
+    /// The names.
     Only(BTreeSet<String>),
-    /// More than are kept, or a call that has no name.
+    /// More names than are recorded, or a call without a name.
     Any,
 }
 
-/// The record of one plugin. It outlives the plugin's code.
+/// The recorded permissions of one plugin. They outlive a version of the plugin's code.
 pub struct RecordedPermissions {
     since: SystemTime,
     kept: Mutex<Kept>,
 }
 
-/// The content of a record.
+/// The content of the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Each need, and whom its calls were about.
+    /// The needs, and the object names of their calls.
     pub needs: BTreeMap<Need, Names>,
-    /// Calls whose need found no place.
+    /// The number of calls whose need did not fit into the record.
     pub missed: u64,
 }
 
@@ -101,7 +103,7 @@ impl Default for RecordedPermissions {
 }
 
 impl RecordedPermissions {
-    /// Keeps a need. `name` is the object's, where a rule with `resourceNames` can be about it.
+    /// Records a need. `name` is the object's name, if a rule with `resourceNames` can apply.
     pub fn note(&self, need: &Need, name: Option<&str>) {
         let too_long = |text: Option<&str>| text.is_some_and(|text| text.len() > NAME_BYTES);
         if too_long(name) || too_long(need.namespace.as_deref()) {
@@ -120,7 +122,7 @@ impl RecordedPermissions {
         }
     }
 
-    /// Returns the record, and the time when it began.
+    /// Returns the record and the time at which it began.
     pub fn kept(&self) -> (Kept, SystemTime) {
         (self.kept.lock().clone(), self.since)
     }
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_name_is_about_any() {
+    fn call_without_a_name_counts_for_any_name() {
         let observed = RecordedPermissions::default();
         let delete = Need::resource("delete", "", "pods", Some("n"));
         observed.note(&delete, Some("a"));
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn invented_namespaces_fill_the_record_only() {
+    fn invented_namespaces_do_not_exceed_the_record_limit() {
         let observed = RecordedPermissions::default();
         let early = Need::resource("update", "", "configmaps", Some("early"));
         observed.note(&early, None);
@@ -185,13 +187,13 @@ mod tests {
         let (kept, _) = observed.kept();
         assert_eq!((kept.needs.len(), kept.missed), (NEEDS, 10));
         assert!(kept.needs.contains_key(&early));
-        // What is known already is no loss.
+        // A need that is already recorded is not missed.
         observed.note(&early, None);
         assert_eq!(observed.kept().0.missed, 10);
     }
 
     #[test]
-    fn what_no_object_can_be_called_takes_no_place() {
+    fn overlong_names_are_not_recorded() {
         let observed = RecordedPermissions::default();
         let long = "a".repeat(254);
         observed.note(&Need::resource("get", "", "pods", Some(&long)), Some("a"));
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_discovery_are_few() {
+    fn discovery_paths_are_grouped() {
         let path = |path: &str| Need::path(path).path;
         assert_eq!([path("/api"), path("/apis/"), path("/version")], ["/api", "/apis", "/version"]);
         assert_eq!([path("/api/v1"), path("/apis/apps/v1"), path("/openapi/v3")], ["/api/*", "/apis/*", "/openapi/*"]);

@@ -1,16 +1,16 @@
-//! Field conflicts: two controllers set a field to different values, each reverting the other, for ever. Every reconcile
-//! succeeds, so no error shows it.
+//! Field conflicts: two controllers set a field to different values, each reverting the other, without end. Every
+//! reconcile succeeds, so no error shows the conflict.
 //!
-//! A writer **reverts** a field when it changes the field to the value that it had set before, and another writer had
-//! changed it in between. Two writers that do this [`FLIPS`] times within [`WINDOW`] conflict. It is not a conflict when
+//! A writer **reverts** a field when it sets the field back to the value that it had set before, after another writer
+//! changed it. Two writers that do this [`FLIPS`] times within [`WINDOW`] conflict. It is not a conflict when
 //!
 //! - a controller repairs drift now and then;
 //! - values do not return, such as counters and timestamps;
 //! - one writer alternates by itself;
-//! - a write changes nothing, because the API server or a webhook restores the old value.
+//! - a write has no effect, because the API server or a webhook restores the old value.
 //!
-//! A writer is a controller of a plugin. Another writer is known by its own writes, or by the field manager that the API
-//! server names. Objects that are not in the caches are not compared: see [`crate::gate::audit`].
+//! A writer is a controller of a plugin. Other writers are identified by their own writes, or by the field manager in
+//! managedFields. Objects that are not in the caches are not compared: see [`crate::gate::audit`].
 
 #[cfg(test)]
 mod model;
@@ -39,7 +39,8 @@ use state::{FieldChange, State};
 
 /// The interval at which a lasting conflict is reported again.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// Fields looked at in one write; more in one write are no fight over a field.
+/// The maximum number of fields that are compared in one write. A write that changes more is not a conflict about a
+/// field.
 const MAX_FIELDS: usize = 32;
 
 /// A writer: a controller of a plugin.
@@ -51,14 +52,14 @@ pub struct Author {
     pub controller: String,
 }
 
-/// The writer on the other side of an [`Author`].
+/// The other writer of a conflict with an [`Author`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rival {
     /// A controller of this host.
     Author(Author),
-    /// Somebody else.
+    /// A writer outside this host.
     Outside {
-        /// Its field manager, where it is known.
+        /// The field manager, if it is known.
         manager: Option<String>,
     },
 }
@@ -66,43 +67,43 @@ pub enum Rival {
 /// The stage of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It was not one before: to be reported.
+    /// The conflict is new and must be reported.
     Begins,
-    /// It was reported [`REPORT_INTERVAL`] ago: to be reported again.
+    /// The conflict was reported [`REPORT_INTERVAL`] ago and must be reported again.
     StillOn,
-    /// It was reported.
+    /// The conflict was reported recently.
     Lasts,
 }
 
-/// A write with which a field of an object was set back in a conflict.
+/// A write that reverted a field of an object in a conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldConflict {
     /// The object's kind.
     pub kind: GroupVersionKind,
-    /// The object.
+    /// The object's key.
     pub key: ObjectKey,
-    /// Its uid.
+    /// The object's uid.
     pub uid: String,
-    /// The field.
+    /// The field's path.
     pub path: String,
     /// The author of the last write.
     pub author: Author,
-    /// Against whom.
+    /// The other writer.
     pub rival: Rival,
-    /// The stage.
+    /// The stage of the conflict.
     pub stage: Stage,
 }
 
-/// Receives conflicts.
+/// Receives field conflicts.
 pub trait ConflictSink: Send + Sync {
-    /// Takes one; returns soon.
+    /// Handles a conflict. It must not block.
     fn conflict(&self, conflict: &FieldConflict);
 }
 
-/// A write that was done.
+/// A write that succeeded.
 pub(crate) struct Wrote<'a> {
     pub author: &'a Author,
-    /// Its field manager.
+    /// The field manager of the write.
     pub manager: &'a str,
     pub kind: &'a GroupVersionKind,
     /// The object before the write.
@@ -112,39 +113,39 @@ pub(crate) struct Wrote<'a> {
     pub changes: &'a [Change<'a>],
 }
 
-/// Finds the conflicts among the writes of all plugins of a host.
+/// The detector of field conflicts among the writes of all plugins of a host.
 pub struct FieldConflicts {
     state: Mutex<State>,
-    /// Fields and values are remembered as hashes: nobody outside can make two that are the same.
+    /// The hasher of fields and values. It has a random seed, so that nobody can construct a collision.
     hasher: RandomState,
     sink: Arc<dyn ConflictSink>,
 }
 
 impl FieldConflicts {
-    /// Knows of no write yet.
+    /// Creates a detector without recorded writes.
     pub fn new(sink: Arc<dyn ConflictSink>) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), hasher: RandomState::new(), sink })
     }
 
-    /// Reports whether the object's former writer must be looked up at the author's next write. Returns true once, and
-    /// again only after the author has set back one more field, or after [`FieldConflicts::keep_candidate`].
+    /// Reports whether the author's next write requires a lookup of the object's previous writer. Returns true once,
+    /// and again only after the author reverted one more field, or after [`FieldConflicts::keep_candidate`].
     pub(crate) fn candidates(&self, author: &Author, object: &Object) -> bool {
         let mut state = self.state.lock();
-        // Nearly always there is none.
+        // Nearly always there is no candidate.
         state.has_candidates() && state.take_candidate(self.hash(&(author, object.uid())))
     }
 
-    /// The look has shown nothing: the next write is worth another one.
+    /// Keeps the author and object as a candidate, because the lookup proved nothing.
     pub(crate) fn keep_candidate(&self, author: &Author, object: &Object) {
         let now = tokio::time::Instant::now().into_std();
         let candidate = self.hash(&(author, object.uid()));
         self.state.lock().candidate(now, candidate);
     }
 
-    /// Takes what a write has changed.
+    /// Records the changes of a write.
     pub(crate) fn wrote(&self, wrote: &Wrote<'_>) {
-        // What others changed since the cache was filled is a difference too: managedFields tell whose it is. What is gone
-        // has no owner.
+        // The difference includes changes that others made since the cache was filled; managedFields name their writer.
+        // Removed fields have no owner.
         let own = |change: &&Change<'_>| {
             change.after.is_null()
                 || managers(wrote.after, &change.path).is_none_or(|owners| owners.contains(&wrote.manager))
@@ -156,7 +157,7 @@ impl FieldConflicts {
         let now = tokio::time::Instant::now().into_std();
         let candidate = self.hash(&(wrote.author, wrote.object.uid()));
         let fields = own.into_iter().map(|change| {
-            // Only what was read for it has managedFields; of the cache they are dropped.
+            // Only an object that was looked up has managedFields; the cache drops them.
             let others = managers(wrote.before, &change.path).into_iter().flatten();
             let field = FieldChange {
                 field: self.hash(&(wrote.object.uid(), &change.path)),

@@ -1,9 +1,9 @@
 //! The state against a naive model, on random writes.
 //!
-//! The model keeps every change that ever was, and scans them all for each new one. After every change both must say the
-//! same: whether it is a part of a conflict, against whom, how far that is, and whether somebody outside is to be looked for; and
-//! they must remember as many fields. Fields, values and writers are few, so that most writes are a part of something, and
-//! bounds are small.
+//! The model keeps every change and scans all of them for each new one. After every change both must agree: whether it
+//! is part of a conflict, with which rival and at which stage, and whether an outside writer is to be looked up; and
+//! they must remember the same number of fields. Fields, values and writers are few, so that most writes are part of a
+//! conflict, and the limits are small.
 //!
 //! A failing run prints its seed; `OPERETTA_SEED` repeats it.
 
@@ -20,22 +20,22 @@ use crate::conflict::{
 };
 use crate::object::ObjectKey;
 
-/// A change that was, as the model keeps it.
+/// A change as the model keeps it.
 struct Was {
     at: Instant,
     field: u64,
     author: Author,
     after: u64,
-    /// Against whom it set the field back, None being outside; and whether that was reported.
+    /// The writer that was reverted, None being outside, and whether that was reported.
     flip: Option<(Option<Author>, bool)>,
     manager: Option<String>,
 }
 
 struct Model {
     bounds: Bounds,
-    /// Every change, oldest first.
+    /// All changes, oldest first.
     history: Vec<Was>,
-    /// Those remembered: the field, where its history begins, and whose it is; the one longest untouched first.
+    /// The remembered fields: the field, the start of its history and its holder; the least recently changed first.
     remembered: Vec<(u64, usize, ObjectKey)>,
     candidates: BTreeSet<u64>,
 }
@@ -62,7 +62,7 @@ impl Model {
         conflict
     }
 
-    /// Judges a change by what is remembered of its field, and adds it to the history.
+    /// Judges a change by the remembered history of its field, and adds it to the history.
     fn look(
         &mut self,
         now: Instant,
@@ -83,7 +83,7 @@ impl Model {
         let mut conflict = None;
         let mut flip = None;
         if own == Some(change.after) {
-            // Both directions, and of those only what is not interrupted: by time, or by too many others.
+            // Both directions count, but only without an interruption by time or by too many other pairs.
             let pair = |one: &Author, other: &Option<Author>| {
                 let mut two = vec![Some(one.clone()), other.clone()];
                 two.sort();
@@ -146,7 +146,7 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
     let writers = random.random_range(1..7);
     let fields = random.random_range(1..4);
     let values = random.random_range(2..4);
-    // Of five writes.
+    // One of five writes.
     let unseen = random.random_range(0..4);
     let named = random.random_range(0..2) == 0;
     let mut now = Instant::now();
@@ -163,7 +163,7 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
             continue;
         }
         let before = std::mem::replace(&mut stored[field], after);
-        // Some writes nobody sees.
+        // Some writes are not seen.
         if random.random_range(0..5) < unseen {
             continue;
         }
@@ -189,7 +189,7 @@ fn run(seed: u64, seen: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn random_writes_are_judged_as_by_the_naive_model() {
+fn random_writes_match_naive_model() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let (first, runs) = seed.map_or_else(|| (rand::random::<u32>().into(), 400), |seed| (seed, 1));
     let mut seen = BTreeSet::new();

@@ -1,7 +1,8 @@
-//! The last writer of each field, and the writers that were set back: a pure state machine; fields and values are hashes.
+//! The last writer of each field, and the writers that were reverted: a pure state machine. Fields and values are
+//! hashes.
 //!
-//! What is not written for [`WINDOW`] is forgotten. What is kept is bounded: of each plugin, so that one that writes much
-//! pushes out its own only, and of all.
+//! Fields that are not written for [`WINDOW`] are forgotten. The number of fields is bounded per plugin, so that a busy
+//! plugin evicts only its own fields, and in total.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -12,19 +13,19 @@ use std::{
 use crate::conflict::{Author, REPORT_INTERVAL, Rival, Stage};
 use crate::object::ObjectKey;
 
-/// Times that two writers set a field back until it is a conflict.
+/// The number of reversals between two writers that make a conflict.
 pub const FLIPS: usize = 5;
-/// Within which they do, and after which a conflict without any is over.
+/// The time in which these reversals happen, and after which a conflict without reversals ends.
 pub const WINDOW: Duration = Duration::from_secs(600);
-/// Times set back after which somebody who is not known is looked for.
+/// The number of reversals after which an unknown writer is looked up.
 const SUSPICIOUS: usize = 2;
-/// Writers of one field that are remembered, and pairs of them.
+/// The maximum numbers of writers of one field, and of pairs of writers, that are remembered.
 pub(super) const AUTHORS: usize = 4;
 pub(super) const RIVALRIES: usize = 4;
-/// Objects under suspicion at once; more are not looked at.
+/// The maximum number of candidates for a lookup.
 const SUSPECTS: usize = 1_024;
 
-/// The bounds of what is kept. A field takes about 300 bytes.
+/// The limits of the remembered fields. A field takes about 300 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub fields: usize,
@@ -39,53 +40,53 @@ impl Default for Bounds {
 
 /// A field that a write changed.
 pub(super) struct FieldChange<'a> {
-    /// The object and the path in it.
+    /// The hash of the object and the path in it.
     pub field: u64,
-    /// The value before the write.
+    /// The hash of the value before the write.
     pub before: u64,
-    /// Another one.
+    /// The hash of the value after the write.
     pub after: u64,
-    /// The author and the object.
+    /// The hash of the author and the object.
     pub candidate: u64,
-    /// The other field manager that owned the field before the write, where that was looked up.
+    /// The other field manager that owned the field before the write, if it was looked up.
     pub manager: Option<&'a str>,
 }
 
-/// The fields that were changed lately.
+/// The fields that were changed recently.
 #[derive(Default)]
 pub(super) struct State {
     bounds: Bounds,
     fields: HashMap<u64, Field>,
-    /// Each of `fields` by the tick of its last change.
+    /// The fields by the tick of their last change.
     order: BTreeMap<u64, u64>,
-    /// The ticks of each plugin's fields; none is empty. A field is its who made it remembered.
+    /// The ticks of each plugin's fields; no set is empty. A field counts for the plugin that first changed it.
     held: HashMap<ObjectKey, BTreeSet<u64>>,
-    /// Everyone in `fields`, and some who were.
+    /// All authors in `fields`, and some former ones.
     authors: HashSet<Arc<Author>>,
     /// The number of `authors` at which unused ones are dropped.
     authors_limit: usize,
     candidates: HashMap<u64, Instant>,
-    /// Counts changes.
+    /// The number of changes so far.
     tick: u64,
 }
 
 struct Field {
-    /// Its place in `order` and `held`.
+    /// The key in `order` and `held`.
     tick: u64,
     at: Instant,
     holder: Arc<Author>,
-    /// The value that each author set last; whoever changed the field last is last.
+    /// The value that each author set last, in the order of their last changes.
     set: Vec<(Arc<Author>, u64)>,
-    /// The one that was set back last is last.
+    /// The pairs of writers, in the order of their last reversals.
     rivalries: Vec<Rivalry>,
 }
 
-/// Two who set a field back, one or both of them.
+/// Two writers of which at least one reverts the other.
 struct Rivalry {
     one: Arc<Author>,
-    /// None is outside of this host.
+    /// The other writer; None for a writer outside this host.
     other: Option<Arc<Author>>,
-    /// The last [`FLIPS`] times.
+    /// The times of the last [`FLIPS`] reversals.
     flips: VecDeque<Instant>,
     reported: Option<Instant>,
     /// The field manager of a writer outside this host.
@@ -93,7 +94,7 @@ struct Rivalry {
 }
 
 impl State {
-    /// Takes a change of a field by an author; a conflict if it is a part of one.
+    /// Records a change of a field by an author. Returns the conflict that it is part of, if any.
     pub(super) fn changed(
         &mut self,
         now: Instant,
@@ -121,14 +122,14 @@ impl State {
         !self.candidates.is_empty()
     }
 
-    /// They are from now on, as long as there is room for suspicions.
+    /// Adds a candidate, if there is room.
     pub(super) fn candidate(&mut self, now: Instant, candidate: u64) {
         if self.candidates.len() < SUSPECTS {
             self.candidates.insert(candidate, now);
         }
     }
 
-    /// Takes this author and object out of the candidates. Reports whether they were one.
+    /// Removes this author and object from the candidates. Reports whether they were one.
     pub(super) fn take_candidate(&mut self, candidate: u64) -> bool {
         self.candidates.remove(&candidate).is_some()
     }
@@ -164,7 +165,7 @@ impl State {
         }
     }
 
-    /// Moves a field to the end of what is forgotten, or begins to remember it.
+    /// Moves a field to the end of the eviction order, or starts to remember it.
     fn touch(&mut self, now: Instant, id: u64, author: &Arc<Author>) {
         self.tick += 1;
         let tick = self.tick;
@@ -178,7 +179,7 @@ impl State {
         (field.tick, field.at) = (tick, now);
     }
 
-    /// Forgets what is too much.
+    /// Evicts the oldest fields beyond the limits.
     fn bound(&mut self, plugin: &ObjectKey) {
         let Bounds { fields, fields_of_plugin } = self.bounds;
         let held = self.held.get(plugin).filter(|held| held.len() > fields_of_plugin);
@@ -214,9 +215,9 @@ impl State {
 }
 
 impl Field {
-    /// Takes a change; whose rivalry it belongs to, if the author set its own value back.
+    /// Records a change. Returns the pair of writers that it belongs to if the author restored its own value.
     fn changed(&mut self, now: Instant, author: &Arc<Author>, change: &FieldChange<'_>) -> Option<&mut Rivalry> {
-        // Who wrote last has left what was there, unless somebody came after it.
+        // The last writer is the other one, unless an unseen writer has changed its value since.
         let left = |(who, value): &&(Arc<Author>, u64)| who != author && *value == change.before;
         let other = self.set.last().filter(left).map(|(who, _)| who.clone());
         let own = self.set.iter().position(|(who, _)| who == author).map(|at| self.set.remove(at).1);
@@ -246,7 +247,7 @@ impl Rivalry {
         same || (Some(&self.one) == other && self.other.as_ref() == Some(author))
     }
 
-    /// Counts that a field was set back; how far the conflict is, if it is one.
+    /// Counts a reversal. Returns the stage of the conflict, if it is one.
     fn flip(&mut self, now: Instant, manager: Option<&str>) -> Option<Stage> {
         self.flips.push_back(now);
         if self.flips.len() > FLIPS {
@@ -266,7 +267,7 @@ impl Rivalry {
         Some(stage)
     }
 
-    /// Against whom this author writes.
+    /// Returns the other writer of the pair.
     fn rival(&self, author: &Arc<Author>) -> Rival {
         match &self.other {
             None => Rival::Outside { manager: self.manager.as_deref().map(str::to_owned) },

@@ -9,7 +9,7 @@ fn author(plugin: &str, controller: &str) -> Author {
     Author { plugin: ObjectKey::namespaced("n", plugin), controller: controller.to_owned() }
 }
 
-/// A field, and the time.
+/// The state of a field, and the time.
 struct Contested {
     state: State,
     now: Instant,
@@ -21,7 +21,7 @@ impl Contested {
         Self { state: State::default(), now: Instant::now(), value: 0 }
     }
 
-    /// A controller writes, a second later.
+    /// Writes by a controller, one second later.
     fn write(&mut self, author: &Author, value: u64) -> Option<(Rival, Stage)> {
         self.look_and_write(author, value, None)
     }
@@ -33,7 +33,7 @@ impl Contested {
         self.state.changed(self.now, author, &change)
     }
 
-    /// Somebody writes whom nobody sees.
+    /// Writes by a writer that is not seen.
     fn outside(&mut self, value: u64) {
         self.value = value;
     }
@@ -53,7 +53,7 @@ fn reports_both_writers_after_five_reversals() {
         reported.push(field.write(&a, 1));
         reported.push(field.write(&b, 2));
     }
-    // The first write of each only says what it wants.
+    // The first write of each controller only sets its value.
     let lasts = |rival: &Author| Some((Rival::Author(rival.clone()), Stage::Lasts));
     let begins = Some((Rival::Author(b.clone()), Stage::Begins));
     assert_eq!(reported, [None, None, None, None, None, None, begins, lasts(&a)]);
@@ -66,7 +66,7 @@ fn repeats_lasting_conflicts_and_restarts_quiet_ones() {
     let b = author("b", "c");
     let mut field = Contested::new();
     let mut reported = Vec::new();
-    // A write a second.
+    // One write per second.
     for second in 0..2_400 {
         let (author, value) = if second % 2 == 0 { (&a, 1) } else { (&b, 2) };
         if let Some((_, stage)) = field.write(author, value).filter(|(_, stage)| *stage != Stage::Lasts) {
@@ -115,7 +115,7 @@ fn stops_looking_up_an_unreadable_outside_writer() {
 }
 
 #[test]
-fn controllers_of_one_plugin_fight_too_but_none_with_itself() {
+fn reports_controllers_of_one_plugin_but_none_with_itself() {
     let one = author("a", "one");
     let two = author("a", "two");
     let mut field = Contested::new();
@@ -137,7 +137,7 @@ fn rival_is_the_latest_writer() {
     let b = author("b", "c");
     let mut field = Contested::new();
     let mut conflict = None;
-    // b writes once, what somebody outside then writes again and again.
+    // b writes once; then an outside writer writes the same value again and again.
     field.write(&b, 2);
     for _ in 0..10 {
         conflict = conflict.or(field.write(&a, 1));
@@ -147,20 +147,20 @@ fn rival_is_the_latest_writer() {
 }
 
 #[test]
-fn drift_that_is_repaired_now_and_then_is_no_fight() {
+fn ignores_occasional_repair_of_drift() {
     let a = author("a", "c");
     let mut field = Contested::new();
     field.write(&a, 1);
     for drift in 0..1_000 {
         field.outside(2 + drift);
         assert_eq!(field.write(&a, 1), None);
-        // Four within any ten minutes.
+        // Four reversals within any ten minutes.
         field.after(WINDOW.as_secs() / 4);
     }
 }
 
 #[test]
-fn values_that_never_come_back_are_no_fight() {
+fn ignores_values_that_never_return() {
     let a = author("a", "c");
     let b = author("b", "c");
     let mut field = Contested::new();
@@ -181,7 +181,7 @@ fn busy_plugin_evicts_only_its_own_fields() {
     for field in 2..1_000 {
         state.changed(now, &noisy, &change(field, 0, 1));
         assert!(state.len() <= 11, "{}", state.len());
-        // Somebody outside conflicts with the quiet one meanwhile.
+        // An outside writer conflicts with the quiet plugin meanwhile.
         conflicts += usize::from(state.changed(now, &quiet, &change(1, 2, 1)).is_some());
     }
     assert!(conflicts > 900, "{conflicts}");
@@ -202,6 +202,6 @@ fn field_written_by_all_has_bounded_memory() {
     for at in 0..1_000 {
         field.write(&author(&format!("plugin-{at}"), "c"), at + 1);
     }
-    // Its writers, the one that made it remembered, and those not yet dropped.
+    // The writers of the field, its holder, and former ones that are not dropped yet.
     assert!(field.state.authors() <= 2 * (AUTHORS + 1) + 17, "{}", field.state.authors());
 }

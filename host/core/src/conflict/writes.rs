@@ -1,4 +1,4 @@
-//! FieldConflicts among writes that pass the gate: which of them are seen, and who is named.
+//! Field conflicts among writes that pass the gate: which writes are recorded, and which writers are named.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::{
 struct Server {
     /// The values and managers of its fields.
     fields: Mutex<Vec<(String, Value, String)>>,
-    /// The cached object, where it differs from the API server's.
+    /// The cached object, if it differs from the API server's.
     stale: Mutex<Option<Value>>,
     cached: bool,
     looks: Mutex<u32>,
@@ -37,7 +37,7 @@ impl Server {
         Arc::new(Self { fields, stale: Mutex::default(), cached, looks: Mutex::default(), conflicts, records })
     }
 
-    /// Somebody writes a field.
+    /// Stores a field for another writer.
     fn store(&self, field: &str, value: &Value, manager: &str) {
         let mut fields = self.fields.lock();
         let same = fields.iter().any(|(name, now, _)| name == field && now == value);
@@ -57,7 +57,7 @@ impl Server {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     }
 
-    /// The plugin's way to it.
+    /// Returns the gate of a plugin.
     fn gate(self: &Arc<Self>, conflicts: &Arc<FieldConflicts>, plugin: &str) -> Arc<Gate> {
         let writer = Writer {
             plugin: ObjectKey::namespaced("n", plugin),
@@ -70,7 +70,7 @@ impl Server {
         Gate::sharing(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
     }
 
-    /// The conflicts that were reported: path, author, rival.
+    /// Returns the reported conflicts: path, author and rival.
     fn reported(&self) -> Vec<(String, String, Rival)> {
         let conflicts = self.conflicts.lock();
         let reported = conflicts.iter().filter(|conflict| conflict.stage != Stage::Lasts);
@@ -181,7 +181,7 @@ async fn patch(gate: &Arc<Gate>, plugin: &str, field: &str, value: &Value, dry_r
     gate.session(reconcile("c")).write(write).await.expect("patched");
 }
 
-/// The same as a raw request.
+/// Patches the field by a raw request.
 async fn patch_raw(gate: &Arc<Gate>, field: &str, value: &Value) -> RawResponse {
     let request = RawRequest {
         method: "PATCH".into(),
@@ -255,7 +255,7 @@ async fn stale_cache_does_not_blame_the_writer() {
     let conflicts = FieldConflicts::new(server.clone());
     let a = server.gate(&conflicts, "a");
     for round in 0..20 {
-        // The cache has not seen yet that helm has put its own field back.
+        // The cache has not received helm's reversal of its own field yet.
         server.store("flaps", &json!("old"), "helm");
         let before = server.object();
         server.store("flaps", &json!("new"), "helm");

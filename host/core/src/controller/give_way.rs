@@ -1,4 +1,4 @@
-//! Cooperative yielding of the workers.
+//! Cooperative yielding of workers.
 
 use std::{
     future::poll_fn,
@@ -7,10 +7,11 @@ use std::{
 
 use tokio::task::coop;
 
-/// Goes behind those who wait for the thread, if the task's budget is used up.
+/// Moves the task behind all others that wait for the thread, once its budget is used up.
 ///
-/// tokio's `consume_budget` and `yield_now` wake the task when the thread has looked at its timers and sockets, and then
-/// poll it *before* all others: on a runtime that looks after each poll nobody else is polled any more.
+/// tokio's `consume_budget` and `yield_now` are not enough: they wake the task after the thread has polled its timers
+/// and sockets, and the task is then polled *before* all others. On a runtime that does so after each poll, no other
+/// task would run.
 pub async fn give_way() {
     poll_fn(|cx| match coop::poll_proceed(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(restore) => {

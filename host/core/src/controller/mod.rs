@@ -1,16 +1,16 @@
-//! The workers: take a key, reconcile it, decide what becomes of it.
+//! Controllers and their workers: a worker takes a key, reconciles it, and applies the outcome.
 //!
-//! A [`Controller`] promises what controller-runtime's does, for one plugin's controller:
+//! A [`Controller`] gives the guarantees of controller-runtime's, for one controller of a plugin:
 //!
 //! - a key is never reconciled twice at the same time, whatever the number of workers;
-//! - what becomes of a key after a reconcile is decided in one place, the `match` of `apply_outcome`;
-//! - no key is lost: not by a reconciler that panics (that counts as a [`Fault::Trap`]), not by [`Controller::swap`],
-//!   not by [`Controller::set_workers`]. A key whose reconcile is cut off goes back into the queue;
-//! - a key that loops waits, and holds no worker meanwhile: see [`crate::hot_loop`];
+//! - the outcome of a reconcile is applied in one place, the `match` of `apply_outcome`;
+//! - no key is lost: not by a reconciler that panics (which counts as a [`Fault::Trap`]), not by [`Controller::swap`],
+//!   and not by [`Controller::set_workers`]. A key whose reconcile is aborted returns to the queue;
+//! - a key in a hot loop waits without holding a worker: see [`crate::hot_loop`];
 //! - a dropped controller leaves no task behind.
 //!
-//! Its limits: it sets no deadline (the sandbox does) and knows no metrics, logs or status: an [`Observer`] sees
-//! every reconcile.
+//! It sets no deadline, which is the sandbox's task, and has no metrics, logs or status: an [`Observer`] sees every
+//! reconcile.
 
 mod give_way;
 pub mod request;
@@ -43,10 +43,11 @@ use crate::{
     queue::{Priority, WorkQueue},
 };
 
-/// Sees every reconcile.
+/// Observes every reconcile.
 pub trait Observer: Send + Sync {
-    /// A reconcile ended, and what becomes of its key is decided: `took` is its wall time, `retries_now` the key's
-    /// failures in a row with this one. Called on the worker, before the key can be reconciled again: return soon.
+    /// Called when a reconcile has ended and its outcome was applied. `took` is its wall time, `retries_now` the key's
+    /// number of failures in a row including this one. Runs on the worker, before the key can be reconciled again: it
+    /// must not block.
     fn reconciled(
         &self,
         request: &ReconcileRequest,
@@ -55,36 +56,36 @@ pub trait Observer: Send + Sync {
         retries_now: u32,
     );
 
-    /// A key begins to wait, because it loops. Called on the worker: return soon.
+    /// Called when a key in a hot loop is first held, or held longer. Runs on the worker: it must not block.
     fn looping(&self, _controller: &str, _key: &ObjectKey, _looping: &Looping) {}
 }
 
 /// One controller of a plugin: a queue of keys and the workers that empty it.
 pub struct Controller {
     shared: Arc<Shared>,
-    /// All worker tasks that were started and not yet joined; dropping it aborts them.
+    /// The worker tasks that were started and not yet joined. Dropping the set aborts them.
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// The state that the workers share. They do not hold the controller, so that dropping it ends them.
+/// The state that the workers share. They do not hold the controller, so that dropping the controller ends them.
 struct Shared {
     name: String,
     queue: WorkQueue<ObjectKey>,
-    /// The one that the next reconcile runs on.
+    /// The reconciler of the next reconcile.
     reconciler: RwLock<Arc<dyn Reconciler>>,
     observer: Arc<dyn Observer>,
     loops: Arc<HotLoops>,
     /// The guard of `loops` for this controller.
     guard: Arc<LoopGuard>,
-    /// The wanted number of workers: the worker with index `i` works while `i` is below it.
+    /// The wanted number of workers: the worker with index `i` runs while `i` is below it.
     wanted: watch::Sender<u32>,
-    /// For each index whether a worker has it. Taken and given back under this lock, together with a look at
-    /// `wanted`: so no index is held twice, and none below `wanted` stays free.
+    /// True for each index that a worker has. An index is taken and returned under this lock, together with a check of
+    /// `wanted`: so no index is taken twice, and none below `wanted` stays free.
     worker_slots: Mutex<Vec<bool>>,
 }
 
 impl Controller {
-    /// A controller without workers. `name` is the controller's name in the manifest.
+    /// Creates a controller without workers. `name` is the controller's name in the manifest.
     pub fn new(
         name: impl Into<String>,
         queue: WorkQueue<ObjectKey>,
@@ -94,7 +95,7 @@ impl Controller {
         Self::with_loops(name, queue, reconciler, observer, &HotLoops::new())
     }
 
-    /// The same for one of several controllers of a plugin, whose writes `loops` sees.
+    /// Creates one of several controllers of a plugin, whose writes are recorded in `loops`.
     pub fn with_loops(
         name: impl Into<String>,
         queue: WorkQueue<ObjectKey>,
@@ -116,12 +117,12 @@ impl Controller {
         Arc::new(Self { shared: Arc::new(shared), tasks: Mutex::default() })
     }
 
-    /// The controller's name in the manifest.
+    /// Returns the controller's name in the manifest.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// The queue, e.g. for its numbers.
+    /// Returns the queue, e.g. for its counters.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.shared.queue
     }
@@ -136,27 +137,27 @@ impl Controller {
         self.shared.queue.add_with_priority(key, priority);
     }
 
-    /// Adds a key that an event asks for.
+    /// Adds a key for an event.
     pub fn enqueue_for(&self, event: &Event, key: ObjectKey, priority: Priority) {
-        // First: a worker that takes the key sees whether it was asked for from outside.
+        // Before the add: a worker that takes the key must see whether the event is from outside.
         self.shared.loops.event(&self.shared.guard, &key, event);
         self.enqueue(key, priority);
     }
 
-    /// Adds a key that the plugin's own mapping of an event has named: that counts as a change from outside, as it is not
-    /// known any more which of the events it was.
+    /// Adds a key that the plugin's own mapping named. It counts as a change from outside, because the event that led
+    /// to it is no longer known.
     pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) {
         let _held = self.shared.guard.outside(&key);
         self.enqueue(key, priority);
     }
 
-    /// Starts the workers; has to be called within a tokio runtime. The same as [`Self::set_workers`].
+    /// Starts the workers, as [`Self::set_workers`]. Must be called within a tokio runtime.
     pub fn start(&self, workers: u32) {
         self.set_workers(workers);
     }
 
-    /// Changes the number of workers. Surplus ones first finish the key they have; with 0 the controller pauses and the
-    /// queue keeps its keys. Has to be called within a tokio runtime. Without effect after [`Self::stop`].
+    /// Changes the number of workers. Surplus workers finish their current key first. With 0 the controller pauses, and
+    /// the queue keeps its keys. Must be called within a tokio runtime. Has no effect after [`Self::stop`].
     pub fn set_workers(&self, workers: u32) {
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -174,17 +175,16 @@ impl Controller {
         }
     }
 
-    /// Lets every reconcile that begins from now on run on this reconciler, and returns the one before, on which
-    /// the reconciles in flight end.
+    /// Replaces the reconciler for later reconciles, and returns the old one. Reconciles in flight end on the old one.
     pub fn swap(&self, reconciler: Arc<dyn Reconciler>) -> Arc<dyn Reconciler> {
         let mut current = self.shared.reconciler.write();
         std::mem::replace(&mut current, reconciler)
     }
 
     /// Shuts the queue down and waits for the reconciles in flight. Keys still in the queue are not reconciled: the
-    /// next start lists them again. To have them reconciled first, wait for `queue().shut_down_with_drain()` before.
+    /// next start lists them again. To reconcile them first, wait for `queue().shut_down_with_drain()` before.
     ///
-    /// Dropping the call, as a timeout does, aborts the reconciles that are still in flight.
+    /// Dropping the future, as a timeout does, aborts the reconciles that are still in flight.
     pub async fn stop(&self) {
         self.shared.queue.shut_down();
         self.shared.wanted.send_replace(0);
@@ -194,25 +194,25 @@ impl Controller {
 }
 
 impl Shared {
-    /// One worker's life.
+    /// Runs one worker.
     async fn work(self: Arc<Self>, index: u32) {
         let mut wanted = self.wanted.subscribe();
         while !self.leaves(index) {
             tokio::select! {
                 biased;
-                // An error means that the sender is gone, which `self` holds.
+                // An error means that the sender is gone, but `self` holds it.
                 _ = wanted.changed() => {}
                 key = self.queue.get() => match key {
                     Some(key) => self.reconcile(key).await,
                     None => return,
                 },
             }
-            // A queue that is never empty and a reconciler that never waits would keep the thread.
+            // Without this, a queue that is never empty and a reconciler that never waits would occupy the thread.
             give_way().await;
         }
     }
 
-    /// Gives the worker slot back if it is one too many.
+    /// Returns the worker slot if it is surplus, and reports whether it was.
     fn leaves(&self, index: u32) -> bool {
         let mut worker_slots = self.worker_slots.lock();
         let leaves = index >= *self.wanted.borrow();
@@ -220,7 +220,7 @@ impl Shared {
         leaves
     }
 
-    /// Reconciles one key, from get to done.
+    /// Reconciles one key, from `get` to `done`.
     async fn reconcile(&self, key: ObjectKey) {
         let mut in_flight = InFlight { queue: &self.queue, key, done: false };
         if let Admission::Hold(delay, begins) = self.guard.admit(&in_flight.key) {
@@ -248,7 +248,7 @@ impl Shared {
         self.notify(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
     }
 
-    /// Tells the observer; a panic in it costs neither the key nor the worker.
+    /// Calls the observer. A panic in it loses neither the key nor the worker.
     fn notify(&self, key: &ObjectKey, call: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
             tracing::error!(controller = self.name, %key, "observer panicked: {}", message(&*panic));
@@ -256,12 +256,12 @@ impl Shared {
     }
 }
 
-/// Applies the outcome of a reconcile to its key. This is the whole outcome policy, as in controller-runtime's
-/// `reconcileHandler`, except that a terminal failure also ends the count of failures.
+/// Applies the outcome of a reconcile to its key. This is the whole outcome policy. It is that of controller-runtime's
+/// `reconcileHandler`, except that a terminal failure also resets the count of failures.
 fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<Action, Failure>) {
     match result {
         Ok(Action::Done) | Err(Failure::Terminal(_)) => queue.forget(key),
-        // A delay of zero asks for nothing, as in controller-runtime.
+        // A delay of zero does not requeue, as in controller-runtime.
         Ok(Action::RequeueAfter(Duration::ZERO)) => queue.forget(key),
         Ok(Action::RequeueAfter(delay)) => {
             queue.forget(key);
@@ -271,7 +271,7 @@ fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<
     }
 }
 
-/// A key between get and done. Dropped before it is done, as an abort does, the key goes back into the queue.
+/// A key between `get` and `done`. If it is dropped before it is done, as on an abort, the key returns to the queue.
 struct InFlight<'a> {
     queue: &'a WorkQueue<ObjectKey>,
     key: ObjectKey,
@@ -287,7 +287,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Runs a reconcile; a panic in it becomes a fault.
+/// Runs a reconcile and turns a panic into a fault.
 async fn caught(reconcile: impl Future<Output = Result<Action, Failure>>) -> Result<Action, Failure> {
     let mut reconcile = pin!(reconcile);
     // Unwind safe: after a panic the future is dropped and never polled again.
@@ -306,7 +306,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Unique: random for the process, counted within it.
+/// Returns a unique id: a random prefix for the process and a counter.
 fn reconcile_id() -> String {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -343,7 +343,7 @@ mod tests {
         WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, 100 * SECOND))
     }
 
-    /// Answers with a function of the request.
+    /// A reconciler that answers with a function of the request.
     struct Answer<F>(F);
 
     #[async_trait]
@@ -353,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Takes a permit for each reconcile, then answers Done.
+    /// A reconciler that takes a permit for each reconcile, then returns Done.
     struct Gated {
         permits: Arc<Semaphore>,
     }
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// What an observer saw, and when.
+    /// The arguments of a call of an observer, and its time.
     #[derive(Clone, Debug)]
     struct Told {
         request: ReconcileRequest,
@@ -402,8 +402,9 @@ mod tests {
         (Controller::new("c", queue(), Arc::new(reconciler), notes.clone()), notes)
     }
 
-    /// Runs one key that answers `first`, and Done from the second time on, for ten seconds. Returns the seconds at
-    /// which it was reconciled, the failures counted before each, and the failures counted at the end.
+    /// Runs one key for ten seconds. The reconciler returns `first`, and Done from the second time on. Returns the
+    /// seconds at which the key was reconciled, the failures counted before each reconcile, and those counted after the
+    /// first.
     async fn times_after(first: Outcome) -> (Vec<u64>, Vec<u32>, u32) {
         let count = AtomicU64::new(0);
         let (controller, notes) = controller(Answer(move |_: &ReconcileRequest| {
@@ -550,7 +551,7 @@ mod tests {
             sleep(SECOND).await;
             assert!(shared.upgrade().is_none(), "no task is left");
             assert_eq!(queue.stats().processing, 0);
-            // A queue that shuts down takes nothing back.
+            // A queue that shuts down takes no keys back.
             assert_eq!((queue.len(), notes.names().len()), (usize::from(!give_up_stop), 0));
         }
     }
@@ -602,7 +603,7 @@ mod tests {
         assert!(count > 100 && ids.len() == count);
     }
 
-    /// What all [`Chaos`] reconcilers of a run share.
+    /// The state that all [`Chaos`] reconcilers of a run share.
     struct Disorder {
         random: Mutex<StdRng>,
         busy: Mutex<HashSet<ObjectKey>>,
@@ -610,7 +611,7 @@ mod tests {
         twice: AtomicBool,
     }
 
-    /// Sleeps at random, answers at random, and notes when a key is there twice.
+    /// A reconciler that sleeps and answers at random, and records whether a key is reconciled twice at once.
     struct Chaos(Arc<Disorder>);
 
     #[async_trait]
@@ -638,8 +639,8 @@ mod tests {
         }
     }
 
-    /// Invariants: no key is reconciled twice at once, each is reconciled after the last time it was added, and
-    /// nothing is left at the end.
+    /// Invariants: no key is reconciled twice at once, each key is reconciled after its last add, and no key is left at
+    /// the end.
     #[tokio::test(start_paused = true)]
     async fn random_adds_and_swaps_lose_no_key() {
         let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));

@@ -1,28 +1,28 @@
-//! A reconcile from the outside: what is asked for, and how it may end.
+//! The request of a reconcile, and its possible results.
 
 use crate::object::ObjectKey;
 
-/// A key that is to be brought to its desired state: never an event, always a name.
+/// A key to reconcile. As in controller-runtime, a request carries a name and never an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReconcileRequest {
     /// The controller's name in the manifest.
     pub controller: String,
     /// The object's key; its kind is the one of the controller's `for`.
     pub key: ObjectKey,
-    /// Failures of this key in a row (client-go's NumRequeues).
+    /// The number of failures of this key in a row (client-go's NumRequeues).
     pub retries: u32,
-    /// Unique for each reconcile.
+    /// A unique id of the reconcile.
     pub reconcile_id: String,
 }
 
 /// The result of a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing more.
+    /// The key is done.
     Done,
-    /// Again, after the rate limiter's delay.
+    /// The key is requeued after the rate limiter's delay.
     Requeue,
-    /// Again after this delay.
+    /// The key is requeued after this delay.
     RequeueAfter(std::time::Duration),
 }
 
@@ -35,7 +35,7 @@ pub enum Failure {
     /// The reconciler asks not to be retried until the object changes.
     #[error("{0}")]
     Terminal(String),
-    /// The sandbox ended the call. The worker retries with backoff: the next input may be a better one.
+    /// The sandbox ended the call. The worker retries with backoff, because the next call may succeed.
     #[error("{0}")]
     Fault(Fault),
 }
@@ -43,7 +43,7 @@ pub enum Failure {
 /// The fault with which the sandbox ended a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The guest trapped: unreachable, an out-of-bounds access, a stack overflow, a panic.
+    /// The guest trapped: unreachable, an out-of-bounds access, a stack overflow or a panic.
     #[error("the plugin trapped: {0}")]
     Trap(String),
     /// The guest ran or waited longer than `limits.timeoutSeconds`.
@@ -61,7 +61,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A CamelCase word for conditions, Events and metrics.
+    /// Returns a CamelCase reason for conditions, Events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Trap(_) => "ReconcileTrapped",

@@ -1,4 +1,4 @@
-//! A write as it is known before it goes out, for the audit and the detector of hot loops.
+//! A write before it is sent, as the audit and the hot-loop detector see it.
 
 use crate::{
     gate::{
@@ -9,7 +9,7 @@ use crate::{
     ports::ObjectLookup,
 };
 
-/// A write that is about to go out.
+/// A write that is about to be sent.
 pub(crate) struct Attempt {
     /// The verb.
     pub verb: Verb,
@@ -19,9 +19,9 @@ pub(crate) struct Attempt {
     pub object: String,
     /// The subresource for the record; empty for a raw request.
     pub subresource: String,
-    /// The object concerned, where it is known. A create's key has no name.
+    /// The object that is written, if it is known. A create may leave the name to the API server.
     pub about: Option<(GroupVersionKind, ObjectKey)>,
-    /// True if nothing is stored.
+    /// True for a dry run, which stores nothing.
     pub dry_run: bool,
     /// The field manager, if the write names one.
     pub manager: Option<String>,
@@ -57,7 +57,7 @@ impl Attempt {
         let mut parameters = request.parameters().unwrap_or_default();
         let verb = request.verb();
         let about = match target {
-            // A deletion of a subresource leaves the object.
+            // Deleting a subresource does not delete the object.
             Target::Resource(path) if verb != Verb::Delete || path.subresource.is_none() => {
                 objects.and_then(|objects| objects.kind_of(path)).zip(path.key())
             }

@@ -1,8 +1,8 @@
-//! The audit of writes: who wrote what, why, and which fields changed by it.
+//! The audit of writes: the plugin, the cause and the changed fields of each write.
 //!
-//! Every write that passes the gate leaves one [`AuditRecord`], also one that failed, and raw requests like others; one that
-//! was not sent because it would have changed nothing says so. A write that the gate refused never was one. What a write
-//! changed is passed to [`FieldConflicts`] too.
+//! Every write that the gate admits leaves one [`AuditRecord`], including failed writes and raw requests. A write that
+//! was not sent because it would have changed nothing is recorded as `suppressed`. A write that the gate refused is not
+//! recorded. The changed fields are also passed to [`FieldConflicts`].
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::{
     status::ApiError,
 };
 
-/// Paths named in one record; more are counted only.
+/// The maximum number of paths in one record; further ones are only counted.
 const MAX_PATHS: usize = 32;
 
-/// A plugin, as its records name it.
+/// A plugin as its audit records name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {
     /// The Plugin.
@@ -50,17 +50,18 @@ pub struct AuditRecord {
     pub verb: String,
     /// Kind and group of the object, or the path of a raw request.
     pub kind: String,
-    /// namespace/name of the object; without a name when the API server was to find one.
+    /// namespace/name of the object; without a name if the API server generates it.
     pub object: String,
-    /// E.g. `status`.
+    /// The subresource, e.g. `status`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
     /// True if the request was a dry run, which stores nothing.
     pub dry_run: bool,
-    /// Paths of fields that are not as they were in the cache before. None when it did not have the object.
+    /// The paths of fields that differ from the cached object before the write; None if the object was not cached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
-    /// `ok`, `suppressed` when the write would have changed nothing and was not sent, or the code and reason of the refusal.
+    /// `ok`; `suppressed` if the write would have changed nothing and was not sent; otherwise the code and reason of
+    /// the error.
     pub result: String,
 }
 
@@ -74,7 +75,7 @@ pub struct AuditSource {
     pub digest: String,
     /// The ServiceAccount as which the plugin acted.
     pub service_account: String,
-    /// The controller.
+    /// The controller's name.
     pub controller: String,
     /// The id of the reconcile.
     pub reconcile_id: String,
@@ -82,9 +83,9 @@ pub struct AuditSource {
     pub key: String,
 }
 
-/// Keeps records.
+/// Stores audit records.
 pub trait AuditSink: Send + Sync {
-    /// Keeps one; returns soon.
+    /// Stores a record. It must not block.
     fn record(&self, record: &AuditRecord);
 }
 
@@ -99,16 +100,16 @@ pub struct Audit {
     pub conflicts: Arc<FieldConflicts>,
 }
 
-/// A write that is under way.
+/// A write that is in flight.
 pub(crate) struct Begun {
     record: AuditRecord,
     author: Author,
-    /// The field manager.
+    /// The field manager of the write.
     manager: String,
     kind: Option<GroupVersionKind>,
-    /// The object as it is known; of the kind.
+    /// The object before the write, if it is known; it is of `kind`.
     before: Option<Arc<Object>>,
-    /// True if the former writer was looked up for this write, because the author may be in a conflict.
+    /// True if the previous writer was looked up for this write because the author may be in a conflict.
     looked: bool,
 }
 
@@ -127,7 +128,7 @@ impl Audit {
             dry_run: attempt.dry_run,
             ..self.record(attempt.verb, reconcile)
         };
-        // The answer to a deletion is not compared with what was before.
+        // The answer to a deletion is not compared with the object before it.
         let compared = attempt.about.as_ref().filter(|_| attempt.verb != Verb::Delete);
         let before = objects.zip(compared).and_then(|(objects, (kind, key))| objects.cached(kind, key));
         Begun {
@@ -140,7 +141,7 @@ impl Audit {
         }
     }
 
-    /// Looks up the object's former writer, where this write may be part of a conflict with somebody unknown.
+    /// Looks up the object's previous writer if this write may be part of a conflict with an unknown writer.
     pub(super) async fn look(&self, begun: &mut Begun, objects: &dyn ObjectLookup) {
         let (Some(kind), Some(before)) = (&begun.kind, &begun.before) else { return };
         if !begun.record.dry_run
@@ -194,7 +195,8 @@ impl Audit {
         self.sink.record(&begun.record);
     }
 
-    /// A write that changed nothing, as one that came too late, has shown nothing: the next one is looked at, too.
+    /// Keeps the candidate if the lookup proved nothing, because the write changed nothing or failed: the next write is
+    /// examined, too.
     fn keep_looking(&self, begun: &Begun) {
         let changed = begun.record.changed.as_ref().is_some_and(|changed| !changed.is_empty());
         if let Some(before) = begun.before.as_ref().filter(|_| begun.looked && !changed) {
@@ -202,8 +204,8 @@ impl Audit {
         }
     }
 
-    /// Compares the answer with the object before the write, if that is known. The answer to a patch of `scale`, for
-    /// example, is another object.
+    /// Compares the answer with the object before the write, if that is known. Skips answers that are another object,
+    /// such as the Scale that a patch of `scale` returns.
     fn compare(&self, begun: &mut Begun, answer: &str) {
         let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
         let read = |text: &str| serde_json::from_str::<Value>(text).ok();
@@ -241,7 +243,7 @@ fn outcome(error: &ApiError) -> String {
     format!("{} {}", error.status.code, error.status.reason).trim().to_owned()
 }
 
-/// The paths of changes.
+/// Returns the paths of changes, up to [`MAX_PATHS`].
 fn named(changes: &[Change<'_>]) -> Vec<String> {
     let mut paths: Vec<String> = changes.iter().take(MAX_PATHS).map(|change| change.path.to_string()).collect();
     if changes.len() > MAX_PATHS {
@@ -268,7 +270,7 @@ mod tests {
         ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
     };
 
-    /// Has one object, which no update changes.
+    /// An API with one object that no update changes.
     #[derive(Default)]
     struct Unchanging(Mutex<Vec<AuditRecord>>);
 

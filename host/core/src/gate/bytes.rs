@@ -1,7 +1,8 @@
 //! Budgets of bytes: the memory that a namespace's plugins may make the host use at once.
 //!
-//! Charged are the linear memory of guests and what the host reads and unpacks for one call. A budget ends within its
-//! parent's, the host's. What does not fit is refused and never waited for: who waits holds what others wait for.
+//! The linear memory of guests and the data that the host reads and decodes for a call are charged. A namespace's
+//! budget is part of its parent, the host's budget. A charge that does not fit is refused at once: a waiting call would
+//! hold memory that others wait for.
 
 use std::{
     cell::RefCell,
@@ -13,30 +14,30 @@ use std::{
 
 use crate::status::{ApiError, ErrorKind};
 
-/// A budget of bytes.
+/// A memory budget in bytes.
 #[derive(Debug)]
 pub struct ByteBudget {
-    /// The owner, for messages.
+    /// The owner's name, for messages.
     name: String,
     limit: u64,
     used: AtomicU64,
     parent: Option<Arc<Self>>,
 }
 
-/// Bytes that are taken of a budget; dropping them gives them back.
+/// Bytes charged to a budget. Dropping them returns them.
 #[derive(Debug)]
 pub struct Bytes {
     budget: Arc<ByteBudget>,
     taken: u64,
 }
 
-/// The budget that has no room, and its limit.
+/// The error of a charge that exceeds a budget.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} may use {limit} bytes of the host's memory at once (quota memoryBytes), and has used them up")]
 pub struct NoRoom {
     /// The owner of the budget.
     pub name: String,
-    /// Its bytes.
+    /// The limit of the budget, in bytes.
     pub limit: u64,
 }
 
@@ -47,22 +48,22 @@ impl From<NoRoom> for ApiError {
 }
 
 impl ByteBudget {
-    /// Creates a budget of this many bytes.
+    /// Creates a budget with this limit.
     pub fn new(name: impl Into<String>, limit: u64) -> Arc<Self> {
         Arc::new(Self { name: name.into(), limit, used: AtomicU64::new(0), parent: None })
     }
 
-    /// Creates a budget of this many bytes that are also taken of this one.
+    /// Creates a budget with this limit, whose bytes are charged to this budget as well.
     pub fn child(self: &Arc<Self>, name: impl Into<String>, limit: u64) -> Arc<Self> {
         Arc::new(Self { name: name.into(), limit, used: AtomicU64::new(0), parent: Some(self.clone()) })
     }
 
-    /// Starts a count of bytes with none.
+    /// Starts a charge of no bytes.
     pub fn open(self: &Arc<Self>) -> Bytes {
         Bytes { budget: self.clone(), taken: 0 }
     }
 
-    /// Returns the bytes that are taken.
+    /// Returns the number of charged bytes.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -89,17 +90,17 @@ impl ByteBudget {
 }
 
 impl Bytes {
-    /// Takes more bytes.
+    /// Charges more bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] when the budget, or its parent's, has none: nothing is taken.
+    /// [`NoRoom`] when the budget or its parent has no room. Nothing is charged then.
     pub fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
         self.budget.take(bytes)?;
         self.taken += bytes;
         Ok(())
     }
 
-    /// Gives bytes back.
+    /// Returns bytes to the budget.
     pub fn give(&mut self, bytes: u64) {
         let bytes = bytes.min(self.taken);
         self.taken -= bytes;
@@ -114,12 +115,12 @@ impl Drop for Bytes {
 }
 
 tokio::task_local! {
-    /// The bytes of the call that the task carries out.
+    /// The charge of the call that the current task runs.
     static CALL: RefCell<Bytes>;
 }
 
-/// Carries out a call whose memory is charged with [`charge`]. Returns its bytes as well: they are to be kept as long as
-/// what the call returned.
+/// Runs a call whose memory is charged with [`charge`]. Also returns the charge, which the caller keeps as long as the
+/// call's result.
 pub(super) async fn charged<T>(budget: &Arc<ByteBudget>, call: impl Future<Output = T>) -> (T, Bytes) {
     CALL.scope(RefCell::new(budget.open()), async {
         let result = call.await;
@@ -129,11 +130,11 @@ pub(super) async fn charged<T>(budget: &Arc<ByteBudget>, call: impl Future<Outpu
     .await
 }
 
-/// Charges bytes to the call that this task carries out, until what it returned is gone. Outside of a plugin's call it
-/// charges nobody.
+/// Charges bytes to the call that the current task runs, until its result is dropped. Outside of a plugin's call
+/// nothing is charged.
 ///
 /// # Errors
-/// [`NoRoom`] when they do not fit the budget of the plugin's namespace or the host's.
+/// [`NoRoom`] when the bytes exceed the budget of the plugin's namespace or of the host.
 pub fn charge(bytes: usize) -> Result<(), NoRoom> {
     CALL.try_with(|call| call.borrow_mut().take(bytes as u64)).unwrap_or(Ok(()))
 }

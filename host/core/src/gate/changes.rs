@@ -1,10 +1,10 @@
-//! The fields at which two versions of an object differ, and the owner of a field.
+//! The fields in which two versions of an object differ, and the managers of a field.
 
 use std::{cmp::Reverse, fmt};
 
 use serde_json::Value;
 
-/// The fields of `metadata` that change with every write.
+/// The fields of `metadata` that every write changes.
 const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
 /// A field that differs.
@@ -12,13 +12,13 @@ const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"
 pub struct Change<'a> {
     /// The field's path.
     pub path: Path<'a>,
-    /// The value before; null when there was none.
+    /// The value before the write; null if the field was absent.
     pub before: &'a Value,
-    /// The value after; null when there is none.
+    /// The value after the write; null if the field is absent.
     pub after: &'a Value,
 }
 
-/// The steps to a field, each the name of one in the object before: `.spec.replicas`.
+/// The field names that lead to a field: `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path<'a>(Vec<&'a str>);
 
@@ -28,8 +28,8 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The fields at which two objects differ, in order, but for those that every write changes. A list that differs is one
-/// field, and so is an object that is new or gone.
+/// Returns the fields in which two objects differ, in order, except those that every write changes. A list counts as
+/// one field, and so does an object that was added or removed.
 pub fn changes<'a>(before: &'a Value, after: &'a Value) -> Vec<Change<'a>> {
     let mut found = Vec::new();
     compare(before, after, &mut Vec::new(), &mut found);
@@ -52,18 +52,18 @@ fn compare<'a>(before: &'a Value, after: &'a Value, path: &mut Vec<&'a str>, fou
     }
 }
 
-/// Returns the field managers of a field, or of a part of it, the last writer first. None when the object has no
+/// Returns the field managers of a field or of a part of it, the latest writer first. Returns None if the object has no
 /// managedFields.
 pub fn managers<'a>(object: &'a Value, path: &Path<'_>) -> Option<Vec<&'a str>> {
     let entries = object["metadata"]["managedFields"].as_array().filter(|entries| !entries.is_empty())?;
     let mut owners: Vec<&Value> = entries.iter().filter(|entry| has(&entry["fieldsV1"], path)).collect();
-    // RFC 3339 in UTC, to the second: the order of texts.
+    // The times are RFC 3339 in UTC with seconds, so they sort as text.
     owners.sort_by_key(|entry| Reverse(entry["time"].as_str()));
     Some(owners.into_iter().filter_map(|entry| entry["manager"].as_str()).collect())
 }
 
-/// Reports whether a set of fields (FieldsV1: `{"f:spec": {"f:replicas": {}}}`) contains a field, a part of it, or the
-/// atomic whole that contains it.
+/// Reports whether a field set (FieldsV1: `{"f:spec": {"f:replicas": {}}}`) contains a field, a part of it, or an
+/// atomic field that contains it.
 fn has(set: &Value, path: &Path<'_>) -> bool {
     let mut node = set;
     for (at, step) in path.0.iter().enumerate() {

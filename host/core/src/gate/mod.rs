@@ -1,16 +1,17 @@
-//! The gate: the one chain that every call of a guest passes.
+//! The gate: the chain of checks that every call of a guest passes.
 //!
-//! A [`Gate`] belongs to a plugin, a [`Session`] to one reconcile. The sandbox holds a session and nothing else, so
-//! a plugin can do nothing else. The chain, in order:
+//! A [`Gate`] belongs to a plugin, a [`Session`] to one reconcile. The sandbox holds only a session, so a plugin can do
+//! nothing else. The steps of the chain, in order:
 //!
-//! 1. `Session::admit` — count the call, refuse it when the gate is closed or it is over a limit of this reconcile;
-//! 2. [`Throttle`](throttle::Throttle) — a request to the API server waits for its quota; a cached read that turned out to be one, after it;
-//! 3. [`Revocation`] — once more, because waiting takes time; the client looks a last time before the socket;
-//! 4. the call itself, under its own deadline;
-//! 5. `Session::meter` — meter the outcome.
+//! 1. `Session::admit` counts the call, and refuses it if the gate is closed or the reconcile is over a limit;
+//! 2. [`Throttle`](throttle::Throttle) delays requests to the API server by their quota. A cached read that turns out
+//! to need a request is delayed later;
+//! 3. [`Revocation`] is checked again, because the delay takes time. The client checks it once more before it sends;
+//! 4. the call runs with its own timeout;
+//! 5. `Session::meter` records the duration and the result.
 //!
-//! Cached reads are checked against RBAC where the resource is known: see [`crate::authz::access_review`]. Fencing, recording
-//! and shadow runs will join this chain; nothing bypasses it.
+//! Cached reads are checked against RBAC once the resource is known: see [`crate::authz::access_review`]. Nothing
+//! bypasses this chain.
 
 pub(crate) mod attempt;
 pub mod audit;
@@ -59,11 +60,13 @@ use crate::{
 pub struct GateLimits {
     /// The timeout of one host call.
     pub call_timeout: Duration,
-    /// Calls per reconcile, of all imports together.
+    /// The maximum number of calls per reconcile, all imports together.
     pub calls: u32,
-    /// Bytes of one object or patch that the guest hands over. The API server's own limit is about 3 MiB.
+    /// The maximum size of an object or a patch that the guest passes, in bytes. The API server's own limit is about 3
+    /// MiB.
     pub payload_bytes: usize,
-    /// Bytes of log per reconcile, what a field takes beside its letters included; what is over is dropped after one line that says so.
+    /// The maximum size of the log per reconcile, in bytes, including [`FIELD_BYTES`] per field. Further lines are
+    /// dropped after one line that reports it.
     pub log_bytes: usize,
 }
 
@@ -78,7 +81,7 @@ impl Default for GateLimits {
     }
 }
 
-/// One plugin's way to the host.
+/// The host interface of one plugin.
 pub struct Gate {
     api: Arc<dyn ObjectApi>,
     events: Arc<dyn EventSink>,
@@ -90,7 +93,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate over these ports. `config` is JSON text.
+    /// Creates a gate over these ports. `config` is JSON text.
     pub fn new(
         api: Arc<dyn ObjectApi>,
         events: Arc<dyn EventSink>,
@@ -101,7 +104,7 @@ impl Gate {
         Self::sharing(api, events, logs, config, limits, Shared::default())
     }
 
-    /// The same, counting, held to quotas and recorded as `shared` says.
+    /// Creates a gate that uses the counts, quotas and records of `shared`.
     pub fn sharing(
         api: Arc<dyn ObjectApi>,
         events: Arc<dyn EventSink>,
@@ -113,39 +116,39 @@ impl Gate {
         Arc::new(Self { api, events, logs, config: RwLock::new(config), limits, shared })
     }
 
-    /// A gate for `describe`: the log works, the API server is out of reach, events go nowhere.
+    /// Creates a gate for `describe`: the log works, API calls fail, Events are discarded.
     pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
         let out = Arc::new(OutOfReach("while the manifest is asked for"));
         Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default())
     }
 
-    /// A gate for mapping events: the log and the configuration work, the API server is out of reach, events go nowhere.
+    /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
     pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
         let out = Arc::new(OutOfReach("while an event is mapped"));
         Self::sharing(out.clone(), out, logs, config, limits, shared)
     }
 
-    /// Replaces the configuration: reconciles that begin from now on see the new one.
+    /// Replaces the configuration. Reconciles that begin later use the new one.
     pub fn set_config(&self, config: Arc<str>) {
         *self.config.write() = config;
     }
 
-    /// Lets nothing pass from now on, also not of reconciles in flight: each call fails with `Forbidden` and this text.
+    /// Closes the gate, also for reconciles in flight: each further call fails with `Forbidden` and this message.
     pub fn close(&self, why: &str) {
         self.revocation().revoke(why);
     }
 
-    /// The token whose revocation closes the gate.
+    /// Returns the token whose revocation closes the gate.
     pub fn revocation(&self) -> &Arc<Revocation> {
         &self.shared.revocation
     }
 
-    /// The plugin's counts.
+    /// Returns the plugin's counters.
     pub fn meter(&self) -> &Arc<Meter> {
         &self.shared.throttle.meter
     }
 
-    /// Bounds one call by its deadline.
+    /// Runs one call with the timeout of a host call.
     async fn within<T>(&self, what: String, call: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let limit = self.limits.call_timeout;
         tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
@@ -154,7 +157,7 @@ impl Gate {
         })
     }
 
-    /// Opens the gate for one reconcile; None while the manifest is asked for.
+    /// Opens a session for one reconcile. `reconcile` is None for `describe`.
     pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
         let config = self.config.read().clone();
         Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0, held: None }
@@ -166,11 +169,11 @@ pub struct Session {
     gate: Arc<Gate>,
     reconcile: Option<ReconcileRequest>,
     config: Arc<str>,
-    /// Calls so far; never more than one over the limit.
+    /// The number of calls so far, without refused ones; at most the limit.
     calls: u32,
-    /// Log bytes kept so far.
+    /// The log bytes so far, dropped lines included.
     log_bytes: usize,
-    /// The memory of the last call's answer, until the next call.
+    /// The memory charged for the last answer, until the next call.
     held: Option<Bytes>,
 }
 
@@ -178,8 +181,8 @@ impl Session {
     /// Reads one object.
     ///
     /// # Errors
-    /// The API server's error; `Forbidden` when a limit of this reconcile is reached, `TimedOut` when the call took
-    /// longer than [`GateLimits::call_timeout`]. The other calls fail alike.
+    /// The API server's error; `Forbidden` when a limit of this reconcile is reached; `TimedOut` when the call takes
+    /// longer than [`GateLimits::call_timeout`]. The other calls fail in the same ways.
     pub async fn get(&mut self, get: Get) -> Result<Arc<Object>, ApiError> {
         self.operate(get, async |gate, get| gate.within(describe_call(&get), gate.api.get(get)).await).await
     }
@@ -187,15 +190,16 @@ impl Session {
     /// Reads a page of objects.
     ///
     /// # Errors
-    /// As [`Session::get`].
+    /// Fails as [`Session::get`] does.
     pub async fn list(&mut self, list: List) -> Result<Page, ApiError> {
         self.operate(list, async |gate, list| gate.within(describe_call(&list), gate.api.list(list)).await).await
     }
 
-    /// Creates, updates or patches an object. A write that would have changed nothing is counted as suppressed.
+    /// Creates, updates or patches an object. A write that would have changed nothing is not sent, and counts as
+    /// suppressed.
     ///
     /// # Errors
-    /// As [`Session::get`].
+    /// Fails as [`Session::get`] does.
     pub async fn write(&mut self, write: Write) -> Result<Arc<Object>, ApiError> {
         let reconcile = self.reconcile_to_record();
         self.operate(write, async |gate, write| {
@@ -220,7 +224,7 @@ impl Session {
     /// Deletes an object.
     ///
     /// # Errors
-    /// As [`Session::get`].
+    /// Fails as [`Session::get`] does.
     pub async fn delete(&mut self, delete: Delete) -> Result<(), ApiError> {
         let reconcile = self.reconcile_to_record();
         self.operate(delete, async |gate, delete| {
@@ -232,7 +236,7 @@ impl Session {
         .await
     }
 
-    /// Carries out one raw request. What fails, here or on the way, comes back as the API server would put it.
+    /// Sends one raw request. Every failure, the gate's included, is returned as the API server's Status.
     pub async fn raw(&mut self, request: RawRequest) -> RawResponse {
         let verb = request.verb();
         let bytes = request.payload_bytes();
@@ -257,13 +261,13 @@ impl Session {
         sent.await.unwrap_or_else(|error| RawResponse::of_error(&error))
     }
 
-    /// The reconcile, where writes are recorded.
+    /// Returns the reconcile if writes are recorded.
     fn reconcile_to_record(&self) -> Option<ReconcileRequest> {
         let Shared { audit, loops, .. } = &self.gate.shared;
         self.reconcile.as_ref().filter(|_| audit.is_some() || loops.is_some()).cloned()
     }
 
-    /// Carries out an operation on objects that is within its limits.
+    /// Runs an operation on objects after checking its names and selectors.
     async fn operate<O: Operation, T>(
         &mut self,
         operation: O,
@@ -277,7 +281,7 @@ impl Session {
         .await
     }
 
-    /// The chain around one call.
+    /// Runs one call through the chain.
     async fn pass<T>(
         &mut self,
         verb: Verb,
@@ -291,7 +295,7 @@ impl Session {
         }
         let started = Instant::now();
         let revocation = self.gate.revocation();
-        // The guest has taken the last answer.
+        // The guest has already copied the last answer.
         self.held = None;
         let mut result = match (admitted.and_then(|()| revocation.check()), &self.gate.shared.memory) {
             (Ok(()), Some(memory)) => {
@@ -302,7 +306,8 @@ impl Session {
             (Ok(()), None) => call(&self.gate).await,
             (Err(refusal), _) => Err(refusal),
         };
-        // An answer that came meanwhile is kept from who may not see it any more. A write has happened.
+        // A read that was revoked meanwhile must not return its answer. A write has taken effect, so its result is
+        // returned.
         if !verb.is_write() && result.is_ok() {
             result = revocation.check().and(result);
         }
@@ -310,7 +315,7 @@ impl Session {
         result
     }
 
-    /// Hands an Event to the recorder; over the limit it is dropped.
+    /// Passes an Event to the recorder. Drops it if a limit is reached.
     pub fn event(&mut self, note: EventNote) {
         match self.admit(Verb::Event, note.note.len()) {
             Ok(()) => self.gate.events.emit(note),
@@ -318,25 +323,25 @@ impl Session {
         }
     }
 
-    /// Starts a count of the memory that the guest itself takes, which its namespace is charged for; None without a limit.
+    /// Starts a count of the memory that the guest itself uses, charged to its namespace; None without a limit.
     pub fn memory(&self) -> Option<Bytes> {
         self.gate.shared.memory.as_ref().map(|memory| memory.open())
     }
 
-    /// Notes how many bytes of linear memory the reconcile has taken.
+    /// Records the bytes of linear memory that the reconcile used.
     pub fn used_memory(&self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.gate.shared.throttle.meter.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the source of the guest's time and randomness; None is the machine.
+    /// Returns the source of the guest's time and randomness; None uses the machine's.
     pub fn nondeterminism(&self) -> Option<&Arc<dyn Nondeterminism>> {
         self.gate.shared.nondeterminism.as_ref()
     }
 
-    /// The plugin's configuration, the same for the whole reconcile.
+    /// Returns the plugin's configuration, which does not change during a reconcile.
     pub fn config(&mut self) -> Arc<str> {
-        // A refused call still gets the text: it costs the host nothing and the contract has no error for it.
+        // A refused call still returns the text: it costs nothing, and the contract has no error for it.
         let _counted = self.admit(Verb::Config, 0);
         self.config.clone()
     }
@@ -382,7 +387,7 @@ mod tests {
         ports::{LogLevel, LogRecord},
     };
 
-    /// Answers after a pause; keeps what it was given.
+    /// An API that answers after a pause and records Events and log lines.
     #[derive(Default)]
     struct Fake {
         pause: Duration,
@@ -474,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_payload_over_the_limit_never_reaches_the_api_server() {
+    async fn rejects_payload_over_limit_before_sending() {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits { payload_bytes: 8, ..GateLimits::default() });
         let action = WriteAction::Create { namespace: None, object: "123456789".into() };
@@ -574,14 +579,14 @@ mod tests {
         assert_eq!(start.elapsed().as_millis(), 200, "one at once, two more at ten a second");
         let throttle = gate.shared.throttle.clone();
         for _ in 0..3 {
-            // As the plugin's API does when the cache cannot answer.
+            // The plugin's API does the same when the cache cannot answer.
             throttle.wait().await;
         }
         assert_eq!(start.elapsed().as_millis(), 500, "the cache did not know");
     }
 
     #[tokio::test]
-    async fn nothing_of_a_reconcile_in_flight_passes_a_closed_gate() {
+    async fn closed_gate_refuses_calls_of_reconciles_in_flight() {
         let fake = Arc::new(Fake::default());
         let gate = gate(&fake, GateLimits::default());
         let mut session = gate.session(None);
@@ -599,7 +604,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mapping_has_its_configuration_and_no_api_access() {
+    async fn mapping_has_configuration_but_no_api_access() {
         let gate =
             Gate::mapping(Arc::new(Fake::default()), "{\"a\":1}".into(), GateLimits::default(), Shared::default());
         let mut session = gate.session(None);

@@ -1,7 +1,7 @@
 //! The calls that a reconciler can make on objects: [`Get`], [`List`], [`Write`] and [`Delete`].
 //!
-//! Each function that a plugin imports from `objects` makes one of these values. The gate, the cache and the client take
-//! it, and each has an answer of its own type: see [`ObjectApi`](crate::ports::ObjectApi).
+//! Each function that a plugin imports from `objects` creates one of these values. The gate, the cache and the client
+//! take them; the result types are those of [`ObjectApi`](crate::ports::ObjectApi).
 
 use super::{
     options::check_names,
@@ -33,7 +33,7 @@ pub struct Get {
 pub struct List {
     /// The kind of the objects.
     pub kind: GroupVersionKind,
-    /// Which of them, and what of each.
+    /// The selection of objects and of their fields.
     pub options: ListOptions,
 }
 
@@ -62,7 +62,7 @@ pub enum WriteAction {
     Update {
         /// The object's key.
         key: ObjectKey,
-        /// Through the status subresource.
+        /// True to write through the status subresource.
         status: bool,
         /// The object as JSON.
         object: String,
@@ -71,11 +71,11 @@ pub enum WriteAction {
     Patch {
         /// The object's key.
         key: ObjectKey,
-        /// E.g. `status` or `scale`.
+        /// The subresource, e.g. `status` or `scale`; None patches the object itself.
         subresource: Option<String>,
         /// The patch.
         body: PatchBody,
-        /// Take over fields from other managers (apply only).
+        /// True to take over fields from other managers (server-side apply only).
         force: bool,
     },
 }
@@ -91,35 +91,35 @@ pub struct Delete {
     pub options: DeleteOptions,
 }
 
-/// One call on objects of a kind, as the gate meters and checks it and as RBAC names it.
+/// A call on objects of a kind, with what the gate needs in order to count and check it.
 pub trait Operation {
-    /// The kind concerned.
+    /// The kind of the objects.
     fn kind(&self) -> &GroupVersionKind;
-    /// The verb RBAC would check.
+    /// The verb that RBAC would check.
     fn verb(&self) -> Verb;
-    /// The namespace concerned; None for all of them, and for cluster-scoped kinds.
+    /// The namespace; None for all namespaces and for cluster-scoped kinds.
     fn namespace(&self) -> Option<&str>;
-    /// The object's name, where the operation is about one that has a name.
+    /// The object's name; None if the operation has none, such as a list.
     fn name(&self) -> Option<&str>;
 
-    /// Checks that each name and each selector is within its limit of length: they are part of requests, records and
-    /// messages, and are compared with each object of a list.
+    /// Checks that each name and each selector is within its length limit: they become part of requests, records and
+    /// messages, and selectors are compared with each object of a list.
     ///
     /// # Errors
-    /// `BadRequest` that names the part.
+    /// `BadRequest`, naming the part that is too long or invalid.
     fn check(&self) -> Result<(), ApiError>;
 
-    /// The subresource that is written.
+    /// The subresource of the operation, if it has one.
     fn subresource(&self) -> Option<&str> {
         None
     }
 
-    /// Reports whether the operation asks for the cache only, so that normally nothing reaches the API server.
+    /// Reports whether the operation reads from the cache, so that it normally sends no request to the API server.
     fn is_cached(&self) -> bool {
         false
     }
 
-    /// Bytes the guest handed over.
+    /// The number of bytes that the guest passed.
     fn payload_bytes(&self) -> usize {
         0
     }
@@ -180,7 +180,7 @@ impl Operation for List {
 }
 
 impl Write {
-    /// The key of the object; None for a create, where the object may leave its name to the API server.
+    /// Returns the key of the object; None for a create, whose name the API server may generate.
     pub fn key(&self) -> Option<&ObjectKey> {
         match &self.action {
             WriteAction::Create { .. } => None,

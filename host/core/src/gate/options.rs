@@ -1,4 +1,4 @@
-//! The options of operations, and the limits of what they name.
+//! The options of operations, and the length limits of their values.
 
 use crate::{
     gate::path::{MAX_NAME, check_namespace},
@@ -14,7 +14,7 @@ pub enum Read {
     Live,
 }
 
-/// Which objects of a kind a list returns, before selectors apply.
+/// The objects of a kind that a list returns, before selectors apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// All of them.
@@ -39,11 +39,11 @@ pub struct ListOptions {
     pub labels: Option<String>,
     /// A field selector in the API server's syntax.
     pub fields: Option<String>,
-    /// Which objects.
+    /// The selection of objects.
     pub selection: Selection,
-    /// At most this many items.
+    /// The maximum number of items; None sets no maximum.
     pub limit: Option<u32>,
-    /// The token of the page before.
+    /// The continue token of the previous page.
     pub continue_token: Option<String>,
     /// The source of the read.
     pub read: Read,
@@ -54,62 +54,62 @@ pub struct ListOptions {
 /// Options of create, update and patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Validate and admit, but store nothing.
+    /// True to validate and admit the object without storing it.
     pub dry_run: bool,
     /// The field manager; None means the plugin's own.
     pub field_manager: Option<String>,
-    /// Reject unknown and duplicate fields.
+    /// True to reject unknown and duplicate fields.
     pub strict: bool,
 }
 
 /// A patch and its content type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchBody {
-    /// RFC 7386.
+    /// A JSON merge patch (RFC 7386).
     Merge(String),
-    /// RFC 6902.
+    /// A JSON patch (RFC 6902).
     Json(String),
-    /// Server-side apply.
+    /// A server-side apply configuration.
     Apply(String),
 }
 
 /// metav1.DeletionPropagation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// The object first, dependents later.
+    /// Deletes the object first and its dependents later.
     Background,
-    /// Dependents first.
+    /// Deletes the dependents first.
     Foreground,
-    /// Dependents are kept.
+    /// Keeps the dependents.
     Orphan,
 }
 
 /// metav1.DeleteOptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Precondition: metadata.uid.
+    /// The precondition on metadata.uid.
     pub uid: Option<String>,
-    /// Precondition: metadata.resourceVersion.
+    /// The precondition on metadata.resourceVersion.
     pub resource_version: Option<String>,
-    /// In seconds.
+    /// The grace period in seconds.
     pub grace_period_seconds: Option<u32>,
-    /// None leaves it to the kind's default.
+    /// The propagation policy; None uses the kind's default.
     pub propagation: Option<Propagation>,
-    /// Validate and admit, but delete nothing.
+    /// True to validate and admit the deletion without deleting.
     pub dry_run: bool,
 }
 
-/// Bytes of one selector, or of a continue token.
+/// The maximum length of a selector or a continue token, in bytes.
 const MAX_SELECTOR: usize = 8 * 1024;
 
-/// Field paths that a list may keep.
+/// The maximum number of field paths in a projection.
 const MAX_PROJECTION: usize = 128;
 
 impl ListOptions {
     /// Checks the options as [`Operation::check`](super::operation::Operation::check) does.
     ///
     /// # Errors
-    /// `BadRequest` that names the part.
+    /// `BadRequest`, naming the option that is too long or invalid.
     pub fn check(&self) -> Result<(), ApiError> {
         check_namespace(self.namespace.as_deref())?;
         match &self.selection {

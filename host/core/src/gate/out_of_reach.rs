@@ -1,4 +1,4 @@
-//! The ports of a gate that lets nothing through: for `describe` and for mapping events.
+//! The ports of a gate without API access, for `describe` and for mapping events.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// The API of `describe` and of a mapping: every call fails with this message.
+/// An API whose calls all fail with this message.
 pub(super) struct OutOfReach(pub &'static str);
 
 impl OutOfReach {

@@ -1,7 +1,7 @@
-//! The one check of names that become part of a request's path: kinds, namespaces, names and subresources.
+//! The check of names that become part of a request's path: kinds, namespaces, names and subresources.
 //!
-//! The gate applies it to each call before anything else looks at the names, the client once more before it builds a
-//! path. A name that passes reaches no other path, and needs no escape.
+//! The gate applies it to each call before the names are used, and the client applies it again before it builds a path.
+//! A name that passes cannot lead to another path, and needs no escaping.
 
 use crate::{
     object::{ObjectKey, kind::GroupVersionKind},
@@ -11,37 +11,37 @@ use crate::{
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 512;
 
-/// Checks that a kind can be served, and names no other path than that of its group and version.
+/// Checks that a kind can be part of a path, and leads to no path outside its group and version.
 ///
 /// # Errors
-/// `BadRequest` that names the part.
+/// `BadRequest`, naming the invalid part.
 pub fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
     kind.check().map_err(|(field, message)| bad_request(format!("the {field} of a call is wrong: {message}")))
 }
 
-/// Checks that a key can stand in a path. Follows apimachinery's `path.ValidatePathSegmentName`, and takes nothing that
-/// would need an escape.
+/// Checks that a key can be part of a path. Follows apimachinery's `path.ValidatePathSegmentName`, and rejects
+/// everything that would need escaping.
 ///
 /// # Errors
-/// `BadRequest` that names the part.
+/// `BadRequest`, naming the invalid part.
 pub fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
     check_segment("name", &key.name)?;
     key.namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))
 }
 
-/// Checks a key as [`check_key`] does, where an empty namespace is none.
+/// Checks a key as [`check_key`] does. An empty namespace counts as none.
 ///
 /// # Errors
-/// As [`check_key`].
+/// Fails as [`check_key`] does.
 pub(super) fn check_given_key(key: &ObjectKey) -> Result<(), ApiError> {
     check_segment("name", &key.name)?;
     check_namespace(key.namespace.as_deref())
 }
 
-/// Checks a namespace as [`check_key`] does; None and an empty one are no namespace.
+/// Checks a namespace as [`check_key`] does. None and the empty text count as no namespace.
 ///
 /// # Errors
-/// `BadRequest` that quotes it.
+/// `BadRequest`, quoting the namespace.
 pub(super) fn check_namespace(namespace: Option<&str>) -> Result<(), ApiError> {
     namespace.filter(|namespace| !namespace.is_empty()).map_or(Ok(()), |name| check_segment("namespace", name))
 }
@@ -49,7 +49,7 @@ pub(super) fn check_namespace(namespace: Option<&str>) -> Result<(), ApiError> {
 /// Checks one path segment as [`check_key`] does.
 ///
 /// # Errors
-/// `BadRequest` that names the part.
+/// `BadRequest`, naming the invalid part.
 pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
     if text.is_empty() {
         return Err(bad_request(format!("the {what} is empty")));
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_would_reach_another_path_is_refused() {
+    fn rejects_name_that_leads_to_another_path() {
         for name in ["", ".", "..", "a/b", "../secrets/x", "a?watch=1", "a#b", "a%2fb", "a b", "é", "a\nb"] {
             let error = check_key(&ObjectKey::namespaced("n", name)).expect_err(name);
             assert_eq!(error.kind, ErrorKind::BadRequest);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_version_that_is_a_path_is_refused() {
+    fn rejects_api_version_with_extra_path_segments() {
         for api_version in ["apps/v1/namespaces/victim/deployments", "apps/v1/watch/deployments"] {
             let error = check_kind(&GroupVersionKind::new(api_version, "Deployment")).expect_err(api_version);
             assert_eq!(error.kind, ErrorKind::BadRequest);

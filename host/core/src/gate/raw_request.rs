@@ -1,8 +1,8 @@
-//! Requests as HTTP has them, taken apart far enough that the gate knows what they do: the method and the path give
-//! the verb and the resource, as the API server's RequestInfo does (apiserver's `endpoints/request/requestinfo.go`).
+//! Raw HTTP requests, parsed as far as the gate needs: the method and the path give the verb and the resource, as in
+//! the API server's RequestInfo (apiserver's `endpoints/request/requestinfo.go`).
 //!
-//! [`RawRequest::target`] refuses what has no answer of one piece (watches, `exec` and its like) and every path that
-//! is none of the API's, before anything is sent.
+//! [`RawRequest::target`] rejects requests whose answer is a stream (watches, `exec` and the like) and every path
+//! outside the API, before anything is sent.
 
 use std::{collections::HashMap, fmt};
 
@@ -15,16 +15,16 @@ use crate::{
     status::{ApiError, ErrorKind, Status},
 };
 
-/// Bytes of a path, and of the value of a header.
+/// The maximum length of a path and of a header's value, in bytes.
 const MAX_PATH: usize = 4096;
 
-/// Bytes of a query.
+/// The maximum length of a query, in bytes.
 const MAX_QUERY: usize = 16 * 1024;
 
-/// Subresources that hijack the connection.
+/// Subresources that take over the connection.
 const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
 
-/// The content types of bodies that are text; the first is the default.
+/// Text content types of request bodies; the first one is the default.
 const CONTENT_TYPES: &[&str] = &[
     "application/json",
     "application/merge-patch+json",
@@ -34,14 +34,14 @@ const CONTENT_TYPES: &[&str] = &[
     "application/yaml",
 ];
 
-/// One request.
+/// A raw HTTP request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawRequest {
-    /// E.g. `GET`.
+    /// The HTTP method, e.g. `GET`.
     pub method: String,
-    /// Without a query.
+    /// The path, without a query.
     pub path: String,
-    /// Percent-encoded, without `?`.
+    /// The query, percent-encoded and without `?`.
     pub query: String,
     /// The content type of the body.
     pub content_type: Option<String>,
@@ -60,13 +60,13 @@ pub struct RawResponse {
     pub status: u16,
     /// The content type of the body.
     pub content_type: String,
-    /// The Retry-After header.
+    /// The Retry-After header, in seconds.
     pub retry_after_seconds: Option<u32>,
     /// The body.
     pub body: String,
 }
 
-/// The target of a request.
+/// The parsed target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Discovery, OpenAPI or the version.
@@ -82,16 +82,16 @@ pub struct ResourcePath {
     pub api_version: String,
     /// The resource's plural name.
     pub plural: String,
-    /// None for cluster-scoped resources, and for lists of all namespaces.
+    /// The namespace; None for cluster-scoped resources and for lists of all namespaces.
     pub namespace: Option<String>,
-    /// None for a collection.
+    /// The object's name; None for a collection.
     pub name: Option<String>,
     /// The subresource, which follows the name.
     pub subresource: Option<String>,
 }
 
 impl ResourcePath {
-    /// The object's key; None for a collection.
+    /// Returns the object's key; None for a collection.
     pub fn key(&self) -> Option<ObjectKey> {
         Some(ObjectKey { namespace: self.namespace.clone(), name: self.name.clone()? })
     }
@@ -101,8 +101,8 @@ impl RawRequest {
     /// Parses the target of the request.
     ///
     /// # Errors
-    /// `BadRequest` for a path, a query or a header that the API does not have; code 405 for an unknown method and for
-    /// requests that need a stream; 406 and 415 for answers and bodies that are not text.
+    /// `BadRequest` for an invalid path, query or header; code 405 for an unknown method and for requests that need a
+    /// stream; 406 and 415 for answers and bodies that are not text.
     pub fn target(&self) -> Result<Target, ApiError> {
         let verb = self.verb();
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&self.method.as_str()) {
@@ -113,7 +113,7 @@ impl RawRequest {
         self.check_headers()?;
         let target = parse(&self.path)?;
         let query = self.pairs()?;
-        // Of all that are given: whichever of them the API server heeds, it is none that asks for a stream.
+        // All repeated parameters are checked, because the API server may use any of them.
         let asked =
             |name: &str| query.iter().any(|(given, value)| given == name && !matches!(value.as_str(), "0" | "false"));
         if asked("watch") {
@@ -134,7 +134,7 @@ impl RawRequest {
         }
     }
 
-    /// The verb RBAC would check; `get` also for what turns out to be a list.
+    /// Returns the verb that RBAC would check; `get` also for a list.
     pub fn verb(&self) -> Verb {
         match self.method.as_str() {
             "POST" => Verb::Create,
@@ -145,13 +145,13 @@ impl RawRequest {
         }
     }
 
-    /// Reports whether the request asks for the cache, so that normally nothing reaches the API server.
+    /// Reports whether the request may be answered by the cache, so that it normally does not reach the API server.
     pub fn is_cached(&self) -> bool {
         self.cached && self.method == "GET"
     }
 
-    /// Reports whether the request cannot change anything, given its [`parameters`](Self::parameters). A DELETE may
-    /// also be a dry run by its body, where kube-rs and client-go put it. A body that is not JSON counts as no dry run.
+    /// Reports whether the request is a dry run, given its [`parameters`](Self::parameters). kube-rs and client-go put
+    /// a DELETE's dry run into its body; a DELETE body that is not JSON counts as a dry run.
     pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -167,15 +167,15 @@ impl RawRequest {
         parameters.contains_key("dryRun") || body.is_some_and(by_body)
     }
 
-    /// Bytes the guest handed over.
+    /// Returns the number of bytes that the guest passed.
     pub fn payload_bytes(&self) -> usize {
         self.body.as_ref().map_or(0, String::len) + self.path.len() + self.query.len()
     }
 
-    /// The query's parameters, decoded; of one given twice the first, as the API server reads it.
+    /// Returns the decoded query parameters. The first value of a repeated parameter counts, as in the API server.
     ///
     /// # Errors
-    /// `BadRequest` when it has characters that must be encoded.
+    /// `BadRequest` when the query contains characters that must be encoded.
     pub fn parameters(&self) -> Result<HashMap<String, String>, ApiError> {
         let mut first = HashMap::new();
         for (name, value) in self.pairs()? {
@@ -192,7 +192,7 @@ impl RawRequest {
         Ok(form_urlencoded::parse(self.query.as_bytes()).into_owned().collect())
     }
 
-    /// Checks that texts which go into a line of HTTP, and into records, are as short as the API's own.
+    /// Checks that the path, the query and the headers are within their length limits.
     fn check_lengths(&self) -> Result<(), ApiError> {
         let headers = self.content_type.iter().chain(&self.accept).map(String::len).max().unwrap_or_default();
         for (what, bytes, limit) in
@@ -228,7 +228,7 @@ impl RawRequest {
 }
 
 impl RawResponse {
-    /// A metav1.Status, as the API server would send it.
+    /// Returns the error as a metav1.Status, as the API server would send it.
     pub fn of_error(error: &ApiError) -> Self {
         let Status { code, reason, message, causes, retry_after_seconds } = &error.status;
         let body = json!({
@@ -280,10 +280,10 @@ fn parse(path: &str) -> Result<Target, ApiError> {
     };
     Ok(match rest {
         [] => Target::Discovery,
-        // Verbs of their own, to RequestInfo.
+        // Old verb prefixes in RequestInfo.
         ["watch", ..] => return Err(stream("a watch")),
         ["proxy", ..] => return Err(stream("proxy")),
-        // A Namespace itself, and its subresources, whatever follows them.
+        // A Namespace itself, or one of its subresources.
         ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => {
             named("namespaces", None, &rest[1..])
         }
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_stream_is_refused() {
+    fn rejects_requests_that_need_a_stream() {
         for (path, query) in [
             ("/api/v1/pods", "watch=true"),
             ("/api/v1/pods", "limit=1&watch=1"),

@@ -1,4 +1,5 @@
-//! The record of one write: the audit and the detector of hot loops see it before it goes out and when it is answered.
+//! The record of one write, for the audit and the hot-loop detector: it begins before the write is sent and ends with
+//! the answer.
 
 use crate::{
     controller::request::ReconcileRequest,
@@ -14,7 +15,7 @@ use crate::{
     status::ApiError,
 };
 
-/// A write that has begun: where nobody wants a record, it holds nothing.
+/// A write that has begun. It is empty if neither the audit nor the detector is enabled.
 pub(super) struct Recording<'a> {
     audit: Option<(&'a Audit, Begun)>,
     own: Option<OwnWrite>,
@@ -22,7 +23,7 @@ pub(super) struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    /// Begins the record. `reconcile` is the one that writes.
+    /// Begins the record of a write of `reconcile`.
     pub fn begin(shared: &'a Shared, attempt: &Attempt, reconcile: Option<&ReconcileRequest>) -> Self {
         let objects = shared.objects.as_deref();
         let begin = |audit: &'a Audit| (audit, audit.begin(attempt, reconcile, objects));
@@ -31,7 +32,7 @@ impl<'a> Recording<'a> {
         Self { audit, own, objects }
     }
 
-    /// Looks up the object's former writer, where this write may be part of a field conflict with somebody unknown.
+    /// Looks up the object's previous writer if this write may be part of a field conflict with an unknown writer.
     pub async fn look(&mut self) {
         if let (Some((audit, begun)), Some(objects)) = (&mut self.audit, self.objects) {
             audit.look(begun, objects).await;

@@ -7,7 +7,7 @@ use crate::object::Object;
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Each object's JSON, whole or projected.
+    /// The objects, whole or projected.
     pub items: Vec<Item>,
     /// The collection's resourceVersion.
     pub resource_version: String,
@@ -15,17 +15,17 @@ pub struct Page {
     pub continue_token: Option<String>,
 }
 
-/// One object of a page: shared with the cache when whole.
+/// One object of a page. A whole object is shared with the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// The whole object.
     Whole(Arc<Object>),
-    /// Only the fields asked for, as JSON.
+    /// The requested fields as JSON.
     Projected(Box<str>),
 }
 
 impl Item {
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn json(&self) -> &str {
         match self {
             Self::Whole(object) => object.json(),
@@ -44,7 +44,7 @@ pub enum Written {
 }
 
 impl Written {
-    /// Returns the object, which the API server answered with or would have.
+    /// Returns the object as stored, or as cached if the write was not sent.
     pub fn into_object(self) -> Arc<Object> {
         match self {
             Self::Stored(object) | Self::Unchanged(object) => object,

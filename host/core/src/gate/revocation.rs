@@ -1,7 +1,7 @@
-//! The revocation of a plugin's rights to act: one token that is looked at last, before a request leaves.
+//! The revocation of a plugin's permission to act: a token that is checked last, before a request is sent.
 //!
-//! Tokens form a chain: that of a version of the code ends with the plugin's, and all end with the host's. Whoever learns
-//! that a plugin may not act any more revokes its token directly, and waits for nobody.
+//! Tokens form a chain: the token of a version of the code ends with the plugin's token, and all end with the host's. A
+//! component that learns that a plugin must stop revokes its token directly and waits for nothing.
 
 use std::sync::{
     Arc,
@@ -12,32 +12,33 @@ use parking_lot::Mutex;
 
 use crate::status::{ApiError, ErrorKind};
 
-/// A token that permits to act until it is revoked.
+/// A token that permits acting until it is revoked.
 #[derive(Debug, Default)]
 pub struct Revocation {
     revoked: AtomicBool,
     refusal: Mutex<Option<ApiError>>,
-    /// The token with which this one ends as well.
+    /// The parent token, with which this one ends.
     parent: Option<Arc<Self>>,
 }
 
 impl Revocation {
-    /// Creates a token that is not revoked.
+    /// Creates a valid token.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Creates a token that ends with this one at the latest.
+    /// Creates a token that ends when this one ends, or before.
     pub fn child(self: &Arc<Self>) -> Arc<Self> {
         Arc::new(Self { parent: Some(self.clone()), ..Self::default() })
     }
 
-    /// Revokes the token: every later [`Revocation::check`] fails with `Forbidden` and this text. The first text stays.
+    /// Revokes the token: every later [`Revocation::check`] fails with `Forbidden` and this message. A second
+    /// revocation does not change the message.
     pub fn revoke(&self, why: &str) {
         self.refuse(ErrorKind::Forbidden, why);
     }
 
-    /// Revokes the token until [`Revocation::resume`]: checks fail with `Unavailable` and this text.
+    /// Pauses the token until [`Revocation::resume`]: checks fail with `Unavailable` and this message.
     pub fn pause(&self, why: &str) {
         self.refuse(ErrorKind::Unavailable, why);
     }
@@ -50,7 +51,7 @@ impl Revocation {
         }
     }
 
-    /// Makes a paused token valid again. One that was revoked stays revoked.
+    /// Makes a paused token valid again. A revoked token stays revoked.
     pub fn resume(&self) {
         let mut refusal = self.refusal.lock();
         if refusal.take_if(|refusal| refusal.kind == ErrorKind::Unavailable).is_some() {
@@ -63,15 +64,15 @@ impl Revocation {
         self.revoked.load(Ordering::Acquire)
     }
 
-    /// Reports whether the token, or one with which it ends, is revoked.
+    /// Reports whether the token or one of its parents is revoked.
     pub fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire) || self.parent.as_ref().is_some_and(|parent| parent.is_revoked())
     }
 
-    /// Checks that neither the token nor one with which it ends is revoked.
+    /// Checks that neither the token nor one of its parents is revoked.
     ///
     /// # Errors
-    /// `Forbidden` with the text that it was revoked with; `Unavailable` while it is paused.
+    /// `Forbidden` with the message of the revocation; `Unavailable` while the token is paused.
     pub fn check(&self) -> Result<(), ApiError> {
         if self.revoked.load(Ordering::Acquire)
             && let Some(refusal) = self.refusal.lock().clone()

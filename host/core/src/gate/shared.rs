@@ -1,4 +1,4 @@
-//! The state that a plugin's gates share: it outlives each of them.
+//! The state that successive gates of a plugin share.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use crate::{
     ports::{Nondeterminism, ObjectLookup},
 };
 
-/// The state that outlives a gate and passes to the next one.
+/// The state that outlives a gate and is passed to the next one.
 #[derive(Clone, Default)]
 pub struct Shared {
-    /// The plugin's counts, and its quotas of requests to the API server.
+    /// The plugin's counters, and its quotas of requests to the API server.
     pub throttle: Throttle,
-    /// The audit of writes; None records none.
+    /// The audit of writes; None disables it.
     pub audit: Option<Audit>,
-    /// The detector of hot loops, which sees each write in order to recognize its event; None detects none.
+    /// The hot-loop detector, which sees each write in order to recognize its event; None disables it.
     pub loops: Option<Arc<HotLoops>>,
-    /// The host's own view of objects, for the audit and the detector; None knows none.
+    /// The host's own lookup of objects, for the audit and the detector; None disables lookups.
     pub objects: Option<Arc<dyn ObjectLookup>>,
-    /// The budget of memory of the plugin's namespace; None has no limit.
+    /// The memory budget of the plugin's namespace; None sets no limit.
     pub memory: Option<Arc<ByteBudget>>,
     /// The token that permits the plugin to act.
     pub revocation: Arc<Revocation>,

@@ -1,7 +1,7 @@
-//! The counts of a plugin's calls, and the rate limits of its requests to the API server.
+//! The counters of a plugin's calls, and the rate limits of its requests to the API server.
 //!
-//! A [`Throttle`] is shared by the gate, which knows what goes to the API server, and by the way behind it, where a cached
-//! read may turn out to be a request after all.
+//! A [`Throttle`] is shared by the gate, which throttles calls that go to the API server, and by the API behind the
+//! gate, which throttles cached reads that turn out to need a request.
 
 use std::{
     sync::{
@@ -18,34 +18,34 @@ use crate::{
     queue::{BucketRateLimiter, RateLimiter as _},
 };
 
-/// A rate limiter of requests to the API server: `burst` at once, then `qps` in each second. All users of the same
-/// quota share it.
+/// A rate limiter of requests to the API server: `burst` requests at once, then `qps` per second. All users of a quota
+/// share it.
 pub struct CallRate(Mutex<BucketRateLimiter>);
 
 impl CallRate {
-    /// A full bucket. Zeroes count as 1.
+    /// Creates a full bucket. Zero counts as 1.
     pub fn new(qps: u32, burst: u32) -> Self {
         Self(Mutex::new(BucketRateLimiter::new(qps, burst)))
     }
 
-    /// Takes one request; how long it has to wait.
+    /// Takes one token and returns how long the request must wait.
     fn take(&self) -> Duration {
         self.0.lock().when(&(), tokio::time::Instant::now().into_std())
     }
 }
 
-/// Holds requests to the API server back: those of the gate, and those that it could not know of, of cached reads that the
-/// API server has to answer.
+/// Throttles requests to the API server: those that the gate knows of, and cached reads that the API server has to
+/// answer.
 #[derive(Clone, Default)]
 pub struct Throttle {
     /// The quotas.
     pub rates: Vec<Arc<CallRate>>,
-    /// Counts what they hold back.
+    /// The counters of throttled requests.
     pub meter: Arc<Meter>,
 }
 
 impl Throttle {
-    /// Waits until every quota has room for one more request.
+    /// Waits until every quota has a token for one more request.
     pub async fn wait(&self) {
         let wait = self.rates.iter().map(|rate| rate.take()).max().unwrap_or_default();
         if wait.is_zero() {
@@ -58,22 +58,22 @@ impl Throttle {
     }
 }
 
-/// Counts of what a plugin did, since it was loaded.
+/// Counters of a plugin's calls since it was loaded.
 #[derive(Debug, Default)]
 pub struct Meter {
     calls: [AtomicU64; Verb::Config as usize + 1],
     suppressed: [AtomicU64; Verb::Config as usize + 1],
-    /// Calls that failed, refused ones included.
+    /// The number of calls that failed, refused ones included.
     pub errors: AtomicU64,
-    /// Calls that the gate refused.
+    /// The number of calls that the gate refused.
     pub refused: AtomicU64,
-    /// Time spent in calls on objects, in microseconds; without what [`CallRate`] held back.
+    /// The time spent in calls on objects, in microseconds, without the time that [`CallRate`] delayed them.
     pub call_micros: AtomicU64,
-    /// Requests that a [`CallRate`] held back.
+    /// The number of requests that a [`CallRate`] delayed.
     pub throttled: AtomicU64,
     /// The time that calls were throttled, in microseconds.
     pub throttled_micros: AtomicU64,
-    /// The most bytes of linear memory that one of its instances had.
+    /// The peak linear memory of one instance, in bytes.
     pub peak_memory_bytes: AtomicU64,
 }
 
@@ -83,12 +83,12 @@ impl Meter {
         self.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one write that was not sent, because it would have changed nothing.
+    /// Counts one write that was not sent because it would have changed nothing.
     pub(crate) fn count_suppressed(&self, verb: Verb) {
         self.suppressed[verb as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of calls of this verb that were not sent because they would have changed nothing.
+    /// Returns the number of writes of this verb that were not sent because they would have changed nothing.
     pub fn suppressed(&self, verb: Verb) -> u64 {
         self.suppressed[verb as usize].load(Ordering::Relaxed)
     }

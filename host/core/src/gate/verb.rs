@@ -1,8 +1,8 @@
-//! The verbs of calls.
+//! The verbs of guest calls.
 
 use std::fmt;
 
-/// The Kubernetes verb of a call, as RBAC names it, plus those the host adds.
+/// The verb of a call: RBAC's verbs, and those that the host adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is the RBAC verb of its name")]
 pub enum Verb {
@@ -23,7 +23,7 @@ impl Verb {
         matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
     }
 
-    /// Each of them.
+    /// All verbs.
     pub const ALL: [Self; 9] = [
         Self::Get,
         Self::List,
@@ -36,7 +36,7 @@ impl Verb {
         Self::Config,
     ];
 
-    /// The verb in RBAC's spelling.
+    /// Returns the verb in RBAC's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",

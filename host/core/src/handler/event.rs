@@ -1,44 +1,43 @@
-//! The events of an informer: additions, changes and deletions of one object.
+//! The events of an informer: additions, changes and deletions of objects.
 
 use std::sync::Arc;
 
 use crate::object::Object;
 
-/// A change of one object in the store, delivered after the store has it (client-go's ResourceEventHandler).
+/// A change of one object in the store, delivered after the store was updated (client-go's ResourceEventHandler).
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The object is new to the handler; `initial` when it was there before the handler was (client-go's
+    /// The object is new to the handler. `initial` is true if it existed before the handler was added (client-go's
     /// `isInInitialList`).
     Added {
         /// The object.
         object: Arc<Object>,
-        /// Part of the first full view.
+        /// True for an object of the initial list.
         initial: bool,
     },
-    /// The object changed; `old` and `object` are the same one when a resync repeats it.
+    /// The object changed. A resync repeats it with the same object as `old` and `object`.
     Modified {
-        /// Before.
+        /// The state before.
         old: Arc<Object>,
-        /// Now.
+        /// The current state.
         object: Arc<Object>,
     },
-    /// The object is gone. It is the last state seen, which may be stale when the deletion was missed (client-go's
-    /// DeletedFinalStateUnknown).
+    /// The object is deleted. The state may be stale if the deletion was missed (client-go's DeletedFinalStateUnknown).
     Deleted {
-        /// The last state seen.
+        /// The last state that was seen.
         object: Arc<Object>,
     },
 }
 
 impl Event {
-    /// The object as it is now, or was last.
+    /// Returns the current state of the object, or the last state of a deleted one.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Added { object, .. } | Self::Modified { object, .. } | Self::Deleted { object } => object,
         }
     }
 
-    /// The object before, for changes.
+    /// Returns the state before a change; None for additions and deletions.
     pub fn old(&self) -> Option<&Arc<Object>> {
         match self {
             Self::Modified { old, .. } => Some(old),

@@ -1,4 +1,4 @@
-//! The event that a plugin maps to keys itself.
+//! The event that a plugin's own mapping receives.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use crate::object::{Object, kind::GroupVersionKind};
 /// The change of a watched object since its last mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is new to the controller.
+    /// The object is new to the controller.
     Added,
-    /// It changed, or a resync repeats it.
+    /// The object changed, or a resync repeats it.
     Modified,
-    /// It is gone.
+    /// The object is deleted.
     Deleted,
 }
 
@@ -22,8 +22,8 @@ pub struct MapEvent {
     pub kind: GroupVersionKind,
     /// The change of the object.
     pub change: Change,
-    /// The object in its present or last state.
+    /// The current state of the object, or the last state of a deleted one.
     pub object: Arc<Object>,
-    /// The object at its last mapping, if it has changed since.
+    /// The state at the last mapping, if the object has changed since.
     pub old: Option<Arc<Object>>,
 }

@@ -1,17 +1,18 @@
-//! Mapping by the plugin itself, between an informer and a controller's queue.
+//! Mappings by the plugin itself, between an informer and a controller's queue.
 //!
-//! Handlers run on the informer's task, and a plugin's code must not. So the events of a watch that the plugin maps itself
-//! are kept here, at most one for each watched object, until a worker has the plugin map it:
+//! Handlers run on the informer's task, where plugin code must not run. So the events of a watch with a custom mapping
+//! are stored here, at most one per watched object, until a worker calls the plugin:
 //!
-//! - **The last state and the last mapped state count.** The plugin gets many changes as one, with the object as it is now
-//!   and as it was when its keys were last enqueued, so that the keys of the old state are enqueued as well.
-//! - **No event is lost** by a call that fails, traps or is cut off: it is kept and merged with later ones. The queue retries
-//!   it as it retries a reconcile.
-//! - **Memory is bounded.** Objects that are in the store are shared with it. States that are no longer there, of deleted
-//!   and changed objects, may take [`MAX_HELD`] bytes together; what exceeds that is dropped, and [`Mappings::note`] logs it.
+//! - **Changes are merged.** The plugin gets all changes since the last mapping as one event, with the current state
+//!   and the state whose keys were enqueued last, so that the keys of the old state are enqueued as well.
+//! - **No event is lost** when a call fails, traps or is aborted: the event is kept and merged with later ones. The
+//!   queue retries it as it retries a reconcile.
+//! - **Memory is bounded.** Objects that are in the store are shared with it. Old states of changed and deleted
+//!   objects, which the store no longer has, may take [`MAX_HELD`] bytes together. States beyond that are dropped, and
+//!   [`Mappings::note`] reports it.
 //! - **Each key is checked**: see [`KeyRules`].
 //!
-//! A controller whose keys are those of the watched objects, with a [`MapReconciler`], does the rest.
+//! The rest is done by a controller with a [`MapReconciler`], whose keys are those of the watched objects.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -34,12 +35,12 @@ use crate::{
     queue::Priority,
 };
 
-/// Keys that one event may enqueue.
+/// The maximum number of keys that one event may enqueue.
 pub const MAX_KEYS: usize = 1_000;
-/// Bytes of objects that are kept for their keys alone.
+/// The maximum size of old object states that are kept for their keys, in bytes.
 pub const MAX_HELD: usize = 32 << 20;
 
-/// The events of one watch that were not mapped yet.
+/// The events of one watch that are not mapped yet.
 pub struct Mappings {
     kind: GroupVersionKind,
     pending: Mutex<Pending>,
@@ -48,11 +49,11 @@ pub struct Mappings {
 #[derive(Default)]
 struct Pending {
     events: HashMap<ObjectKey, PendingChange>,
-    /// The bytes of objects that the store no longer has; at most [`MAX_HELD`].
+    /// The size of object states that the store no longer has, in bytes; at most [`MAX_HELD`].
     held: usize,
 }
 
-/// The changes of one object that the plugin has not mapped yet.
+/// The changes of one object that are not mapped yet.
 #[derive(Clone)]
 struct PendingChange {
     /// The state whose keys were enqueued last.
@@ -68,9 +69,9 @@ impl PendingChange {
         Self { mapped: event.old().cloned(), now: event.object().clone(), gone, priority }
     }
 
-    /// Combines these changes with later ones, where none was mapped.
+    /// Merges these changes with later ones, when neither was mapped.
     fn then(self, later: Self) -> Self {
-        // A deletion alone is of a state that was mapped.
+        // A pending deletion without an earlier state is of a state that was mapped.
         let mapped = self.mapped.or_else(|| self.gone.then_some(self.now));
         Self { mapped, priority: self.priority.max(later.priority), ..later }
     }
@@ -87,8 +88,8 @@ impl Mappings {
         Arc::new(Self { kind, pending: Mutex::default() })
     }
 
-    /// Keeps an event; its object's key is to be queued then. False when a state was given up for want of room: keys
-    /// that only it names will not be enqueued.
+    /// Stores an event; the caller then enqueues the object's key. Returns false if a state was dropped for lack of
+    /// room: keys that only that state names will not be enqueued.
     pub fn note(&self, event: &Event, priority: Priority) -> bool {
         let key = event.object().key().clone();
         let mut pending = self.pending.lock();
@@ -100,13 +101,13 @@ impl Mappings {
         pending.put(key, event)
     }
 
-    /// Takes the pending changes of an object. They return when the guard is dropped before [`Taken::complete`].
+    /// Takes the pending changes of an object. They are put back if the guard is dropped before [`Taken::complete`].
     fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
         let change = self.pending.lock().remove(key)?;
         Some(Taken { mappings: self, key: key.clone(), change: Some(change) })
     }
 
-    /// Objects whose events were not mapped yet.
+    /// Returns the number of objects with pending changes.
     pub fn len(&self) -> usize {
         self.pending.lock().events.len()
     }
@@ -124,7 +125,7 @@ impl Pending {
         Some(change)
     }
 
-    /// Adds pending changes. Reports whether they are kept whole.
+    /// Adds pending changes. Reports whether nothing was dropped.
     fn put(&mut self, key: ObjectKey, mut change: PendingChange) -> bool {
         let fits = |change: &PendingChange| self.held + change.held() <= MAX_HELD;
         let whole = fits(&change);
@@ -140,7 +141,7 @@ impl Pending {
     }
 }
 
-/// An event that is being mapped.
+/// The pending changes of an object while they are being mapped.
 struct Taken<'a> {
     mappings: &'a Mappings,
     key: ObjectKey,
@@ -155,12 +156,12 @@ impl Taken<'_> {
             (false, Some(_)) => Change::Modified,
             (false, None) => Change::Added,
         };
-        // A resync tells the same object again.
+        // A resync repeats the same object.
         let old = mapped.filter(|mapped| mapped.json() != now.json());
         Some(MapEvent { kind: self.mappings.kind.clone(), change, object: now, old })
     }
 
-    /// Its keys are known: nothing goes back. How urgent they are.
+    /// Completes the mapping, so that nothing is put back. Returns the priority of the keys.
     fn complete(mut self) -> Priority {
         self.change.take().map(|change| change.priority).unwrap_or_default()
     }
@@ -178,22 +179,22 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Which keys a mapping may enqueue.
+/// The rules for keys that a custom mapping may enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRules {
     /// The kind that the controller is for.
     pub kind: GroupVersionKind,
     /// True if the kind is cluster-scoped: its keys then have no namespace.
     pub cluster_scoped: bool,
-    /// Only keys of this namespace; None takes all.
+    /// The namespace of the keys; None for all namespaces.
     pub namespace: Option<String>,
 }
 
 impl KeyRules {
-    /// A key that the plugin named, None where it is of a namespace that is not the controller's.
+    /// Checks a key that the plugin named. Returns None if it is outside the controller's namespace.
     ///
     /// # Errors
-    /// Why it can be no key of the kind.
+    /// Returns the reason why the key cannot be one of the kind.
     pub fn admit(&self, key: ObjectKey) -> Result<Option<ObjectKey>, String> {
         let kind = &self.kind.kind;
         match (&key.namespace, self.cluster_scoped) {
@@ -216,14 +217,15 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(64)]
 }
 
-/// The result of a [`MapReconciler`] when there was nothing to map, because the event was mapped with the one before.
-/// It does not say whether mapping the object succeeds.
+/// The result of a [`MapReconciler`] when there was nothing to map, because the event was mapped together with the one
+/// before. It does not say whether mapping the object succeeds.
 pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
 
-/// Takes the keys of a mapping.
+/// A function that enqueues a key of a mapping.
 pub type Enqueue = Arc<dyn Fn(ObjectKey, Priority) + Send + Sync>;
 
-/// Has the plugin map one watched object, and enqueues what it names. Its keys are the watched objects'.
+/// A reconciler that lets the plugin map one watched object, and enqueues the keys it names. Its own keys are those of
+/// the watched objects.
 pub struct MapReconciler {
     mappings: Arc<Mappings>,
     mapper: Arc<dyn Mapper>,
@@ -232,7 +234,8 @@ pub struct MapReconciler {
 }
 
 impl MapReconciler {
-    /// Maps what `mappings` keep by `mapper`, and hands the keys that `rules` admit to `enqueue`.
+    /// Creates a reconciler that maps the pending changes by `mapper`, and passes the keys that `rules` admit to
+    /// `enqueue`.
     pub fn new(mappings: Arc<Mappings>, mapper: Arc<dyn Mapper>, rules: KeyRules, enqueue: Enqueue) -> Self {
         Self { mappings, mapper, rules, enqueue }
     }
@@ -240,8 +243,8 @@ impl MapReconciler {
 
 #[async_trait]
 impl Reconciler for MapReconciler {
-    /// Wakes the good keys also where others are bad: of those the failure tells, and it is not retried, because the
-    /// same event would be mapped the same way.
+    /// Enqueues the valid keys even if others are invalid. The failure then names the first invalid key. It is not
+    /// retried, because the same event would be mapped in the same way.
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let Some(taken) = self.mappings.take(&request.key) else { return Ok(NOTHING) };
         let Some(event) = taken.event() else { return Ok(NOTHING) };

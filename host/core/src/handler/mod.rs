@@ -1,4 +1,4 @@
-//! Event handlers: the keys that an event enqueues, as controller-runtime's For, Owns and Watches choose them.
+//! Event handlers: the keys that an event enqueues, as with controller-runtime's For, Owns and Watches.
 
 pub mod event;
 pub mod map_event;
@@ -11,40 +11,40 @@ use crate::{
     predicate,
 };
 
-/// From an event of a watched kind to the keys it enqueues.
+/// A handler that maps an event of a watched kind to the keys it enqueues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventHandler {
     /// The predicates that an event must pass.
     pub predicates: Vec<Predicate>,
-    /// Only objects of this namespace; None takes all.
+    /// The namespace of the objects; None for all namespaces.
     pub namespace: Option<String>,
     /// The rule by which an object names keys.
     pub target: Target,
 }
 
-/// The rule by which an object names the keys that its events enqueue.
+/// The rule that maps an object to the keys that its events enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Its own key: For.
+    /// The object's own key (For).
     Itself,
-    /// Keys of `kind`, by a mapping: Owns and Watches.
+    /// Keys of `kind`, found by a mapping (Owns and Watches).
     Mapped {
         /// The controller's `for` kind.
         kind: GroupVersionKind,
         /// True if `kind` is cluster-scoped: its keys then have no namespace.
         cluster_scoped: bool,
-        /// Only keys of this namespace, whatever an object says; None takes all.
+        /// The namespace of the keys, whatever the object names; None for all namespaces.
         namespace: Option<String>,
         /// The mapping.
         mapping: Mapping,
     },
-    /// Those that the plugin names, if they are such: [`crate::handler::mapping`].
+    /// Keys that the plugin's own mapping names and the rules admit: see [`crate::handler::mapping`].
     Custom(KeyRules),
 }
 
 impl EventHandler {
-    /// The keys an event enqueues, without repeats. When an object changes hands, both the old and the new owner are
-    /// delivered, as in controller-runtime's EnqueueRequestForOwner.
+    /// Returns the keys that an event enqueues, without repeats. If the owner of an object changes, the keys of both
+    /// the old and the new owner are returned, as in controller-runtime's EnqueueRequestForOwner.
     pub fn keys(&self, event: &Event) -> Vec<ObjectKey> {
         if !self.passes(event) {
             return Vec::new();
@@ -70,7 +70,7 @@ impl Target {
         let own = object.key();
         let (kind, cluster_scoped, only, mapping) = match self {
             Self::Itself => return vec![own.clone()],
-            // Known only when the plugin was asked.
+            // These keys are known only after the plugin was asked.
             Self::Custom(_) => return Vec::new(),
             Self::Mapped { kind, cluster_scoped, namespace, mapping } => (kind, cluster_scoped, namespace, mapping),
         };
@@ -91,7 +91,7 @@ impl Target {
             Mapping::Owner { all_owners } => {
                 let mut keys = Vec::new();
                 for owner in object.owners() {
-                    // The version may differ: the owner was written by a client of another version of the same group.
+                    // Only the group is compared: the owner reference may name another version.
                     let owner_kind = GroupVersionKind::new(&owner.api_version, &owner.kind);
                     let same = owner_kind.group() == kind.group() && owner.kind == kind.kind;
                     let key = key(own.namespace.clone(), owner.name.clone());
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_changes_hands_tells_both_owners() {
+    fn change_of_owner_enqueues_both_owners() {
         let handler = handler(Mapping::Owner { all_owners: false }, false);
         let event = Event::Modified { old: owned_by("a", true), object: owned_by("b", true) };
         assert_eq!(handler.keys(&event), [ObjectKey::namespaced("n", "b"), ObjectKey::namespaced("n", "a")]);
     }
 
     #[test]
-    fn mappings_reach_other_names_and_namespaces_and_cluster_scoped_kinds() {
+    fn maps_to_other_names_namespaces_and_cluster_scoped_kinds() {
         let field = |namespace_path: Option<&str>| Mapping::FieldPath {
             path: ".spec.ref".into(),
             namespace_path: namespace_path.map(Into::into),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_object_of_another_namespace_wakes_a_controller_of_one() {
+    fn drops_keys_outside_the_controllers_namespace() {
         let only = |mapping: Mapping, only: &str| {
             let mut handler = handler(mapping, false);
             if let Target::Mapped { namespace, .. } = &mut handler.target {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_other_namespaces_are_not_told() {
+    fn ignores_objects_of_other_namespaces() {
         let mut handler = EventHandler { predicates: vec![], namespace: Some("n".into()), target: Target::Itself };
         let event = Event::Added { object: owned_by("a", true), initial: true };
         assert_eq!(handler.keys(&event).len(), 1);

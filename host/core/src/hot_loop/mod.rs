@@ -1,27 +1,29 @@
-//! Hot loops: a key that is reconciled again and again although only its own plugin asks for it. Most hot loops write in
-//! every reconcile (a timestamp, a list in another order), and the event of that write asks for the next one. Some requeue
-//! at once. Every reconcile succeeds, so no error shows it, and each costs the API server a write.
+//! Hot loops: a key is reconciled again and again although only its own plugin triggers it. In most hot loops every
+//! reconcile writes (a timestamp, or a list in another order), and the event of that write triggers the next reconcile.
+//! Others requeue at once. Every reconcile succeeds, so no error shows the loop, and each costs the API server a write.
 //!
-//! A reconcile is asked for
+//! A reconcile is triggered
 //!
-//! - **from outside**, by an event of a change that this plugin did not make. It clears all that is known of the key;
-//! - **by the plugin itself**, by an event of its own write, or by a requeue sooner than [`SOON`]. It counts when [`CHAIN`]
-//!   of its kind in a row led to it, each caused by the one before, with nothing from outside among them. So a status that
-//!   follows a change is not a loop, nor is a chain of objects that each make the next, nor an object that many others
-//!   write to, as long as those are reconciled for changes from outside;
-//! - **by neither**: resyncs, initial lists, backoff after failures, requeues of [`SOON`] and more. They do not count.
+//! - **from outside**, by an event of a change that this plugin did not make. It clears everything known of the key;
+//! - **by the plugin itself**, by an event of its own write, or by a requeue sooner than [`SOON`]. It counts when a
+//!   chain of [`CHAIN`] own triggers, each caused by the one before, led to it, with no trigger from outside in
+//!   between. So a status update after a change is not a loop. Neither is a chain of objects that create each other,
+//!   nor an object that many others write to, as long as those are reconciled for changes from outside;
+//! - **by neither**: resyncs, initial lists, backoff after failures, and requeues after [`SOON`] or more. They do not
+//!   count.
 //!
-//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. A key that has more is **slowed**: it
-//! waits for a second, then two, up to [`SLOWEST`]. After [`ROUNDS`] such waits it is **quarantined**: it is not reconciled
-//! before a change from outside, new code or configuration, or [`QUARANTINE`]; then it is tried once. Held keys stay in the
-//! queue, so none is lost, and no worker waits for them.
+//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. A key that exceeds that is
+//! **slowed**: it is delayed by one second, then two, up to [`SLOWEST`]. After [`ROUNDS`] delays it is **quarantined**:
+//! it is not reconciled until a change from outside, new code or configuration, or the end of [`QUARANTINE`], after
+//! which it is tried once. Held keys stay in the queue, so none is lost, and they hold no worker.
 //!
-//! A plugin's own write is recognized by the uid and the resourceVersion that the API server answered. The watch may be
-//! faster than the answer: an event that arrives during writes of the plugin is judged when they are answered.
+//! A plugin's own write is recognized by the uid and the resourceVersion in the API server's answer. The event may
+//! arrive before the answer: an event that arrives while the plugin's writes are in flight is judged when they are
+//! answered.
 //!
-//! Limits: a plugin that makes others change something, and reacts to that, is in a loop that is not detected. At most
-//! [`KEYS`] keys of each controller are remembered, and only while they count or wait; of each plugin its last [`WRITES`]
-//! writes.
+//! Limits: a loop through another writer, which reacts to the plugin and to which the plugin reacts, is not detected.
+//! At most [`KEYS`] keys of each controller are remembered, and only while they count or are delayed, and the last
+//! [`WRITES`] writes of each plugin.
 
 mod own_write;
 mod state;
@@ -58,42 +60,42 @@ use state::{State, Trigger};
 pub use writes::WRITES;
 use writes::{Origin, Target, Writes};
 
-/// A requeue after this time or later is a poll, and no loop.
+/// The shortest delay of a requeue that counts as polling and not as a loop.
 pub const SOON: Duration = Duration::from_secs(1);
 
-/// The hot loops of one plugin. It outlives the plugin's code.
+/// The hot loops of one plugin. They outlive a version of the plugin's code.
 pub struct HotLoops {
-    /// Waits of a slowed key until it is quarantined.
+    /// The number of delays of a slowed key before it is quarantined.
     rounds: u32,
-    /// By controller.
+    /// The guards by controller.
     guards: Mutex<HashMap<String, Arc<LoopGuard>>>,
     writes: Mutex<Writes>,
-    /// Versions and writers are remembered as hashes: nobody outside can make two that are the same.
+    /// The hasher of versions and writers. It has a random seed, so that nobody can construct a collision.
     hasher: RandomState,
 }
 
-/// The hot loops of one controller: what its workers ask before each reconcile.
+/// The hot loops of one controller, which its workers ask before each reconcile.
 pub struct LoopGuard {
     name: String,
     state: Mutex<State<ObjectKey>>,
-    /// The number of keys in `state`: most workers find 0 and continue without the lock.
+    /// The number of keys in `state`. Most workers read 0 and continue without the lock.
     len: AtomicUsize,
-    /// The queue that gets the keys which are released.
+    /// The queue to which released keys are added.
     queue: WorkQueue<ObjectKey>,
 }
 
 impl HotLoops {
-    /// Knows of nothing yet.
+    /// Creates a detector that knows no keys.
     pub fn new() -> Arc<Self> {
         Self::with_rounds(ROUNDS)
     }
 
-    /// The same, but quarantines after this many waits.
+    /// Creates a detector that quarantines a key after this many delays.
     pub fn with_rounds(rounds: u32) -> Arc<Self> {
         Arc::new(Self { rounds, guards: Mutex::default(), writes: Mutex::default(), hasher: RandomState::new() })
     }
 
-    /// The guard of a controller over this queue; it takes the place of one of the same name.
+    /// Creates the guard of a controller over this queue. It replaces one of the same name.
     pub(crate) fn guard(&self, name: &str, queue: WorkQueue<ObjectKey>) -> Arc<LoopGuard> {
         let state = Mutex::new(State::new(self.rounds));
         let len = AtomicUsize::new(0);
@@ -102,34 +104,34 @@ impl HotLoops {
         guard
     }
 
-    /// Other code or another configuration runs: that is a change from outside for every key. What was held is to be
-    /// enqueued by whoever calls this.
+    /// Resets all keys, because other code or another configuration runs. The caller enqueues the held keys.
     pub fn reset(&self) {
         let mut guards = self.guards.lock();
         guards.retain(|_, guard| !guard.queue.shutting_down());
         guards.values().for_each(|guard| guard.with(State::reset));
     }
 
-    /// Returns a summary of the keys of a controller that are held back; empty when it does not run.
+    /// Returns a summary of the held keys of a controller; empty if it does not run.
     pub fn look(&self, controller: &str) -> Summary<ObjectKey> {
         let guard = self.guards.lock().get(controller).cloned();
         guard.map(|guard| guard.with(|state| state.look(now()))).unwrap_or_default()
     }
 
-    /// An event asks for a key of a controller. To be called before the key is enqueued.
+    /// Records an event that enqueues a key of a controller. Call it before the key is enqueued.
     pub(crate) fn event(&self, guard: &LoopGuard, key: &ObjectKey, event: &Event) {
         let Some(version) = self.version(event) else { return };
         let target = Target { controller: guard.name.clone(), key: key.clone() };
         let asked = self.writer(&guard.name, key);
         let origin = self.writes.lock().origin(version, asked, target);
-        // Whoever tells of the event enqueues the key.
+        // The caller enqueues the key.
         let _held = match trigger_of(&origin) {
             None => guard.outside(key),
             Some(trigger) => guard.with(|state| state.trigger(key, trigger, now())),
         };
     }
 
-    /// A hash of the change that an event tells of; None when it tells of none: it is part of an initial list, or a resync.
+    /// Returns a hash of the change that an event reports; None for an event of an initial list or a resync, which
+    /// reports no change.
     fn version(&self, event: &Event) -> Option<u64> {
         match event {
             Event::Added { initial: true, .. } => None,
@@ -159,7 +161,7 @@ impl LoopGuard {
         if self.is_idle() { Admission::Run } else { self.with(|state| state.admit(key, now())) }
     }
 
-    /// A reconcile that was admitted has ended.
+    /// Records the end of a reconcile that was admitted.
     pub(crate) fn ended(&self, key: &ObjectKey, result: &Result<Action, Failure>) {
         let requeues = match result {
             Ok(Action::Requeue) => true,
@@ -171,12 +173,12 @@ impl LoopGuard {
         }
     }
 
-    /// Something from outside asks for a key. Whether it was held until now.
+    /// Records a trigger from outside. Reports whether the key was held until now.
     pub(crate) fn outside(&self, key: &ObjectKey) -> bool {
         !self.is_idle() && self.with(|state| state.outside(key))
     }
 
-    /// Corrects the trigger of an event that was recognized wrongly. Reports whether the key was held back until now.
+    /// Corrects the trigger of an event whose origin was judged wrongly. Reports whether the key was held until now.
     fn corrected(&self, key: &ObjectKey, origin: &Origin) -> bool {
         match trigger_of(origin) {
             None => self.outside(key),
@@ -200,7 +202,7 @@ impl LoopGuard {
     }
 }
 
-/// Returns the trigger of an event of the plugin's own; None when the event is from outside.
+/// Returns the trigger of an event of the plugin's own write; None for an event from outside.
 fn trigger_of(origin: &Origin) -> Option<Trigger> {
     match *origin {
         Origin::Outside => None,

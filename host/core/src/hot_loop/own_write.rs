@@ -1,4 +1,4 @@
-//! The writes of a plugin as the gate sees them: which begin, and what the API server has answered.
+//! The writes of a plugin as the gate sees them: their begin, and the API server's answer.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::{
     status::ApiError,
 };
 
-/// A write that is under way. Dropping it ends it: events that came meanwhile are judged.
+/// A write that is in flight. Dropping it ends it, and judges the events that arrived meanwhile.
 pub(crate) struct OwnWrite {
     loops: Arc<HotLoops>,
     id: u64,
-    /// A hash of the version that it makes, once that is known.
+    /// A hash of the object version that the write creates, once it is known.
     made: Option<u64>,
 }
 
 impl OwnWrite {
-    /// Begins a write of a reconcile; None for a dry run, which stores nothing.
+    /// Begins a write of a reconcile. Returns None for a dry run, which stores nothing.
     pub fn begin(
         loops: &Arc<HotLoops>,
         attempt: &Attempt,
@@ -34,7 +34,8 @@ impl OwnWrite {
         if attempt.dry_run {
             return None;
         }
-        // The answer to a deletion names no version. An object that no cache has makes no event.
+        // The answer to a deletion names no version, so the uid is looked up. An object that is in no cache has no
+        // event.
         let deletes = attempt.about.as_ref().filter(|_| attempt.verb == Verb::Delete);
         let deleted = objects.zip(deletes).and_then(|(objects, (kind, key))| objects.cached(kind, key));
         Some(loops.begin(reconcile, deleted.map(|object| object.uid().to_owned()).as_deref()))
@@ -48,7 +49,7 @@ impl OwnWrite {
         }
     }
 
-    /// Ends a deletion: the version that it makes was known before.
+    /// Ends a deletion. Its version was known before.
     pub fn end_delete(mut self, result: &Result<(), ApiError>) {
         if result.is_err() {
             self.made = None;
@@ -60,7 +61,7 @@ impl OwnWrite {
         match result {
             Ok(answer) if answer.status < 400 && verb == Verb::Delete => {}
             Ok(answer) if answer.status < 400 => {
-                // What is no object, as the answer to an eviction, has made none.
+                // An answer that is not an object, such as that to an eviction, creates no version.
                 if let Ok(object) = Object::untyped(&answer.body, ManagedFields::Keep) {
                     self.answered(&object);
                 }
@@ -75,7 +76,7 @@ impl OwnWrite {
 }
 
 impl HotLoops {
-    /// A write begins, in a reconcile. `deletes` is the uid of the object that it deletes, where that is known.
+    /// Begins a write in a reconcile. `deletes` is the uid of the object to delete, if it is known.
     pub(super) fn begin(self: &Arc<Self>, reconcile: &ReconcileRequest, deletes: Option<&str>) -> OwnWrite {
         let guard = self.guards.lock().get(&reconcile.controller).cloned();
         let depth = guard.map_or(0, |guard| guard.depth(&reconcile.key));

@@ -1,4 +1,4 @@
-//! The looping keys of one controller, and their waits: a pure state machine, without clock or lock.
+//! The looping keys of one controller and their delays: a pure state machine without clock or lock.
 
 use std::{
     collections::HashMap,
@@ -6,85 +6,89 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Reconciles that count, at once. A phased operator that writes its status after each of a dozen steps stays below.
+/// The burst of counted reconciles per key. It is above a dozen steps of a phased operator that writes its status after
+/// each.
 pub const BURST: u32 = 30;
-/// The time in which a key gets one more. A poll is slower than that, and a person who waits for it would not notice.
+/// The time in which a key gets one more counted reconcile. Polling is slower than that, and a person would not notice
+/// the delay.
 pub const REFILL: Duration = Duration::from_secs(1);
-/// Own triggers in a row that do not count yet. Few objects have more than four generations of them.
+/// The number of own triggers in a row that are not counted. Chains of objects that create each other are rarely
+/// longer.
 pub const CHAIN: u32 = 4;
-/// The longest wait of a slowed key.
+/// The longest delay of a slowed key.
 pub const SLOWEST: Duration = Duration::from_secs(60);
-/// Waits of a slowed key until it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five minutes in all, in which a person may
-/// have seen it.
+/// The number of delays of a slowed key before it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five minutes in all, in
+/// which a person may notice it.
 pub const ROUNDS: u32 = 10;
 /// The duration of a quarantine.
 pub const QUARANTINE: Duration = Duration::from_secs(600);
-/// Keys of one controller that are remembered at once, 200 bytes each; those above loop as they like.
+/// The maximum number of keys of a controller that are remembered, at 200 bytes each. Loops of further keys are not
+/// detected.
 pub const KEYS: usize = 16_384;
-/// The time after its last wait for which a key at rest is remembered.
+/// The time after its last delay for which a key at rest is remembered.
 const CALM: Duration = Duration::from_secs(60);
-/// The interval at which keys at rest are searched while there is no room for more.
+/// The interval of the searches for keys at rest while there is no room for more.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Returns the wait of a round, counted from 1: 1 s, doubled each time.
+/// Returns the delay of a round, counted from 1: 1 s, doubled each time.
 pub fn delay_of_round(round: u32) -> Duration {
     let seconds = 2_u64.checked_pow(round.saturating_sub(1)).unwrap_or(u64::MAX);
     Duration::from_secs(seconds).min(SLOWEST)
 }
 
-/// A trigger of a reconcile by the plugin itself.
+/// A trigger of a reconcile by the plugin's own action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
-    /// A write, in a reconcile of `depth - 1`; `other`: of another key.
+    /// A write in a reconcile of depth `depth - 1`. `other` is true if it was a reconcile of another key.
     Write { depth: u32, other: bool },
-    /// A requeue by a reconcile of `depth - 1`.
+    /// A requeue by a reconcile of depth `depth - 1`.
     Requeue { depth: u32 },
 }
 
-/// The decision of a worker about a key.
+/// The decision about a key that a worker has taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Reconciles it.
+    /// Reconcile the key.
     Run,
-    /// Puts it back, to come again after this time.
+    /// Requeue the key after this delay.
     Hold(Duration, Option<Looping>),
 }
 
 /// The stage of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for the time of this round, counted from 1.
+    /// The key is delayed by the time of this round, counted from 1.
     Slowed {
         /// The round.
         round: u32,
     },
-    /// It waits for [`QUARANTINE`].
+    /// The key is delayed by [`QUARANTINE`].
     Quarantined,
 }
 
-/// A loop, in numbers.
+/// The numbers of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looping {
     /// The stage.
     pub stage: Stage,
-    /// Reconciles since nothing from outside has asked for one.
+    /// The number of reconciles since the last trigger from outside.
     pub runs: u32,
-    /// Those of them that own writes asked for.
+    /// The number of these reconciles that own writes triggered.
     pub by_write: u32,
-    /// Those of them that requeues asked for.
+    /// The number of these reconciles that requeues triggered.
     pub by_requeue: u32,
-    /// The time in which they were.
+    /// The time in which they ran.
     pub within: Duration,
 }
 
-/// A summary of the keys of a controller that are held back.
+/// A summary of the held keys of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary<K> {
-    /// Keys that are slowed.
+    /// The number of slowed keys.
     pub slowed: usize,
-    /// Keys that are quarantined.
+    /// The number of quarantined keys.
     pub quarantined: usize,
-    /// The one that is farthest.
+    /// The key in the highest round.
     pub worst: Option<(K, Looping)>,
 }
 
@@ -97,9 +101,9 @@ impl<K> Default for Summary<K> {
 /// The keys that their own plugin triggers.
 #[derive(Debug)]
 pub(super) struct State<K> {
-    /// Waits of a slowed key until it is quarantined.
+    /// The number of delays of a slowed key before it is quarantined.
     rounds: u32,
-    /// None of them is at rest for long; at most [`KEYS`].
+    /// The remembered keys; at most [`KEYS`]. Keys at rest are removed.
     entries: HashMap<K, Entry>,
     /// The time of the last search for keys at rest.
     swept: Option<Instant>,
@@ -107,14 +111,14 @@ pub(super) struct State<K> {
 
 #[derive(Debug)]
 struct Entry {
-    /// The time when the bucket is or was full: it lacks one token for each [`REFILL`] until then.
+    /// The time at which the token bucket is full: until then it lacks one token per [`REFILL`].
     full_at: Instant,
-    /// Something of the plugin's own has asked for the next reconcile.
+    /// The plugin's own trigger of the next reconcile.
     pending: Option<Trigger>,
-    /// The depth of the reconcile that is under way: how many own triggers have led to it, each by the one before.
+    /// The depth of the reconcile in flight: the length of the chain of own triggers that led to it.
     running: Option<u32>,
     hold: Option<Hold>,
-    /// Since when nothing from outside has asked.
+    /// The time of the last trigger from outside.
     since: Instant,
     runs: u32,
     by_write: u32,
@@ -123,11 +127,11 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// Waits so far, this one included.
+    /// The number of delays so far, including this one.
     round: u32,
-    /// Not before this time.
+    /// The end of the delay.
     until: Instant,
-    /// True if the key waits; otherwise it had its turn, and is watched.
+    /// True while the key is delayed; false after it was reconciled again.
     waiting: bool,
 }
 
@@ -138,12 +142,12 @@ impl<K> Default for State<K> {
 }
 
 impl<K> State<K> {
-    /// Knows of nothing; quarantines after this many waits.
+    /// Creates a state without keys that quarantines a key after this many delays.
     pub fn new(rounds: u32) -> Self {
         Self { rounds, entries: HashMap::new(), swept: None }
     }
 
-    /// The same, knowing of nothing any more.
+    /// Forgets all keys.
     pub fn reset(&mut self) {
         *self = Self::new(self.rounds);
     }
@@ -155,16 +159,16 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.entries.len()
     }
 
-    /// Something from outside asks for a key. Whether it was held until now.
+    /// Records a trigger from outside. Reports whether the key was held until now.
     pub fn outside(&mut self, key: &K) -> bool {
         let Some(entry) = self.entries.get_mut(key) else { return false };
         let held = entry.hold.is_some_and(|hold| hold.waiting);
-        // What runs now was asked for before, but what it writes is an answer to the change as well.
+        // The reconcile in flight was triggered before, but its writes also react to this change.
         self.entries.remove(key);
         held
     }
 
-    /// Something of the plugin's own asks for a key. Whether it was held until now, and is no longer.
+    /// Records a trigger by the plugin itself. Reports whether a held key is released.
     pub fn trigger(&mut self, key: &K, trigger: Trigger, now: Instant) -> bool {
         if !self.entries.contains_key(key) && !self.has_room(now) {
             return false;
@@ -178,8 +182,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         released
     }
 
-    /// Corrects a trigger: it was a write in a reconcile of this depth, of another key or of this one. Reports whether
-    /// the key was held back until now, and is released.
+    /// Corrects a trigger: it was a write in a reconcile of this depth, of this key or of another one. Reports whether
+    /// a held key is released.
     pub fn correct(&mut self, key: &K, trigger: Trigger, now: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(key) else { return false };
         let depth = trigger.depth();
@@ -193,7 +197,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         released
     }
 
-    /// A worker has taken a key.
+    /// Decides whether a worker reconciles a key that it has taken.
     pub fn admit(&mut self, key: &K, now: Instant) -> Admission {
         match self.entries.get_mut(key) {
             None => Admission::Run,
@@ -201,7 +205,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// A reconcile has ended, and asks for another one soon or not.
+    /// Ends a reconcile. `requeues` is true if it asks for another one soon.
     pub fn ended(&mut self, key: &K, requeues: bool, now: Instant) {
         let depth = self.entries.get_mut(key).and_then(|entry| entry.running.take()).unwrap_or_default();
         if requeues {
@@ -217,7 +221,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.entries.get(key).and_then(|entry| entry.running).unwrap_or_default()
     }
 
-    /// Returns a summary of the keys that are held back.
+    /// Returns a summary of the held keys.
     pub fn look(&mut self, now: Instant) -> Summary<K> {
         self.sweep(now);
         let mut summary = Summary::default();
@@ -264,8 +268,8 @@ impl Entry {
         Self { full_at: now, pending, running, hold, since: now, runs: 0, by_write: 0, by_requeue: 0 }
     }
 
-    /// Starts over if the trigger follows from a change from outside: somebody has asked for the key that wrote. Whether
-    /// the key was held until now.
+    /// Starts over if the trigger follows from a change from outside, because the key that wrote was triggered from
+    /// outside. Reports whether the key was held until now.
     fn restart(&mut self, trigger: Trigger, now: Instant) -> bool {
         let Trigger::Write { depth: ..=CHAIN, other: true } = trigger else { return false };
         let held = self.hold.is_some_and(|hold| hold.waiting);
@@ -322,7 +326,7 @@ impl Entry {
         }
     }
 
-    /// Reports whether there is nothing to remember.
+    /// Reports whether there is nothing to remember of the key.
     fn is_at_rest(&self, now: Instant) -> bool {
         let calm = self.hold.is_none_or(|hold| !hold.waiting && now >= hold.until + CALM);
         calm && self.pending.is_none() && self.running.is_none() && self.full_at <= now

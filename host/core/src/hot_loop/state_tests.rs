@@ -1,6 +1,6 @@
-//! Tests of the keys that count as looping, and of their waits, with time passed in.
+//! Tests of the counting of looping keys and of their delays, with the time passed in.
 //!
-//! The random histories print their seed; `OPERETTA_SEED` repeats one.
+//! Random histories print their seed; `OPERETTA_SEED` repeats one.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A key's life: it is reconciled whenever it may be, and asks for itself.
+/// A key that triggers itself and is reconciled whenever it is admitted.
 struct Life {
     state: State<&'static str>,
     now: Instant,
@@ -25,7 +25,7 @@ impl Life {
         self.state.trigger(&key, Trigger::Write { depth, other: false }, self.now);
     }
 
-    /// One reconcile that writes, and the event of the write; the wait, if it is held instead.
+    /// Runs one reconcile that writes, and its event. Returns the delay if the key is held instead.
     fn turn(&mut self, key: &'static str) -> Option<(Duration, Option<Looping>)> {
         match self.state.admit(&key, self.now) {
             Admission::Hold(delay, looping) => Some((delay, looping)),
@@ -38,7 +38,7 @@ impl Life {
         }
     }
 
-    /// Turns without a pause until the key is held.
+    /// Returns the number of reconciles without a pause until the key is held.
     fn until_held(&mut self, key: &'static str) -> (u32, Duration, Looping) {
         for runs in 0..1000 {
             if let Some((delay, looping)) = self.turn(key) {
@@ -53,7 +53,7 @@ impl Life {
 fn slows_then_quarantines_a_self_writing_key() {
     let mut life = Life::new();
     let (runs, delay, looping) = life.until_held("a");
-    // One for the change from outside, the chain that does not count, and the burst.
+    // One for the change from outside, the chain that is not counted, and the burst.
     assert_eq!((runs, delay), (1 + CHAIN + BURST, Duration::from_secs(1)));
     assert_eq!((looping.stage, looping.runs, looping.by_write, looping.by_requeue), {
         let runs = CHAIN + BURST;
@@ -99,16 +99,16 @@ fn other_keys_do_not_wait_for_one_that_loops() {
 
 #[test]
 fn polls_backoff_and_resyncs_are_not_loops() {
-    // Requeued after a second, with a write each time, for a day.
+    // Requeued after one second for a day, with a write each time.
     let mut life = Life::new();
     for _ in 0..86_400 {
         assert_eq!(life.turn("polls"), None);
-        // For the event of its write; that one writes nothing.
+        // For the event of the write; this reconcile writes nothing.
         assert_eq!(life.state.admit(&"polls", life.now), Admission::Run);
         life.state.ended(&"polls", false, life.now);
         life.now += Duration::from_secs(1);
     }
-    // A phased operator: twenty writes in a row, then it is done.
+    // A phased operator: it writes twenty times in a row and is done.
     let mut life = Life::new();
     for _ in 0..20 {
         assert_eq!(life.turn("phased"), None);
@@ -117,7 +117,7 @@ fn polls_backoff_and_resyncs_are_not_loops() {
     life.state.ended(&"phased", false, life.now);
     life.state.look(life.now + REFILL * BURST);
     assert_eq!(life.state.len(), 0, "nothing is kept of it");
-    // Asked for by nothing of its own: failures with whatever backoff, resyncs.
+    // No own trigger: failures with any backoff, and resyncs.
     let mut life = Life::new();
     for _ in 0..10_000 {
         assert_eq!(life.state.admit(&"fails", life.now), Admission::Run);
@@ -161,7 +161,7 @@ fn mutual_writes_are_a_loop_shared_target_is_not() {
     let mut state = State::default();
     let mut now = Instant::now();
     for _ in 0..10_000 {
-        // Another key's reconcile for a change from outside writes to it; it writes its own status.
+        // The reconcile of another key, for a change from outside, writes to it; it writes its own status.
         state.trigger(&"sum", Trigger::Write { depth: 1, other: true }, now);
         assert_eq!(state.admit(&"sum", now), Admission::Run);
         state.trigger(&"sum", Trigger::Write { depth: state.depth(&"sum") + 1, other: false }, now);
@@ -184,7 +184,7 @@ fn mutual_writes_are_a_loop_shared_target_is_not() {
 }
 
 #[test]
-fn a_guess_that_was_wrong_is_taken_back() {
+fn corrects_wrong_origin_of_a_write() {
     let mut life = Life::new();
     life.until_held("a");
     assert!(!life.state.correct(&"a", Trigger::Write { depth: 40, other: true }, life.now), "it is its own");
@@ -196,7 +196,7 @@ fn a_guess_that_was_wrong_is_taken_back() {
 }
 
 #[test]
-fn a_key_that_has_come_to_rest_is_forgotten() {
+fn forgets_key_at_rest() {
     let mut life = Life::new();
     let (_, delay, _) = life.until_held("a");
     life.now += delay;
@@ -234,16 +234,16 @@ fn no_number_of_rounds_overflows_a_wait() {
     state.ended(&"a", true, now);
     assert_eq!(state.admit(&"a", now), Admission::Run);
     assert_eq!(state.depth(&"a"), u32::MAX);
-    // A clock that was read before the one before it, by another thread.
+    // A clock that another thread read before the previous reading.
     state.trigger(&"a", Trigger::Requeue { depth: 9 }, now - Duration::from_secs(5));
     let _any = state.admit(&"a", now - Duration::from_secs(5));
     state.look(now - Duration::from_secs(5));
 }
 
-/// Invariants, over histories of any triggers at any times: a key that nothing of its own asked for is never held unless it
-/// waits already; within any time t a key has at most `BURST + CHAIN * changes + t / REFILL` reconciles that own triggers
-/// asked for, and a few; a change from outside always lets go; waits are never longer than a quarantine; and in the end,
-/// when nothing asks, nothing is remembered.
+/// Checks invariants over histories of random triggers at random times: a key without own triggers is never held unless
+/// it is delayed already; within any time t a key has at most about `BURST + CHAIN * changes + t / REFILL` reconciles
+/// by own triggers; a change from outside always releases the key; no delay is longer than a quarantine; and in the
+/// end, without triggers, no key is remembered.
 #[test]
 fn random_histories_hold_only_loops() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
@@ -260,7 +260,8 @@ fn history(seed: u64) {
     let start = Instant::now();
     let mut now = start;
     let keys = random.random_range(1..6);
-    // Of each key: when it may be taken again, own reconciles since the last change from outside, and since when.
+    // For each key: the time at which it may be taken again, its own reconciles since the last change from outside, and
+    // the time of that change.
     let mut own = vec![(0_u32, start); keys.into()];
     let mut asked = vec![false; keys.into()];
     let mut held_until: Vec<Option<Instant>> = vec![None; keys.into()];
@@ -308,7 +309,7 @@ fn history(seed: u64) {
     }
     now += QUARANTINE;
     for key in 0..keys {
-        // The time of what waits has come.
+        // The delays of held keys have ended.
         for _ in 0..2 {
             if let Admission::Hold(delay, _) = state.admit(&key, now) {
                 now += delay;

@@ -1,4 +1,4 @@
-//! Loops of whole controllers in paused time: events, writes through the gate's eyes, workers and queues.
+//! Loops of whole controllers in paused time: events, writes as the gate records them, workers and queues.
 
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An object's version, as stored.
+/// A stored version of an object.
 fn object(name: &str, version: u32, deleting: bool) -> Arc<Object> {
     let deletion = if deleting { r#","deletionTimestamp":"2026-01-01T00:00:00Z""# } else { "" };
     let text = format!(
@@ -34,29 +34,29 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("n", name)
 }
 
-/// A controller `c` of a plugin that does something with each key, and what was seen of it.
+/// A controller `c` of a plugin that acts on each key, and the records of it.
 struct Setting {
     loops: Arc<HotLoops>,
     controller: Arc<Controller>,
     plugin: Arc<Plugin>,
 }
 
-/// What the plugin does.
+/// The action of the plugin.
 #[derive(Default)]
 struct Plugin {
     loops: Mutex<Option<Arc<HotLoops>>>,
     controller: Mutex<Option<std::sync::Weak<Controller>>>,
     version: AtomicU32,
-    /// Whether a reconcile of `bad` writes to it.
+    /// True if the reconcile of `bad` writes to the object.
     writes: AtomicBool,
-    /// Whether the watch is faster than the answer.
+    /// True if the watch is faster than the answer.
     eager: AtomicBool,
     answers: Mutex<Option<Result<Action, Failure>>>,
     reconciled: Mutex<Vec<(String, tokio::time::Instant)>>,
     held: Mutex<Vec<Held>>,
 }
 
-/// What an observer saw.
+/// The calls of the observer.
 type Held = (ObjectKey, Looping);
 
 impl Plugin {
@@ -65,7 +65,7 @@ impl Plugin {
         controller.enqueue_for(event, event.object().key().clone(), Priority::Normal);
     }
 
-    /// A write to an object by a reconcile, and its event.
+    /// Writes to an object in a reconcile, and delivers the event.
     fn write(&self, request: &ReconcileRequest, name: &str) {
         let loops = self.loops.lock().clone().expect("set");
         let event = changed(name, self.version.fetch_add(1, Ordering::Relaxed) + 2);
@@ -208,7 +208,7 @@ async fn holds_immediate_requeues_but_not_polls() {
         (Ok(Action::RequeueAfter(soon)), true),
         (Ok(Action::Requeue), true),
         (Ok(Action::RequeueAfter(SOON)), false),
-        // With the backoff of this queue, 5 ms for ever.
+        // The backoff of this queue is always 5 ms.
         (Err(Failure::Retry("no".into())), false),
     ] {
         let stage = Setting::answering(answer.clone());
@@ -227,7 +227,7 @@ async fn holds_immediate_requeues_but_not_polls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_of_failures_that_write_is_a_loop() {
+async fn detects_loop_of_failing_reconciles_that_write() {
     let stage = Setting::writing(false);
     *stage.plugin.answers.lock() = Some(Err(Failure::Retry("conflict".into())));
     stage.outside("bad");
@@ -256,7 +256,7 @@ async fn initial_list_with_status_writes_holds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_by_the_plugin_itself_are_its_own() {
+async fn counts_own_deletions_as_own_writes() {
     let stage = Setting::new();
     let request =
         ReconcileRequest { controller: "c".into(), key: key("good"), retries: 0, reconcile_id: String::new() };

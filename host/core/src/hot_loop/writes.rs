@@ -1,16 +1,16 @@
-//! A plugin's own writes, and which events tell of them: a pure state machine; versions of objects are hashes.
+//! The writes of a plugin, and the events that they cause: a pure state machine. Object versions are hashes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque, hash_map};
 
 use crate::object::ObjectKey;
 
-/// Writes of a plugin that are remembered; an event that comes after so many more counts as from outside. A watch is
-/// behind by a few.
+/// The number of a plugin's writes that are remembered. An event that arrives later counts as from outside, but a watch
+/// is only a few writes behind.
 pub const WRITES: usize = 4_096;
-/// Events that wait for answers; more count as from outside.
+/// The maximum number of events that wait for answers. Further ones count as from outside.
 const UNSETTLED: usize = 1_024;
 
-/// Whom an event asks for.
+/// The controller and key that an event enqueues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub controller: String,
@@ -20,7 +20,7 @@ pub(super) struct Target {
 /// The origin of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Somebody else.
+    /// Another writer.
     Outside,
     /// This plugin.
     Own {
@@ -34,38 +34,38 @@ pub(super) enum Origin {
 /// The writes of one plugin.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    /// Versions that it made, and by whom.
+    /// The versions that the plugin wrote, and their writers.
     own: HashMap<u64, Write>,
     /// Exactly the keys of `own`, the oldest first; at most [`WRITES`].
     order: VecDeque<u64>,
-    /// Writes that are not answered yet, by their number.
+    /// The writes in flight, by their number.
     under_way: BTreeMap<u64, Write>,
-    /// The number of the next one.
+    /// The number of the next write.
     next: u64,
-    /// Events that may be of a write under way. In the order of `before`.
+    /// The events that may be caused by a write in flight, in the order of `before`.
     unsettled: VecDeque<Unsettled>,
 }
 
-/// A write, by who does it.
+/// A write and its writer.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     writer: u64,
     depth: u32,
 }
 
-/// An event that came while writes were under way.
+/// An event that arrived while writes were in flight.
 #[derive(Debug)]
 struct Unsettled {
     version: u64,
-    /// The target, as writers are named.
+    /// The hash of the target, as in `Write::writer`.
     asked: u64,
     target: Target,
-    /// It may be of writes with smaller numbers only.
+    /// Only writes with smaller numbers can have caused the event.
     before: u64,
 }
 
 impl Writes {
-    /// A write begins; its number.
+    /// Begins a write and returns its number.
     pub fn begin(&mut self, writer: u64, depth: u32) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -73,7 +73,7 @@ impl Writes {
         id
     }
 
-    /// A write ends, with the version that it made, if it did. Returns the events that can be judged now.
+    /// Ends a write with the version that it created, if any. Returns the events that can be judged now.
     pub fn end(&mut self, id: u64, made: Option<u64>) -> Vec<(Target, Origin)> {
         let Some(write) = self.under_way.remove(&id) else { return Vec::new() };
         if let Some(made) = made {
@@ -96,7 +96,7 @@ impl Writes {
         settled
     }
 
-    /// Returns the origin of an event's version. While writes are in flight, an unknown version counts as theirs;
+    /// Returns the origin of an event's version. While writes are in flight, an unknown version counts as theirs until
     /// [`Self::end`] judges it again.
     pub fn origin(&mut self, version: u64, asked: u64, target: Target) -> Origin {
         if let Some(write) = self.own.get(&version) {
@@ -106,7 +106,7 @@ impl Writes {
         match deepest.filter(|_| self.unsettled.len() < UNSETTLED) {
             Some(write) => {
                 self.unsettled.push_back(Unsettled { version, asked, target, before: self.next });
-                // Of another key or not is not known: that could let something go that is held.
+                // It is not known whether another key's reconcile wrote. Assuming so could release a held key.
                 Origin::Own { depth: write.depth, other: false }
             }
             None => Origin::Outside,
@@ -115,7 +115,7 @@ impl Writes {
 
     fn remember(&mut self, version: u64, write: Write) {
         match self.own.entry(version) {
-            // The object was as it was: its version is whose it was.
+            // The write changed nothing, so the version belongs to its first writer.
             hash_map::Entry::Occupied(_) => return,
             hash_map::Entry::Vacant(entry) => entry.insert(write),
         };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_ends_twice_or_never_began_changes_nothing() {
+    fn ignores_write_that_ended_twice_or_never_began() {
         let mut writes = Writes::default();
         let id = writes.begin(1, 0);
         writes.end(id, Some(1));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_writes_without_end_is_remembered_within_bounds() {
+    fn bounds_memory_of_endless_writes() {
         let mut writes = Writes::default();
         for version in 0..3 * WRITES as u64 {
             let id = writes.begin(1, 0);

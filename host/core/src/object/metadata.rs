@@ -1,9 +1,9 @@
-//! The metadata fields that the host reads in an object's text, found by their offsets.
+//! The metadata fields that the host reads, found by their offsets in an object's text.
 
 use crate::object::scanner::{self, Scanner};
 
-/// The offsets at which the values of fields begin in a text, for strings behind the quote; [`NONE`] for a field that
-/// is missing or null.
+/// The offsets at which the values of fields begin in a text, for strings after the quote; [`NONE`] for a field that is
+/// missing or null.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks(pub(crate) [u32; MARKS]);
 
@@ -13,13 +13,13 @@ pub(crate) const NAMESPACE: usize = 1;
 pub(crate) const UID: usize = 2;
 pub(crate) const REVISION: usize = 3;
 pub(crate) const LABELS: usize = 4;
-// The values of those above are taken out of a stripped text; of those below only the place is kept.
+// Stripping removes the values above from the text; of the fields below only the offset is stored.
 pub(crate) const GENERATION: usize = 5;
 pub(crate) const OWNERS: usize = 6;
 pub(crate) const DELETION: usize = 7;
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The metadata of an object, which can be read without its whole text.
+/// The metadata of an object, readable without the whole text.
 #[derive(Clone, Copy)]
 pub struct Metadata<'a> {
     pub(crate) text: &'a str,
@@ -30,7 +30,7 @@ impl<'a> Metadata<'a> {
     pub(crate) fn string(&self, mark: usize) -> Option<&'a str> {
         let at = self.marks.at(mark)?;
         let rest = &self.text[at..];
-        // There is no escape in it, and nothing else that would end it.
+        // The string contains no escape, and nothing else that would end it early.
         Some(&rest[..scanner::plain(rest.as_bytes())])
     }
 
@@ -39,49 +39,49 @@ impl<'a> Metadata<'a> {
         rest.strip_prefix(value.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'"'))
     }
 
-    /// Reports whether this is the object of that key.
+    /// Reports whether the object has this namespace and name.
     pub fn is(&self, namespace: Option<&str>, name: &str) -> bool {
         let named = self.is_string(NAME, name);
         named && namespace.map_or_else(|| self.namespace().is_none(), |namespace| self.is_string(NAMESPACE, namespace))
     }
 
-    /// metadata.name.
+    /// Returns metadata.name.
     pub fn name(&self) -> &'a str {
         self.string(NAME).unwrap_or_default()
     }
 
-    /// metadata.namespace; None if it is empty.
+    /// Returns metadata.namespace; None if it is empty.
     pub fn namespace(&self) -> Option<&'a str> {
         self.string(NAMESPACE).filter(|namespace| !namespace.is_empty())
     }
 
-    /// metadata.uid; empty if the server sent none.
+    /// Returns metadata.uid; empty if it is missing.
     pub fn uid(&self) -> &'a str {
         self.string(UID).unwrap_or_default()
     }
 
-    /// metadata.resourceVersion; empty if the server sent none.
+    /// Returns metadata.resourceVersion; empty if it is missing.
     pub fn resource_version(&self) -> &'a str {
         self.string(REVISION).unwrap_or_default()
     }
 
-    /// The resourceVersion as a number. None if it is none.
+    /// Returns the resourceVersion as a number; None if it is not a number.
     pub fn revision(&self) -> Option<u64> {
         self.resource_version().parse().ok()
     }
 
-    /// metadata.labels, as they stand in the text.
+    /// Returns metadata.labels in the order of the text.
     pub fn labels(&self) -> Labels<'a> {
         let scanner = self.marks.at(LABELS).map(|at| Scanner::at(self.text, at + 1));
         Labels { text: self.text, scanner, first: true }
     }
 
-    /// The value of a label: as in Go, of two of one name the last.
+    /// Returns the value of a label. If a label occurs twice, the last value counts, as in Go.
     pub fn label(&self, name: &str) -> Option<&'a str> {
         self.labels().filter(|(label, _)| *label == name).last().map(|(_, value)| value)
     }
 
-    /// The metadata of a text that [`RawObject::strip`](crate::object::RawObject::strip) has made.
+    /// Returns the metadata of a text that [`RawObject::strip`](crate::object::RawObject::strip) created.
     pub fn of_stripped(metadata: &'a str) -> Self {
         let mut marks = Marks::NONE;
         let mut at = 0;
@@ -124,7 +124,7 @@ impl Marks {
     }
 
     pub(crate) fn set(&mut self, mark: usize, at: usize) {
-        // A text that is longer is refused before.
+        // Longer texts were rejected before.
         self.0[mark] = u32::try_from(at).unwrap_or(NONE);
     }
 }

@@ -1,9 +1,9 @@
-//! Objects as the cache holds them: compact JSON text plus the few fields the host itself looks at.
+//! Objects as the cache holds them: compact JSON text plus the few fields that the host itself reads.
 //!
-//! The host never builds a tree of an object: what it looks at is found in one pass over the text (see [`RawObject`]), and the
-//! rest stays the bytes the API server sent. `metadata.managedFields` is dropped on the way when asked, because it is a
-//! quarter to half of a typical object and reconcilers do not read it. An [`Object`] is a cheap view of such bytes: a
-//! store keeps the bytes alone.
+//! The host never builds a tree of an object. It finds the fields that it reads in one pass over the text (see
+//! [`RawObject`]), and the rest stays as the API server sent it. `metadata.managedFields` is dropped on request,
+//! because it is a quarter to half of a typical object and reconcilers do not read it. An [`Object`] is a cheap view of
+//! such bytes: a store keeps only the bytes.
 
 pub mod kind;
 mod metadata;
@@ -47,10 +47,9 @@ pub struct OwnerReference {
     pub controller: bool,
 }
 
-/// One object: its JSON text, and what the host itself looks at in it. Two are equal if their texts are.
+/// An object: its JSON text and the fields that the host reads. Two objects are equal if their texts are.
 ///
-/// What is asked of an object is read from its bytes then, so that having one costs little: a read of the cache touches
-/// only what the reader asks for.
+/// Fields are read from the bytes when they are asked for, so that a cached read costs only what the reader uses.
 #[derive(Clone)]
 pub struct Object {
     raw: RawObject,
@@ -90,23 +89,23 @@ pub enum ObjectError {
     /// A field has the wrong type.
     #[error("not a Kubernetes object: in {field}, expected {expected}")]
     Type {
-        /// Which field.
+        /// The field.
         field: &'static str,
         /// The expected type.
         expected: &'static str,
     },
-    /// A field stands there twice: one of them would be lost.
+    /// A field occurs twice. Accepting the text would lose one of the values.
     #[error("not a Kubernetes object: {0} stands there twice")]
     Twice(&'static str),
-    /// No Kubernetes name, uid or label has such characters.
+    /// A name, uid or label contains characters that Kubernetes does not allow.
     #[error("not a Kubernetes object: in {field}, {value:?} holds a quote, a backslash or a control character")]
     Unreadable {
-        /// Which field.
+        /// The field.
         field: &'static str,
         /// The value that was found.
         value: String,
     },
-    /// metadata.ownerReferences are none.
+    /// metadata.ownerReferences are malformed.
     #[error("not a Kubernetes object: in metadata.ownerReferences, {0}")]
     Owners(String),
 }
@@ -122,7 +121,7 @@ impl ObjectError {
 pub enum ManagedFields {
     /// Keeps them as the API server sent them.
     Keep,
-    /// Left out.
+    /// Drops them.
     Drop,
 }
 
@@ -133,52 +132,53 @@ impl ManagedFields {
 }
 
 impl Object {
-    /// Reads an object from the API server's JSON. Items of a typed list carry no apiVersion and kind: they get those
-    /// of `kind`.
+    /// Reads an object from the API server's JSON. Items of a typed list have no apiVersion and kind: they get those of
+    /// `kind`.
     ///
     /// # Errors
-    /// When the text is not JSON, has no metadata.name, or a metadata field has the wrong type or stands there twice.
+    /// Returns an error when the text is not JSON, has no metadata.name, or a metadata field has the wrong type or
+    /// occurs twice.
     pub fn from_json(text: &str, kind: &GroupVersionKind, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
         Ok(Self::of(RawObject::read(text, Some(kind), &managed_fields.prune())?))
     }
 
-    /// Reads an object from bytes that nobody has looked at.
+    /// Reads an object from untrusted bytes.
     ///
     /// # Errors
-    /// As [`Object::from_json`], and for what is not UTF-8.
+    /// Fails as [`Object::from_json`] does, and when the bytes are not UTF-8.
     pub fn from_slice(bytes: &[u8], kind: &GroupVersionKind, managed: ManagedFields) -> Result<Self, ObjectError> {
         let text = std::str::from_utf8(bytes).map_err(|error| ObjectError::Utf8(error.valid_up_to()))?;
         Self::from_json(text, kind, managed)
     }
 
-    /// Reads an object once, and returns it with metadata.managedFields and without.
+    /// Reads an object once, and returns it with and without metadata.managedFields.
     ///
     /// # Errors
-    /// As [`Object::from_json`].
+    /// Fails as [`Object::from_json`] does.
     pub fn with_and_without_managed_fields(text: &str, kind: &GroupVersionKind) -> Result<(Self, Self), ObjectError> {
         let (whole, pruned) = RawObject::read_whole_and_pruned(text, Some(kind), &Prune::managed_fields())?;
         Ok((Self::of(whole), Self::of(pruned)))
     }
 
-    /// Reads an object and leaves apiVersion and kind as they are, or are not.
+    /// Reads an object without adding an apiVersion or a kind.
     ///
     /// # Errors
-    /// As [`Object::from_json`].
+    /// Fails as [`Object::from_json`] does.
     pub fn untyped(text: &str, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
         Ok(Self::of(RawObject::read(text, None, &managed_fields.prune())?))
     }
 
-    /// The object of such bytes.
+    /// Returns the object of these bytes.
     pub fn of(raw: RawObject) -> Self {
         Self { raw, key: OnceLock::new(), owners: OnceLock::new() }
     }
 
-    /// Its bytes.
+    /// Returns the object's bytes.
     pub fn raw(&self) -> &RawObject {
         &self.raw
     }
 
-    /// Namespace and name.
+    /// Returns the namespace and name.
     pub fn key(&self) -> &ObjectKey {
         self.key.get_or_init(|| {
             let metadata = self.raw.metadata();
@@ -186,22 +186,23 @@ impl Object {
         })
     }
 
-    /// metadata.uid; empty if the server sent none.
+    /// Returns metadata.uid; empty if it is missing.
     pub fn uid(&self) -> &str {
         self.raw.metadata().uid()
     }
 
-    /// metadata.resourceVersion; empty if the server sent none.
+    /// Returns metadata.resourceVersion; empty if it is missing.
     pub fn resource_version(&self) -> &str {
         self.raw.metadata().resource_version()
     }
 
-    /// The resourceVersion as a number: since Kubernetes 1.35 clients may compare them (KEP-5504). None if it is none.
+    /// Returns the resourceVersion as a number; None if it is not a number. Since Kubernetes 1.35 clients may compare
+    /// them (KEP-5504).
     pub fn revision(&self) -> Option<u64> {
         self.raw.metadata().revision()
     }
 
-    /// metadata.generation; 0 for kinds that have none.
+    /// Returns metadata.generation; 0 for kinds that have none.
     pub fn generation(&self) -> i64 {
         self.raw.generation()
     }
@@ -211,55 +212,56 @@ impl Object {
         self.raw.deleting()
     }
 
-    /// metadata.labels, in the order of the text.
+    /// Returns metadata.labels in the order of the text.
     pub fn labels(&self) -> Labels<'_> {
         self.raw.metadata().labels()
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.raw.metadata().label(name)
     }
 
-    /// metadata.ownerReferences.
+    /// Returns metadata.ownerReferences.
     pub fn owners(&self) -> &[OwnerReference] {
         self.owners.get_or_init(|| self.raw.owners())
     }
 
-    /// The managing controller's reference (apimachinery's `metav1.GetControllerOf`).
+    /// Returns the managing controller's reference (apimachinery's `metav1.GetControllerOf`).
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owners().iter().find(|owner| owner.controller)
     }
 
-    /// The object without some fields; itself if it has none of them.
+    /// Returns the object without the pruned fields; the same object if it has none of them.
     #[must_use]
     pub fn pruned(self: Arc<Self>, prune: &Prune) -> Arc<Self> {
-        // It was read before.
+        // The text was valid when it was read first.
         match RawObject::read(self.json(), None, prune) {
             Ok(raw) if raw.text().len() < self.json().len() => Arc::new(Self::of(raw)),
             _ => self,
         }
     }
 
-    /// The object's JSON text.
+    /// Returns the object's JSON text.
     pub fn json(&self) -> &str {
         self.raw.text()
     }
 
-    /// The value at a path like `.spec.nodeName`, as JSON text; None when a step is missing. Steps are object fields.
+    /// Returns the JSON text of the value at a path like `.spec.nodeName`; None if a step is missing. Steps are object
+    /// fields.
     pub fn at(&self, path: &str) -> Option<&str> {
         self.along(path.trim_start_matches('.').split('.'))
     }
 
-    /// The value that these fields lead to, as JSON text; None when a step is missing.
+    /// Returns the JSON text of the value that these fields lead to; None if a step is missing.
     pub fn along<'s>(&self, steps: impl IntoIterator<Item = &'s str>) -> Option<&str> {
         steps.into_iter().try_fold(self.json(), |value, step| {
             Fields::of(value)?.find(|(name, _)| name == step).map(|(_, value)| value)
         })
     }
 
-    /// The scalar at a path, as an index or a mapping uses it: a string without its quotes, a number or boolean as
-    /// written; None for null, lists and objects.
+    /// Returns the scalar at a path as indexes and mappings use it: a string without its quotes, a number or boolean as
+    /// written. Returns None for null, lists and objects.
     pub fn scalar_at(&self, path: &str) -> Option<String> {
         let text = self.at(path)?;
         match text.as_bytes().first()? {
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_read_without_the_rest() {
+    fn reads_metadata_without_the_rest() {
         let header = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses");
         assert_eq!(*header.key(), ObjectKey::namespaced("n", "a"));
         assert_eq!((header.revision(), header.generation(), header.deleting()), (Some(12), 3, false));
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_reach_scalars_and_keep_large_numbers_whole() {
+    fn scalar_at_path_keeps_large_numbers() {
         let object = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses");
         assert_eq!(object.scalar_at(".spec.nodeName").as_deref(), Some("w1"));
         assert_eq!(object.scalar_at(".spec.n").as_deref(), Some("9007199254740993"));
@@ -332,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused_with_the_reason() {
+    fn rejects_non_object_with_reason() {
         for (text, reason) in [
             ("[]", "expected a JSON object"),
             ("{\"metadata\":{}}", "no metadata.name"),
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_three_mebibytes_is_read_whole() {
+    fn reads_object_of_three_mebibytes_whole() {
         let data = "x".repeat(3 << 20);
         let text = format!(r#"{{"kind":"Big","apiVersion":"v1","data":"{data}","metadata":{{"name":"a","uid":"u"}}}}"#);
         let object = Object::from_json(&text, &pod(), ManagedFields::Drop).expect("parses");
@@ -413,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf_8_is_refused_with_its_place() {
+    fn rejects_invalid_utf8_with_its_position() {
         let text = b"{\"metadata\":{\"name\":\"\xff\"}}";
         let error = Object::from_slice(text, &pod(), ManagedFields::Drop).expect_err("refused");
         assert_eq!(error, ObjectError::Utf8(21));
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_left_out_wherever_they_stand() {
+    fn prunes_fields_in_any_position() {
         let prune = |text: &str, paths: &[&str]| {
             let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
             let prune = Prune::new(&paths).expect("paths");

@@ -1,20 +1,20 @@
-//! Field projection of lists: a JSON text cut down to some paths, without a tree.
+//! Field projection of lists: reduces a JSON text to some paths, without building a tree.
 
 use crate::object::scanner::Fields;
 
-/// Kept whatever is asked for: what tells one object and one version of it from another.
+/// Fields that are always kept, because they identify the object and its version.
 const ALWAYS: [&str; 6] =
     [".apiVersion", ".kind", ".metadata.name", ".metadata.namespace", ".metadata.uid", ".metadata.resourceVersion"];
 
-/// The object with only the fields at `paths`, and its identity. Missing fields are left out. Paths are steps through
-/// object fields, like `.spec.replicas`; a list is kept whole.
+/// Returns the object with only the fields at `paths` and its identity. Missing fields are left out. A path is a
+/// sequence of object fields, like `.spec.replicas`; a list is kept whole.
 pub fn project(json: &str, paths: &[String]) -> Box<str> {
     let paths: Vec<&str> =
         ALWAYS.into_iter().chain(paths.iter().map(String::as_str)).map(|path| path.trim_start_matches('.')).collect();
     cut(json, &paths).unwrap_or_else(|| json.to_owned()).into_boxed_str()
 }
 
-/// None when `json` is not an object: then it is kept whole.
+/// Returns None if `json` is not an object, which is then kept whole.
 fn cut(json: &str, paths: &[&str]) -> Option<String> {
     let mut kept = String::from("{");
     for (field, value) in Fields::of(json)? {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_asked_for_fields_and_the_identity_stay() {
+    fn keeps_requested_fields_and_identity_only() {
         let json = r#"{"kind":"Pod","metadata":{"name":"a","labels":{"x":"1","y":"2"},"uid":"u"},"spec":{"a":{"b":[1],"c":2},"aa":3},"status":{}}"#;
         let paths = [".spec.a.b".to_owned(), ".metadata.labels.x".to_owned(), ".spec.none".to_owned()];
         assert_eq!(
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_through_a_scalar_keeps_nothing_of_it() {
+    fn drops_scalar_in_the_middle_of_a_path() {
         let json = r#"{"metadata":{"name":"a"},"spec":1}"#;
         assert_eq!(&*project(json, &[".spec.a".to_owned()]), r#"{"metadata":{"name":"a"}}"#);
     }

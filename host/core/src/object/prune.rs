@@ -1,9 +1,9 @@
-//! Pruned fields, which a cache leaves out: managedFields always, others where a watch says so.
+//! Pruned fields, which are left out of the cache: managedFields always, others if a watch asks for it.
 //!
-//! A path is steps through object fields, like `.spec.template`; where a step goes through a list or a scalar, nothing is
-//! left out. What tells one object and version from another, and what the host goes by, always stays.
+//! A path is a sequence of object fields, like `.spec.template`. A path through a list or a scalar prunes nothing. The
+//! fields that identify an object and its version, and those that the host needs, are never pruned.
 
-/// The fields that cannot be pruned: a path to one of these, into one or above one is refused.
+/// The fields that cannot be pruned. A path to, into or above one of them is rejected.
 const KEPT: [&str; 11] = [
     "apiVersion",
     "kind",
@@ -18,20 +18,20 @@ const KEPT: [&str; 11] = [
     "metadata.deletionTimestamp",
 ];
 
-/// Fields that are left out.
+/// A set of fields to leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
-    /// Without the dot in front.
+    /// The paths without the leading dot.
     pub(crate) paths: Vec<String>,
 }
 
 /// The reason why a field cannot be pruned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PruneError {
-    /// Not a path.
+    /// The text is not a path.
     #[error("{0:?} is not a field path like \".spec.template\"")]
     NotAPath(String),
-    /// The host goes by it.
+    /// The host needs the field.
     #[error("{path:?} cannot be pruned: the host needs .{kept} of every object")]
     Kept {
         /// The path to prune.
@@ -42,20 +42,20 @@ pub enum PruneError {
 }
 
 impl Prune {
-    /// Leaves nothing out.
+    /// Returns a set that prunes nothing.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// Leaves metadata.managedFields out.
+    /// Returns a set that prunes metadata.managedFields.
     pub fn managed_fields() -> Self {
         Self { paths: vec!["metadata.managedFields".to_owned()] }
     }
 
-    /// Leaves the fields at these paths out, and managedFields.
+    /// Returns a set that prunes the fields at these paths and managedFields.
     ///
     /// # Errors
-    /// For the first path that is none, or that would take what the host needs.
+    /// Returns an error for the first text that is not a path, or whose field the host needs.
     pub fn new(paths: &[String]) -> Result<Self, PruneError> {
         let mut prune = Self::managed_fields();
         for path in paths {

@@ -1,12 +1,12 @@
-//! The bytes of one object: its JSON text, and where in it the fields stand that the host itself looks at.
+//! The bytes of one object: its JSON text, and the offsets of the fields that the host reads.
 //!
-//! [`RawObject::read`] goes over a text once. It checks that it is JSON, finds the fields of `metadata`, and copies the text,
-//! without what is to be left out, into one piece of memory of just its size. Of two fields of one name that the host
-//! reads it takes neither: the text is refused. A name, uid or label with an escape in it (`"\u0061"`) is written plainly
-//! in the copy, so that whoever reads it can do so in place; one that cannot be is refused.
+//! [`RawObject::read`] reads a text in one pass. It checks the JSON, finds the fields of `metadata`, and copies the
+//! text without pruned fields into one allocation of exact size. A text in which a field that the host reads occurs
+//! twice is rejected. A name, uid or label with an escape (`"\u0061"`) is unescaped in the copy, so that it can be read
+//! in place; if the result would need an escape, the text is rejected.
 //!
-//! For a store that compresses, [`RawObject::strip`] parts a raw into its metadata, which stays readable, and the rest, and
-//! [`RawObject::restore`] puts both together again.
+//! A store that compresses uses [`RawObject::strip`], which splits the text into its metadata, which stays readable,
+//! and the rest. [`RawObject::restore`] joins both again.
 
 use triomphe::{Arc, HeaderSlice};
 
@@ -20,26 +20,26 @@ use crate::object::{
     signs::{next_sign, sign},
 };
 
-/// An object's text, and its marks, in one piece of memory. Cheap to clone: the clones share it.
+/// An object's text and its marks in one allocation. Clones share it.
 #[derive(Clone, Debug)]
 pub struct RawObject(Arc<HeaderSlice<Marks, str>>);
 
 impl RawObject {
-    /// Reads an object's text: see the module. `kind` is written in front of a text that has no apiVersion or kind, as
-    /// items of a typed list have none.
+    /// Reads an object's text, as the module describes. If the text has no apiVersion or kind, as in items of a typed
+    /// list, that of `kind` is inserted.
     ///
     /// # Errors
-    /// When the text is not JSON or longer than 4 GiB, has no metadata.name, or a metadata field has the wrong type or
-    /// stands there twice.
+    /// Returns an error when the text is not JSON or longer than 4 GiB, has no metadata.name, or a metadata field has
+    /// the wrong type or occurs twice.
     pub fn read(text: &str, kind: Option<&GroupVersionKind>, prune: &Prune) -> Result<Self, ObjectError> {
         let (copy, marks) = Reading::new(text, prune)?.copy(kind, true);
         Ok(Self::of(&copy, marks))
     }
 
-    /// Reads an object's text once, and returns it whole and pruned. Both share one copy if there was nothing to prune.
+    /// Reads an object's text once, and returns it whole and pruned. Both share one copy if nothing is pruned.
     ///
     /// # Errors
-    /// As [`RawObject::read`].
+    /// Fails as [`RawObject::read`] does.
     pub fn read_whole_and_pruned(
         text: &str,
         kind: Option<&GroupVersionKind>,
@@ -63,7 +63,7 @@ impl RawObject {
         &self.0.header
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.0.slice
     }
@@ -73,7 +73,7 @@ impl RawObject {
         Metadata { text: self.text(), marks: *self.marks() }
     }
 
-    /// metadata.generation; 0 for kinds that have none.
+    /// Returns metadata.generation; 0 for kinds that have none.
     pub fn generation(&self) -> i64 {
         let Some(at) = self.marks().at(GENERATION) else { return 0 };
         let rest = &self.text()[at..];
@@ -81,11 +81,11 @@ impl RawObject {
         rest[..end].parse().unwrap_or_default()
     }
 
-    /// metadata.ownerReferences.
+    /// Returns metadata.ownerReferences.
     pub fn owners(&self) -> Box<[OwnerReference]> {
         let Some(at) = self.marks().at(OWNERS) else { return Box::default() };
         let mut scanner = Scanner::at(self.text(), at);
-        // They were read before, when the text was.
+        // They were checked when the text was read.
         scanner.value(0).ok().and_then(|list| serde_json::from_str(&self.text()[list]).ok()).unwrap_or_default()
     }
 
@@ -94,20 +94,20 @@ impl RawObject {
         self.marks().at(DELETION).is_some()
     }
 
-    /// Bytes it holds in memory, without the allocator's rounding.
+    /// Returns the number of bytes in memory, without the allocator's rounding.
     pub fn heap_bytes(&self) -> usize {
         size_of::<usize>() + size_of::<Marks>() + self.text().len()
     }
 
-    /// Reports whether both are the same piece of memory.
+    /// Reports whether both share the same allocation.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its metadata for [`Metadata::of_stripped`], and the text without what is in the metadata.
+    /// Returns the metadata for [`Metadata::of_stripped`], and the text without the values in that metadata.
     ///
-    /// What is taken out leaves a control character behind, 1 to 8 by the mark: JSON has none. The first byte tells how
-    /// many there are.
+    /// Each removed value leaves a control character, 1 to 8 by its mark, which JSON does not contain. The first byte
+    /// is their number.
     pub fn strip(&self) -> (String, String) {
         let metadata = self.metadata();
         let labels = self.marks().at(LABELS).map(|at| {
@@ -137,7 +137,7 @@ impl RawObject {
         (taken.join("\""), rest)
     }
 
-    /// The raw that [`RawObject::strip`] has parted. None for other texts. `text` is room to write in, to be used again.
+    /// Joins the parts of [`RawObject::strip`]; None for other texts. `text` is a buffer that callers can reuse.
     pub fn restore(metadata: &str, rest: &str, text: &mut String) -> Option<Self> {
         let known = Metadata::of_stripped(metadata);
         let taken = [

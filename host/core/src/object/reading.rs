@@ -1,4 +1,4 @@
-//! One pass over an object's text: it checks that it is JSON and finds the fields that the host looks at.
+//! One pass over an object's text that checks the JSON and finds the fields that the host reads.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::object::{
     scanner::{Quoted, Scanner},
 };
 
-/// Returns the text to write behind the first brace.
+/// Returns the text to insert after the first brace.
 fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
     let mut front = String::new();
     for ((name, value), has) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)].into_iter().zip(has) {
@@ -21,17 +21,17 @@ fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
     front
 }
 
-/// Which object of the text is read.
+/// The JSON object of the text that is being read.
 enum Inside {
     Top,
     Metadata,
     Other,
 }
 
-/// A text that has been read once: what was found in it, and what is to be left out of copies.
+/// A text after one pass: the fields found in it, and the parts to leave out of copies.
 pub(super) struct Reading<'a> {
     text: &'a str,
-    /// The position of the first brace.
+    /// The offset of the first brace.
     start: usize,
     scanner: Scanner<'a>,
     marks: Marks,
@@ -39,12 +39,12 @@ pub(super) struct Reading<'a> {
     edits: Vec<Edit>,
     /// True if the text has an apiVersion and a kind.
     typed: [bool; 2],
-    /// The fields that have stood in the text, a bit each: the marks, and behind them metadata itself.
+    /// The fields that occurred in the text, one bit each: the marks, and after them metadata itself.
     seen: u16,
 }
 
 impl<'a> Reading<'a> {
-    /// Goes over the text once.
+    /// Reads the text once.
     pub fn new(text: &'a str, prune: &Prune) -> Result<Self, ObjectError> {
         if u32::try_from(text.len()).is_err() {
             return Err(ObjectError::TooLong);
@@ -71,12 +71,12 @@ impl<'a> Reading<'a> {
         Ok(reading)
     }
 
-    /// Reads an object, which begins here as the level `depth`, and leaves out what `paths` lead to from it.
+    /// Reads an object that begins here, at nesting level `depth`, and cuts out the fields of `paths`.
     fn object(&mut self, inside: &Inside, depth: usize, paths: &[&str]) -> Result<(), ObjectError> {
         self.scanner.open(depth)?;
         let mut first = true;
         let mut any_kept = false;
-        // Where the last field ended, and where those began that are left out at the very front.
+        // The end of the last field, and the start of the first one if the fields so far are all cut out.
         let mut end = self.scanner.at;
         let mut cut = None;
         while let Some(name) = self.scanner.field(&mut first)? {
@@ -195,13 +195,13 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// A null is no value; everything else is of the wrong type.
+    /// Accepts a null as a missing value; every other value has the wrong type.
     fn null(&mut self, field: &'static str, expected: &'static str, depth: usize) -> Result<(), ObjectError> {
         let value = self.scanner.value(depth)?;
         if &self.text[value] == "null" { Ok(()) } else { Err(ObjectError::wrong(field, expected)) }
     }
 
-    /// A string that is written without escapes in the copy.
+    /// Replaces a string with escapes by its plain text in the copy.
     fn plainly(&mut self, field: &'static str, string: Quoted) -> Result<(), ObjectError> {
         if !string.escaped {
             return Ok(());
@@ -222,7 +222,7 @@ impl<'a> Reading<'a> {
     }
 
     fn check_name(&self) -> Result<(), ObjectError> {
-        // The mark is behind the opening quote.
+        // The mark points behind the opening quote.
         let named = self.marks.at(NAME).is_some_and(|at| !self.text[at..].starts_with('"'));
         if named { Ok(()) } else { Err(ObjectError::Unnamed) }
     }
@@ -232,8 +232,8 @@ impl<'a> Reading<'a> {
         self.edits.iter().any(is_cut)
     }
 
-    /// Copies the text, without pruned fields if `pruned`, and returns the marks of the copy. `kind` is written in front
-    /// of a text that has no apiVersion or kind.
+    /// Copies the text, without pruned fields if `pruned`, and returns the marks of the copy. If the text has no
+    /// apiVersion or kind, that of `kind` is inserted.
     pub fn copy(&self, kind: Option<&GroupVersionKind>, pruned: bool) -> (String, Marks) {
         let edits = || self.edits.iter().filter(|edit| pruned || !is_cut(edit));
         let front = kind.map(|kind| front(kind, self.typed)).unwrap_or_default();
@@ -247,7 +247,7 @@ impl<'a> Reading<'a> {
         let mut marks = self.marks;
         let mut moved = Marks::NONE;
         let mut move_marks = |copy: &str, from: usize, to: usize| {
-            // Marks within what is copied next.
+            // Moves the marks within the part that is copied next.
             for mark in 0..MARKS {
                 if let Some(at) = marks.at(mark).filter(|at| (from..=to).contains(at)) {
                     moved.set(mark, copy.len() + at - from);
@@ -267,10 +267,10 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Replaces a part of the text.
+/// A replacement of a part of the text.
 type Edit = (Range<usize>, String);
 
-/// Reports whether an edit cuts a pruned field out. A string that is written without escapes is never empty.
+/// Reports whether an edit cuts out a pruned field. The replacement of an escaped string is never empty.
 fn is_cut((_, with): &Edit) -> bool {
     with.is_empty()
 }
@@ -279,7 +279,7 @@ fn is_quote(byte: u8) -> bool {
     byte == b'"'
 }
 
-/// Reports whether one of the paths leads to this field, and returns the rest of those that lead into it.
+/// Reports whether a path leads to this field, and returns the remaining paths that lead into it.
 fn below<'p>(paths: &[&'p str], field: &str) -> (bool, Vec<&'p str>) {
     let mut whole = false;
     let mut deeper = Vec::new();

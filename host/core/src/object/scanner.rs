@@ -1,17 +1,17 @@
-//! One pass over a JSON text: whether it is JSON, and where its values stand. Nothing is copied and no tree is built.
+//! A scanner that checks in one pass that a text is JSON and finds the positions of its values. It copies nothing and
+//! builds no tree.
 //!
-//! What is let through is RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A position is the number of
-//! bytes before it.
+//! Accepts RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A position is a byte offset.
 
 use std::{borrow::Cow, ops::Range};
 
-/// The deepest nesting of arrays and objects: serde_json's limit as well, when a plugin or the host builds a tree.
+/// The deepest nesting of arrays and objects. It is also serde_json's limit when a plugin or the host builds a tree.
 pub const MAX_DEPTH: usize = 127;
 
-/// The error of a text that is not JSON which the host reads.
+/// The error of a text that is not valid JSON or nested too deeply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
-    /// Something else stands there, or the text ends.
+    /// An unexpected byte, or the end of the text.
     #[error("expected {expected} at byte {at}")]
     Expected {
         /// The expected token.
@@ -27,7 +27,7 @@ pub enum ScanError {
     },
 }
 
-/// A string as it stands in the text.
+/// A string in the text, in quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quoted {
     /// The range between the quotes.
@@ -36,7 +36,7 @@ pub(crate) struct Quoted {
     pub(crate) escaped: bool,
 }
 
-/// A position in a text, moving on.
+/// A position in a text that advances.
 #[derive(Clone, Copy)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -49,13 +49,13 @@ impl<'a> Scanner<'a> {
         Self::at(text, 0)
     }
 
-    /// From a position on at which a value or a field begins.
+    /// Starts at a position at which a value or a field begins.
     #[inline]
     pub(crate) fn at(text: &'a str, at: usize) -> Self {
         Self { text, at }
     }
 
-    /// The next byte that is not blank.
+    /// Skips blanks and returns the next byte.
     #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
@@ -65,13 +65,13 @@ impl<'a> Scanner<'a> {
         bytes.get(self.at).copied()
     }
 
-    /// Checks that nothing but blanks is left.
+    /// Checks that only blanks are left.
     #[inline]
     pub(crate) fn end(&mut self) -> Result<(), ScanError> {
         if self.peek().is_none() { Ok(()) } else { self.fail("the end of the text") }
     }
 
-    /// Goes over `{` or `[`, as the level `depth`, counted from 1.
+    /// Skips `{` or `[`, which opens nesting level `depth`, counted from 1.
     #[inline]
     pub(crate) fn open(&mut self, depth: usize) -> Result<(), ScanError> {
         if depth > MAX_DEPTH {
@@ -81,8 +81,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// The next field of an object, up to its value; None at its end, which it goes over. `first` says whether it is the
-    /// object's first, and is cleared.
+    /// Reads the next field of an object up to its value. At the end of the object, skips the brace and returns None.
+    /// `first` is true before the object's first field, and is cleared.
     #[inline]
     pub(crate) fn field(&mut self, first: &mut bool) -> Result<Option<Quoted>, ScanError> {
         match (self.peek(), std::mem::take(first)) {
@@ -99,7 +99,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A field's name and the colon after it.
+    /// Reads a field's name and the colon after it.
     #[inline]
     fn name(&mut self) -> Result<Quoted, ScanError> {
         if self.peek() != Some(b'"') {
@@ -113,7 +113,7 @@ impl<'a> Scanner<'a> {
         Ok(name)
     }
 
-    /// Goes over a string, which begins here.
+    /// Skips a string that begins here.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<Quoted, ScanError> {
         self.at += 1;
@@ -155,12 +155,12 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Goes over a value inside of `depth` levels, and says where it stands.
+    /// Skips a value inside of `depth` levels, and returns its range.
     #[inline]
     pub(crate) fn value(&mut self, depth: usize) -> Result<Range<usize>, ScanError> {
         self.peek();
         let start = self.at;
-        // A bit for each open level, the innermost lowest: whether it is an object.
+        // One bit for each open level, the innermost lowest: set for an object.
         let mut objects = 0u128;
         let mut open = 0;
         loop {
@@ -189,7 +189,7 @@ impl<'a> Scanner<'a> {
                 Some(b'n') => self.literal("null")?,
                 _ => return self.fail("a value"),
             }
-            // Behind a value: out of all levels that end here, then to the next value.
+            // After a value: close all levels that end here, then advance to the next value.
             loop {
                 if open == 0 {
                     return Ok(start..self.at);
@@ -229,7 +229,7 @@ impl<'a> Scanner<'a> {
         if at(self.at) == Some(b'-') {
             self.at += 1;
         }
-        // A zero stands alone.
+        // A leading zero is a number by itself.
         if at(self.at) == Some(b'0') {
             self.at += 1;
         } else {
@@ -264,29 +264,29 @@ impl<'a> Scanner<'a> {
         Err(ScanError::Expected { expected, at: self.at })
     }
 
-    /// Returns the value of a string.
+    /// Returns the decoded value of a string.
     #[inline]
     pub(crate) fn text_of(&self, quoted: &Quoted) -> Cow<'a, str> {
         let Range { start, end } = quoted.inside;
         if !quoted.escaped {
             return Cow::Borrowed(&self.text[start..end]);
         }
-        // Half a surrogate pair is JSON, and no text: it stays as it is written.
+        // Half a surrogate pair is valid JSON but no text: it stays escaped.
         let decoded = serde_json::from_str(&self.text[start - 1..=end]);
         decoded.map_or_else(|_| Cow::Borrowed(&self.text[start..end]), Cow::Owned)
     }
 }
 
-/// The fields of an object, in order, each value as its text. None ends them early, where the text is not JSON.
+/// An iterator over the fields of an object and the texts of their values. It ends early if the text is not JSON.
 pub(crate) struct Fields<'a> {
     text: &'a str,
-    /// None behind the end.
+    /// None after the end.
     scanner: Option<Scanner<'a>>,
     first: bool,
 }
 
 impl<'a> Fields<'a> {
-    /// None when the text is not an object.
+    /// Returns the fields of an object; None if the text is not an object.
     #[inline]
     pub(crate) fn of(text: &'a str) -> Option<Self> {
         let mut scanner = Scanner::new(text);
@@ -316,7 +316,7 @@ impl<'a> Iterator for Fields<'a> {
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    // The highest bit of each byte that is less than `bound`; bytes above the first one found may be wrong.
+    // The highest bit of each byte that is less than `bound`. Bytes above the first match may be wrong.
     let less = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGH;
     let mut at = 0;
     while let Some(chunk) = bytes[at..].first_chunk::<8>() {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn names_error_with_its_position() {
         for (text, message) in [
             ("", "expected a value at byte 0"),
             (r#"{"a" 1}"#, "expected `:` at byte 5"),
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_in_order_with_their_names_decoded() {
+    fn returns_fields_in_order_with_decoded_names() {
         let fields: Vec<_> = Fields::of(r#" {"a": [1] , "\u0062":{"x":"}"}}"#).expect("an object").collect();
         assert_eq!(fields, [("a".into(), "[1]"), ("b".into(), r#"{"x":"}"}"#)]);
         assert!(Fields::of("[]").is_none());

@@ -1,17 +1,17 @@
-//! Label and field selectors in the API server's syntax, for reads that the host's own cache answers.
+//! Label and field selectors in the API server's syntax, for reads that the host's cache answers.
 //!
 //! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of `key`, `!key`,
 //! `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key>1`, `key<1`; all must hold.
 
 use crate::object::{Metadata, Object};
 
-/// The labels and names that a selector looks at.
+/// An object with the fields that selectors use.
 pub trait Selectable {
-    /// metadata.name.
+    /// Returns metadata.name.
     fn name(&self) -> &str;
-    /// metadata.namespace.
+    /// Returns metadata.namespace.
     fn namespace(&self) -> Option<&str>;
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, name: &str) -> Option<&str>;
 }
 
@@ -77,7 +77,7 @@ impl LabelSelector {
     /// Parses a selector; the empty text selects everything.
     ///
     /// # Errors
-    /// Names the part that is not understood.
+    /// Returns an error that names the part that does not parse.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
         for part in split_requirements(text) {
@@ -87,7 +87,7 @@ impl LabelSelector {
         Ok(Self(requirements))
     }
 
-    /// The labels that must have one value, and the values.
+    /// Returns the labels that must have one value, and the values.
     pub fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|requirement| match &requirement.test {
             Test::In(values) if values.len() == 1 => Some((requirement.key.as_str(), values[0].as_str())),
@@ -174,7 +174,7 @@ fn requirement(part: &str) -> Result<Requirement, &'static str> {
     made(key.trim(), if negated { Test::NotIn(values) } else { Test::In(values) })
 }
 
-/// The field selectors that any kind has: metadata.name and metadata.namespace.
+/// The field selectors that every kind supports: metadata.name and metadata.namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataFieldSelector(Vec<(bool, bool, String)>);
 
@@ -182,7 +182,7 @@ impl MetadataFieldSelector {
     /// Parses `metadata.name=a,metadata.namespace!=b`.
     ///
     /// # Errors
-    /// Names the field that a cache cannot select by.
+    /// Returns an error that names a field by which a cache cannot select, or the part that does not parse.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut tests = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_apimachinery_s_grammar_selects_as_there() {
+    fn selects_as_apimachinery_for_each_form() {
         let object = header(r#""app":"db","tier":"5","x.io/y":"""#);
         for (selector, selected) in [
             ("", true),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_named() {
+    fn names_part_that_does_not_parse() {
         for selector in [
             "app in web",
             "app inin (a)",

@@ -2,7 +2,7 @@
 
 use crate::object::metadata::MARKS;
 
-/// Returns the offset of the first byte that [`sign`] makes. Searches a whole cache line at once: most have none.
+/// Returns the offset of the first byte that [`sign`] creates. Searches a cache line at a time, because most have none.
 pub(super) fn next_sign(bytes: &[u8]) -> Option<usize> {
     const LINE: usize = 64;
     let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
@@ -11,7 +11,7 @@ pub(super) fn next_sign(bytes: &[u8]) -> Option<usize> {
     bytes[from..].iter().position(is_sign).map(|at| from + at)
 }
 
-/// Returns the sign of a field's number.
+/// Returns the control character of a field's number.
 pub(super) fn sign(number: usize) -> char {
     char::from(u8::try_from(number).unwrap_or_default())
 }

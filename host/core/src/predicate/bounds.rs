@@ -1,35 +1,35 @@
-//! An estimate of a JSONPath's cost, from its text before it is parsed: the parser calls itself for what is within something
-//! else, and what is wide, repeated or within something else multiplies what evaluating it costs.
+//! An estimate of a JSONPath's cost from its text, before it is parsed. The parser is recursive in nested constructs,
+//! and wildcards, unions and nested filters multiply the cost of evaluation.
 
-/// The cost of an expression, counted in its text; names in quotes count as nothing.
+/// The counts of costly constructs in an expression's text. Quoted names are skipped.
 #[derive(Default)]
 pub(super) struct Bounds {
-    /// `..`: it looks at everything below.
+    /// The number of `..`, each of which visits all descendants.
     descents: usize,
-    /// `..`, `*`, `?` and `:`: each leads from one value to many.
+    /// The number of `..`, `*`, `?` and `:`, each of which selects many values from one.
     wide: usize,
-    /// `,` between selectors: each may select the same once more.
+    /// The number of `,` between selectors, each of which may select the same value again.
     unions: usize,
-    /// `&&` and `||`, twice each.
+    /// The number of characters in `&&` and `||`, two per operator.
     joins: usize,
-    /// `?` within a `?`.
+    /// The nesting depth of filters (`?`).
     filter_depth: usize,
-    /// `(` within a `(`.
+    /// The nesting depth of parentheses.
     parentheses: usize,
-    /// `$`: the first one, and those within filters.
+    /// The number of `$`: the first one, and those within filters.
     pub(super) roots: usize,
     /// The first construct that is not supported.
     never: Option<&'static str>,
 }
 
 impl Bounds {
-    /// Counts in any text: the parser runs afterwards.
+    /// Counts the constructs of any text, valid or not, because the parser runs afterwards.
     pub(super) fn of(text: &str) -> Self {
         let mut bounds = Self::default();
         let mut quote = None;
         let mut escaped = false;
         let mut before = ' ';
-        // Of each open bracket whether it is a filter's; and open parentheses.
+        // For each open bracket, true if it belongs to a filter; then the number of open parentheses.
         let mut brackets = Vec::<bool>::new();
         let mut open = 0_usize;
         for (at, letter) in text.char_indices() {
@@ -107,7 +107,7 @@ impl Bounds {
     }
 }
 
-/// Reports whether the path after a `$` within a filter has names and indexes only.
+/// Reports whether the path after a `$` within a filter consists of names and indexes only.
 fn leads_to_one(path: &str) -> bool {
     let mut rest = path;
     loop {
@@ -122,7 +122,7 @@ fn leads_to_one(path: &str) -> bool {
     }
 }
 
-/// The names that a path begins with, and what stands behind them.
+/// Returns the names that a path begins with, and the text after them.
 pub(super) fn leading_names(text: &str) -> (Vec<String>, &str) {
     let mut rest = text.strip_prefix('$').unwrap_or(text);
     let mut names = Vec::new();
@@ -133,7 +133,7 @@ pub(super) fn leading_names(text: &str) -> (Vec<String>, &str) {
     (names, rest)
 }
 
-/// `.name`, or `['name']` without escapes, and what stands behind it.
+/// Returns the name in `.name`, or in `['name']` without escapes, and the text after it.
 fn next_name(path: &str) -> Option<(&str, &str)> {
     if let Some(path) = path.strip_prefix('.') {
         let end = path.find(|letter: char| letter.is_ascii() && !letter.is_ascii_alphanumeric() && letter != '_');

@@ -1,13 +1,13 @@
-//! A stranger's JSONPath: parsed once, and bounded in what it may cost each time.
+//! A JSONPath from an untrusted author, parsed once and bounded in the cost of each evaluation.
 //!
-//! The language is RFC 9535, as the crate `serde_json_path` has it, with less of what multiplies work: see [`Bounds`].
-//! What is left costs at most a fixed number of steps for each value that it looks at, and values are bounded, too: where
-//! the part of the object that an expression is about holds more than [`MAX_VALUES`], or [`MAX_NESTED`], it is not looked
-//! at, and the event passes. Waking a controller once too often is always right.
+//! The language is RFC 9535 as the crate `serde_json_path` implements it, without constructs that multiply work: see
+//! [`Bounds`]. The remaining ones cost at most a fixed number of steps per value. The number of values is bounded, too:
+//! if the part of the object that an expression reads exceeds [`MAX_VALUES`] or [`MAX_NESTED`], it is not searched, and
+//! the event passes. An additional reconcile does no harm.
 //!
-//! The plain names that an expression begins with, as `.status.conditions` of `$.status.conditions[?@.type=='Ready']`, are
-//! followed in the object's text. Only the part that they lead to is parsed, once for each event and source; and an
-//! update that left that part's text as it was changed nothing in it.
+//! The plain names at the start of an expression, such as `.status.conditions` in
+//! `$.status.conditions[?@.type=='Ready']`, are followed in the object's text. Only the part that they lead to is
+//! parsed, once per event and source. If an update left the text of that part unchanged, nothing in it has changed.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
@@ -19,29 +19,29 @@ use serde_json_path::JsonPath;
 use super::bounds::{Bounds, leading_names};
 use crate::object::Object;
 
-/// Bytes of an expression.
+/// The maximum length of an expression, in bytes.
 const MAX_BYTES: usize = 512;
-/// Values (scalars, lists and objects) of what an expression looks into.
+/// The maximum number of values (scalars, lists and objects) that an expression may search.
 const MAX_VALUES: usize = 50_000;
-/// The same, each counted once for each value that it is in, and for itself: what it takes to compare each with another.
+/// The maximum sum of the nesting depths of these values, which is the cost of comparing each with another.
 const MAX_NESTED: usize = 10 * MAX_VALUES;
 
-/// A JSONPath that was checked.
+/// A checked JSONPath.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct Expression {
-    /// The text as its author wrote it.
+    /// The text as the author wrote it.
     text: String,
-    /// The names that it begins with.
+    /// The names at the start of the expression.
     steps: Vec<String>,
-    /// The rest of it, from where `steps` lead to.
+    /// The remainder, evaluated on the value that `steps` lead to.
     rest: JsonPath,
 }
 
-/// The error of a text that is not an expression. Its author must change it.
+/// The error of an invalid expression. Its author must change it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// RFC 9535 does not know it.
+    /// The text is not valid under RFC 9535.
     #[error("{text:?} is no JSONPath (RFC 9535): {message}")]
     Syntax {
         /// The text.
@@ -49,7 +49,7 @@ pub enum ExpressionError {
         /// The parser's message, with the position.
         message: String,
     },
-    /// It could cost too much.
+    /// The expression could cost too much.
     #[error("{text:?} asks for more than a predicate may: {message}")]
     TooMuch {
         /// The text, or its beginning.
@@ -60,17 +60,17 @@ pub enum ExpressionError {
 }
 
 impl Expression {
-    /// Reads and checks an expression.
+    /// Parses and checks an expression.
     ///
     /// # Errors
-    /// [`ExpressionError`].
+    /// Returns an [`ExpressionError`] when the text is not a JSONPath, or could cost too much.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         if text.len() > MAX_BYTES {
             let message = format!("{} bytes are more than {MAX_BYTES}", text.len());
             let text = text[..text.floor_char_boundary(32)].to_owned() + "…";
             return Err(ExpressionError::TooMuch { text, message });
         }
-        // Before the parser, which calls itself for each parenthesis.
+        // The bounds are checked before parsing, because the parser recurses at each parenthesis.
         let bounds = Bounds::of(text);
         bounds.check().map_err(|message| ExpressionError::TooMuch { text: text.to_owned(), message })?;
         let syntax = |error: serde_json_path::ParseError| ExpressionError::Syntax {
@@ -86,12 +86,12 @@ impl Expression {
         Ok(Self { text: text.to_owned(), steps, rest })
     }
 
-    /// The path of the field that all it looks at is in; `.` if that is the whole object.
+    /// Returns the path of the field that contains everything the expression reads; `.` for the whole object.
     pub(super) fn field(&self) -> String {
         format!(".{}", self.steps.join("."))
     }
 
-    /// Reports whether it selects something; None when the object is too large to search.
+    /// Reports whether the expression selects something; None if the object is too large to search.
     pub(super) fn selects<'e>(&'e self, look: &Look<'e>) -> Option<bool> {
         match &*look.part(&self.steps) {
             Part::Missing => Some(false),
@@ -100,7 +100,7 @@ impl Expression {
         }
     }
 
-    /// Reports whether it selects other values in one object than in the other; None when one is too large to search.
+    /// Reports whether the expression selects different values in the two objects; None if one is too large to search.
     pub(super) fn differs<'e>(&'e self, old: &Look<'e>, now: &Look<'e>) -> Option<bool> {
         if old.text(&self.steps) == now.text(&self.steps) {
             return Some(false);
@@ -119,17 +119,17 @@ impl Expression {
     }
 }
 
-/// An object, and the parts of it that predicates have asked for.
+/// An object, and the parts of it that predicates have read.
 pub(super) struct Look<'e> {
     object: &'e Object,
     parts: RefCell<HashMap<&'e [String], Rc<Part>>>,
 }
 
-/// The part of an object that a path of names leads to.
+/// The part of an object at a path of names.
 enum Part {
     Missing,
     Value(Value),
-    /// It has more values than are looked at, or they lie deeper than the parser goes.
+    /// A part with too many values, or nested deeper than the parser allows.
     TooLarge,
 }
 
@@ -167,7 +167,7 @@ fn is_small(json: &str) -> bool {
     values <= MAX_VALUES && nested <= MAX_NESTED
 }
 
-/// Counts the values of a JSON text, or more; and the sum of their depths.
+/// Returns an upper bound of the number of values in a JSON text, and of the sum of their depths.
 fn values(json: &str) -> (usize, usize) {
     let mut count = 1;
     let mut nested = 1;
@@ -180,7 +180,7 @@ fn values(json: &str) -> (usize, usize) {
             b'\\' if string => escaped = true,
             b'"' => string = !string,
             _ if string => {}
-            // Each value but the first stands behind a comma, or is the first of a list or an object.
+            // Each value except the first follows a comma, or is the first of a list or an object.
             b',' => {
                 count += 1;
                 nested += depth;
@@ -197,7 +197,7 @@ fn values(json: &str) -> (usize, usize) {
     (count, nested)
 }
 
-/// A string on its way to an expression: says what is expected where there is none.
+/// A string that is parsed as an expression. Its deserializer names the expected form in errors.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a JSONPath, a string like \"$.spec.replicas\"")]
 enum Text {
@@ -293,7 +293,7 @@ mod tests {
             let parsed = expression(text);
             assert_eq!(parsed.steps, steps, "{text}");
             assert_eq!(parsed.selects(&Look::at(&object)), Some(selects), "{text}");
-            // What the names shorten is the same path.
+            // The shortened path selects the same values.
             let whole = JsonPath::parse(text).expect("a path");
             let value: Value = serde_json::from_str(object.json()).expect("JSON");
             assert_eq!(!whole.query(&value).is_empty(), selects, "{text}");
@@ -351,16 +351,16 @@ mod tests {
             assert!(matches!(error, ExpressionError::TooMuch { .. }), "{text}: {error}");
             assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
         }
-        // Names that look like it are none of it.
+        // Names that only look like limited constructs are allowed.
         for text in ["$['..*?$(a,b)']", "$.a[?@.b == '$..*,:(' || @[\"a(\"] == \"?\"]"] {
             expression(text);
         }
     }
 
-    /// Objects of 3 MiB, and such of as many values as are looked at, for each of the worst expressions. The limit
-    /// in time is no measurement: it is what a mistake of a power would be over.
+    /// Evaluates each of the worst expressions on objects of 3 MiB and on objects with the maximum number of values.
+    /// The time limit is no measurement: it detects a mistake of an order of magnitude.
     #[test]
-    fn the_worst_expressions_on_the_worst_objects_end_soon() {
+    fn worst_expressions_on_worst_objects_end_soon() {
         const SIZE: usize = 3 << 20;
         let list = |values: usize| format!("[0{}]", ",0".repeat(values - 1));
         let nested = |width: usize, depth: usize| {

@@ -1,4 +1,4 @@
-//! Predicates filter events: controller-runtime's by name, and conditions on the objects by JSONPath.
+//! Predicates filter events: controller-runtime's predicates by name, and conditions on objects by JSONPath.
 //!
 //! | predicate | a creation | an update | a deletion |
 //! |---|---|---|---|
@@ -7,12 +7,12 @@
 //! | `any` | one of its predicates holds, or says nothing | the same | the same |
 //! | `not` | the opposite, or nothing of what says nothing | the same | the same |
 //!
-//! An event passes unless a predicate says no. So a creation and a deletion pass what is about change, negated or not:
-//! controller-runtime's `Not` would hold both back. A resync is an update from an object to itself: nothing has changed.
-//! Kinds without metadata.generation (ConfigMap, Secret and others) have 0 before and after, and no update of theirs
-//! passes `GenerationChanged`, as in controller-runtime.
+//! An event passes unless a predicate rejects it. So creations and deletions pass predicates about changes, negated or
+//! not; controller-runtime's `Not` would reject both. A resync is an update from an object to itself, so nothing has
+//! changed. Kinds without metadata.generation (ConfigMap, Secret and others) have 0 before and after, and none of their
+//! updates passes `GenerationChanged`, as in controller-runtime.
 //!
-//! Predicates run on the informer's task, which all tenants share: what one may cost is bounded in `expression.rs`.
+//! Predicates run on the informer's task, which all tenants share, so `expression.rs` bounds their cost.
 
 mod bounds;
 mod expression;
@@ -23,14 +23,14 @@ use self::expression::Look;
 pub use self::expression::{Expression, ExpressionError};
 use crate::handler::event::Event;
 
-/// JSONPaths of one source.
+/// The maximum number of JSONPaths of one source.
 const MAX_EXPRESSIONS: usize = 8;
-/// Predicates of one source, all that `any` and `not` hold included.
+/// The maximum number of predicates of one source, including those within `any` and `not`.
 const MAX_PREDICATES: usize = 32;
-/// `any` and `not` within each other.
+/// The maximum nesting depth of `any` and `not`.
 const MAX_DEPTH: usize = 4;
 
-/// An event filter whose JSONPaths are parsed.
+/// An event filter with parsed JSONPaths.
 pub type Predicate = operetta_api::manifest::Predicate<Expression>;
 
 /// Reports whether an event passes all of the predicates.
@@ -40,20 +40,20 @@ pub fn passes(predicates: &[Predicate], event: &Event) -> bool {
     predicates.iter().all(|predicate| says(predicate, &now, old.as_ref()) != Some(false))
 }
 
-/// The predicates of one source, from JSON that nobody has looked at.
+/// Parses the predicates of one source from untrusted JSON.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// Returns the first error and its path.
 pub fn parse(list: &[Value]) -> Result<Vec<Predicate>, String> {
     let predicates: Vec<Predicate> = serde_path_to_error::deserialize(Value::from(list))
         .map_err(|error| format!("wrong at {}: {}", error.path(), error.inner()))?;
     check(&predicates).map(|()| predicates)
 }
 
-/// Checks that these can be the predicates of one source.
+/// Checks that these predicates are within the limits of one source.
 ///
 /// # Errors
-/// A sentence for the author.
+/// Returns a message for the author that names the limit.
 pub fn check(predicates: &[Predicate]) -> Result<(), String> {
     let mut count = Count::default();
     predicates.iter().try_for_each(|predicate| count.add(predicate, 0))?;
@@ -66,7 +66,8 @@ pub fn check(predicates: &[Predicate]) -> Result<(), String> {
     Ok(())
 }
 
-/// The fields that these go by, besides those that every cached object has: paths such as `.status`; `.` for all.
+/// Returns the fields that the predicates read, besides those that every cached object has: paths such as `.status`;
+/// `.` for all.
 pub fn fields(predicates: &[Predicate]) -> Vec<String> {
     let of = |predicate: &Predicate| match predicate {
         Predicate::AnnotationsChanged => vec![".metadata.annotations".to_owned()],
@@ -101,7 +102,7 @@ impl Count {
     }
 }
 
-/// Reports whether a predicate holds; `None` if it ignores such an event, or the object is too large to look into.
+/// Reports whether a predicate holds; `None` if it ignores such an event, or the object is too large to search.
 fn says<'e>(predicate: &'e Predicate, now: &Look<'e>, old: Option<&Look<'e>>) -> Option<bool> {
     let both = || Some((old?.object(), now.object()));
     match predicate {
@@ -183,7 +184,7 @@ mod tests {
         assert!(passes(&[predicate(r#"{"changed":"$.data"}"#)], &event));
     }
 
-    /// What happens to an object whose replicas and readiness are these.
+    /// Returns the events of an object with these replicas and readiness.
     fn events() -> [(&'static str, Event); 6] {
         let of = |replicas: u32, ready: &str| {
             let conditions = json!([{"type": "Synced", "status": "True"}, {"type": "Ready", "status": ready}]);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_on_objects_pass_what_their_table_says() {
+    fn conditions_pass_matching_objects_only() {
         const READY: &str = r#"{"matches":"$.status.conditions[?@.type=='Ready' && @.status=='True']"}"#;
         const SCALED: &str = r#"{"changed":"$.spec.replicas"}"#;
         let table = [
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn more_predicates_than_a_source_may_have_are_refused() {
+    fn rejects_more_predicates_than_a_source_allows() {
         let error = |text: &str| {
             let list: Vec<Predicate> = serde_json::from_str(text).expect(text);
             check(&list).expect_err(text)

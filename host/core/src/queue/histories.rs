@@ -1,13 +1,13 @@
-//! The whole queue against a naive model, on random histories in paused time: what the shell adds to the state of
-//! `model.rs`, with two consumers.
+//! The whole queue against a naive model, on random histories in paused time, with two consumers: it tests the parts
+//! that are not in the state of `model.rs`.
 //!
-//! Invariants, looked at after each step:
+//! These invariants are checked after each step:
 //!
-//! - failures are counted by rate-limited adds alone, and end with forget and with another rate limiter;
-//! - a failed key is back when its backoff of the limiter of that time is over, or an earlier delay, and not before;
+//! - only rate-limited adds count as failures, and forget and a new rate limiter reset the count;
+//! - a failed key returns when the backoff of the limiter at that time or an earlier delay has ended, and not before;
 //! - no consumer gets a key that the other one holds;
-//! - a drain ends when, and only when, nothing is left or being processed; a plain shut down ends it at once;
-//! - after a shut down each key that was to be processed comes, and nothing else.
+//! - a drain ends exactly when no key is left or being processed; a plain shut down ends it at once;
+//! - after a shut down each dirty key is handed out, and no other.
 //!
 //! A failing run prints its seed; `OPERETTA_SEED` repeats it.
 
@@ -26,7 +26,7 @@ type Key = u8;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// One poll of a future.
+/// Polls a future once.
 fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -34,7 +34,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     }
 }
 
-/// What a naive reader of the contract would keep.
+/// The state that a naive reader of the contract would keep.
 #[derive(Default)]
 struct Model {
     dirty: BTreeSet<Key>,
@@ -77,7 +77,7 @@ impl Model {
         }
     }
 
-    /// Keys of which one has to come now.
+    /// The keys of which one must be handed out now.
     fn ready(&self) -> BTreeSet<Key> {
         self.dirty.difference(&self.processing).copied().collect()
     }
@@ -87,7 +87,7 @@ impl Model {
     }
 }
 
-/// Takes a key as a consumer that does not wait.
+/// Takes a key without waiting.
 fn take(queue: &WorkQueue<Key>, model: &mut Model) {
     let ready = model.ready();
     match poll_once(pin!(queue.get()).as_mut()) {
@@ -167,7 +167,7 @@ async fn run(seed: u64) {
             assert!(ended || poll_once(drained.as_mut()).is_some(), "a plain shut down ends the waiting");
             ended = true;
         }
-        // Nothing that comes too late changes anything.
+        // Calls after a shut down change nothing.
         queue.add(random.random_range(0..keys));
         queue.add_rate_limited(random.random_range(0..keys));
         advance(MS).await;
@@ -186,7 +186,7 @@ async fn run(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_histories_end_as_in_the_naive_model() {
+async fn random_histories_match_naive_model() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let (first, runs) = seed.map_or_else(|| (rand::random::<u32>().into(), 300), |seed| (seed, 1));
     for seed in first..first + runs {

@@ -1,4 +1,4 @@
-//! Rate limiters decide how long a failed key waits: client-go's, with the time passed in.
+//! Rate limiters compute the delay of a failed key. They are client-go's, with the time passed in.
 //!
 //! | here | client-go `util/workqueue` | delay |
 //! |---|---|---|
@@ -16,27 +16,27 @@ use std::{
 
 use crate::manifest;
 
-/// Decides how long a key waits before it is tried again (client-go's `TypedRateLimiter`).
+/// Computes the delay before a key is retried (client-go's `TypedRateLimiter`).
 pub trait RateLimiter<K>: Send {
-    /// Counts one failure of the key and returns how long it waits.
+    /// Counts one failure of the key and returns its delay.
     fn when(&mut self, key: &K, now: Instant) -> Duration;
-    /// Stops tracking the key, whether it worked or is given up.
+    /// Stops tracking the key, because it succeeded or is not retried.
     fn forget(&mut self, key: &K);
-    /// Failures of the key since it was last forgotten.
+    /// Returns the number of failures of the key since it was last forgotten.
     fn num_requeues(&self, key: &K) -> u32;
 }
 
 /// Doubles the delay with each failure of a key.
 #[derive(Debug)]
 pub struct ItemExponentialFailureRateLimiter<K> {
-    /// Holds exactly the keys that failed since they were last forgotten; every count is at least 1.
+    /// The keys that failed since they were last forgotten, and their number of failures, which is at least 1.
     failures: HashMap<K, u32>,
     base: Duration,
     max: Duration,
 }
 
 impl<K> ItemExponentialFailureRateLimiter<K> {
-    /// The first failure waits `base`, none waits longer than `max`.
+    /// Creates a limiter whose first delay is `base` and whose longest is `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { failures: HashMap::new(), base, max }
     }
@@ -54,13 +54,13 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
                 0
             }
         };
-        // No factor: too large for a u32, hence over any maximum but a base of zero, which stays zero.
+        // A factor that overflows a u32 exceeds any maximum, except with a base of zero, which stays zero.
         let delay = 2_u32.checked_pow(before).and_then(|factor| self.base.checked_mul(factor));
         delay.unwrap_or(if self.base.is_zero() { self.base } else { self.max }).min(self.max)
     }
 
     fn forget(&mut self, key: &K) {
-        // Most keys never fail: no need to hash them.
+        // Most keys never fail: this saves hashing them.
         if !self.failures.is_empty() {
             self.failures.remove(key);
         }
@@ -74,16 +74,16 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
 /// A token bucket that all keys share: `burst` tokens at first, `qps` new ones per second.
 #[derive(Debug)]
 pub struct BucketRateLimiter {
-    /// Time in which one token grows.
+    /// The time in which one token is added.
     interval: Duration,
-    /// Time in which an empty bucket fills up.
+    /// The time in which an empty bucket fills up.
     fill: Duration,
-    /// The time when the bucket is or would have been full again; None while it has never been used.
+    /// The time at which the bucket is full again; None if it has never been used.
     full_at: Option<Instant>,
 }
 
 impl BucketRateLimiter {
-    /// A full bucket. Zeroes count as 1: a bucket that never fills would lose keys.
+    /// Creates a full bucket. Zero counts as 1: a bucket that never fills would lose keys.
     pub fn new(qps: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1) / qps.max(1);
         Self { interval, fill: interval.saturating_mul(burst.max(1)), full_at: None }
@@ -91,7 +91,8 @@ impl BucketRateLimiter {
 }
 
 impl<K> RateLimiter<K> for BucketRateLimiter {
-    /// Takes a token, on credit if there is none: the delay is until it has grown. Failures are not counted here.
+    /// Takes a token, on credit if there is none, and returns the time until it is available. Failures are not counted
+    /// here.
     fn when(&mut self, _: &K, now: Instant) -> Duration {
         let full_at = self.full_at.map_or(now, |at| at.max(now));
         let full_at = full_at.checked_add(self.interval).unwrap_or(full_at);
@@ -106,13 +107,13 @@ impl<K> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// Asks every limiter and takes the longest delay.
+/// Asks every limiter and returns the longest delay.
 pub struct MaxOfRateLimiter<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOfRateLimiter<K> {
-    /// Over these limiters; with none of them nothing is delayed.
+    /// Creates a limiter over these limiters. Without any, nothing is delayed.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -134,7 +135,7 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// Per-key backoff and shared bucket with the numbers of a manifest.
+/// Creates per-key backoff and a shared bucket with the numbers of a manifest.
 impl<K: Clone + Eq + Hash + Send + 'static> From<manifest::RateLimiter> for MaxOfRateLimiter<K> {
     fn from(numbers: manifest::RateLimiter) -> Self {
         let millis = |count: u32| Duration::from_millis(count.into());
@@ -147,7 +148,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> From<manifest::RateLimiter> for MaxO
     }
 }
 
-/// 5 ms doubled up to 1,000 s per key, 10 per second with bursts of 100 for all keys together.
+/// Creates client-go's default: 5 ms doubled up to 1,000 s per key, and 10 per second with bursts of 100 for all keys.
 impl<K: Clone + Eq + Hash + Send + 'static> Default for MaxOfRateLimiter<K> {
     fn default() -> Self {
         manifest::RateLimiter::default().into()
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_failures_overflows_the_delay() {
+    fn many_failures_do_not_overflow_delay() {
         let now = Instant::now();
         let max = Duration::from_secs(3 * 24 * 3600);
         let mut limiter = ItemExponentialFailureRateLimiter::new(MS, max);
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_client_go_s_default_controller_rate_limiter() {
+    fn default_equals_client_go_default_controller_rate_limiter() {
         let now = Instant::now();
         let mut limiter = MaxOfRateLimiter::default();
         assert_eq!(limiter.when(&0, now), 5 * MS);
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_s_numbers_are_used() {
+    fn uses_numbers_of_the_manifest() {
         let now = Instant::now();
         let numbers = manifest::RateLimiter { base_delay_ms: 1000, max_delay_ms: 3000, qps: 1, burst: 4 };
         let mut limiter = MaxOfRateLimiter::from(numbers);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_of_zeroes_delays_but_never_divides_by_them() {
+    fn bucket_of_zeroes_does_not_divide_by_zero() {
         let mut bucket = BucketRateLimiter::new(0, 0);
         let now = Instant::now();
         let delays: Vec<_> = (0..3).map(|_| bucket.when(&"key", now).as_secs()).collect();

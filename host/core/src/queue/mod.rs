@@ -69,33 +69,34 @@ use state::{State, Wake};
 /// The priority of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Nothing new is known of the object: it is part of an initial list, of a resync or of a full requeue.
+    /// A key of an initial list, a resync or a full requeue: nothing new is known of the object.
     Low,
-    /// Something happened.
+    /// A key with something to process; the default.
     #[default]
     Normal,
 }
 
-/// A queue's numbers at one time, with the meaning of controller-runtime's `workqueue_*` metrics.
+/// The counters of a queue, with the meaning of controller-runtime's `workqueue_*` metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// `workqueue_depth`: keys that have to be processed, those included that are being processed and were added again.
+    /// `workqueue_depth`: keys that need processing, including those that are being processed and were added again.
     pub depth: usize,
-    /// Keys whose delay runs.
+    /// The number of keys whose delay runs.
     pub waiting: usize,
-    /// Keys handed out and not done.
+    /// The number of keys handed out and not done.
     pub processing: usize,
-    /// `workqueue_adds_total`: how often a key came to need processing; adding it once more before that counts nothing.
+    /// `workqueue_adds_total`: the number of times a key came to need processing. Adding it again before it is handed
+    /// out does not count.
     pub adds_total: u64,
     /// `workqueue_retries_total`: calls of [`WorkQueue::add_after`] and [`WorkQueue::add_rate_limited`].
     pub retries_total: u64,
-    /// `workqueue_unfinished_work_seconds`: how long the keys in `processing` have been there, summed up.
+    /// `workqueue_unfinished_work_seconds`: the sum of the times since the keys in `processing` were handed out.
     pub unfinished_work: Duration,
-    /// `workqueue_longest_running_processor_seconds`.
+    /// `workqueue_longest_running_processor_seconds`: the longest of these times.
     pub longest_running: Duration,
 }
 
-/// A handle of a queue; clones are handles of the same queue.
+/// A handle to a queue. Clones are handles to the same queue.
 pub struct WorkQueue<K> {
     inner: Arc<Inner<K>>,
 }
@@ -103,16 +104,17 @@ pub struct WorkQueue<K> {
 struct Inner<K> {
     /// Never held across an await.
     shared: Mutex<Shared<K>>,
-    /// One permit per key that becomes ready; everybody when a new earliest delay comes or the queue shuts down.
+    /// Notifies one consumer per key that becomes ready, and all of them when a new earliest delay comes or the queue
+    /// shuts down.
     ready: Notify,
-    /// Everybody when a queue that shuts down is drained, or shall not be waited for any more.
+    /// Notifies all waiters when a queue that shuts down is drained, or when draining is given up.
     drained: Notify,
 }
 
 struct Shared<K> {
     state: State<K>,
     limiter: Box<dyn RateLimiter<K>>,
-    /// True if [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`] ends it.
+    /// True if [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`] clears it.
     drain: bool,
 }
 
@@ -124,19 +126,19 @@ enum Next<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
-    /// An empty queue with client-go's default rate limiter.
+    /// Creates an empty queue with client-go's default rate limiter.
     pub fn new() -> Self {
         Self::with_rate_limiter(MaxOfRateLimiter::default())
     }
 
-    /// An empty queue with this rate limiter.
+    /// Creates an empty queue with this rate limiter.
     pub fn with_rate_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
         let shared = Shared { state: State::default(), limiter: Box::new(limiter), drain: false };
         let inner = Inner { shared: Mutex::new(shared), ready: Notify::new(), drained: Notify::new() };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Replaces the rate limiter; failures counted so far are forgotten, running delays go on.
+    /// Replaces the rate limiter. Failures counted so far are forgotten; running delays continue.
     pub fn set_rate_limiter(&self, limiter: impl RateLimiter<K> + 'static) {
         self.lock().limiter = Box::new(limiter);
     }
@@ -146,20 +148,20 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.add_with_priority(key, Priority::Normal);
     }
 
-    /// Adds a key, or raises it to this priority if it is there with a lower one. Ignored once the queue shuts down.
+    /// Adds a key, or raises a key that is queued with a lower priority. Ignored once the queue shuts down.
     pub fn add_with_priority(&self, key: K, priority: Priority) {
         let wake = self.lock().state.add(key, priority);
         self.wake(wake);
     }
 
-    /// Adds a key when the delay is over, at once when it is zero. Ignored once the queue shuts down, and forgotten
-    /// when it shuts down meanwhile.
+    /// Adds a key after the delay, or at once if it is zero. Ignored once the queue shuts down; a shut down drops the
+    /// running delays.
     pub fn add_after(&self, key: K, delay: Duration) {
         let wake = self.lock().state.add_after(key, delay, now());
         self.wake(wake);
     }
 
-    /// Counts a failure of the key and adds it after the delay that the rate limiter gives it.
+    /// Counts a failure of the key and adds it after the delay of the rate limiter.
     pub fn add_rate_limited(&self, key: K) {
         let mut shared = self.lock();
         let now = now();
@@ -169,17 +171,18 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.wake(wake);
     }
 
-    /// Ends the count of the key's failures: it worked, or it is given up. [`Self::done`] is still due.
+    /// Resets the key's count of failures, because it succeeded or is not retried. [`Self::done`] still has to be
+    /// called.
     pub fn forget(&self, key: &K) {
         self.lock().limiter.forget(key);
     }
 
-    /// Failures of the key since it was last forgotten.
+    /// Returns the number of failures of the key since it was last forgotten.
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.lock().limiter.num_requeues(key)
     }
 
-    /// Waits for a key to process, for which [`Self::done`] has to be called afterwards. None once the queue shuts down
+    /// Waits for a key to process; [`Self::done`] has to be called afterwards. Returns None once the queue shuts down
     /// and no key is left. Cancel safe: a dropped call has taken no key.
     pub async fn get(&self) -> Option<K> {
         match self.next() {
@@ -189,7 +192,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
         let mut woken = pin!(self.inner.ready.notified());
         loop {
-            // In the line first, then a second look: a key added in between finds someone to wake.
+            // Registers before the second look: a key added in between finds a consumer to wake.
             woken.as_mut().enable();
             match self.next() {
                 Next::Process(key) => return Some(key),
@@ -201,7 +204,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// Marks a key as processed. If it was added meanwhile it goes to the end of the queue. Ignored for a key that is
+    /// Marks a key as processed. If it was added meanwhile, it goes to the end of the queue. Ignored for a key that is
     /// not being processed.
     pub fn done(&self, key: &K) {
         let mut shared = self.lock();
@@ -214,23 +217,23 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// Keys that wait to be handed out: for information, it may have changed when the caller reads it.
+    /// Returns the number of ready keys, for information: it may change before the caller reads it.
     pub fn len(&self) -> usize {
         self.lock().state.len()
     }
 
-    /// Reports whether no key waits to be handed out.
+    /// Reports whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The queue's numbers. Takes time by the number of keys being processed.
+    /// Returns the counters. Takes time in proportion to the keys being processed.
     pub fn stats(&self) -> Stats {
         self.lock().state.stats(now())
     }
 
-    /// From now on adds are ignored; running delays are forgotten. Consumers get the keys that are left, then None.
-    /// Ends the waiting of [`Self::shut_down_with_drain`].
+    /// Shuts the queue down: later adds are ignored and running delays are dropped. Consumers get the remaining keys,
+    /// then None. Ends a waiting [`Self::shut_down_with_drain`].
     pub fn shut_down(&self) {
         self.begin_shut_down(false);
         self.inner.drained.notify_waiters();

@@ -5,14 +5,15 @@
 //! - both hand out the same key: first in first out within a priority, a low key's turn after [`NORMAL_PER_LOW`];
 //! - no key is handed out that is being processed;
 //! - of two delays of a key the earliest counts, and the next due time is the same;
-//! - a key that is added later while it is processed keeps its priority, and of two delays the higher one counts;
-//! - ready keys, depth, processing keys and waiting keys are as many;
-//! - whoever must be woken is woken: one for each key that becomes ready, all for a new earliest delay;
+//! - a key that is added with a delay while it is processed keeps its priority, and of two delays the higher one
+//!   counts;
+//! - the numbers of ready, dirty, processing and waiting keys are equal;
+//! - the right consumers are woken: one for each key that becomes ready, all for a new earliest delay;
 //! - after a shut down, which half of the histories have, nothing is added, nothing waits, and all that was dirty is
 //!   handed out.
 //!
-//! At the end everything is done and every delay runs out: no key is lost and none is left. What the queue adds to the
-//! state, failures and draining, has its own model in `histories.rs`.
+//! At the end every key is done and every delay has ended: no key is lost and none is left. Failures and draining,
+//! which the queue adds to the state, have their own model in `histories.rs`.
 //!
 //! A failing run prints its seed; `OPERETTA_SEED` repeats it.
 
@@ -33,12 +34,12 @@ type Key = u8;
 
 #[derive(Default)]
 struct Model {
-    /// Ready keys of both priorities, oldest first.
+    /// The ready keys of both priorities, oldest first.
     ready: Vec<(Key, Priority)>,
-    /// Keys added while processing.
+    /// The keys added while processing.
     again: BTreeMap<Key, Priority>,
     processing: Vec<(Key, Priority)>,
-    /// Due time and order of arrival, and the priority.
+    /// The due time, the order of arrival and the priority of each waiting key.
     waiting: BTreeMap<Key, ((Instant, usize), Priority)>,
     arrivals: usize,
     passed_over: u32,
@@ -72,7 +73,7 @@ impl Model {
         Wake::Nobody
     }
 
-    /// The priority with which a key comes back that is added later.
+    /// Returns the priority of a key that is added with a delay.
     fn kept(&self, key: Key) -> Priority {
         self.processing.iter().find(|(of, _)| *of == key).map_or(Priority::Normal, |(_, priority)| *priority)
     }
@@ -212,7 +213,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn random_operations_end_as_in_the_naive_model() {
+fn random_operations_match_naive_model() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let (first, runs) = seed.map_or_else(|| (rand::random::<u32>().into(), 400), |seed| (seed, 1));
     for seed in first..first + runs {

@@ -1,5 +1,5 @@
-//! Tests of what controller-runtime's priorityqueue documents beyond client-go's queue, one each, and of keys and delays that
-//! nobody should use.
+//! Tests of the behaviours that controller-runtime's priorityqueue documents beyond client-go's queue, one each, and of
+//! unusual keys and delays.
 
 use tokio::time::{advance, timeout};
 
@@ -7,7 +7,7 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The next key, or None when there is none now.
+/// Returns the next key, or None if there is none now.
 async fn get_now(queue: &WorkQueue<&'static str>) -> Option<&'static str> {
     timeout(Duration::ZERO, queue.get()).await.ok().flatten()
 }
@@ -66,7 +66,7 @@ async fn higher_priority_of_two_delays_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forget_neither_takes_a_key_out_nor_stands_for_done() {
+async fn forget_neither_removes_key_nor_replaces_done() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add_rate_limited("waits");
@@ -82,7 +82,7 @@ async fn forget_neither_takes_a_key_out_nor_stands_for_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_wait_are_not_counted_as_keys_to_process() {
+async fn depth_excludes_waiting_keys() {
     let queue = WorkQueue::new();
     queue.add_after("a", SECOND);
     queue.add("b");
@@ -93,7 +93,7 @@ async fn keys_that_wait_are_not_counted_as_keys_to_process() {
 async fn thousand_delays_share_one_timer_in_order() {
     let queue = WorkQueue::new();
     let start = Instant::now();
-    // Each as far from the one before as no generator of orders would put it.
+    // A permutation in which neighbours are far apart.
     for at in 0..1000_u32 {
         queue.add_after(at * 617 % 1000, Duration::from_millis(u64::from(at * 617 % 1000) + 1));
     }
@@ -104,7 +104,7 @@ async fn thousand_delays_share_one_timer_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_beyond_every_clock_never_end_and_disturb_nothing() {
+async fn delays_beyond_every_clock_never_end() {
     let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(Duration::MAX, Duration::MAX));
     queue.add_after("far", Duration::MAX);
     queue.add_after("far too", Duration::from_secs(u64::MAX / 2));

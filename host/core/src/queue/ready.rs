@@ -1,36 +1,36 @@
-//! Keys that wait for a worker: first in first out within a priority, and no priority waits forever.
+//! Keys that wait for a worker: first in, first out within a priority, without starvation of either priority.
 //!
-//! A normal key goes before a low one, except that after [`NORMAL_PER_LOW`] normal keys in a row one low key has its
-//! turn. So with a constant stream of normal keys the low ones still get a fifth of the workers' time, and a normal
-//! key never has more than one low key put before it. Age is counted in turns, not in seconds: when every worker is
-//! slow, seconds say nothing about who has been passed over.
+//! A normal key goes before a low one, except that after [`NORMAL_PER_LOW`] normal keys in a row one low key is handed
+//! out. So with a constant stream of normal keys the low ones still get a fifth of the turns, and a normal key is
+//! delayed by at most one low key per [`NORMAL_PER_LOW`] normal ones. The rule counts turns and not seconds, because
+//! with slow workers the waiting time does not show which key was passed over.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Priority;
 
-/// Normal keys handed out in a row while a low one waits, before the low one has its turn.
+/// The number of normal keys handed out in a row while a low key waits.
 pub const NORMAL_PER_LOW: u32 = 4;
 
 /// The position of a key in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuePosition {
-    /// Among the normal ones.
+    /// In the normal queue.
     Normal,
-    /// Among the low ones, with this ticket.
+    /// In the low queue, with this ticket.
     Low(u64),
 }
 
-/// Two lines of keys. Whoever pushes sees to it that no key stands in them twice.
+/// The two queues of ready keys. The caller ensures that a key is in at most one of them.
 #[derive(Debug)]
 pub struct Ready<K> {
-    /// Oldest first.
+    /// The normal keys, oldest first.
     normal: VecDeque<K>,
-    /// By ticket, hence oldest first; a map because raised keys leave from the middle.
+    /// The low keys by ticket, hence oldest first. A map, because raised keys leave from the middle.
     low: BTreeMap<u64, K>,
-    /// The next low key's ticket, above all in `low`.
+    /// The ticket of the next low key, higher than all in `low`.
     ticket: u64,
-    /// Normal keys handed out in a row while `low` was not empty; at most [`NORMAL_PER_LOW`].
+    /// The number of normal keys handed out in a row while `low` was not empty; at most [`NORMAL_PER_LOW`].
     passed_over: u32,
 }
 
@@ -41,7 +41,7 @@ impl<K> Default for Ready<K> {
 }
 
 impl<K> Ready<K> {
-    /// Puts a key at the end of its line.
+    /// Adds a key at the end of the queue of its priority.
     pub fn push(&mut self, key: K, priority: Priority) -> QueuePosition {
         match priority {
             Priority::Normal => {
@@ -57,13 +57,13 @@ impl<K> Ready<K> {
         }
     }
 
-    /// Moves a low key to the end of the normal line.
+    /// Moves a low key to the end of the normal queue.
     pub fn raise(&mut self, ticket: u64) -> QueuePosition {
         self.normal.extend(self.low.remove(&ticket));
         QueuePosition::Normal
     }
 
-    /// Takes the key whose turn it is, and says in which line it stood.
+    /// Removes the next key and returns it with the priority of its queue.
     pub fn pop(&mut self) -> Option<(K, Priority)> {
         if self.low.is_empty() {
             self.passed_over = 0;
@@ -79,7 +79,7 @@ impl<K> Ready<K> {
         self.low.pop_first().map(|(_, key)| (key, Priority::Low))
     }
 
-    /// Keys in both lines.
+    /// Returns the number of keys in both queues.
     pub fn len(&self) -> usize {
         self.normal.len() + self.low.len()
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_low_key_has_its_turn_after_four_normal_ones() {
+    fn low_key_is_next_after_four_normal_ones() {
         let mut ready = Ready::default();
         for key in ["l1", "l2", "l3"] {
             ready.push(key, Priority::Low);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_stream_of_normal_keys_starves_no_low_one() {
+    fn constant_normal_keys_do_not_starve_low_ones() {
         let mut ready = Ready::default();
         for key in 0..100 {
             ready.push(key, Priority::Low);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_key_joins_the_end_of_the_normal_line() {
+    fn raised_key_joins_end_of_normal_queue() {
         let mut ready = Ready::default();
         ready.push("l1", Priority::Low);
         let position = ready.push("l2", Priority::Low);

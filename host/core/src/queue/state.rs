@@ -1,9 +1,9 @@
-//! The workqueue's rules, without clock, lock or task: every operation says who has to be woken, and the shell in
-//! `mod.rs` does it.
+//! The work queue's rules as a pure state machine, without clock, lock or task. Every operation returns which consumers
+//! must be woken, and the shell in `mod.rs` wakes them.
 //!
-//! A key is in any of three conditions, independent of each other: *dirty* (has to be processed), *processing*
-//! (handed out and not done) and *waiting* (will be added at a certain time). client-go keeps a set for each; here one
-//! entry per key holds all three, so that an operation hashes the key once.
+//! A key has any of three independent states: *dirty* (needs processing), *processing* (handed out and not done) and
+//! *waiting* (will be added at a certain time). client-go keeps a set for each state. Here one entry per key holds all
+//! three, so that an operation hashes the key once.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map},
@@ -16,33 +16,33 @@ use super::{
     ready::{QueuePosition, Ready},
 };
 
-/// The longest delay, about thirty years: far enough to be never, near enough to be added to any clock.
+/// The longest delay, about thirty years: long enough to never end, short enough to be added to any clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The tasks to wake after an operation.
+/// The consumers to wake after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Wake {
-    /// Nobody.
+    /// No consumer.
     Nobody,
-    /// One that waits in get: there is one more key.
+    /// One consumer that waits in `get`: there is one more key.
     One,
-    /// All that wait in get: the time they wait for has changed.
+    /// All consumers that wait in `get`: the time they wait for has changed.
     All,
 }
 
 /// The state of one key.
 #[derive(Debug, Default)]
 struct Entry {
-    /// Set while the key has to be processed.
+    /// Set while the key needs processing.
     dirty: Option<Dirty>,
-    /// Set while the key is handed out: its ticket in `State::processing`, and the priority it was handed out with.
+    /// The ticket in `State::processing` and the priority, while the key is handed out.
     processing: Option<(u64, Priority)>,
-    /// Set while a delay runs: the key's position in `State::waiting`.
+    /// The position in `State::waiting`, while a delay runs.
     waiting: Option<(Instant, u64)>,
 }
 
-/// The location of a dirty key.
+/// The state of a dirty key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dirty {
     /// Ready to be handed out; the key is not processing.
@@ -60,17 +60,17 @@ impl Entry {
 /// The queue.
 #[derive(Debug)]
 pub struct State<K> {
-    /// Exactly the keys that are dirty, processing or waiting: no entry is idle.
+    /// All keys that are dirty, processing or waiting: no entry is idle.
     entries: HashMap<K, Entry>,
-    /// Exactly the keys with [`Dirty::Ready`], hence none that is processing.
+    /// All keys with [`Dirty::Ready`], so none that is processing.
     ready: Ready<K>,
-    /// The ticket of each key being processed and when it was handed out, in this order, hence the longest running
-    /// first. Few and mostly done in turn: a map would allocate for each key.
+    /// The ticket of each key being processed and the time it was handed out, longest running first. A deque, because
+    /// the keys are few and mostly done in order: a map would allocate for each key.
     processing: VecDeque<(u64, Instant)>,
-    /// Exactly the keys whose entry is waiting, the earliest first, those of one instant in the order they came; and the
-    /// priority that they are added with.
+    /// All keys whose entry is waiting, with the priority with which they will be added. Sorted by due time, then by
+    /// the order of the calls.
     waiting: BTreeMap<(Instant, u64), (K, Priority)>,
-    /// The next ticket, above all in `processing` and `waiting`.
+    /// The next ticket, higher than all in `processing` and `waiting`.
     ticket: u64,
     /// The number of dirty entries.
     dirty: usize,
@@ -78,7 +78,7 @@ pub struct State<K> {
     adds: u64,
     /// The number of adds with a delay.
     retries: u64,
-    /// Once set nothing is added any more, and nothing waits.
+    /// True after shut down: nothing is added any more, and nothing waits.
     shutting_down: bool,
 }
 
@@ -99,7 +99,8 @@ impl<K> Default for State<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Marks a key as needing processing. One that is dirty already stays where it is, unless its priority is raised.
+    /// Marks a key as needing processing. A key that is already dirty keeps its position, unless its priority is
+    /// raised.
     pub fn add(&mut self, key: K, priority: Priority) -> Wake {
         if self.shutting_down {
             return Wake::Nobody;
@@ -128,8 +129,9 @@ impl<K: Clone + Eq + Hash> State<K> {
         wake
     }
 
-    /// Adds a key when the delay is over; at once when there is none. Of two delays of a key the earlier one counts, and
-    /// the higher priority: the one with which the key was handed out while it is processing, else the normal one.
+    /// Adds a key after the delay, or at once if it is zero. Of two delays of a key the earlier one counts, and the
+    /// higher priority. The priority is that with which the key was handed out if it is being processed, otherwise
+    /// normal.
     pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) -> Wake {
         if self.shutting_down {
             return Wake::Nobody;
@@ -164,8 +166,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         if self.next_due() == Some(due) { Wake::All } else { Wake::Nobody }
     }
 
-    /// Adds the keys whose delay is over. Whoever waits in get has a timer for the earliest of them, so nobody has to
-    /// be woken.
+    /// Adds the keys whose delay has ended. No consumer needs to be woken, because each has a timer for the earliest
+    /// delay.
     pub fn advance(&mut self, now: Instant) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
             let (key, priority) = first.remove();
@@ -176,7 +178,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Returns the time when the earliest delay is over.
+    /// Returns the end of the earliest delay.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
@@ -194,7 +196,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         Some(key)
     }
 
-    /// Takes a key back; it is ready again if it was added meanwhile. Of a key that is not processing nothing changes.
+    /// Marks a key as processed. It is ready again if it was added meanwhile. Ignores a key that is not being
+    /// processed.
     pub fn done(&mut self, key: &K) -> Wake {
         let Some((key, mut entry)) = self.entries.remove_entry(key) else { return Wake::Nobody };
         let mut wake = Wake::Nobody;
@@ -213,7 +216,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         wake
     }
 
-    /// From now on nothing is added, and what waits is dropped; dirty keys are still handed out.
+    /// Shuts down: nothing is added any more and running delays are dropped, but dirty keys are still handed out.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
         self.waiting.clear();
@@ -233,7 +236,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.ready.is_empty() && self.processing.is_empty()
     }
 
-    /// Keys that are ready.
+    /// Returns the number of ready keys.
     pub fn len(&self) -> usize {
         self.ready.len()
     }
@@ -244,7 +247,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.entries.len()
     }
 
-    /// The counters, as they are at this time.
+    /// Returns the counters at this time.
     pub fn stats(&self, now: Instant) -> Stats {
         let age = |(_, start): &(u64, Instant)| now.saturating_duration_since(*start);
         Stats {

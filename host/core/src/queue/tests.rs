@@ -1,4 +1,4 @@
-//! client-go's documented behaviours, one test each, with paused time.
+//! Tests of client-go's documented behaviours, one each, with paused time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,13 +9,13 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The next key, or None when there is none now.
+/// Returns the next key, or None if there is none now.
 async fn get_now<K: Clone + Eq + Hash + Send + 'static>(queue: &WorkQueue<K>) -> Option<K> {
     timeout(Duration::ZERO, queue.get()).await.ok().flatten()
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_come_in_the_order_in_which_they_were_added() {
+async fn hands_out_keys_in_order_of_adds() {
     let queue = WorkQueue::new();
     ["a", "b", "c"].into_iter().for_each(|key| queue.add(key));
     assert_eq!(queue.len(), 3);
@@ -56,7 +56,7 @@ async fn requeues_key_added_while_processing_after_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn done_for_a_key_that_is_not_processed_changes_nothing() {
+async fn ignores_done_for_key_not_processing() {
     let queue = WorkQueue::new();
     queue.done(&"a");
     queue.add("a");
@@ -126,7 +126,7 @@ async fn a_delay_of_zero_adds_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consumer_that_waits_sleeps_exactly_until_the_earliest_delay() {
+async fn consumer_sleeps_until_earliest_delay() {
     let queue = WorkQueue::new();
     let start = Instant::now();
     queue.add_after("late", 10 * SECOND);
@@ -142,7 +142,7 @@ async fn a_consumer_that_waits_sleeps_exactly_until_the_earliest_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_of_a_key_the_earlier_one_counts() {
+async fn earlier_of_two_delays_of_a_key_counts() {
     let queue = WorkQueue::new();
     queue.add_after("a", 5 * SECOND);
     queue.add_after("a", SECOND);
@@ -221,7 +221,7 @@ async fn each_failure_of_a_key_doubles_its_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_rate_limiter_begins_to_count_anew() {
+async fn new_rate_limiter_starts_counting_from_zero() {
     let queue = WorkQueue::new();
     queue.add_rate_limited("a");
     queue.set_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, SECOND));
@@ -289,7 +289,7 @@ async fn shut_down_ends_every_waiting_get() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_with_drain_waits_for_the_keys_being_processed() {
+async fn shut_down_with_drain_waits_for_processing_keys() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add("b");
@@ -322,7 +322,7 @@ async fn shut_down_with_drain_waits_for_requeued_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_ends_the_waiting_for_a_drain() {
+async fn shut_down_ends_a_waiting_drain() {
     let queue = WorkQueue::new();
     queue.add("a");
     assert_eq!(queue.get().await, Some("a"));
@@ -340,7 +340,7 @@ async fn shut_down_ends_the_waiting_for_a_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_numbers_tell_how_long_work_has_been_running() {
+async fn stats_report_how_long_work_is_running() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add("b");
@@ -365,11 +365,11 @@ async fn the_numbers_tell_how_long_work_has_been_running() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn threads_lose_no_key_and_process_none_twice_at_once() {
+async fn threads_lose_no_key_and_never_share_one() {
     const KEYS: usize = 64;
     const ROUNDS: u32 = 300;
     let queue = WorkQueue::<usize>::new();
-    // Per key: what has been asked for, what a consumer has seen of it, and how many hold it.
+    // Per key: the number of adds, the number that a consumer has seen, and the number of consumers that hold it.
     let asked: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
     let seen: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
     let held: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());

@@ -27,7 +27,8 @@ fn rules() -> KeyRules {
     KeyRules { kind: GroupVersionKind::new("g/v1", "Foo"), cluster_scoped: false, namespace: None }
 }
 
-/// Maps to what the field `names` of both states says, and keeps what it was given. Fails as often as `failures` says.
+/// A mapper that returns the names in the field `names` of both states, and records its events. It fails as often as
+/// `failures` says.
 #[derive(Default)]
 struct ByNames {
     mapped: Mutex<Vec<(Change, String, Option<String>)>>,
@@ -53,7 +54,7 @@ impl Mapper for ByNames {
     }
 }
 
-/// Keeps failures.
+/// An observer that records failures.
 #[derive(Default)]
 struct Failures(Mutex<Vec<String>>);
 
@@ -98,7 +99,7 @@ impl Stage {
         tokio::time::sleep(Duration::from_secs(100)).await;
     }
 
-    /// What the mapper was given since, and what it enqueued.
+    /// Returns the events that the mapper got since the last call, and the enqueued keys.
     async fn settled(&self) -> (Vec<(Change, String, Option<String>)>, Vec<String>) {
         self.run().await;
         let mapped = std::mem::take(&mut *self.mapper.mapped.lock());
@@ -190,7 +191,7 @@ async fn reports_bad_keys_and_enqueues_good_ones() {
 }
 
 #[test]
-fn keys_are_admitted_as_their_table_says() {
+fn admits_keys_by_scope_and_namespace() {
     let own = KeyRules { namespace: Some("n".into()), ..rules() };
     let cluster = KeyRules { cluster_scoped: true, ..rules() };
     let of = |namespace: &str, name: &str| ObjectKey::namespaced(namespace, name);
@@ -220,12 +221,12 @@ fn keys_are_admitted_as_their_table_says() {
 }
 
 #[test]
-fn what_is_held_of_objects_that_are_gone_is_bounded() {
+fn bounds_memory_of_deleted_objects() {
     let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
     let large = "x".repeat(1 << 20);
     let kept = (0..40).filter(|at| mappings.note(&deleted(&watched(&at.to_string(), &[&large])), Priority::Normal));
     assert_eq!((kept.count(), mappings.len()), (31, 31));
-    // An object that is there takes no room, but its old state does.
+    // The current object is in the store and takes no room, but its old state does.
     let old = watched("w", &[&large]);
     let now = watched("w", &["a"]);
     assert!(!mappings.note(&modified(&old, &now), Priority::Normal));
