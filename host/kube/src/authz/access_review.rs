@@ -1,4 +1,4 @@
-//! Access reviews: questions to the API server's authorizer, for a ServiceAccount or for the host itself.
+//! Access reviews: requests to the API server's authorizer about a ServiceAccount or about the host itself.
 
 use async_trait::async_trait;
 use http::Request;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::{client::wire::Wire, discovery::ApiResource};
 
-/// Asks with SubjectAccessReviews, as the host.
+/// A reviewer that creates SubjectAccessReviews as the host.
 pub struct SubjectAccessReviews {
     wire: Wire,
 }
 
 impl SubjectAccessReviews {
-    /// Creates the reviewer. It asks over `wire`, whose identity must be allowed to create subjectaccessreviews.
+    /// Creates a reviewer that sends over `wire`. Its identity must be allowed to create subjectaccessreviews.
     pub fn new(wire: Wire) -> Self {
         Self { wire }
     }
@@ -39,7 +39,7 @@ struct ReviewStatus {
 }
 
 impl SubjectAccessReviews {
-    /// Reports whether the subject has a permission, for every name or for one.
+    /// Reports whether the subject has a permission, for all names or for one.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
@@ -54,7 +54,7 @@ impl SubjectAccessReviews {
     }
 }
 
-/// Builds the `resourceAttributes` of a review about every name, or one.
+/// Builds the `resourceAttributes` of a review for all names or for one.
 fn attributes(need: &Need, name: Option<&str>) -> Value {
     let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
     let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": "*"});
@@ -67,7 +67,7 @@ fn attributes(need: &Need, name: Option<&str>) -> Value {
     attributes
 }
 
-/// Asks for a review of this kind.
+/// Creates a review of this kind and returns its decision.
 async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
     let request = Request::post(format!("/apis/authorization.k8s.io/v1/{}s", kind.to_lowercase()))
@@ -89,7 +89,7 @@ pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> 
     has(wire, &need, name).await
 }
 
-/// Reports whether the identity of `wire` has a permission, for every name or for one.
+/// Reports whether the identity of `wire` has a permission, for all names or for one.
 ///
 /// # Errors
 /// The API server's error when it cannot be asked.
@@ -111,7 +111,7 @@ impl AccessReviewer for SubjectAccessReviews {
     }
 }
 
-/// Returns the access review that comes before a read from a cache of `resource`.
+/// Returns the access of a read from the cache of `resource`, for its access review.
 pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<&str>, name: Option<&str>) -> Access {
     Access {
         verb: verb.into(),

@@ -1,14 +1,14 @@
-//! A plugin's view of a shared informer: the events of the namespaces that RBAC lets it list and watch.
+//! A plugin's view of a shared informer: the events of the namespaces that RBAC allows it to list and watch.
 //!
-//! A [`FilteredView`] sits between an informer and a handler. What it promises:
+//! A [`FilteredView`] is between an informer and a handler. It guarantees:
 //!
-//! - the handler receives nothing of a namespace before the API server has said that the plugin's ServiceAccount may list
-//!   and watch the resource there;
-//! - once it has, the handler receives all that the store holds of that namespace, as additions, and each change
-//!   from then on; deletions that happened while the answer was on its way are not lost;
-//! - when the right goes, it receives nothing more, at the latest after [`SubjectGrants::keep_for_events`]; what is deleted
-//!   meanwhile it never hears of;
-//! - an object of a namespace that nobody has asked about costs one question, not one for each object.
+//! - the handler receives nothing of a namespace before the API server has confirmed that the plugin's ServiceAccount
+//!   may list and watch the resource there;
+//! - after that, the handler receives all objects of that namespace in the store as additions, and then each change.
+//!   Deletions during the review are not lost;
+//! - when the permission is revoked, the handler receives nothing more, at the latest after
+//!   [`SubjectGrants::keep_for_events`]. It is not notified of objects that are deleted later;
+//! - a namespace costs one access review, not one for each object.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,10 +38,10 @@ use crate::{
 
 /// The verbs that a native informer needs.
 const VERBS: [ReadVerb; 2] = [ReadVerb::List, ReadVerb::Watch];
-/// Places that are asked about at once.
+/// The maximum number of locations that are reviewed at once.
 const AT_ONCE: usize = 8;
 
-/// A location: a namespace, or None for objects without one.
+/// A location of objects: a namespace, or None for cluster-scoped objects.
 type Location = Option<String>;
 
 /// A plugin's view of an informer. Dropping it ends the calls of its handler.
@@ -55,18 +55,18 @@ pub struct FilteredView {
 /// The state of a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewState {
-    /// True once the access review of the view's scope was answered.
+    /// True once the access review of the view's scope is decided.
     pub asked: bool,
-    /// True if the view's whole scope may be seen: its namespace, or all of them.
+    /// True if the whole scope of the view is visible: its namespace, or all of them.
     pub whole: bool,
-    /// Namespaces with objects that may be seen, while not all of them may.
+    /// The visible namespaces with objects, while not the whole scope is visible.
     pub visible: BTreeSet<String>,
-    /// The error when the API server could not be asked.
+    /// The error, if the API server could not be asked.
     pub error: Option<String>,
 }
 
 impl ViewState {
-    /// Reports whether the access reviews were answered, and allow nothing.
+    /// Reports whether the access reviews are decided and allow nothing.
     pub fn sees_nothing(&self) -> bool {
         self.asked && !self.whole && self.visible.is_empty() && self.error.is_none()
     }
@@ -75,9 +75,9 @@ impl ViewState {
 struct Inner {
     grants: SubjectGrants,
     handler: Handler,
-    /// Events of other namespaces are nobody's business.
+    /// The namespace of the view; events of others are ignored. None for all namespaces.
     only: Location,
-    /// A name that the informer's field selector asks for: a right to that name suffices.
+    /// The name that the informer's field selector requires. A permission for that name is enough.
     name: Option<String>,
     locations: Mutex<BTreeMap<Location, Sight>>,
     wake: Notify,
@@ -85,14 +85,14 @@ struct Inner {
 
 /// The visibility of a namespace.
 enum Sight {
-    /// It is being asked about; deletions that wait for the answer.
+    /// Under review, with the deletions that wait for the decision.
     Asked(Vec<Event>),
     Visible,
     Hidden,
 }
 
 impl FilteredView {
-    /// Lets `handler` see of `informer` what `grants` allow: of the namespace `only`, or of all.
+    /// Opens a view of `informer` for `handler`, limited to `grants` and to the namespace `only`, or to all namespaces.
     pub fn open(
         informer: &Arc<Informer>,
         grants: SubjectGrants,
@@ -102,7 +102,7 @@ impl FilteredView {
     ) -> Self {
         let only = only.filter(|_| informer.resource.namespaced);
         let name = required_permissions::named(&informer.scope.fields);
-        // What it is for is asked about at once: the plugin's status tells of it before there is any object.
+        // The scope is reviewed at once, so that the plugin's status reports it before there are objects.
         let locations = Mutex::new(BTreeMap::from([(only.clone(), Sight::Asked(vec![]))]));
         let inner = Arc::new(Inner { grants, handler, only, name, locations, wake: Notify::new() });
         let delivered = inner.clone();
@@ -112,18 +112,18 @@ impl FilteredView {
         Self { subscription, inner, state, task }
     }
 
-    /// The informer it is a view of.
+    /// Returns the informer.
     pub fn informer(&self) -> &Arc<Informer> {
         self.subscription.informer()
     }
 
-    /// The right that it needs to be whole, and the commands that give it.
+    /// Returns the permission that makes the whole scope visible, and the commands that grant it.
     pub fn needs(&self) -> (String, String) {
         let Inner { grants, only, .. } = &*self.inner;
         right_to_watch(grants.subject(), &self.informer().resource, only.as_deref())
     }
 
-    /// Returns the state, now and later.
+    /// Returns a receiver of the state and its changes.
     pub fn state(&self) -> watch::Receiver<ViewState> {
         self.state.clone()
     }
@@ -135,18 +135,18 @@ impl Drop for FilteredView {
     }
 }
 
-/// Describes the right to watch a resource in a namespace, or in all, which an account lacks, and returns the commands
-/// that give it.
+/// Describes the permission to watch a resource in a namespace or in all, which an account lacks, and returns the
+/// commands that grant it.
 pub fn right_to_watch(account: &ServiceAccount, resource: &ApiResource, namespace: Option<&str>) -> (String, String) {
     let access = reading(resource, ReadVerb::Watch, namespace, None);
     let right = format!("ServiceAccount {}/{} may not list and {access}", account.namespace, account.name);
-    // A reconciler reads what it is woken for.
+    // A reconciler also reads the objects of its events.
     let what = (access.group.as_str(), access.resource.as_str());
     (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
 }
 
-/// Returns the namespaces in which a plugin may list and watch a resource: None is all of them. Of several namespaces it
-/// asks only about `home` and those in which a RoleBinding names the plugin's ServiceAccount.
+/// Returns the namespaces in which a plugin may list and watch a resource; None for all of them. If it may not in all
+/// of them, only `home` and the namespaces in which a RoleBinding names the plugin's ServiceAccount are reviewed.
 ///
 /// # Errors
 /// The API server's error when it cannot be asked.
@@ -188,7 +188,7 @@ async fn may_watch(
 }
 
 impl Inner {
-    /// On the informer's task, one event at a time.
+    /// Handles an event on the informer's task, one at a time.
     fn take(&self, event: &Event) {
         let location = &event.object().key().namespace;
         if self.only.is_some() && self.only != *location {
@@ -206,7 +206,7 @@ impl Inner {
                 }
                 return;
             }
-            // No binding there names the subject: nothing to ask.
+            // No RoleBinding there names the subject, so no review is needed.
             None if self.is_out_of_reach(location) => {
                 locations.insert(location.clone(), Sight::Hidden);
                 return;
@@ -222,7 +222,7 @@ impl Inner {
         (self.handler)(event);
     }
 
-    /// Asks about every location that is known, and passes on what has become visible.
+    /// Reviews all known locations, and delivers the objects of those that became visible.
     async fn look(&self, informer: &Informer) -> ViewState {
         let mut state = ViewState { asked: true, ..ViewState::default() };
         let whole = self.sees(informer, &self.only).await;
@@ -239,7 +239,7 @@ impl Inner {
         };
         let locations: Vec<Location> = {
             let mut locations = self.locations.lock();
-            // The others are hidden without a question.
+            // The others are hidden without a review.
             for (location, sight) in locations.iter_mut().filter(|(location, _)| location.is_some()) {
                 if !is_asked(&location) {
                     *sight = Sight::Hidden;
@@ -258,7 +258,7 @@ impl Inner {
         state
     }
 
-    /// Reports whether RBAC gives the subject nothing in a namespace beyond what it has in all of them.
+    /// Reports whether RBAC grants the subject nothing in a namespace beyond its permissions in all namespaces.
     fn is_out_of_reach(&self, location: &Location) -> bool {
         let Some(namespace) = location else { return false };
         self.grants.namespaces().is_some_and(|namespaces| !namespaces.contains(namespace))
@@ -268,7 +268,7 @@ impl Inner {
         may_watch(&informer.resource, self.name.as_deref(), location.as_deref(), &self.grants).await
     }
 
-    /// Keeps an answer, and passes on what has become visible by it. Whoever cannot be asked allows nothing.
+    /// Records a decision, and delivers the objects that became visible. An error counts as a denial.
     fn decided(
         &self,
         informer: &Informer,
@@ -285,7 +285,7 @@ impl Inner {
         let before = locations.insert(location.clone(), sight);
         let mut waiting = Vec::new();
         if visible && location.is_none() {
-            // All the others are part of it.
+            // The whole scope contains all others.
             waiting =
                 std::mem::replace(&mut *locations, BTreeMap::from([(None, Sight::Visible)])).into_values().collect();
         }
@@ -293,7 +293,7 @@ impl Inner {
         if !visible || matches!(before, Some(Sight::Visible)) {
             return visible;
         }
-        // From here on the informer delivers changes itself; some of them may be delivered twice.
+        // From here on the informer delivers changes itself. Some changes may be delivered twice.
         for object in informer.cache.store.list(&Lookup::All, location.as_deref(), None) {
             (self.handler)(&Event::Added { object, initial: true });
         }
@@ -307,10 +307,10 @@ impl Inner {
     }
 }
 
-/// Asks again when a new location turns up, when rights change, and when the answers are old.
+/// Reviews again when a new location appears, when permissions change, and when decisions expire.
 async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Sender<ViewState>) {
     let mut changes = inner.grants.changes();
-    // Until when the authorizer may not know of a change yet.
+    // The time until which the authorizer may not have seen a change yet.
     let mut settled = Instant::now();
     loop {
         changes.mark_unchanged();

@@ -1,7 +1,8 @@
-//! The host's right to act as ServiceAccounts: who the host is, whom it may impersonate, and what a refusal of it means.
+//! The host's permission to impersonate ServiceAccounts: the host's own identity and the accounts it may impersonate.
 //!
-//! Two forms of the right exist. Constrained impersonation (Kubernetes 1.36) checks `impersonate:serviceaccount` for the
-//! account and `impersonate-on:serviceaccount:VERB` for the request; before, `impersonate` alone decides.
+//! There are two forms of the permission. Constrained impersonation (Kubernetes 1.36) checks
+//! `impersonate:serviceaccount` for the account and `impersonate-on:serviceaccount:VERB` for the request. Before 1.36,
+//! `impersonate` alone decides.
 
 use std::collections::HashMap;
 
@@ -24,10 +25,10 @@ use crate::{
     client::wire::Wire,
 };
 
-/// Answers kept; one more ends those that are over.
+/// The maximum number of cached decisions. Beyond it, expired ones are dropped.
 const KEPT: usize = 1024;
 
-/// The rights of the host to act as ServiceAccounts.
+/// The permissions of the host to impersonate ServiceAccounts.
 pub struct Impersonation {
     wire: Wire,
     own_user: OnceCell<String>,
@@ -35,12 +36,12 @@ pub struct Impersonation {
 }
 
 impl Impersonation {
-    /// Creates the questions of the identity of `wire`, which is the host.
+    /// Creates a client that asks as the identity of `wire`, which is the host's.
     pub fn new(wire: Wire) -> Self {
         Self { wire, own_user: OnceCell::new(), kept: Mutex::default() }
     }
 
-    /// Returns the user name that the API server knows the host by.
+    /// Returns the host's user name at the API server.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
@@ -48,10 +49,10 @@ impl Impersonation {
         self.own_user.get_or_try_init(|| self.review_self()).await.map(String::as_str)
     }
 
-    /// Returns the ServiceAccount that the host itself runs as; None when it runs as another kind of user.
+    /// Returns the ServiceAccount of the host; None if the host runs as another kind of user.
     ///
     /// # Errors
-    /// As [`Self::own_user`].
+    /// Fails as [`Self::own_user`] does.
     pub async fn own_account(&self) -> Result<Option<ServiceAccount>, ApiError> {
         let account = self.own_user().await?.strip_prefix("system:serviceaccount:");
         Ok(account
@@ -59,8 +60,8 @@ impl Impersonation {
             .map(|(namespace, name)| ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }))
     }
 
-    /// Reports whether the host may act as a ServiceAccount at all. Which requests it may make so is checked by the API
-    /// server for each.
+    /// Reports whether the host may impersonate a ServiceAccount at all. The API server checks each request made that
+    /// way.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.

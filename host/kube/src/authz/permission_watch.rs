@@ -1,4 +1,4 @@
-//! The watch of roles and bindings, which ends cached access reviews when permissions change.
+//! A watch of roles and bindings that invalidates cached access reviews when permissions change.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::{
 /// The API version of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// Ends cached access reviews at every change of a role or a binding, until it is dropped. While one of its watches fails,
-/// the cache uses shorter lifetimes.
+/// Invalidates cached access reviews at every change of a role or a binding, until it is dropped. While one of its
+/// watches fails, the cache uses shorter lifetimes.
 pub struct PermissionWatch {
     _subscriptions: Vec<Subscription>,
     _health: JoinSet<()>,
@@ -35,7 +35,7 @@ impl PermissionWatch {
         let mut subscriptions = Vec::new();
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
             let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
-            // Of RoleBindings the subjects are needed as well.
+            // The subjects of RoleBindings are needed as well.
             let metadata_only = kind != "RoleBinding";
             let informer = registry.informer(&resource, Scope { metadata_only, ..Scope::everything() });
             let cached = grants.clone();

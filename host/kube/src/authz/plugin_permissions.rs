@@ -1,5 +1,5 @@
-//! The permissions of one plugin: its calls are recorded, refusals come with the command that grants the permission, and
-//! the API server's authorizer tells which permissions its ServiceAccount has.
+//! The permissions of one plugin: records the permissions of its calls, adds the granting command to denials, and asks
+//! the API server's authorizer which permissions its ServiceAccount has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::{
     client::object_api::{PluginApi, Refusal},
 };
 
-/// The questions to the authorizer at the same time.
+/// The maximum number of concurrent reviews.
 const AT_ONCE: usize = 8;
 
 impl PluginApi {
@@ -39,7 +39,7 @@ impl PluginApi {
         }
     }
 
-    /// Keeps a refusal of RBAC with the command that grants the permission. Admission answers with Forbidden as well, but
+    /// Records a denial by RBAC with the command that grants the permission. Admission also answers with Forbidden, but
     /// no permission helps there.
     pub(crate) fn note_refusal(&self, (need, _): &Call, error: &ApiError) {
         let Some(grants) = self.grants.as_ref().filter(|_| error.kind == ErrorKind::Forbidden) else { return };
@@ -57,15 +57,15 @@ impl PluginApi {
         let mut remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
         let grant = grant_command(grants.subject());
         if error.status.message.ends_with(&grant) {
-            // The host has only what the ServiceAccount had when it was granted.
+            // The host has only the permissions that the ServiceAccount had when access to it was granted.
             remedy = format!("{remedy} && {grant}");
         }
         let refusal = Refusal { message: error.status.message.clone(), remedy };
         *self.refusal.lock() = Some(refusal);
     }
 
-    /// Lists the permissions that the plugin needs for its calls so far, and for `watched`. `reviews` tells which of
-    /// them are granted now. None for the host itself.
+    /// Returns the permissions that the plugin needs for its calls so far and for `watched`, each with its current
+    /// decision by `reviews`. Returns None for the host itself.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
@@ -80,7 +80,7 @@ impl PluginApi {
             all.entry(need).and_modify(|known| *known = Names::Any).or_insert(names);
         }
         let asking = Asking { reviews, subject: grants.subject(), api: self };
-        // A permission in all namespaces is asked for once, not for each namespace.
+        // A permission in all namespaces is reviewed once and not per namespace.
         let wide: BTreeSet<Need> = all.keys().map(everywhere).collect();
         let wide = stream::iter(wide).map(async |need| {
             let has = reviews.has(asking.subject, &need, None).await?;
@@ -113,8 +113,8 @@ impl Asking<'_> {
         self.reviews.has(self.subject, need, name).await
     }
 
-    /// Splits a permission that is not granted everywhere into its granted parts: in its namespace, for its names, or
-    /// in some namespaces.
+    /// Splits a permission that is not granted in full into the parts that are reviewed separately: in its namespace,
+    /// for its names, or in some namespaces.
     async fn narrower(&self, need: Need, names: Names) -> Result<Vec<Needed>, ApiError> {
         let whole = |allowed: bool| Needed { need: need.clone(), name: None, allowed, partial: false };
         if need.namespace.is_some() && self.has(&need, None).await? {

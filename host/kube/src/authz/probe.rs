@@ -1,4 +1,4 @@
-//! Questions about a collection that cost next to nothing: may it be read, may it be watched, how far is it.
+//! Cheap probes of a collection: its current resourceVersion, and whether it can be listed and watched.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::{
 
 const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// The current resourceVersion of a collection: that of a list of one object, metadata only. A selector by labels is left
-/// out, because the API server would look for the object; it changes nothing about the version.
+/// Returns the current resourceVersion of a collection, by a list of one object's metadata. A label selector is left
+/// out, because the API server would search for a matching object; it does not affect the version.
 ///
 /// # Errors
-/// What the API server said, or `TimedOut` after `deadline`.
+/// The API server's error, or `TimedOut` after `deadline`.
 pub async fn revision(
     wire: &Wire,
     resource: &ApiResource,
     scope: &Scope,
     deadline: Duration,
 ) -> Result<String, ApiError> {
-    // A right to one name is asked about with that name.
+    // A permission for one name requires a request with that name.
     let fields =
         if required_permissions::named(&scope.fields).is_some() { scope.fields.clone() } else { String::new() };
     ask(wire, resource, &Scope { labels: String::new(), fields, ..scope.clone() }, deadline).await
@@ -34,15 +34,15 @@ pub async fn revision(
 /// Reports whether the objects of a scope can be listed now.
 ///
 /// # Errors
-/// See [`revision`].
+/// Fails as [`revision`] does.
 pub async fn listable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
     ask(wire, resource, scope, deadline).await.map(drop)
 }
 
-/// Reports whether the objects of a scope can be watched, too. Takes a second.
+/// Reports whether the objects of a scope can be watched as well. Takes a second.
 ///
 /// # Errors
-/// See [`revision`].
+/// Fails as [`revision`] does.
 pub async fn watchable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
     let from = ask(wire, resource, scope, deadline).await?;
     let pairs = [("watch", "true"), ("timeoutSeconds", "1"), ("resourceVersion", &from)];

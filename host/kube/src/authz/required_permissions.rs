@@ -1,4 +1,4 @@
-//! The permissions that requests, watches and Events of a plugin need.
+//! The permissions that a plugin's requests, watches and Events need.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -16,22 +16,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::discovery::ApiResource;
 
-/// The permission that a call needs, with the object's name where a rule with `resourceNames` can grant it.
+/// The permission that a call needs, with the object's name if a rule with `resourceNames` can grant it.
 pub type Call = (Need, Option<String>);
 
-/// A permission, and whether the ServiceAccount has it.
+/// A permission and its current decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Needed {
     /// The permission.
     #[serde(flatten)]
     pub need: Need,
-    /// The name for which it was asked, while it is not granted for every name.
+    /// The name that was reviewed, if the permission is not granted for all names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// True if the ServiceAccount has it.
+    /// True if the ServiceAccount has the permission.
     pub allowed: bool,
-    /// True if it is one namespace's part of a permission in all namespaces.
+    /// True if it is the part in one namespace of a permission in all namespaces.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
@@ -40,7 +40,7 @@ pub struct Needed {
 pub struct Needs {
     /// The permissions, in order.
     pub needed: Vec<Needed>,
-    /// The number of calls that are not among them, because there were too many.
+    /// The number of calls that did not fit into the record.
     pub missed: u64,
     /// True if a call was recorded, and not only watches.
     pub called: bool,
@@ -61,7 +61,7 @@ pub(crate) fn of_list(resource: &ApiResource, list: &List) -> Call {
     (Need { cached, ..need }, named(list.options.fields.as_deref().unwrap_or_default()))
 }
 
-/// Returns the permission that a raw request needs, as the API server's RequestInfo names it. `cached` tells that a
+/// Returns the permission that a raw request needs, as the API server's RequestInfo names it. `cached` is true if a
 /// cache answers it.
 pub(crate) fn of_raw(resource: &ApiResource, path: &ResourcePath, request: &RawRequest, cached: bool) -> Call {
     let verb = match (request.method.as_str(), &path.name) {
@@ -91,20 +91,20 @@ fn need(resource: &ApiResource, verb: &str, subresource: Option<&str>, namespace
     Need::resource(verb, resource.kind.group(), &plural, namespace.filter(|_| resource.namespaced))
 }
 
-/// The one name that a field selector asks for: the API server takes a list or a watch of it as a request for that name.
+/// Returns the name that a field selector requires. The API server authorizes such a list or watch for that name.
 pub fn named(fields: &str) -> Option<String> {
     let name = fields.split(',').find_map(|one| one.strip_prefix("metadata.name="))?;
     Some(name.trim_start_matches('=').to_owned())
 }
 
-/// Hands on a plugin's Events, and notes that it writes them.
+/// An Event sink that records the permission to write Events and passes them on.
 pub struct RecordingEvents {
     sink: Arc<dyn EventSink>,
     observed: Arc<RecordedPermissions>,
 }
 
 impl RecordingEvents {
-    /// Hands them on to `sink`.
+    /// Creates a sink that passes Events on to `sink`.
     pub fn new(sink: Arc<dyn EventSink>, observed: Arc<RecordedPermissions>) -> Self {
         Self { sink, observed }
     }
@@ -112,7 +112,7 @@ impl RecordingEvents {
 
 impl EventSink for RecordingEvents {
     fn emit(&self, note: EventNote) {
-        // Where the recorder writes it. One that comes again is counted by a patch.
+        // The recorder writes the Event in this namespace, and counts a repeated one by a patch.
         let namespace = note.key.namespace.as_deref().unwrap_or("default");
         if check_key(&ObjectKey::namespaced(namespace, &note.key.name)).is_ok() {
             for verb in ["create", "patch"] {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_request_needs_what_request_info_says() {
+    fn raw_request_needs_permission_of_request_info() {
         for (method, url, cached, wanted) in [
             ("GET", "/api/v1/namespaces/n/pods", false, "list pods. n -"),
             ("GET", "/api/v1/pods", false, "list pods. * -"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_needs_the_same() {
+    fn operation_needs_permission_of_request_info() {
         let deployments = resource("apps/v1", "deployments", true);
         let kind = &deployments.kind;
         let list = |namespace: Option<&str>, fields: &str, read: Read| {

@@ -1,7 +1,8 @@
-//! The host's own scope: whether RBAC lets it list and watch a resource in all namespaces, or in which ones.
+//! The host's own watch scope: the namespaces in which RBAC allows it to list and watch a resource.
 //!
-//! What is asked is a SelfSubjectAccessReview, which every authenticated user may make; an answer is used for [`KEEP`]. Only
-//! what the host watches is decided here: what a plugin may see of it is for its ServiceAccount's rights (`grants`).
+//! The host creates SelfSubjectAccessReviews, which every authenticated user may do, and caches a decision for
+//! [`KEEP`]. The scope limits only the host's watches. The part that a plugin may see depends on its ServiceAccount's
+//! permissions.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,41 +26,41 @@ use crate::{
     store::Lookup,
 };
 
-/// The lifetime of an answer: many plugins that start at once ask once.
+/// The lifetime of a decision, so that many plugins that start at once cause one review.
 pub const KEEP: Duration = Duration::from_secs(2);
-/// Namespaces that are asked about at once.
+/// The maximum number of namespaces that are reviewed at once.
 const AT_ONCE: usize = 8;
-/// Answers kept; one more ends those that are over.
+/// The maximum number of cached decisions. Beyond it, expired ones are dropped.
 const KEPT: usize = 1024;
 
 /// The namespaces in which the host may list and watch.
 pub struct WatchScope {
     wire: Wire,
-    /// The namespaces that plugins run in; set once.
+    /// The informer of Namespaces with an opt-in; set once.
     opted_in: OnceLock<Arc<Informer>>,
     kept: Mutex<HashMap<Access, (Instant, bool)>>,
 }
 
 impl WatchScope {
-    /// Creates the answers for the identity of `wire`.
+    /// Creates the watch scope of the identity of `wire`.
     pub(crate) fn new(wire: Wire) -> Self {
         Self { wire, opted_in: OnceLock::new(), kept: Mutex::default() }
     }
 
-    /// Says which namespaces there are to choose from: those that this informer of Namespaces has. What is said once stays.
+    /// Sets the informer of the Namespaces to choose from. Only the first call has an effect.
     pub fn choose_from(&self, namespaces: Arc<Informer>) {
         let _set_before = self.opted_in.set(namespaces);
     }
 
-    /// The namespaces that there are to choose from: `home`, and those that take part.
+    /// Returns the namespaces to choose from: `home` and the opted-in ones.
     pub(crate) fn candidates(&self, home: Option<&str>) -> BTreeSet<String> {
         let opted_in = self.opted_in.get().map(|namespaces| namespaces.cache.store.list(&Lookup::All, None, None));
         let opted_in = opted_in.into_iter().flatten().map(|namespace| namespace.key().name.clone());
         opted_in.chain(home.map(str::to_owned)).collect()
     }
 
-    /// Reports whether the host may list and watch a resource in a namespace, or in all of them (None): every object,
-    /// or those of one name.
+    /// Reports whether the host may list and watch a resource in a namespace, or in all of them (None): all objects, or
+    /// those of one name.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
@@ -77,9 +78,9 @@ impl WatchScope {
         Ok(true)
     }
 
-    /// Returns the namespaces in which the host watches a resource for a plugin. None is all of them, which is chosen
-    /// whenever the host may. Otherwise it is the one namespace of `only`, or the opted-in namespaces that the host may
-    /// watch, or `home` if it may watch none: that watch then reports what is missing.
+    /// Returns the namespaces in which the host watches a resource for a plugin. Returns None for all of them, if the
+    /// host may watch all. Otherwise returns the namespace `only`, or the opted-in namespaces that the host may watch,
+    /// or `home` if it may watch none: that watch then reports the missing permission.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.

@@ -1,17 +1,17 @@
-//! Cached reads: from the shared informers, as far as RBAC lets the plugin's ServiceAccount see them.
+//! Cached reads from the shared informers, limited to what RBAC allows the plugin's ServiceAccount to see.
 //!
-//! The informer that answers a cached read is
-//! - an informer of the whole kind, if the plugin watches the kind so, or has read it before;
-//! - for a kind that the plugin watches by selectors only, that informer for what it holds and for lists by the very same
-//!   selector, and the API server for the rest, so that a selector never makes an object look missing;
-//! - for a kind that the plugin watches with pruned fields, that informer for lists whose projection asks for none of them,
-//!   and the API server for whole objects, so that no plugin writes an object back without them;
-//! - otherwise an informer of the whole kind, started now and kept as long as the plugin runs, or until its quota of cached
-//!   bytes is used up: then the API server.
+//! A cached read is answered by
+//! - an informer of the whole kind, if the plugin watches the whole kind or has read it before;
+//! - for a kind that the plugin watches by selectors only, that informer for the objects it holds and for lists with
+//!   the same selector, and the API server for the rest. So a selector never makes an object look missing;
+//! - for a kind that the plugin watches with pruned fields, that informer for lists whose projection needs none of
+//!   them, and the API server for whole objects. So no plugin writes an object back without the pruned fields;
+//! - otherwise an informer of the whole kind. It is started on the first read and runs until the plugin ends. Once the
+//!   plugin's quota of cached bytes is used up, the API server answers instead.
 //!
-//! Where the host may not watch a kind in all namespaces (watch_scope.rs), an informer of the namespace that is read
-//! replaces the one of the whole kind, or the API server where the host may not even watch that. A list of all namespaces
-//! is then answered by the API server if the plugin may list them all, and otherwise from the namespaces that both may.
+//! If the host may not watch a kind in all namespaces (watch_scope.rs), an informer of the requested namespace is used,
+//! or the API server if the host may not watch that namespace either. A list of all namespaces is then answered by the
+//! API server if the plugin may list all of them, and otherwise from the namespaces that both may list.
 
 mod parts;
 
@@ -44,25 +44,25 @@ use crate::{
     },
 };
 
-/// The time that a read waits for an informer whose list fails, before it reports the failure.
+/// The time that a read waits for an informer whose list fails before it returns the error.
 const FAILING_SYNC: Duration = Duration::from_secs(3);
 
 /// The source of a cached read.
 enum Source {
     Whole(Arc<Informer>),
     Selected(Vec<Arc<Informer>>),
-    /// None: the host may not watch all of it.
+    /// No source: the host may not watch all of the kind.
     OutOfReach,
 }
 
-/// The part of a kind that is read.
+/// The part of a kind that is requested.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
-    /// One namespace, or all.
+    /// The namespace; None for all namespaces.
     namespace: Option<&'a str>,
-    /// Only an informer of the whole kind can answer.
+    /// True if only an informer of the whole kind can answer.
     whole: bool,
-    /// The fields at these paths, or all of them.
+    /// The paths of the requested fields; empty for all fields.
     projection: &'a [String],
 }
 
@@ -101,7 +101,7 @@ impl PluginApi {
 
     /// Reads a page of objects.
     pub(crate) async fn read_page(&self, resource: &Arc<ApiResource>, options: &ListOptions) -> Result<Page, ApiError> {
-        // Those of raw requests did not pass the gate as such.
+        // Raw requests have not passed this check in the gate.
         options.check()?;
         let plain = options.selection == Selection::All;
         if options.read == Read::Live {
@@ -122,7 +122,7 @@ impl PluginApi {
             }
             Lister::OutOfReach => match parts {
                 Parts::Some(access, refusal) => self.list_parts(resource, options, &access, refusal).await,
-                // It may see more than the host does.
+                // The plugin may see more than the host.
                 Parts::All if plain => {
                     self.throttle().await;
                     self.list_live(resource, options).await
@@ -146,13 +146,13 @@ impl PluginApi {
             informer.scope.labels == options.labels.as_deref().unwrap_or_default()
                 && informer.scope.fields == options.fields.as_deref().unwrap_or_default()
         };
-        // The informer selects by them already, and the cache may not know the fields.
+        // The informer already selects by these selectors, and the cache may not support the fields.
         let rest = ListOptions { labels: None, fields: None, ..options.clone() };
         let informer = informers.into_iter().find(same);
         Ok(informer.map_or(Lister::ApiServer, |informer| Lister::Informer(informer, rest)))
     }
 
-    /// The fields that a list needs: none named are all.
+    /// Returns the fields that a list needs; none means all.
     fn asked(&self, resource: &ApiResource, options: &ListOptions) -> Vec<String> {
         let mut asked = options.projection.clone();
         if let Selection::ByIndex { name, .. } = &options.selection
@@ -164,8 +164,8 @@ impl PluginApi {
         asked
     }
 
-    /// Checks a permission. A review that has to be asked for counts as a request of the plugin: one that reads ever new
-    /// names asks for each.
+    /// Checks a permission. A review that has to be requested counts as a request of the plugin, because a plugin that
+    /// reads ever new names causes one for each.
     async fn check_access(&self, grants: &SubjectGrants, access: &Access) -> Result<(), ApiError> {
         if !grants.is_known(access) {
             self.throttle().await;
@@ -179,11 +179,11 @@ impl PluginApi {
         }
     }
 
-    /// Reports whether a list shows some of its namespaces only: a plugin with permissions in two of them sees those,
-    /// as controller-runtime's cache of several namespaces does.
+    /// Returns the visible part of a list. A plugin with permissions in two namespaces sees those two, as with
+    /// controller-runtime's multi-namespace cache.
     ///
     /// # Errors
-    /// `Forbidden` for a list of one namespace, or of a cluster-scoped kind.
+    /// `Forbidden` for a denied list of one namespace or of a cluster-scoped kind.
     async fn may_list(&self, resource: &ApiResource, options: &ListOptions) -> Result<Parts, ApiError> {
         let Some(grants) = &self.grants else { return Ok(Parts::All) };
         let name = options.fields.as_deref().and_then(required_permissions::named);
@@ -247,7 +247,7 @@ impl PluginApi {
     /// Returns the source of cached reads of a kind.
     ///
     /// # Errors
-    /// `TooManyRequests` when only an informer of the whole kind could answer, and the quota allows none.
+    /// `TooManyRequests` when only an informer of the whole kind could answer, and the quota does not allow one.
     async fn source(&self, resource: &Arc<ApiResource>, asked: Asked<'_>) -> Result<Source, ApiError> {
         let Asked { namespace, whole, projection } = asked;
         {
@@ -269,7 +269,7 @@ impl PluginApi {
             return Ok(Source::Whole(informer));
         }
         let watch_scope = &self.registry.watch_scope;
-        // Where it cannot be asked, the informer says what is wrong.
+        // If the review fails, the informer reports the cause.
         let location = if !resource.namespaced || watch_scope.may_watch(resource, None, None).await.unwrap_or(true) {
             None
         } else if namespace.is_some() && watch_scope.may_watch(resource, namespace, None).await.unwrap_or(false) {
@@ -284,8 +284,8 @@ impl PluginApi {
         Ok(Source::Whole(on_demand.entry((resource.kind.clone(), location)).or_insert_with(start).clone()))
     }
 
-    /// The informer of the whole kind, or of the kind in the namespace, that cached reads have started; None within when
-    /// there is none yet, and None at all when there may be none.
+    /// Returns the informer that cached reads have started for the whole kind or for the namespace. The inner None
+    /// means that there is none yet, the outer None that none may be started.
     #[allow(clippy::option_option, reason = "whether there may be one, and whether there is")]
     fn on_demand(&self, resource: &ApiResource, namespace: Option<&str>) -> Option<Option<Arc<Informer>>> {
         let on_demand = self.on_demand.lock();
@@ -297,14 +297,14 @@ impl PluginApi {
 
 /// The source of a cached list.
 enum Lister {
-    /// An informer, asked for this.
+    /// An informer and the options to ask it with.
     Informer(Arc<Informer>, ListOptions),
     ApiServer,
-    /// None: the host may not watch all that the list is about.
+    /// No source: the host may not watch all of the list's scope.
     OutOfReach,
 }
 
-/// Returns the source when the quota of cached bytes is used up.
+/// Returns the source for a kind when the quota of cached bytes is used up.
 fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError> {
     let message = format!(
         "lists of {} by index or owner need the host's cache, and this plugin's quota of it (cacheBytes) is used up",
@@ -313,7 +313,7 @@ fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError
     if whole { Err(ApiError::new(ErrorKind::TooManyRequests, message)) } else { Ok(Source::Selected(vec![])) }
 }
 
-/// Builds the error for a kind that the host itself may not watch: no permission of the plugin helps.
+/// Returns the error for a kind that the host itself may not watch. No permission of the plugin helps.
 fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
     let location = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name:?}"));
     let message = format!(
@@ -326,17 +326,17 @@ fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
 /// The visible part of a list's scope.
 enum Parts {
     All,
-    /// Some namespaces: the denied request, and the error when none is visible.
+    /// Some namespaces: the denied request, and the error if none is visible.
     Some(Access, ApiError),
 }
 
-/// Those among the namespaces that may be listed.
+/// Returns those of the namespaces that the plugin may list.
 async fn listable(
     namespaces: BTreeSet<String>,
     access: &Access,
     grants: &SubjectGrants,
 ) -> Result<BTreeSet<String>, ApiError> {
-    // Elsewhere there is nothing to ask.
+    // In other namespaces RBAC grants nothing more, so no review is needed.
     let namespaces = match grants.namespaces() {
         Some(within_reach) => namespaces.intersection(&within_reach).cloned().collect(),
         None => namespaces,
@@ -348,7 +348,7 @@ async fn listable(
     asked.buffer_unordered(8).try_filter_map(async |namespace| Ok(namespace)).try_collect().await
 }
 
-/// Builds the error in the API server's words.
+/// Returns the `NotFound` error in the API server's wording.
 fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
     let group = resource.kind.group();
     let plural = &resource.plural;
@@ -356,7 +356,8 @@ fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
     ApiError::new(ErrorKind::NotFound, format!("{plural}{dot}{group} {:?} not found", key.name))
 }
 
-/// Waits for the first full list; the gate's deadline on the call bounds it. A list that keeps failing is reported.
+/// Waits for the first full list; the gate's timeout of the call bounds the wait. Returns the error of a list that
+/// keeps failing.
 async fn wait_synced(informer: &Informer) -> Result<(), ApiError> {
     let mut state = informer.state();
     let done = |state: &InformerState| state.synced;

@@ -1,4 +1,4 @@
-//! Connects to the API server: by a kubeconfig, as kubectl does, or as the ServiceAccount of the Pod it runs in.
+//! The connection to the API server: by a kubeconfig, as in kubectl, or as the ServiceAccount of the Pod.
 
 use std::path::Path;
 
@@ -14,16 +14,16 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder};
 
-/// The error of connecting. The person who started the program must fix it.
+/// The error of connecting. The operator must fix the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig cannot be read, or names no such context.
+    /// The kubeconfig cannot be read, or does not contain the context.
     #[error("the kubeconfig cannot be used: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// Neither a kubeconfig nor a Pod's ServiceAccount was found.
     #[error("no API server: give --kubeconfig, set KUBECONFIG, or run in a Pod with a ServiceAccount ({0})")]
     NotConfigured(#[from] kube::config::InferConfigError),
-    /// The configuration was found, but no client can be made of it.
+    /// The configuration was found, but no client can be built from it.
     #[error("the configuration for {url} cannot be used: {source}")]
     Client {
         /// The API server.
@@ -33,11 +33,11 @@ pub enum ConnectError {
     },
 }
 
-/// Makes a client. `kubeconfig` and `context` override what KUBECONFIG and the file's current-context say. Does not
-/// connect yet.
+/// Creates a client without connecting yet. `kubeconfig` and `context` override KUBECONFIG and the file's
+/// current-context.
 ///
 /// # Errors
-/// [`ConnectError`], with the file or the choices named.
+/// [`ConnectError`], naming the file or the alternatives.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
     let mut config = match kubeconfig {
@@ -45,14 +45,14 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
         None if context.is_some() => Config::from_kubeconfig(&options).await?,
         None => Config::infer().await?,
     };
-    // Who asks decides: a plugin gets to see a 429 with its Retry-After, and an informer has a backoff of its own.
+    // Callers decide about retries: a plugin receives a 429 with its Retry-After, and an informer has its own backoff.
     config.default_retry = false;
     let url = config.cluster_url.to_string();
     client(config).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
 }
 
-/// Builds a client as `Client::try_from` does, with TCP_NODELAY as client-go has it. kube leaves Nagle's algorithm on
-/// (github.com/kube-rs/kube/issues/2056): then some requests wait 40 ms for an acknowledgement that the server delays.
+/// Builds a client as `Client::try_from` does, but with TCP_NODELAY, as in client-go. kube keeps Nagle's algorithm
+/// (github.com/kube-rs/kube/issues/2056), which delays some requests by 40 ms until a delayed acknowledgement.
 fn client(config: Config) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
         return Client::try_from(config);

@@ -1,4 +1,4 @@
-//! The diagnosis of a request that failed: one sentence that names the cause and what to look at.
+//! The diagnosis of a failed request: one sentence that names the cause and the remedy.
 
 use std::{error::Error, io};
 
@@ -6,7 +6,7 @@ use rustls::CertificateError;
 
 use super::wire::chain;
 
-/// Names the cause of a failed request of the host itself.
+/// Returns the cause of a failed request of the host itself.
 pub fn diagnose(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         let said = &status.message;
@@ -29,7 +29,7 @@ pub fn diagnose(error: &kube::Error) -> String {
     }
 }
 
-/// Names a cause that people can repair.
+/// Returns a sentence about a cause that an operator can fix.
 fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<io::Error>() {
         return match error.kind() {
@@ -60,7 +60,7 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     }
 }
 
-/// Returns an error and its causes. An I/O error hides the error that it wraps behind `get_ref`.
+/// Returns an error and its causes. An I/O error returns the error that it wraps from `get_ref` only.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

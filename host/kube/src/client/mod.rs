@@ -1,4 +1,4 @@
-//! Requests to the API server: connecting, one HTTP exchange, and a plugin's reads and writes.
+//! Requests to the API server: the connection, HTTP exchanges, and a plugin's reads and writes.
 
 pub(crate) mod cached_reads;
 pub mod connect;

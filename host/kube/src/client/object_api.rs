@@ -1,6 +1,6 @@
-//! A plugin's reads and writes: cached reads from the shared informers, as far as RBAC lets the plugin's ServiceAccount see
-//! them (cached_reads.rs), writes that change nothing by the cache as well (unchanged.rs), everything else at the API server
-//! under that identity.
+//! A plugin's reads and writes. Cached reads use the shared informers, limited to what RBAC allows the plugin's
+//! ServiceAccount (cached_reads.rs). Writes that change nothing are answered by the cache (unchanged.rs). All other
+//! requests go to the API server under the plugin's identity.
 
 use std::{
     collections::HashMap,
@@ -38,7 +38,7 @@ use crate::{
 
 /// The API of one plugin.
 pub struct PluginApi {
-    /// Writes and live reads go out under the plugin's identity.
+    /// The connection for writes and live reads, under the plugin's identity.
     pub(crate) wire: Wire,
     pub(crate) discovery: Arc<Discovery>,
     pub(crate) registry: Arc<InformerRegistry>,
@@ -48,59 +48,59 @@ pub struct PluginApi {
     field_manager: String,
     /// The informers and indexes of the plugin's controllers; replaced with its code.
     pub(crate) watched: RwLock<Watched>,
-    /// Informers of whole kinds, or of a kind in one namespace, that cached reads have started; None when they may start
-    /// none any more.
+    /// The informers that cached reads have started, of a whole kind or of a kind in one namespace; None when cached
+    /// reads may not start any.
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
     /// The rate limiters of cached reads that the API server answers.
     pub(crate) throttle: OnceLock<Throttle>,
-    /// The record of the permissions that its calls need; None for the host, whose permissions are in deploy/base.
+    /// The record of the permissions that calls need; None for the host, whose permissions are in deploy/base.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
-    /// The last refusal.
+    /// The last call that RBAC denied.
     pub(crate) refusal: Mutex<Option<Refusal>>,
 }
 
-/// The identity of a plugin towards the API server, and what its calls are held to.
+/// The identity of a plugin towards the API server, with its permissions and their record.
 pub struct PluginIdentity {
-    /// The ServiceAccount as which it acts, and what that may read from the host's caches.
+    /// The ServiceAccount of the plugin, and its permissions to read from the host's caches.
     pub grants: SubjectGrants,
-    /// The record of the permissions that its calls need.
+    /// The record of the permissions that calls need.
     pub recorded: Arc<RecordedPermissions>,
-    /// The token that permits it to act: nothing is sent once it is revoked.
+    /// The token that permits requests: nothing is sent once it is revoked.
     pub revocation: Arc<Revocation>,
     /// The field manager of writes that name none.
     pub field_manager: String,
 }
 
 impl PluginIdentity {
-    /// Creates an identity whose calls nobody records, and which nobody revokes.
+    /// Creates an identity without a record and without revocation.
     pub fn new(grants: SubjectGrants, field_manager: impl Into<String>) -> Self {
         Self { grants, recorded: Arc::default(), revocation: Arc::default(), field_manager: field_manager.into() }
     }
 }
 
-/// By kind, and the one namespace that an informer watches.
+/// The informers by kind and namespace; None for an informer of all namespaces.
 type OnDemand = HashMap<(GroupVersionKind, Option<String>), Arc<Informer>>;
 
-/// Something that RBAC forbade.
+/// A call that RBAC denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The message that the plugin got.
     pub message: String,
-    /// The commands that give the right.
+    /// The commands that grant the permission.
     pub remedy: String,
 }
 
-/// The informers and indexes that a plugin's manifest asks for.
+/// The informers and indexes that a plugin's manifest declares.
 #[derive(Default)]
 pub struct Watched {
-    /// The informers its controllers subscribe to.
+    /// The informers that its controllers subscribe to.
     pub informers: Vec<Arc<Informer>>,
-    /// The indexes it declares.
+    /// The declared indexes.
     pub indexes: Vec<Index>,
 }
 
 impl PluginApi {
-    /// An API for the host itself, which may read all that it has. `field_manager` is used by writes that name none.
+    /// Creates the API of the host itself, which may read everything. `field_manager` is used by writes that name none.
     pub fn of_host(
         wire: Wire,
         discovery: Arc<Discovery>,
@@ -110,10 +110,10 @@ impl PluginApi {
         Arc::new(Self::with(wire, discovery, registry, None, field_manager))
     }
 
-    /// Creates the API of one plugin, whose requests go out over `client` under its identity.
+    /// Creates the API of a plugin, whose requests are sent over `client` under its identity.
     ///
     /// # Errors
-    /// `BadRequest` when the ServiceAccount's name cannot stand in a header.
+    /// `BadRequest` when the ServiceAccount's name cannot be part of a header.
     pub fn of_plugin(
         client: Client,
         discovery: Arc<Discovery>,
@@ -140,19 +140,20 @@ impl PluginApi {
         Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, recorded, refusal }
     }
 
-    /// Lets cached reads that the API server answers wait for these quotas. What is set once stays.
+    /// Sets the quotas of cached reads that the API server answers. Only the first call has an effect.
     pub fn throttle_by(&self, throttle: Throttle) {
         let _set_before = self.throttle.set(throttle);
     }
 
-    /// The informers that its reads are answered by: those that it watches, and those that cached reads have started.
+    /// Returns the informers that answer the reads: those that the plugin watches, and those that cached reads have
+    /// started.
     pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
         let watched = self.watched.read().informers.clone();
         let on_demand = self.on_demand.lock();
         (watched, on_demand.iter().flat_map(HashMap::values).cloned().collect())
     }
 
-    /// Gives up the informers that cached reads have started, and starts none any more: the API server answers.
+    /// Drops the informers that cached reads have started, and starts no more: the API server answers these reads.
     pub fn read_live(&self) {
         *self.on_demand.lock() = None;
     }
@@ -167,17 +168,17 @@ impl PluginApi {
         self.grants.as_ref()
     }
 
-    /// Returns the last refusal.
+    /// Returns the last denied call.
     pub fn refusal(&self) -> Option<Refusal> {
         self.refusal.lock().clone()
     }
 
-    /// The plugin's way to the API server.
+    /// Returns the connection to the API server.
     pub fn wire(&self) -> &Wire {
         &self.wire
     }
 
-    /// Replaces what the plugin watches; cached reads follow.
+    /// Replaces the watched informers and indexes. Cached reads use the new ones.
     pub fn watch(&self, watched: Watched) {
         for index in &watched.indexes {
             let kind = GroupVersionKind::new(&index.api_version, &index.kind);
@@ -189,7 +190,7 @@ impl PluginApi {
         *self.watched.write() = watched;
     }
 
-    /// Reads the answer to a write and lets cached reads see it.
+    /// Decodes the answer to a write and adds it to the overlays.
     fn wrote(&self, text: &str, resource: &ApiResource, dry_run: bool) -> Result<Written, ApiError> {
         if dry_run || self.registry.of_kind(&resource.kind).is_empty() {
             return object(text, resource).map(Written::Stored);
@@ -200,7 +201,7 @@ impl PluginApi {
         Ok(Written::Stored(Arc::new(answer)))
     }
 
-    /// Lets cached reads see the object that a raw write was answered with.
+    /// Adds the object in the answer to a raw write to the overlays.
     pub(crate) fn note_write(&self, text: &str, resource: &ApiResource) {
         if !self.registry.of_kind(&resource.kind).is_empty()
             && let Ok(cached) = Object::from_json(text, &resource.kind, ManagedFields::Drop)
@@ -209,14 +210,14 @@ impl PluginApi {
         }
     }
 
-    /// Lets cached reads see an object. The answer to a patch of `scale`, for example, is another kind of object.
+    /// Adds an object to the overlays. Ignores an object of another kind, such as the answer to a patch of `scale`.
     fn overlay(&self, object: Object, resource: &ApiResource) {
         if object.scalar_at("kind").as_deref() == Some(&resource.kind.kind) {
             self.registry.wrote(&resource.kind, &Arc::new(object));
         }
     }
 
-    /// Lets cached reads see what a DELETE was answered with.
+    /// Adds the answer to a DELETE to the overlays.
     pub(crate) fn note_delete(&self, text: &str, resource: &ApiResource, key: &ObjectKey) {
         match requests::delete_answer(text) {
             DeleteAnswer::Gone { uid } => {
@@ -228,12 +229,12 @@ impl PluginApi {
         }
     }
 
-    /// The field manager of writes that name none.
+    /// Returns the field manager of writes that name none.
     pub(crate) fn field_manager(&self) -> &str {
         &self.field_manager
     }
 
-    /// Resolves a kind. A kind that has to be asked for counts as a request of the plugin.
+    /// Resolves a kind. A lookup at the API server counts as a request of the plugin.
     async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
         if !self.discovery.is_known(kind) {
             self.throttle().await;
@@ -241,7 +242,7 @@ impl PluginApi {
         self.discovery.resolve(kind).await
     }
 
-    /// Carries out a call that needs this permission, and keeps a refusal.
+    /// Makes a call that needs this permission, and records a denial.
     pub(crate) async fn noted<T>(
         &self,
         call: &Call,
@@ -251,7 +252,7 @@ impl PluginApi {
         operation.await.inspect_err(|error| self.note_refusal(call, error))
     }
 
-    /// Sends a write, unless it would change nothing.
+    /// Sends a write unless it would change nothing.
     async fn send_write(&self, resource: &ApiResource, write: Write, call: &Call) -> Result<Written, ApiError> {
         if let Some(unchanged) = self.unchanged(resource, &write) {
             return Ok(Written::Unchanged(unchanged));
@@ -356,7 +357,7 @@ impl ObjectLookup for PluginApi {
     }
 }
 
-/// Checks that an object's key fits its kind and can stand in a path. An empty namespace is none.
+/// Checks that an object's key fits its kind and can be part of a path. An empty namespace counts as none.
 fn check_object(resource: &ApiResource, key: &mut ObjectKey) -> Result<(), ApiError> {
     key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
     check_key(key)?;

@@ -1,6 +1,6 @@
-//! Raw requests of a plugin: under its identity like every other call, and known to the cache. A GET that may be cached
-//! is answered as the same read of `objects` would be; the answer to a write covers cached reads until the watch brings
-//! it. What each needs of RBAC is noted, and a refusal kept, as of every other call.
+//! Raw requests of a plugin, under its identity like every other call. A GET that may be cached is answered like the
+//! same read of `objects`, and the answer to a write is added to the overlay. Required permissions and denials are
+//! recorded as for other calls.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
@@ -26,11 +26,11 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// The parameters of a GET that a cached read knows.
+/// The query parameters that a cached read supports.
 const CACHED: &[&str] = &["labelSelector", "fieldSelector", "limit", "continue"];
 
 impl PluginApi {
-    /// Carries out a request that has been parsed.
+    /// Sends a parsed request.
     pub(crate) async fn send_raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
         let parameters = request.parameters()?;
         let Target::Resource(path) = target else {
@@ -38,12 +38,12 @@ impl PluginApi {
             return self.forward(request, &parameters, None).await;
         };
         let Some(resource) = self.discovery.resolve_plural(&path.api_version, &path.plural).await? else {
-            // The API server words it.
+            // The API server words the error.
             return self.forward(request, &parameters, None).await;
         };
         if path.subresource.is_none() && answers(&request, &parameters) {
             match self.read_cached(&resource, &path, &parameters).await {
-                // E.g. fields that the cache does not know.
+                // The cache does not support the selector's fields, for example.
                 Err(error) if error.kind == ErrorKind::BadRequest => {}
                 answer => {
                     let call = required_permissions::of_raw(&resource, &path, &request, true);
@@ -143,7 +143,7 @@ impl PluginApi {
     }
 }
 
-/// Reports whether a cached read may and can answer the request.
+/// Reports whether the request allows a cached answer and the cache can give one.
 fn answers(request: &RawRequest, parameters: &HashMap<String, String>) -> bool {
     let whole = |accept: &String| accept.split(',').any(|one| [JSON, "*/*", ""].contains(&one.trim()));
     request.is_cached()
@@ -151,7 +151,7 @@ fn answers(request: &RawRequest, parameters: &HashMap<String, String>) -> bool {
         && parameters.keys().all(|name| CACHED.contains(&name.as_str()))
 }
 
-/// A list as the API server writes it.
+/// Formats a list as the API server does.
 fn list(resource: &ApiResource, page: &Page) -> String {
     let kind = &resource.kind;
     let meta = serde_json::json!({

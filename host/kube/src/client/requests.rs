@@ -1,5 +1,5 @@
-//! Operations as HTTP requests, and the answers that are not plain objects. Keys, namespaces and
-//! subresources must have been checked.
+//! HTTP requests of operations, and answers that are not plain objects. Callers have checked keys, namespaces and
+//! subresources.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::{client::wire::query, discovery::ApiResource, informer::Scope};
 
 const JSON: &str = "application/json";
 
-/// GET of one object.
+/// Builds the GET of an object.
 pub fn get(resource: &ApiResource, key: &ObjectKey) -> Result<Request<Vec<u8>>, ApiError> {
     build(Request::get(resource.object_path(key)), Vec::new())
 }
 
-/// GET of a collection.
+/// Builds the GET of a collection.
 pub fn list(resource: &ApiResource, options: &ListOptions) -> Result<Request<Vec<u8>>, ApiError> {
     let limit = options.limit.map(|limit| limit.max(1).to_string());
     let pairs = [
@@ -35,7 +35,7 @@ pub fn list(resource: &ApiResource, options: &ListOptions) -> Result<Request<Vec
     build(Request::get(path + &query(&pairs)), Vec::new())
 }
 
-/// GET of the collection of a scope in a form that `accept` names; pairs without a value are left out.
+/// Builds the GET of a scope's collection in the media type `accept`. Pairs without a value are left out.
 pub fn collection(
     resource: &ApiResource,
     scope: &Scope,
@@ -48,7 +48,7 @@ pub fn collection(
     build(Request::get(path + &query(&pairs)).header(http::header::ACCEPT, accept), Vec::new())
 }
 
-/// POST to a collection.
+/// Builds the POST to a collection.
 pub fn create(
     resource: &ApiResource,
     namespace: Option<&str>,
@@ -60,7 +60,7 @@ pub fn create(
     build(Request::post(path).header(http::header::CONTENT_TYPE, JSON), object.into_bytes())
 }
 
-/// PUT of an object, or of its status.
+/// Builds the PUT of an object or of its status.
 pub fn update(
     resource: &ApiResource,
     key: &ObjectKey,
@@ -74,12 +74,12 @@ pub fn update(
     build(Request::put(path).header(http::header::CONTENT_TYPE, JSON), object.into_bytes())
 }
 
-/// The input of a PATCH.
+/// The parameters of a PATCH.
 pub struct Patch<'a> {
     pub key: &'a ObjectKey,
     pub subresource: Option<&'a str>,
     pub body: PatchBody,
-    /// True to take over fields of other managers; for server-side apply only.
+    /// True to take over fields from other managers (server-side apply only).
     pub force: bool,
     pub options: &'a WriteOptions,
 }
@@ -100,7 +100,7 @@ pub fn patch(resource: &ApiResource, patch: Patch<'_>, manager: &str) -> Result<
     build(Request::patch(path).header(http::header::CONTENT_TYPE, content_type), text.into_bytes())
 }
 
-/// DELETE of an object.
+/// Builds the DELETE of an object.
 pub fn delete(resource: &ApiResource, key: &ObjectKey, options: &DeleteOptions) -> Result<Request<Vec<u8>>, ApiError> {
     let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
     if options.uid.is_some() || options.resource_version.is_some() {
@@ -145,16 +145,16 @@ fn build(request: http::request::Builder, body: Vec<u8>) -> Result<Request<Vec<u
 /// The API server's answer to a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteAnswer {
-    /// The object is gone for good.
+    /// The object is deleted for good.
     Gone {
-        /// Its uid; empty when the server named none.
+        /// The object's uid; empty if the server named none.
         uid: String,
     },
-    /// The answer is the object: it waits for finalizers or its grace period, or was just removed.
+    /// The answer is the object: it waits for finalizers or its grace period, or was just deleted.
     Object,
 }
 
-/// Tells the two answers to a DELETE apart.
+/// Parses the answer to a DELETE.
 pub fn delete_answer(text: &str) -> DeleteAnswer {
     #[derive(Deserialize)]
     struct Answer {
@@ -173,7 +173,7 @@ pub fn delete_answer(text: &str) -> DeleteAnswer {
     }
 }
 
-/// Reads a list as the API server sends it.
+/// Parses a list as the API server sends it.
 ///
 /// # Errors
 /// `Other` when the answer is not a list of objects.

@@ -1,8 +1,8 @@
-//! Objects as rows, the way kubectl shows them: the API server renders them (`as=Table`), the printer columns of custom
-//! resources included.
+//! Objects as table rows, as kubectl prints them. The API server renders the rows (`as=Table`), including the printer
+//! columns of custom resources.
 //!
-//! Only `list` is asked for, also of one object: a selector that the object no longer matches, then, gives no row. An API
-//! server that renders nothing gets rows of name and age, as in kubectl.
+//! Only `list` is used, also for one object, so that an object that no longer matches the selector gives no row. If an
+//! API server renders no tables, rows have name and age, as in kubectl.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,46 +20,46 @@ use crate::{
 };
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-/// Rows asked for at once; kubectl's `--chunk-size`.
+/// The number of rows per request, like kubectl's `--chunk-size`.
 const PAGE: u32 = 500;
 /// The timeout of one answer.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A column.
+/// A column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Column {
     /// The column's name, which kubectl prints in capitals.
     pub name: String,
-    /// Above 0, it is shown with `-o wide` only.
+    /// The priority. Columns above 0 are shown with `-o wide` only.
     pub priority: i32,
 }
 
-/// One object.
+/// The row of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its key.
+    /// The object's key.
     pub key: ObjectKey,
-    /// metadata.uid.
+    /// The object's metadata.uid.
     pub uid: String,
-    /// Its resourceVersion, where that is a number.
+    /// The object's resourceVersion, if it is a number.
     pub revision: Option<u64>,
-    /// metadata.creationTimestamp, RFC 3339; empty if there is none.
+    /// The object's metadata.creationTimestamp in RFC 3339; empty if there is none.
     pub created: String,
-    /// The cells as the API server wrote them: as many as there are columns, or fewer.
+    /// The cells as the API server wrote them; there may be fewer than columns.
     pub cells: Vec<String>,
 }
 
-/// Objects and what is shown of them.
+/// A table of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// The columns.
     pub columns: Vec<Column>,
-    /// In the order of the API server: by namespace, then name.
+    /// The rows in the API server's order: by namespace, then by name.
     pub rows: Vec<Row>,
 }
 
-/// The source of rows.
+/// A client that reads tables.
 pub struct Tables {
     wire: Wire,
     resource: Arc<ApiResource>,
@@ -67,15 +67,15 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Creates the source for the objects of a scope.
+    /// Creates a client for the objects of a scope.
     pub fn new(wire: Wire, resource: Arc<ApiResource>, scope: Scope) -> Self {
         Self { wire, resource, scope }
     }
 
-    /// All objects as they are now.
+    /// Returns the current objects.
     ///
     /// # Errors
-    /// What the API server said. Never retries.
+    /// The API server's error. Never retries.
     pub async fn all(&self) -> Result<Table, ApiError> {
         match self.pages(Some(PAGE)).await {
             // Between two pages the first one's state was compacted away.
@@ -84,10 +84,10 @@ impl Tables {
         }
     }
 
-    /// One object as it is now; no row if there is none in the scope.
+    /// Returns the current state of one object; no row if it is not in the scope.
     ///
     /// # Errors
-    /// What the API server said. Never retries.
+    /// The API server's error. Never retries.
     pub async fn one(&self, key: &ObjectKey) -> Result<Table, ApiError> {
         let name = format!("metadata.name={}", key.name);
         let fields = if self.scope.fields.is_empty() || self.scope.fields == name {
@@ -133,7 +133,7 @@ struct WireTable {
     column_definitions: Vec<Column>,
     #[serde(default)]
     rows: Vec<WireRow>,
-    /// The items of an API server that does not render tables.
+    /// The items of an API server that renders no tables.
     #[serde(default)]
     items: Vec<Partial>,
 }
@@ -195,7 +195,7 @@ fn row(Partial { metadata }: Partial, cells: Option<Vec<Value>>) -> Row {
     }
 }
 
-/// Go's `fmt.Sprint`, of what stands in cells.
+/// Formats a cell as Go's `fmt.Sprint` does.
 fn text(cell: Value) -> String {
     match cell {
         Value::Null => String::new(),
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_keeps_columns_cells_and_whose_row_it_is() {
+    fn table_keeps_columns_cells_and_keys() {
         let (table, token) = read(
             r#"{"kind":"Table","metadata":{"continue":"t"},
             "columnDefinitions":[{"name":"Name","type":"string","format":"name","priority":0},{"name":"N","type":"integer","priority":1}],
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_server_that_renders_nothing_gives_names() {
+    fn unrendered_list_gives_names() {
         let (table, _) = read(r#"{"kind":"FooList","items":[{"metadata":{"name":"a"}}]}"#).expect("a list");
         assert_eq!(table.rows[0].cells, ["a"]);
         assert_eq!(table.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["Name", "Age"]);

@@ -1,18 +1,18 @@
-//! Suppressed writes: an update, also of the status, or a merge patch that leaves the cached object as it is is not sent. The
-//! plugin gets the cached object, as the API server would have answered.
+//! Suppressed writes: an update (also of the status) or a merge patch that would leave the cached object unchanged is
+//! not sent. The plugin gets the cached object, as the API server would have answered.
 //!
-//! These writes are always sent, because more than the object's content depends on them:
+//! These writes are always sent, because they depend on more than the object's content:
 //!
 //! - creates, deletions, server-side apply (it takes ownership), JSON patches (they may test), dry runs, strict validation,
 //!   other subresources than `status`, raw requests;
-//! - writes that name another resourceVersion, and updates that name none, which some kinds refuse;
-//! - writes of kinds of which the host has no whole cache, or a cache whose watch fails;
-//! - writes of which it is not known yet that the plugin's ServiceAccount may do them. A write is never compared with an
-//!   object before that: the time of a refusal would tell whether a guess of the object's content is right. The answer is
-//!   asked for after the first write that the API server took, so one write is always sent.
+//! - writes that name another resourceVersion, and updates that name none, which some kinds reject;
+//! - writes of kinds that the host does not cache completely, or whose watch fails;
+//! - writes that are not yet known to be allowed for the plugin's ServiceAccount. Such a write is not compared with the
+//!   object, because the timing of a denial would reveal whether a guess of the object's content is right. The review
+//!   is requested after the first write that the API server accepted, so one write is always sent.
 //!
-//! Limits: admission does not see a suppressed write. A write is compared with the cache, so it does not fail with a conflict
-//! where somebody else changed the object a moment ago. The event of that change enqueues the key again.
+//! Limits: admission does not see a suppressed write. A write is compared with the cache, so it does not fail with a
+//! conflict if another writer changed the object just before. The event of that change enqueues the key again.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use serde_json::Value;
 
 use crate::{client::object_api::PluginApi, discovery::ApiResource, informer::Informer};
 
-/// The change that a write makes.
+/// The change that a write requests.
 #[derive(Clone, Copy, Debug)]
 enum Change<'a> {
-    /// This, in its place.
+    /// Replaces the object by this text.
     Replace(&'a str),
-    /// A merge patch.
+    /// Applies this merge patch.
     Merge(&'a str),
 }
 
 impl PluginApi {
-    /// The cached object, if the write would leave it as it is, and may be done.
+    /// Returns the cached object if the write would leave it unchanged and is allowed.
     pub(crate) fn unchanged(&self, resource: &ApiResource, write: &Write) -> Option<Arc<Object>> {
-        // The host compares by itself what it writes.
+        // The host itself compares its writes.
         let grants = self.grants.as_ref()?;
         let (verb, change) = match &write.action {
             WriteAction::Update { object, .. } => (AccessVerb::Update, Change::Replace(object)),
@@ -54,7 +54,7 @@ impl PluginApi {
         self.cached_whole(resource, key)?.cache.get(key).filter(|cached| leaves(cached.json(), change))
     }
 
-    /// Returns the permission of a write that the host could suppress, were it known to be allowed.
+    /// Returns the permission of a write that could be suppressed once it is known to be allowed.
     pub(crate) fn suppressible(&self, resource: &ApiResource, write: &Write) -> Option<Access> {
         let verb = match &write.action {
             WriteAction::Update { .. } => AccessVerb::Update,
@@ -66,7 +66,7 @@ impl PluginApi {
         access(resource, verb, key, write.subresource())
     }
 
-    /// The informer of an object, where the host caches its whole kind and the watch works.
+    /// Returns the informer of an object's kind if it caches the whole kind and its watch works.
     fn cached_whole(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Arc<Informer>> {
         let works = |informer: &Arc<Informer>| {
             let state = informer.state();
@@ -81,7 +81,7 @@ impl PluginApi {
     }
 }
 
-/// Returns the permission that a write of an object, or of its status, needs; None for other subresources.
+/// Returns the permission that a write of an object or of its status needs; None for other subresources.
 fn access(resource: &ApiResource, verb: AccessVerb, key: &ObjectKey, subresource: Option<&str>) -> Option<Access> {
     let written = match subresource.filter(|name| !name.is_empty()) {
         None => resource.plural.clone(),
@@ -97,7 +97,7 @@ fn access(resource: &ApiResource, verb: AccessVerb, key: &ObjectKey, subresource
     })
 }
 
-/// Reports whether a change leaves an object as it is. Unreadable input is left to the API server to refuse.
+/// Reports whether a change leaves an object unchanged. Invalid input is left to the API server to reject.
 fn leaves(cached: &str, change: Change<'_>) -> bool {
     let (Change::Replace(text) | Change::Merge(text)) = change;
     let Some((mut before, given)) = read(cached).zip(read(text)) else { return false };
@@ -120,8 +120,8 @@ fn leaves(cached: &str, change: Change<'_>) -> bool {
     before == after
 }
 
-/// Reports whether a write clears the managed fields, with a list that has no whole entry; or has something else than a
-/// list.
+/// Reports whether a write clears managedFields by a list without complete entries, or sets them to something other
+/// than a list.
 fn resets_managed_fields(given: &Value) -> bool {
     let whole = |entry: &Value| entry.as_object().is_some_and(|entry| !entry.is_empty());
     match given.pointer("/metadata/managedFields") {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_says_anything_else_is_a_change() {
+    fn update_with_any_other_value_is_a_change() {
         let value = |text: &str| read(text).expect("JSON");
         for (path, to) in [
             ("/data/n", "\"2\""),

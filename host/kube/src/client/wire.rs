@@ -1,4 +1,4 @@
-//! One HTTP exchange with the API server under one identity, and how its failures become [`ApiError`]s.
+//! HTTP exchanges with the API server under one identity, and the conversion of failures to [`ApiError`]s.
 
 use std::sync::Arc;
 
@@ -18,24 +18,25 @@ use crate::authz::impersonation_refusal;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
-/// Bytes of an answer that a plugin may make the host read at once: what is larger comes in pages.
+/// The maximum size of an answer that a plugin may make the host read at once, in bytes. Larger lists are read in
+/// pages.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// The times that an answer is in memory at once: its bytes, and the objects read from them.
+/// The number of copies of an answer in memory: its bytes, and the objects decoded from them.
 const COPIES: usize = 2;
 
-/// Bytes that are read of an answer that is a refusal.
+/// The maximum number of bytes that are read of an error's body.
 const MAX_REFUSAL: usize = 1 << 20;
 
-/// The characters that stay as they are in a query value; all others are percent-encoded.
+/// The characters that a query value keeps; all others are percent-encoded.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The identity of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// The host's own.
+    /// The host's own identity.
     Host,
-    /// A ServiceAccount, by impersonation; the API server adds the groups of its namespace.
+    /// A ServiceAccount, by impersonation. The API server adds the groups of its namespace.
     ServiceAccount(ServiceAccount),
 }
 
@@ -44,17 +45,17 @@ pub enum Identity {
 pub struct Wire {
     client: Client,
     impersonate: Option<(ServiceAccount, HeaderValue)>,
-    /// Bytes of one answer, where it is read as a whole.
+    /// The maximum size of an answer that is read as a whole, in bytes.
     max_answer: usize,
-    /// The token that permits requests; the last thing that is looked at.
+    /// The token that permits requests. It is checked last.
     revocation: Arc<Revocation>,
 }
 
 impl Wire {
-    /// Requests go out as `identity`.
+    /// Creates a wire that sends requests as `identity`.
     ///
     /// # Errors
-    /// `BadRequest` when a name of the identity cannot stand in a header.
+    /// `BadRequest` when a name of the identity cannot be part of a header.
     pub fn new(client: Client, identity: &Identity) -> Result<Self, ApiError> {
         let impersonate = match identity {
             Identity::Host => None,
@@ -68,13 +69,13 @@ impl Wire {
         Ok(Self { client, impersonate, max_answer, revocation: Revocation::new() })
     }
 
-    /// Reads no answer of more bytes; `Self::open` does.
+    /// Limits the size of answers, except for `Self::open`.
     #[must_use]
     pub fn reading_at_most(self, bytes: usize) -> Self {
         Self { max_answer: bytes, ..self }
     }
 
-    /// Sends nothing any more once this token is revoked.
+    /// Stops sending once this token is revoked.
     #[must_use]
     pub fn permitted_by(self, revocation: Arc<Revocation>) -> Self {
         Self { revocation, ..self }
@@ -88,15 +89,15 @@ impl Wire {
     /// Sends a request and returns the body of a successful answer. Never retries.
     ///
     /// # Errors
-    /// The Status that the API server sent, or `Unavailable` when there was no answer.
+    /// The Status that the API server sent, or `Unavailable` when it did not answer.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<String, ApiError> {
         self.send_for_status(request).await.map(|(_, text)| text)
     }
 
-    /// The same, with the status.
+    /// Sends a request and returns the status and the body of a successful answer. Never retries.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// Fails as [`Self::send`] does.
     pub(crate) async fn send_for_status(&self, request: Request<Vec<u8>>) -> Result<(StatusCode, String), ApiError> {
         let answer = self.exchange(request).await?;
         if !answer.status.is_success() {
@@ -108,7 +109,8 @@ impl Wire {
     /// Sends a request and returns the answer, whatever its status. Never retries.
     ///
     /// # Errors
-    /// `Forbidden` when the right to send was revoked, `Unavailable` when there was no answer, code 413 when it is longer than may be.
+    /// `Forbidden` when the permission to send was revoked, `Unavailable` when the API server did not answer, code 413
+    /// when the answer is too large.
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
         if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
@@ -123,8 +125,8 @@ impl Wire {
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
-    /// Reads an answer. Its bytes are charged to the plugin's call before they are kept, [`COPIES`] times: what is made
-    /// of them is as large.
+    /// Reads an answer. Its bytes are charged to the plugin's call before they are read, [`COPIES`] times, because the
+    /// objects decoded from them are as large.
     async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
         let mut body = Limited::new(body, self.max_answer);
         let mut whole = BytesMut::new();
@@ -136,7 +138,7 @@ impl Wire {
         Ok(whole.freeze())
     }
 
-    /// Builds the error for an answer that was not read to its end.
+    /// Returns the error of an answer that could not be read to its end.
     fn unread(&self, error: Box<dyn std::error::Error + Send + Sync>) -> ApiError {
         if error.is::<LengthLimitError>() {
             return ApiError::too_large(format!(
@@ -152,10 +154,10 @@ impl Wire {
         }
     }
 
-    /// Sends a request for JSON and returns the body of a successful answer as it comes. Never retries.
+    /// Sends a request for JSON and returns the body of a successful answer as a stream. Never retries.
     ///
     /// # Errors
-    /// As [`Self::send`]; `Unavailable` also for an answer that is no JSON, as a proxy gives it.
+    /// Fails as [`Self::send`] does, and with `Unavailable` for an answer that is not JSON, such as a proxy's.
     pub(crate) async fn open(&self, mut request: Request<Vec<u8>>) -> Result<Body, ApiError> {
         if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
@@ -178,7 +180,7 @@ impl Wire {
     }
 }
 
-/// One answer of the API server.
+/// An answer of the API server.
 pub(crate) struct Answer {
     pub status: StatusCode,
     headers: HeaderMap,
@@ -186,18 +188,18 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The Retry-After header, in seconds.
+    /// Returns the Retry-After header, in seconds.
     pub fn retry_after(&self) -> Option<u32> {
         self.headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()
     }
 
-    /// The Content-Type header; empty if there is none.
+    /// Returns the Content-Type header; empty if there is none.
     pub fn content_type(&self) -> String {
         let value = self.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_owned()
     }
 
-    /// The body.
+    /// Returns the body.
     ///
     /// # Errors
     /// `Other` when it is not UTF-8.
@@ -235,7 +237,7 @@ pub(crate) fn from_body(code: u16, body: &[u8], retry_after: Option<u32>) -> Api
             let retry_after_seconds = details.retry_after_seconds.filter(|seconds| *seconds > 0).or(retry_after);
             Status { code, reason, message, causes: details.causes, retry_after_seconds }
         }
-        // A proxy, or a path that nobody serves: plain text.
+        // Plain text, from a proxy or for a path that is not served.
         Err(_) => {
             let message = String::from_utf8_lossy(body).trim().chars().take(512).collect();
             Status { code, reason: String::new(), message, causes: Vec::new(), retry_after_seconds: retry_after }
@@ -244,7 +246,7 @@ pub(crate) fn from_body(code: u16, body: &[u8], retry_after: Option<u32>) -> Api
     ApiError::from_status(status)
 }
 
-/// Types a failure of the kube client.
+/// Converts an error of the kube client.
 pub(crate) fn from_kube(error: kube::Error) -> ApiError {
     match error {
         kube::Error::Api(status) => {
@@ -268,7 +270,7 @@ pub(crate) fn from_kube(error: kube::Error) -> ApiError {
     }
 }
 
-/// An error and what caused it, in one line.
+/// Formats an error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -282,7 +284,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A query string from pairs, with its `?`; empty when there are none.
+/// Builds a query string with its `?` from pairs; empty if there are none.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in pairs {

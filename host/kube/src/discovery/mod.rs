@@ -1,8 +1,9 @@
-//! From a kind to the resource that serves it (apimachinery's RESTMapper), also for kinds that appear later.
+//! The mapping from a kind to the resource that serves it (apimachinery's RESTMapper), also for kinds that are
+//! installed later.
 //!
-//! Answers are cached until a CustomResourceDefinition changes. A kind that is not served is asked for again at once
-//! when a CustomResourceDefinition changes, and every few seconds otherwise, because aggregated API servers come
-//! without one.
+//! Resources are cached until a CustomResourceDefinition changes. A kind that is not served is looked up again when a
+//! CustomResourceDefinition changes, and every few seconds otherwise, because aggregated API servers have no
+//! CustomResourceDefinition.
 
 mod names;
 mod similar;
@@ -31,11 +32,11 @@ use crate::client::wire::Wire;
 /// The interval at which a missing kind is looked up when no change of a CRD is seen.
 const POLL: Duration = Duration::from_secs(3);
 
-/// The time for which a kind that is not served is not asked for again, unless a CRD changes.
+/// The time for which a missing kind is not looked up again, unless a CRD changes.
 const KEEP_MISSING: Duration = Duration::from_secs(1);
-/// The most kinds that are remembered as not served.
+/// The maximum number of missing kinds that are remembered.
 const MAX_MISSING: usize = 4_096;
-/// The longest list of resources that is read, in bytes; that of the core group has 20 kB.
+/// The maximum size of a resource list that is read, in bytes; the core group's has 20 kB.
 const MAX_RESOURCE_LIST: usize = 4 << 20;
 
 /// The resource that serves a kind.
@@ -47,14 +48,14 @@ pub struct ApiResource {
     pub plural: String,
     /// True if its objects have namespaces.
     pub namespaced: bool,
-    /// Subresources, e.g. `status`, `scale`.
+    /// The subresources, e.g. `status` and `scale`.
     pub subresources: Vec<String>,
-    /// True if it can be listed and watched.
+    /// True if the resource can be listed and watched.
     pub watchable: bool,
 }
 
 impl ApiResource {
-    /// The path of the collection, in a namespace if given.
+    /// Returns the path of the collection, in a namespace if one is given.
     pub fn collection_path(&self, namespace: Option<&str>) -> String {
         let root = if self.kind.group().is_empty() { "api" } else { "apis" };
         let api_version = &self.kind.api_version;
@@ -66,15 +67,15 @@ impl ApiResource {
         }
     }
 
-    /// The path of one object. The key must have been checked.
+    /// Returns the path of an object. The key must have been checked.
     pub fn object_path(&self, key: &ObjectKey) -> String {
         format!("{}/{}", self.collection_path(key.namespace.as_deref()), key.name)
     }
 
-    /// Checks that a namespace is given where the kind needs one, and only there.
+    /// Checks that a namespace is given if, and only if, the kind is namespaced.
     ///
     /// # Errors
-    /// `BadRequest` that names the kind.
+    /// `BadRequest`, naming the kind.
     pub fn check_namespace(&self, namespace: Option<&str>) -> Result<(), ApiError> {
         let kind = &self.kind;
         let message = match (self.namespaced, namespace) {
@@ -86,13 +87,13 @@ impl ApiResource {
     }
 }
 
-/// The resources of an API server, as far as they were asked for.
+/// The resources of an API server that were looked up so far.
 pub struct Discovery {
     wire: Wire,
     known: Mutex<HashMap<GroupVersionKind, Arc<ApiResource>>>,
     /// The times at which kinds and plurals of an `apiVersion` were found not to be served.
     missing: Mutex<HashMap<String, HashMap<String, Instant>>>,
-    /// Counts the changes of CustomResourceDefinitions that were delivered.
+    /// The number of CustomResourceDefinition changes so far.
     changes: watch::Sender<u64>,
 }
 
@@ -112,7 +113,7 @@ struct Resource {
 }
 
 impl Discovery {
-    /// Asks under the given identity.
+    /// Creates a discovery client with this identity.
     pub fn new(wire: Wire) -> Arc<Self> {
         let wire = wire.reading_at_most(MAX_RESOURCE_LIST);
         Arc::new(Self { wire, known: Mutex::default(), missing: Mutex::default(), changes: watch::Sender::new(0) })
@@ -121,7 +122,7 @@ impl Discovery {
     /// Resolves a kind to the resource that serves it now.
     ///
     /// # Errors
-    /// `NotFound` when the kind is not served, or the API server's error.
+    /// `NotFound` when the kind is not served; otherwise the API server's error.
     pub async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
         if let Some(known) = self.known.lock().get(kind) {
             return Ok(known.clone());
@@ -131,10 +132,11 @@ impl Discovery {
         found.ok_or_else(|| not_served(kind))
     }
 
-    /// The resource of this name in `group/version` (or the version of the core group); None when it is not served.
+    /// Returns the resource of this name in `group/version` (or the version of the core group); None if it is not
+    /// served.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error.
     pub async fn resolve_plural(&self, api_version: &str, plural: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
         if let Some(known) = self.known_plural(api_version, plural) {
             return Ok(Some(known));
@@ -146,19 +148,19 @@ impl Discovery {
         self.ask(api_version, plural, find_plural).await
     }
 
-    /// The same, as far as it was asked for before.
+    /// Returns the resource of this name if it was looked up before.
     pub fn known_plural(&self, api_version: &str, plural: &str) -> Option<Arc<ApiResource>> {
         let is_it =
             |resource: &&Arc<ApiResource>| resource.kind.api_version == api_version && resource.plural == plural;
         self.known.lock().values().find(is_it).cloned()
     }
 
-    /// Reports whether a kind is known, so that resolving it asks nobody.
+    /// Reports whether the result for a kind is cached, so that resolving it sends no request.
     pub fn is_known(&self, kind: &GroupVersionKind) -> bool {
         self.known.lock().contains_key(kind) || self.is_known_missing(&kind.api_version, &kind.kind)
     }
 
-    /// Reports whether the API server said a moment ago that it serves no such kind or plural.
+    /// Reports whether the API server was recently found not to serve this kind or plural.
     fn is_known_missing(&self, api_version: &str, name: &str) -> bool {
         let missing = self.missing.lock();
         let names = missing.get(api_version);
@@ -173,8 +175,8 @@ impl Discovery {
         missing.entry(api_version.to_owned()).or_default().insert(name.to_owned(), Instant::now());
     }
 
-    /// Asks for the resources of `group/version` and keeps the one that `find` picks, which is called `name`; None when
-    /// there is none.
+    /// Looks up the resources of `group/version` and caches the one called `name` that `find` selects; None if there is
+    /// none.
     async fn ask(
         &self,
         api_version: &str,
@@ -203,7 +205,7 @@ impl Discovery {
             self.note_missing(api_version, name);
             return Ok(None);
         };
-        // An answer from before a change must not outlive it.
+        // An answer from before a change must not be cached.
         if generation == *self.changes.borrow() {
             let mut known = self.known.lock();
             known.insert(resource.kind.clone(), resource.clone());
@@ -211,7 +213,7 @@ impl Discovery {
         Ok(Some(resource))
     }
 
-    /// Waits until a kind is served. Cancel by dropping.
+    /// Waits until a kind is served. Cancel it by dropping the future.
     pub async fn wait_for(&self, kind: &GroupVersionKind) -> Arc<ApiResource> {
         let mut changes = self.changes.subscribe();
         loop {
@@ -220,12 +222,12 @@ impl Discovery {
                 Ok(resource) => return resource,
                 Err(error) => tracing::debug!(%kind, %error, "kind is not served yet"),
             }
-            // The sender lives in `self`: only the time-out ends an uneventful wait.
+            // The sender lives in `self`: only the timeout ends a wait without changes.
             let _changed_or_timed_out = tokio::time::timeout(POLL, changes.changed()).await;
         }
     }
 
-    /// Forgets what is known: a CustomResourceDefinition has changed.
+    /// Drops all cached resources, because a CustomResourceDefinition has changed.
     pub fn invalidate(&self) {
         self.known.lock().clear();
         self.missing.lock().clear();

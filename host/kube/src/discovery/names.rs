@@ -1,9 +1,9 @@
-//! Kinds as people name them to kubectl: kind, plural, singular, short name, each also with its group, or its version and
-//! group (`deployments.v1.apps`), in any case.
+//! Kinds by the names that kubectl accepts: kind, plural, singular or short name, each optionally with its group, or
+//! its version and group (`deployments.v1.apps`), in any case.
 //!
-//! Follows kubectl's order (cli-runtime's `mappingFor`, client-go's shortcut expander): names before short names, groups
-//! in the order of the API server, the core group first; a group may be cut short (`autoscal`). Needs the aggregated
-//! discovery of Kubernetes 1.30 or newer, which takes two requests.
+//! Follows kubectl's order (cli-runtime's `mappingFor`, client-go's shortcut expander): names before short names,
+//! groups in the API server's order with the core group first; a group may be shortened (`autoscal`). Needs the
+//! aggregated discovery of Kubernetes 1.30 or newer, and sends two requests.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use super::{ApiResource, Discovery};
 pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 impl Discovery {
-    /// The resource that a name means; None when the API server has none of it. Asks again each time.
+    /// Returns the resource that a name refers to; None if the API server has none. Nothing is cached.
     ///
     /// # Errors
-    /// What the API server said, or `Other` when it has no aggregated discovery.
+    /// The API server's error, or `Other` when it has no aggregated discovery.
     pub async fn resolve_name(&self, name: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
         let mut groups = Vec::new();
         for path in ["/api", "/apis"] {
@@ -35,7 +35,7 @@ impl Discovery {
     }
 }
 
-/// Reads the document of one path.
+/// Parses a discovery document.
 ///
 /// # Errors
 /// `Other` if it is not aggregated discovery.
@@ -57,19 +57,19 @@ struct Groups {
     items: Vec<Group>,
 }
 
-/// In the order in which the API server prefers them.
+/// A group of aggregated discovery, with its versions in the order of preference.
 #[derive(Deserialize)]
 pub(super) struct Group {
     #[serde(default)]
     pub(super) metadata: Metadata,
-    /// The preferred one first.
+    /// The versions, the preferred one first.
     #[serde(default)]
     pub(super) versions: Vec<Version>,
 }
 
 #[derive(Default, Deserialize)]
 pub(super) struct Metadata {
-    /// Empty for the core group.
+    /// The name; empty for the core group.
     #[serde(default)]
     pub(super) name: String,
 }
@@ -109,21 +109,21 @@ struct Subresource {
     subresource: String,
 }
 
-/// One way to read what somebody typed; in lower case.
+/// A possible reading of a name, in lower case.
 #[derive(Debug, PartialEq, Eq)]
 struct Name {
     resource: String,
-    /// With a version, the group is whole.
+    /// The version. With a version, the group is complete.
     version: Option<String>,
-    /// None: any.
+    /// The group; None for any group.
     group: Option<String>,
 }
 
-/// A rule that matches a name with a resource.
+/// A rule that matches a name with a served resource.
 type Match = fn(&Name, &Served) -> bool;
 
 impl Name {
-    /// `deployments.v1.apps` may also be a resource of the group `v1.apps`.
+    /// Returns the possible readings of a name: `deployments.v1.apps` may also be a resource of the group `v1.apps`.
     fn readings(text: &str) -> Vec<Self> {
         let text = text.to_lowercase();
         let parts: Vec<&str> = text.splitn(3, '.').collect();
@@ -237,7 +237,7 @@ mod tests {
             ("deployments.v2.apps.example.com", "deployments apps.example.com/v2"),
             ("deployments.apps.ex", "deployments apps.example.com/v2"),
             ("deployments.ap", "deployments apps/v1"),
-            // A name goes before another kind's short name.
+            // A name takes precedence over another kind's short name.
             ("po", "po apps.example.com/v2"),
         ] {
             assert_eq!(found(name).as_deref(), Some(wanted), "{name}");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_server_without_aggregated_discovery_is_named_as_such() {
+    fn names_missing_aggregated_discovery() {
         let error = read(r#"{"kind":"APIVersions","versions":["v1"]}"#).map(|_| ()).expect_err("refused");
         assert!(error.status.message.contains("1.30"), "{error}");
     }

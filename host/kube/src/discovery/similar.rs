@@ -1,4 +1,4 @@
-//! The kind that somebody may have meant who named one that is not served.
+//! A suggestion for a kind that is not served.
 
 use http::{Request, header::ACCEPT};
 use operetta_core::{
@@ -9,18 +9,18 @@ use operetta_core::{
 use super::names::{AGGREGATED, Group, Served, read};
 use crate::client::wire::Wire;
 
-/// The longest discovery document that is read, in bytes: ten times that of a cluster with a thousand CRDs.
+/// The maximum size of a discovery document that is read, in bytes: ten times that of a cluster with a thousand CRDs.
 const MAX_DOCUMENT: usize = 16 << 20;
 
-/// The number of kinds that are compared.
+/// The maximum number of kinds that are compared.
 const MAX_KINDS: usize = 10_000;
 
-/// The longest name that is compared, in bytes: a CRD's kind is a DNS label, its group a DNS subdomain.
+/// The maximum length of a name that is compared, in bytes. A CRD's kind is a DNS label, its group a DNS subdomain.
 const MAX_NAME: usize = 317;
 
-/// Finds a kind whose name is close to one that the API server does not serve: another group or version of it, its plural,
-/// or a name with a typing mistake. `wire` decides whose discovery is read, so nobody learns of kinds that are hidden from
-/// them.
+/// Finds a kind whose name is similar to one that the API server does not serve: another group or version of it, its
+/// plural, or a name with a typing mistake. The discovery is read with the identity of `wire`, so that no hidden kinds
+/// are revealed.
 ///
 /// # Errors
 /// The API server's error, or `Other` when it has no aggregated discovery.
@@ -35,7 +35,7 @@ pub async fn similar_kind(wire: &Wire, kind: &GroupVersionKind) -> Result<Option
     Ok(most_similar(&groups, kind))
 }
 
-/// Returns the most similar kind that can be watched; the first one in the API server's order where several are equally
+/// Returns the most similar kind that can be watched; the first one in the API server's order if several are equally
 /// similar.
 fn most_similar(groups: &[Group], kind: &GroupVersionKind) -> Option<GroupVersionKind> {
     if kind.kind.len() > MAX_NAME || kind.api_version.len() > MAX_NAME {
@@ -52,10 +52,10 @@ fn most_similar(groups: &[Group], kind: &GroupVersionKind) -> Option<GroupVersio
     candidates.min_by_key(|(distance, _)| *distance).map(|(_, found)| found)
 }
 
-/// The number of edits to the kind, then to its apiVersion.
+/// The number of edits in the kind, then in the apiVersion.
 type Distance = (usize, usize);
 
-/// Returns the distance of a served kind; None if it is too far to be meant.
+/// Returns the distance of a served kind; None if it is not similar.
 fn distance(served: &Served, found: &GroupVersionKind, wanted: &GroupVersionKind) -> Option<Distance> {
     if found == wanted || found.kind.len() > MAX_NAME || found.api_version.len() > MAX_NAME {
         return None;
@@ -65,13 +65,13 @@ fn distance(served: &Served, found: &GroupVersionKind, wanted: &GroupVersionKind
     if found.kind.to_lowercase() == name || served.resource == name {
         return Some((0, api_version));
     }
-    // With a mistake in both names, each must be small.
+    // If both names differ, each difference must be small.
     let kind = strsim::osa_distance(&found.kind.to_lowercase(), &name);
     let near = kind <= tolerance(&name) && api_version <= tolerance(&wanted.api_version);
     near.then_some((kind, api_version))
 }
 
-/// Returns the number of edits at which a name is still similar: one for each four letters.
+/// Returns the maximum number of edits of a similar name: one per four letters.
 fn tolerance(name: &str) -> usize {
     name.chars().count() / 4
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn similar_kind_is_found_by_mistake_case_plural_group_and_version() {
+    fn finds_similar_kind_by_typo_case_plural_group_or_version() {
         let groups = groups();
         for (api_version, kind, wanted) in [
             ("apps/v1", "Deploymnt", Some("Deployment.apps/v1")),

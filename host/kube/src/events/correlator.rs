@@ -1,10 +1,10 @@
-//! Decides which Events are written and which are folded into earlier ones: client-go's `EventCorrelator`
-//! (tools/record/events_cache.go) as a pure state machine; time comes in as an argument.
+//! Decides which Events are written and which are merged into earlier ones: client-go's `EventCorrelator`
+//! (tools/record/events_cache.go) as a pure state machine, with the time as an argument.
 //!
-//! In this order:
-//! 1. a token bucket per source and object: a burst of 25, then one every 5 minutes; the rest is dropped;
-//! 2. more than 10 Events that differ only in their message within 10 minutes become one, marked as combined;
-//! 3. an Event that is the same as an earlier one raises that one's count instead of becoming another object.
+//! The rules, in this order:
+//! 1. a token bucket per source and object allows a burst of 25, then one every 5 minutes; further Events are dropped;
+//! 2. more than 10 Events within 10 minutes that differ only in their message become one, marked as combined;
+//! 3. an Event that equals an earlier one increases that one's count instead of creating an object.
 
 use std::{
     collections::HashSet,
@@ -25,18 +25,18 @@ const SIMILAR_WINDOW: Duration = Duration::from_secs(600);
 /// The decision about an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Too many about this object.
+    /// Drop the Event: there are too many about this object.
     Drop,
     /// Write a new Event with this message.
     Create {
-        /// Under which the Event is remembered.
+        /// The key under which the Event is remembered.
         key: Key,
         /// The message.
         message: String,
     },
-    /// Raise the count of an Event that was written before.
+    /// Increase the count of an Event that was written before.
     Count {
-        /// Under which the Event is remembered.
+        /// The key under which the Event is remembered.
         key: Key,
         /// The Event's object name.
         name: String,
@@ -63,7 +63,7 @@ struct Similar {
     action: String,
 }
 
-/// The object an Event is about.
+/// The object of an Event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct About {
     kind: String,
@@ -86,7 +86,7 @@ struct Written {
     count: u32,
 }
 
-/// The memory of one event source.
+/// The state of one event source.
 pub struct Correlator {
     buckets: LruCache<About, Bucket>,
     windows: LruCache<Similar, Window>,
@@ -100,7 +100,7 @@ impl Default for Correlator {
 }
 
 impl Correlator {
-    /// Decides about a note that came at `now`.
+    /// Decides about an Event that arrived at `now`.
     pub fn correlate(&mut self, note: &EventNote, now: Instant) -> Decision {
         let about = About {
             kind: note.regarding.to_string(),
@@ -116,7 +116,7 @@ impl Correlator {
             reason: note.reason.clone(),
             action: note.action.clone(),
         };
-        // Combined Events are one Event whatever they say: they are remembered without their message.
+        // Combined Events count as one Event whatever their message, so they are remembered without it.
         let (message, remembered) = if self.too_many_similar(&similar, &note.note, now) {
             (format!("(combined from similar events): {}", note.note), String::new())
         } else {
@@ -132,12 +132,12 @@ impl Correlator {
         }
     }
 
-    /// An Event was written under this name: the same one again will count it up.
+    /// Records that an Event was created under this name. Equal Events increase its count.
     pub fn created(&mut self, key: Key, name: String) {
         self.written.put(key, Written { name, count: 1 });
     }
 
-    /// The Event behind a key is gone from the API server (they live an hour): the next one is new.
+    /// Forgets an Event that no longer exists at the API server, where Events live an hour. The next one is new.
     pub fn forget(&mut self, key: &Key) {
         self.written.pop(key);
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_event_again_counts_the_first_one_up() {
+    fn equal_event_increases_count_of_the_first() {
         let mut correlator = Correlator::default();
         let now = Instant::now();
         assert!(matches!(record(&mut correlator, &note("a", "m"), now), Decision::Create { .. }));

@@ -1,9 +1,9 @@
 //! Writes Events in the background, as core/v1 Events with a count, so that `kubectl describe` shows "x7 over 3m".
 //!
-//! One task per plugin takes notes from a bounded channel, folds them with the [`Correlator`] and writes under the
-//! plugin's identity. A note never blocks a reconcile; a full channel drops it and counts the drop. A write that the
-//! API server does not take is tried again up to 12 times while the server is out of reach (client-go's
-//! `maxTriesPerEvent`), and given up at once when it was refused.
+//! One task per plugin takes notes from a bounded channel, merges them with the [`Correlator`] and writes under the
+//! plugin's identity. A note never blocks a reconcile: if the channel is full, it is dropped and counted. A failed
+//! write is retried up to 12 times while the API server is unavailable (client-go's `maxTriesPerEvent`); a rejected
+//! write is not retried.
 
 use std::{
     sync::{
@@ -32,21 +32,21 @@ use crate::{
     events::correlator::{Correlator, Decision},
 };
 
-/// client-go's queue length.
+/// The length of client-go's queue.
 const QUEUE: usize = 1_000;
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The Events of one source.
+/// The recorder of one source's Events.
 pub struct EventRecorder {
     notes: mpsc::Sender<EventNote>,
-    /// Notes that found the channel full.
+    /// The number of notes that were dropped because the channel was full.
     pub dropped: AtomicU64,
 }
 
 impl EventRecorder {
-    /// Starts a recorder; it ends, after writing what is queued, when the last handle is dropped. `component` is what
-    /// `kubectl describe` shows in the column From.
+    /// Starts a recorder. It ends after writing the queued Events when the last handle is dropped. `component` is shown
+    /// by `kubectl describe` in the column From.
     pub fn start(wire: Wire, component: String) -> Arc<Self> {
         let (notes, queue) = mpsc::channel(QUEUE);
         tokio::spawn(write_all(queue, wire, component));
@@ -99,7 +99,7 @@ async fn write(
             let request = http::Request::patch(format!("{collection}/{name}"))
                 .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
             match wire.send(built(request, patch.to_string())?).await {
-                // Events live an hour: it is gone, so this one is new.
+                // Events live an hour: the first one is gone, so this one is new.
                 Err(error) if error.kind == ErrorKind::NotFound => correlator.forget(key),
                 other => return other.map(drop),
             }
@@ -122,7 +122,7 @@ fn built(request: http::request::Builder, body: String) -> Result<http::Request<
 fn event(component: &str, namespace: &str, note: &EventNote, message: &str) -> Event {
     let GroupVersionKind { api_version, kind } = note.regarding.clone();
     let now = Time(Timestamp::now());
-    // client-go's name: the object's and the time, in nanoseconds as hexadecimal digits.
+    // The name as in client-go: the object's name and the time in nanoseconds, in hexadecimal.
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Event {

@@ -1,7 +1,7 @@
-//! Reads what the API server sends to an informer: the lines of a watch, and the objects in them and in lists.
+//! Decodes the API server's answers to an informer: the lines of a watch, and the objects in them and in lists.
 //!
-//! Chunks end anywhere; a line is complete only when its end has come. What cannot be read is handed on as the
-//! reason, together with the key if that much can be read, so that one bad object never hides the others.
+//! Chunks have arbitrary boundaries; a line is complete only with its end. An unreadable object is reported with the
+//! reason, and with its key if that can be read, so that one bad object never hides others.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -17,33 +17,34 @@ use serde_json::value::RawValue;
 
 use crate::client::wire::{chain, from_body};
 
-/// The longest line. The API server takes no request of over 3 MiB, and etcd no value of over 1.5 MiB.
+/// The maximum length of a line. The API server accepts no request of over 3 MiB, and etcd no value of over 1.5 MiB.
 const MAX_LINE: usize = 32 << 20;
-/// Bytes that a buffer keeps between two chunks.
+/// The bytes that a buffer keeps between two chunks.
 const MAX_KEPT: usize = 64 << 10;
-/// On the bookmark that ends the initial events of a streaming list.
+/// The annotation on the bookmark that ends the initial events of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The lines of an answer that comes bit by bit.
+/// The lines of an answer that arrives in chunks.
 pub struct Lines<B = kube::client::Body> {
     body: B,
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that were handed out.
+    /// The bytes of `buffer` that were returned.
     taken: usize,
-    /// Bytes of `buffer` that are taken or known to hold no line's end.
+    /// The bytes of `buffer` that were returned or contain no end of line.
     scanned: usize,
 }
 
 impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
-    /// Creates the frames of an answer of which nothing was read.
+    /// Creates the lines of an unread answer.
     pub fn new(body: B) -> Self {
         Self { body, buffer: Vec::new(), taken: 0, scanned: 0 }
     }
 
-    /// Waits for more, for at most `patience`. False when the answer has ended; what is left then is no whole line.
+    /// Waits for the next chunk, for at most `patience`. Returns false when the answer has ended; the remaining bytes
+    /// are no complete line then.
     ///
     /// # Errors
-    /// `TimedOut` when nothing came, `Unavailable` when the connection broke, `Other` for a line without end.
+    /// `TimedOut` when nothing arrived, `Unavailable` when the connection broke, `Other` for a line that is too long.
     pub async fn fill(&mut self, patience: Duration) -> Result<bool, ApiError> {
         let Some(bytes) = more(&mut self.body, patience).await? else { return Ok(false) };
         self.forget_taken();
@@ -54,7 +55,7 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
         Ok(true)
     }
 
-    /// The next whole line that has come.
+    /// Returns the next complete line.
     pub fn next_line(&mut self) -> Option<&[u8]> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
@@ -75,16 +76,16 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
         self.scanned -= self.taken;
         self.taken = 0;
         if self.buffer.capacity() > MAX_KEPT && self.buffer.len() < MAX_KEPT / 2 {
-            // What a long list took is not kept for a watch that is mostly silent.
+            // Returns the memory of a long list, because a watch is mostly silent.
             self.buffer.shrink_to(MAX_KEPT);
         }
     }
 }
 
-/// The next bytes of an answer; None at its end.
+/// Returns the next bytes of an answer; None at its end.
 ///
 /// # Errors
-/// `TimedOut` when nothing came for so long, `Unavailable` when the connection broke.
+/// `TimedOut` when nothing arrived in time, `Unavailable` when the connection broke.
 pub(super) async fn more<B>(body: &mut B, patience: Duration) -> Result<Option<Bytes>, ApiError>
 where
     B: Body<Data = Bytes, Error: std::error::Error> + Unpin,
@@ -97,7 +98,7 @@ where
         let frame = frame.map_err(|error| {
             ApiError::new(ErrorKind::Unavailable, format!("the connection broke off: {}", chain(&error)))
         })?;
-        // Trailers say nothing here.
+        // Trailers are ignored.
         if let Ok(bytes) = frame.into_data() {
             return Ok(Some(bytes));
         }
@@ -107,27 +108,27 @@ where
 /// One event of a watch (apimachinery's `metav1.WatchEvent`).
 #[derive(Debug)]
 pub enum WatchEvent {
-    /// ADDED and MODIFIED: which of them it is for a store, the store knows.
+    /// ADDED or MODIFIED. The store knows whether the object is new to it.
     Applied(Object),
-    /// DELETED, or not selected any more.
+    /// DELETED, or no longer selected.
     Deleted(Object),
-    /// Nothing happened up to this resourceVersion.
+    /// No event up to this resourceVersion is missing.
     Bookmark {
-        /// Up to where.
+        /// The resourceVersion.
         resource_version: String,
-        /// True if all objects that existed at the start have been sent now.
+        /// True if all objects that existed at the start were sent.
         initial_events_end: bool,
     },
-    /// The API server's error; the watch ends here.
+    /// The API server's error, which ends the watch.
     Error(ApiError),
-    /// An object that is none.
+    /// An object that cannot be read.
     Unreadable(Unreadable),
 }
 
-/// Something that is not an object, or not an event.
+/// An object or an event that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Whose it is, as far as that can be read.
+    /// The object's key, if it can be read.
     pub key: Option<ObjectKey>,
     /// The reason.
     pub why: String,
@@ -154,12 +155,12 @@ struct BookmarkMeta {
 }
 
 impl WatchEvent {
-    /// Reads one line.
+    /// Parses one line.
     pub fn parse(line: &[u8], of: &GroupVersionKind) -> Self {
         let Ok(text) = std::str::from_utf8(line) else {
             return Self::Unreadable(unreadable(&String::from_utf8_lossy(line), "it is not UTF-8"));
         };
-        // As the API server writes it; whatever else JSON allows takes another scan.
+        // The order that the API server writes. Other valid JSON takes another scan.
         if let Some((kind, object)) = split(text)
             && let Some(Ok(event)) = applied_or_deleted(kind, object, of)
         {
@@ -192,13 +193,13 @@ impl WatchEvent {
     }
 }
 
-/// A line as the API server writes it: its type and the object's text.
+/// Splits a line as the API server writes it into its type and the object's text.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (kind, rest) = line.strip_prefix("{\"type\":\"")?.split_once("\",\"object\":")?;
     Some((kind, rest.trim_end().strip_suffix('}')?))
 }
 
-/// None for another type.
+/// Reads the object of an ADDED, MODIFIED or DELETED event; None for another type.
 fn applied_or_deleted(kind: &str, object: &str, of: &GroupVersionKind) -> Option<Result<WatchEvent, Unreadable>> {
     match kind {
         "ADDED" | "MODIFIED" => Some(read(object, of).map(WatchEvent::Applied)),
@@ -220,7 +221,7 @@ fn of_status(object: &str) -> ApiError {
 /// Reads an item of a list.
 ///
 /// # Errors
-/// [`Unreadable`], with the reason and the key as far as it can be read.
+/// [`Unreadable`], with the reason, and with the key if it can be read.
 pub fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Unreadable> {
     match std::str::from_utf8(item) {
         Ok(text) => read(text, of),
@@ -228,7 +229,7 @@ pub fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Unreadabl
     }
 }
 
-/// Reads an object as a store can hold it.
+/// Reads an object in the form that a store holds.
 fn read(text: &str, of: &GroupVersionKind) -> Result<Object, Unreadable> {
     let object = Object::from_json(text, of, ManagedFields::Drop);
     let object = object.map_err(|error| unreadable(text, &error.to_string()))?;
@@ -243,8 +244,8 @@ fn unreadable(text: &str, why: &str) -> Unreadable {
     Unreadable { key: key_of(text), why: why.to_owned() }
 }
 
-/// The key in a text that is not an object, or in a line with one: what stands there is only named, never used to reach
-/// anything.
+/// Returns the key in a text that is not an object, or in a line with one. The key is used only for messages, never for
+/// requests.
 fn key_of(text: &str) -> Option<ObjectKey> {
     #[derive(Deserialize)]
     struct Meta {
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_whole_wherever_the_chunks_end() {
+    async fn lines_survive_any_chunk_boundary() {
         assert_eq!(lines_of(&["a\nb", "c", "\n\n\r\nd\n", "e"]).await, ["a", "bc", "d"], "the last has no end");
         assert!(lines_of(&[]).await.is_empty());
     }
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_event_carries_the_api_server_s_status() {
+    fn error_event_has_api_server_status() {
         let line = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 1 (9)"}}"#;
         let WatchEvent::Error(error) = parse(line) else { panic!("no error") };
         assert_eq!(
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_named_with_the_reason() {
+    fn reports_unreadable_object_with_reason() {
         let named = Some(ObjectKey::namespaced("n", "a"));
         for (object, key, why) in [
             (r#"{"metadata":{"namespace":"n"}}"#, None, "no metadata.name"),

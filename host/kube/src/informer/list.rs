@@ -1,23 +1,23 @@
-//! A list, cut into its objects while it comes: an answer of hundreds of megabytes is never held as a whole, and what
-//! one object holds does not hide the others.
+//! A list that is split into its objects while it arrives, so that an answer of hundreds of megabytes is never held as
+//! a whole, and an invalid object does not hide the others.
 
 use operetta_core::status::{ApiError, ErrorKind};
 use serde::{Deserialize, de::IgnoredAny};
 
-/// The longest object. The API server takes no request of over 3 MiB, and etcd no value of over 1.5 MiB.
+/// The maximum size of an object. The API server accepts no request of over 3 MiB, and etcd no value of over 1.5 MiB.
 const MAX_ITEM: usize = 32 << 20;
 
-/// Finds the elements of `items` in the bytes of a list, wherever these end.
+/// A parser that finds the elements of `items` in the bytes of a list, with arbitrary chunk boundaries.
 #[derive(Default)]
 pub struct Items {
     /// The bytes still needed: the envelope outside of `items`, or the incomplete element inside.
     buffer: Vec<u8>,
     /// The position of the next byte in `buffer`.
     at: usize,
-    /// The bytes before `items`, with its bracket.
+    /// The bytes before `items`, including its bracket.
     head: Vec<u8>,
     position: Position,
-    /// Objects and arrays that are open.
+    /// The number of open objects and arrays.
     depth: usize,
     in_string: bool,
     /// True if the next byte of the string is escaped.
@@ -36,22 +36,22 @@ enum Position {
     After,
 }
 
-/// The metadata beside the items (apimachinery's `metav1.ListMeta`).
+/// The metadata of a list (apimachinery's `metav1.ListMeta`).
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
     /// The resourceVersion of the list, the same on all its pages.
     pub resource_version: String,
-    /// Names the next page; empty on the last.
+    /// The token of the next page; empty on the last page.
     #[serde(default)]
     pub r#continue: String,
 }
 
 impl Items {
-    /// Takes bytes, and hands out the elements that are whole now.
+    /// Adds bytes, and passes the complete elements to `each`.
     ///
     /// # Errors
-    /// `Other` for what is no JSON, or for an element that is far too long.
+    /// `Other` for invalid JSON, or for an element that is too long.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ApiError> {
         self.buffer.extend_from_slice(bytes);
         while let Some(&byte) = self.buffer.get(self.at) {
@@ -85,7 +85,7 @@ impl Items {
                     if self.position == Position::Inside && self.depth == 2 {
                         self.end_item(&mut each);
                         self.position = Position::After;
-                        // What has been handed out is no part of the envelope, in whichever piece it came.
+                        // The returned elements are not part of the envelope, in whichever chunk they came.
                         self.buffer.drain(..self.at);
                         self.at = 0;
                     }
@@ -110,7 +110,7 @@ impl Items {
         Ok(())
     }
 
-    /// To the end of the string, or of what has come of it.
+    /// Skips to the end of the string, or of the bytes so far.
     fn go_through_string(&mut self) {
         if std::mem::take(&mut self.escaped) {
             self.at += 1;
@@ -151,7 +151,7 @@ impl Items {
     /// Returns the metadata once the answer has ended.
     ///
     /// # Errors
-    /// `Unavailable` for an answer that was cut off, `Other` for something else than a list.
+    /// `Unavailable` for a truncated answer, `Other` for an answer that is not a list.
     pub fn end(mut self) -> Result<ListMeta, ApiError> {
         if self.position == Position::Inside || self.depth > 0 {
             return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list before its end"));
@@ -167,7 +167,7 @@ impl Items {
         let Envelope { metadata, items } =
             serde_json::from_slice(&envelope).map_err(|error| no_list(&error.to_string(), &envelope))?;
         match items {
-            // E.g. with an escape in the field's name. Taken for an empty list it would say that everything is gone.
+            // For example, with an escape in the field's name. As an empty list it would delete everything.
             Some(items) if !items.is_empty() => Err(no_list("its items are not where they are looked for", &envelope)),
             _ => Ok(metadata),
         }
@@ -183,7 +183,7 @@ fn no_list(why: &str, text: &[u8]) -> ApiError {
 mod tests {
     use super::*;
 
-    /// The items and the metadata, when it comes in chunks of this size.
+    /// Returns the items and the metadata of a text that arrives in chunks of this size.
     fn read(text: &[u8], chunk: usize) -> Result<(Vec<String>, ListMeta), ApiError> {
         let mut items = Items::default();
         let mut found = Vec::new();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_are_not_found_are_no_empty_list() {
+    fn rejects_list_whose_items_are_not_found() {
         for items in [r#""it\u0065ms":[{}]"#, r#""items":{}"#, r#""items":[],"items":[{}]"#] {
             let text = format!(r#"{{"metadata":{{"resourceVersion":"5"}},{items}}}"#);
             let error = read(text.as_bytes(), 4).expect_err(items);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn no_items_are_an_empty_list() {
+    fn missing_or_null_items_are_an_empty_list() {
         for items in ["", r#","items":null"#, r#","items":[]"#, r#","items":[ ]"#] {
             let text = format!(r#"{{"metadata":{{"resourceVersion":"5"}}{items}}}"#);
             assert_eq!(read(text.as_bytes(), 3).expect(items), (Vec::new(), meta("5", "")), "{items}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_item_is_refused() {
+    fn rejects_endless_item() {
         let mut items = Items::default();
         items.feed(br#"{"items":["#, |_| {}).expect("a beginning");
         let chunk = vec![b'"'; 1].into_iter().chain(vec![b'x'; MAX_ITEM]).collect::<Vec<u8>>();

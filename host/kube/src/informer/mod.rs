@@ -1,18 +1,18 @@
 //! Shared informers: one watch, one store, many handlers.
 //!
-//! An informer lists and watches the objects of one kind (and selector), keeps them in a [`Cache`], and calls its handlers
-//! with changes. Its promises follow client-go's shared_informer.go:
+//! An informer lists and watches the objects of one kind (and selector), stores them in a [`Cache`], and notifies its
+//! handlers of changes. Its guarantees follow client-go's shared_informer.go:
 //!
-//! - the store has a change before any handler;
+//! - the store is updated before any handler is called;
 //! - a handler gets the changes of one object in order, and every handler gets every change;
 //! - a handler that subscribes late first gets the whole store as additions;
 //! - after a gap, the relist is compared with the store: objects that vanished are reported as deleted;
 //! - an object that was deleted and created again is reported as deleted and added, never as modified;
 //! - changes may be compressed: between two calls an object may have changed many times;
-//! - events that repeat the store, or are older than it, are not reported.
+//! - events that repeat the store's state, or are older than it, are not delivered.
 //!
-//! `PROMISES.md` in this folder names the test of each promise. Handlers run on the informer's task, one event at a time:
-//! they must only map to keys and enqueue. Dropping the last `Arc<Informer>` ends the watch on the wire. The reflector
+//! `PROMISES.md` in this folder names the test of each guarantee. Handlers run on the informer's task, one event at a
+//! time: they must only map to keys and enqueue. Dropping the last `Arc<Informer>` closes the watch. The reflector
 //! fills the store.
 
 pub mod registry;
@@ -50,39 +50,39 @@ use crate::{
 /// The state of an informer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InformerState {
-    /// True once the store has had a full list (client-go's HasSynced).
+    /// True once the store has received a full list (client-go's HasSynced).
     pub synced: bool,
-    /// The API server's last error, while it is recent.
+    /// The API server's last error, while it persists.
     pub error: Option<String>,
     /// True if the error is that the host lacks the permission.
     pub forbidden: bool,
 }
 
-/// The counts of an informer.
+/// The counters of an informer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InformerStats {
-    /// Watch requests that it has begun, streaming lists among them.
+    /// The number of watch requests, including streaming lists.
     pub watches: u64,
-    /// Lists that it has begun, the first one among them.
+    /// The number of lists, including the first one.
     pub relists: u64,
-    /// Changes that it has delivered, without what a list found at first.
+    /// The number of delivered changes, without those of the first list.
     pub events: u64,
     /// The time of the last event, bookmark or list.
     pub heard: Option<Instant>,
-    /// Its handlers.
+    /// The number of its handlers.
     pub users: usize,
 }
 
-/// Receives every event, on the informer's task.
+/// A handler that receives every event on the informer's task.
 pub type Handler = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// A running watch and its store.
 pub struct Informer {
-    /// The kind's resource.
+    /// The resource of the watched kind.
     pub resource: Arc<ApiResource>,
     /// The scope that it watches.
     pub scope: Scope,
-    /// The objects that it holds.
+    /// The cached objects.
     pub cache: Cache,
     dispatch: Mutex<Dispatch>,
     state: watch::Sender<InformerState>,
@@ -91,8 +91,8 @@ pub struct Informer {
     task: Mutex<Option<AbortHandle>>,
 }
 
-/// Everything that must change together when an event comes: under one lock, so that a late handler sees each change
-/// once, either in the store or as an event.
+/// The state that changes together on each event. It is under one lock, so that a late handler sees each change once,
+/// either in the store or as an event.
 struct Dispatch {
     writer: Writer,
     handlers: Vec<(u64, Handler)>,
@@ -101,7 +101,7 @@ struct Dispatch {
     heard: Option<Instant>,
 }
 
-/// A handler's place at an informer; dropping it ends the calls.
+/// The registration of a handler. Dropping it ends the calls.
 pub struct Subscription {
     informer: Arc<Informer>,
     id: u64,
@@ -109,8 +109,8 @@ pub struct Subscription {
 }
 
 impl Informer {
-    /// Starts to watch. The label selector must be one that [`LabelSelector::parse`] takes, and the pruned fields some
-    /// that [`Prune::new`] does.
+    /// Starts an informer. [`LabelSelector::parse`] must accept the label selector, and [`Prune::new`] the pruned
+    /// fields.
     pub(crate) fn start(
         wire: &Wire,
         resource: Arc<ApiResource>,
@@ -139,8 +139,8 @@ impl Informer {
         informer
     }
 
-    /// Adds a handler. It receives everything in the store before this returns, then each change. With `resync`,
-    /// it receives every object again after each such period, as a change from itself to itself.
+    /// Adds a handler. It receives all objects in the store before this returns, then each change. With `resync`, it
+    /// receives every object again at this interval, as a change from itself to itself.
     pub fn subscribe(self: &Arc<Self>, handler: Handler, resync: Option<Duration>) -> Subscription {
         let mut dispatch = self.dispatch.lock();
         for object in self.cache.store.list(&Lookup::All, None, None) {
@@ -155,19 +155,19 @@ impl Informer {
         Subscription { informer: self.clone(), id, resync }
     }
 
-    /// Returns its state, now and later.
+    /// Returns a receiver of the state and its changes.
     pub fn state(&self) -> watch::Receiver<InformerState> {
         self.state.subscribe()
     }
 
-    /// Waits until the store has had a full list. Cancel by dropping.
+    /// Waits until the store has received a full list. Cancel it by dropping the future.
     pub async fn synced(&self) {
-        // The sender lives in `self`: it cannot be gone.
+        // The sender lives in `self`, so it cannot be closed.
         let mut state = self.state.subscribe();
         let _synced = state.wait_for(|state| state.synced).await;
     }
 
-    /// Returns its counts.
+    /// Returns the counters.
     pub fn stats(&self) -> InformerStats {
         let dispatch = self.dispatch.lock();
         InformerStats {
@@ -180,7 +180,7 @@ impl Informer {
     }
 }
 
-/// The reports of the reflector.
+/// The methods that the reflector calls.
 impl Informer {
     fn begins_list(&self) {
         self.relists.fetch_add(1, Ordering::Relaxed);
@@ -194,12 +194,12 @@ impl Informer {
         self.dispatch.lock().writer.begin_relist()
     }
 
-    /// An object as the store keeps it.
+    /// Returns an object without the pruned fields.
     fn kept(&self, object: Object) -> Arc<Object> {
         self.cache.store.pruned(Arc::new(object))
     }
 
-    /// A list that began at `began` is whole: the store becomes what it has found.
+    /// Completes a list that began at `began`: the store becomes its content.
     fn relisted(&self, began: Instant, found: Relist, resource_version: &str) {
         let mut dispatch = self.dispatch.lock();
         let first = !self.state.borrow().synced;
@@ -218,7 +218,7 @@ impl Informer {
         self.state.send_modify(|state| state.synced = true);
     }
 
-    /// The watch brought an object that was added or changed.
+    /// Handles an added or changed object of the watch.
     fn applied(&self, object: Object) {
         let object = self.kept(object);
         let mut dispatch = self.dispatch.lock();
@@ -234,7 +234,7 @@ impl Informer {
         }
     }
 
-    /// The watch brought the last word on an object.
+    /// Handles a deleted object of the watch.
     fn deleted(&self, object: Object) {
         let object = self.kept(object);
         let mut dispatch = self.dispatch.lock();
@@ -249,7 +249,7 @@ impl Informer {
         }
     }
 
-    /// The watch has brought everything up to here.
+    /// Handles a bookmark: the watch has sent everything up to this resourceVersion.
     fn bookmarked(&self, resource_version: &str) {
         let mut dispatch = self.dispatch.lock();
         dispatch.hear(resource_version);
@@ -258,12 +258,12 @@ impl Informer {
         }
     }
 
-    /// It cannot go on for now.
+    /// Records a failure that interrupts the list or the watch.
     fn failed(&self, error: &ApiError) {
         self.well(Some(error));
     }
 
-    /// It goes on; `despite` is what is wrong all the same.
+    /// Records that the watch works; `despite` is an error that remains.
     fn well(&self, despite: Option<&ApiError>) {
         let error = despite.map(|error| error.status.message.clone());
         let forbidden = despite.is_some_and(|error| error.kind == ErrorKind::Forbidden);
@@ -278,7 +278,7 @@ impl Informer {
         }
     }
 
-    /// Names what cannot be read.
+    /// Returns the error of an unreadable object.
     fn unreadable(&self, what: &Unreadable) -> ApiError {
         let kind = &self.resource.kind.kind;
         let subject = what.key.as_ref().map_or_else(|| format!("a {kind}"), |key| format!("{kind} {key}"));
@@ -301,13 +301,13 @@ impl Drop for Informer {
 }
 
 impl Subscription {
-    /// Waits until the handler received everything that the first list found (client-go's per-handler HasSynced).
+    /// Waits until the handler has received all objects of the first list (client-go's per-handler HasSynced).
     pub async fn synced(&self) {
-        // Handlers are called before the informer says that it is synced, and a late one before `subscribe` returns.
+        // Handlers are called before the informer is marked as synced, and a late handler before `subscribe` returns.
         self.informer.synced().await;
     }
 
-    /// The informer it is a subscription of.
+    /// Returns the informer.
     pub fn informer(&self) -> &Arc<Informer> {
         &self.informer
     }
@@ -324,13 +324,13 @@ impl Drop for Subscription {
 }
 
 impl Dispatch {
-    /// Up to this resourceVersion everything is in the store.
+    /// Records that the store is complete up to this resourceVersion.
     fn hear(&mut self, resource_version: &str) {
         self.heard = Some(Instant::now());
         self.writer.reached(resource_version.parse().unwrap_or_default());
     }
 
-    /// An object of that name was deleted and made again while nobody looked.
+    /// Delivers a deletion and an addition, because the object was deleted and created again in between.
     fn replaced(&mut self, old: Arc<Object>, object: Arc<Object>, initial: bool) {
         self.tell(&Event::Deleted { object: old });
         self.tell(&Event::Added { object, initial });

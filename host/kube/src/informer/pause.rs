@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Timing;
 
-/// The first pause, doubled with each failure up to a bound, each with up to half of it added by chance; from the start
-/// after a success. A server that says how long to wait is given at least that.
+/// An exponential backoff: the first pause, doubled with each failure up to a maximum, with a random addition of up to
+/// half of it. It is reset after a success. A Retry-After of the server is the minimum.
 pub(super) struct Pause {
     timing: Timing,
     failures: u32,
@@ -16,7 +16,7 @@ impl Pause {
         Self { timing, failures: 0 }
     }
 
-    /// The next pause. `retry_after` is the server's wish, in seconds; it counts for at most a minute.
+    /// Returns the next pause. `retry_after` is the server's Retry-After in seconds, of which at most a minute counts.
     pub(super) fn next(&mut self, retry_after: Option<u32>) -> Duration {
         let Timing { backoff, max_backoff, .. } = self.timing;
         let pause = backoff.saturating_mul(1 << self.failures.min(16)).min(max_backoff);

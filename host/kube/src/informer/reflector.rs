@@ -1,15 +1,15 @@
-//! List, then watch, and never miss a change: what client-go's reflector.go does.
+//! Lists, then watches without missing a change, as client-go's reflector.go does.
 //!
-//! - A list is consistent (what a quorum read gives; the API server answers it from its own cache), in a few large pages,
-//!   each taken apart while it comes. It can be a streaming one instead (KEP-3157, [`Timing::streaming_lists`]): a watch
-//!   that first sends all there is. An API server that does not know that gives pages.
-//! - A watch goes on from the last resourceVersion that was heard, be it of an event or of a bookmark; that it ends,
-//!   breaks off or is silent for too long makes no new list.
-//! - Only when the API server no longer has that resourceVersion (410), or does not have it yet, all is listed again,
-//!   with what it has now, and compared with the store.
-//! - An object that cannot be read is reported by kind and key; what the store has of it stays until a list, made
-//!   soon after, says more.
-//! - After a failure there is a pause that grows and that is never the same in two informers; a Retry-After is heeded.
+//! - A list is consistent (the result of a quorum read, which the API server answers from its cache). It is read in a
+//!   few large pages, each parsed while it arrives. With [`Timing::streaming_lists`] it is a streaming list (KEP-3157):
+//!   a watch that first sends all objects. An API server that does not support that is listed in pages.
+//! - A watch continues from the last resourceVersion of an event or a bookmark. If it ends, breaks or is silent for too
+//!   long, no new list is needed.
+//! - Everything is listed again, and compared with the store, only when the API server no longer has that
+//!   resourceVersion (410), or does not have it yet.
+//! - An object that cannot be read is reported by kind and key. The store keeps its last state until a list, which
+//!   follows soon, replaces it.
+//! - After a failure there is an exponential backoff with jitter. A Retry-After is respected.
 
 use std::{
     sync::{Arc, Weak},
@@ -34,54 +34,55 @@ use crate::{
     store::Relist,
 };
 
-/// Objects of one page of a list. Small pages make the API server starts over so often that they take half as long again;
-/// none at all make an old one (before 1.33) keep the whole answer in memory.
+/// The number of objects of a page. With small pages the API server starts over so often that a list takes half as long
+/// again. Without pages an old one (before 1.33) holds the whole answer in memory.
 const PAGE_SIZE: u32 = 10_000;
-/// Streaming lists in a row that fall silent before this many are taken for plain watches, and the next list has pages.
+/// The number of streaming lists in a row that may fall silent. Then they are considered unsupported, and the next list
+/// has pages.
 const SILENT_STREAMS: u32 = 2;
-/// A watch that ends before this and has delivered nothing was refused, whatever it looks like (client-go's
+/// The shortest duration of a watch without events. A shorter one counts as a failure, whatever its status (client-go's
 /// VeryShortWatchError).
 const VERY_SHORT: Duration = Duration::from_secs(1);
 
-/// Fills one informer's store.
+/// A task that fills one informer's store.
 pub(super) struct Reflector {
     wire: Wire,
     informer: Weak<Informer>,
     path: String,
-    /// Label and field selector.
+    /// The label and field selectors.
     selectors: Vec<(&'static str, String)>,
     metadata_only: bool,
     timing: Timing,
-    /// The resourceVersion up to which the store is complete; None before the first list, and when it is lost.
+    /// The resourceVersion up to which the store is complete; None before the first list, and after it is lost.
     position: Option<String>,
     lists: Lists,
     pause: Pause,
-    /// The objects that the last list could not read.
+    /// The last object that the last list could not read.
     unreadable: Option<Unread>,
 }
 
-/// The way in which a reflector lists.
+/// The ways of listing.
 struct Lists {
-    /// True for streaming lists.
+    /// True to use streaming lists.
     streams: bool,
-    /// The streaming lists in a row that fell silent.
+    /// The number of streaming lists in a row that fell silent.
     silent_streams: u32,
-    /// The page size of other lists; None lists without pages.
+    /// The page size of other lists; None to list without pages.
     page_size: Option<u32>,
 }
 
-/// An object that could not be read, as far as its key is known, and the error.
+/// An object that could not be read: its key, if it is known, and the error.
 type Unread = (Option<ObjectKey>, ApiError);
 
-/// The reason why a watch ends.
+/// The reason why a list or a watch ends.
 enum Stop {
-    /// Nobody needs the informer any more.
+    /// The informer has no users any more.
     Unused,
-    /// A failure; there is a pause before the next attempt.
+    /// A failure. The next attempt follows after a pause.
     Failed(ApiError),
-    /// Streaming lists are not known here.
+    /// The API server does not support streaming lists.
     NoStreams,
-    /// The API server does not have the position any more.
+    /// The API server no longer has the position.
     Lost,
 }
 
@@ -122,7 +123,7 @@ impl Reflector {
         }
     }
 
-    /// Runs until nobody holds the informer.
+    /// Runs until the informer is dropped.
     pub(super) async fn run(mut self) {
         let mut open = None;
         loop {
@@ -157,7 +158,8 @@ impl Reflector {
         self.informer.upgrade().ok_or(Stop::Unused)
     }
 
-    /// Makes the store what the API server has. Returns the watch that goes on from there, if it is open already.
+    /// Lists all objects into the store. Returns the watch that continues from there, if a streaming list has opened
+    /// it.
     async fn list(&mut self) -> Result<Option<Lines>, Stop> {
         let informer = self.informer()?;
         informer.begins_list();
@@ -167,11 +169,11 @@ impl Reflector {
         if streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
     }
 
-    /// A streaming list.
+    /// Reads a streaming list.
     async fn stream(&mut self, mut listing: Listing) -> Result<Lines, Stop> {
         let parameters = [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")];
         let mut lines = match self.open_watch(&parameters).await {
-            // What it says differs; a list says whether it is for another reason.
+            // The error differs by version. A list in pages shows whether there is another cause.
             Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::BadRequest) => {
                 return Err(Stop::NoStreams);
             }
@@ -182,7 +184,7 @@ impl Reflector {
                 Ok(true) => {}
                 Ok(false) => return Err(broken_off("the list")),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
-                    // One that takes it for a plain watch sends all there is, too, and then nothing.
+                    // A server that treats it as a plain watch also sends all objects, and then nothing.
                     self.lists.silent_streams += 1;
                     return Err(error.into());
                 }
@@ -205,7 +207,7 @@ impl Reflector {
         }
     }
 
-    /// A list in pages, all of one resourceVersion.
+    /// Reads a list in pages, all of one resourceVersion.
     async fn pages(&mut self, mut listing: Listing) -> Result<(), Stop> {
         let mut next = String::new();
         loop {
@@ -214,7 +216,7 @@ impl Reflector {
                 && error.kind == ErrorKind::Expired
                 && !next.is_empty()
             {
-                // The rest of the list is gone. So that it does not end so again, the next one has no pages.
+                // The remaining pages have expired. The next list has no pages, so that it cannot expire.
                 self.lists.page_size = None;
             }
             let ListMeta { resource_version, r#continue } = page?;
@@ -226,7 +228,7 @@ impl Reflector {
         }
     }
 
-    /// One page, read while it comes.
+    /// Reads one page while it arrives.
     async fn page(&self, next: &str, listing: &mut Listing) -> Result<ListMeta, Stop> {
         let size = self.lists.page_size.map(|size| size.to_string());
         let mut parameters: Vec<(&str, &str)> = size.iter().map(|size| ("limit", size.as_str())).collect();
@@ -258,7 +260,7 @@ impl Reflector {
         informer.well(self.unreadable.as_ref().map(|(_, error)| error));
     }
 
-    /// Goes on watching from the position.
+    /// Watches from the position.
     async fn watch(&mut self) -> Result<(), Stop> {
         let from = self.position.clone().unwrap_or_default();
         match self.open_watch(&[("resourceVersion", &from)]).await {
@@ -269,7 +271,7 @@ impl Reflector {
             Err(error) if is_lost(&error) => Err(Stop::Lost),
             Err(error) => {
                 if error.kind == ErrorKind::NotFound {
-                    // The kind is gone; if it comes back, its objects are others.
+                    // The kind was removed. If it is installed again, its objects are new.
                     self.position = None;
                 }
                 Err(error.into())
@@ -300,7 +302,7 @@ impl Reflector {
                         self.pause.reset();
                     }
                     WatchEvent::Unreadable(what) => {
-                        // What it was about may have changed or not: only a list tells.
+                        // The unreadable object may have changed or not: only a list shows it.
                         self.position = None;
                         return Err(informer.unreadable(&what).into());
                     }
@@ -368,7 +370,7 @@ impl Listing {
         self.found.found(informer.kept(object));
     }
 
-    /// Keeps what the store has of an object that cannot be read.
+    /// Keeps the stored state of an object that cannot be read.
     fn keep(&mut self, informer: &Informer, what: &Unreadable) {
         self.unreadable = Some((what.key.clone(), informer.unreadable(what)));
         if let Some(key) = &what.key {
@@ -377,7 +379,8 @@ impl Listing {
     }
 }
 
-/// Reports whether the API server no longer has a resourceVersion, or not yet (it was restored from a backup).
+/// Reports whether the API server no longer has a resourceVersion, or does not have it yet, as after a restore from a
+/// backup.
 fn is_lost(error: &ApiError) -> bool {
     let too_large = |cause: &operetta_core::status::Cause| cause.reason == "ResourceVersionTooLarge";
     error.kind == ErrorKind::Expired || error.status.causes.iter().any(too_large)

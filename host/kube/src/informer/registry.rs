@@ -1,4 +1,4 @@
-//! The registry of shared informers: one for each kind and scope, which ends with its last user.
+//! The registry of shared informers: one per kind and scope, which ends with its last user.
 
 use std::{
     collections::HashMap,
@@ -16,39 +16,39 @@ use crate::{
     store::Packing,
 };
 
-/// The informers of a host.
+/// The shared informers of a host.
 pub struct InformerRegistry {
     wire: Wire,
     /// The namespaces in which informers may watch.
     pub watch_scope: WatchScope,
     timing: Timing,
     packing: Packing,
-    /// Looked up and filled under one lock: two who ask at once get one informer.
+    /// The informers, looked up and added under one lock, so that concurrent users share one informer.
     informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
 }
 
 impl InformerRegistry {
-    /// Informers watch under the given identity.
+    /// Creates a registry whose informers watch with this identity.
     pub fn new(wire: Wire) -> Arc<Self> {
         Self::with(wire, Timing::default(), Packing::default())
     }
 
-    /// The same, with another patience than the usual one.
+    /// Creates a registry with this timing.
     pub fn with_timing(wire: Wire, timing: Timing) -> Arc<Self> {
         Self::with(wire, timing, Packing::default())
     }
 
-    /// The same, and says whether caches may be compressed.
+    /// Creates a registry with this timing and compression.
     pub fn with(wire: Wire, timing: Timing, packing: Packing) -> Arc<Self> {
         let watch_scope = WatchScope::new(wire.clone());
         Arc::new(Self { wire, watch_scope, timing, packing, informers: Mutex::default() })
     }
 
-    /// The informer of a resource and scope, started if nobody uses it yet. It runs as long as somebody holds it.
+    /// Returns the informer of a resource and scope, and starts it if needed. It runs until its last user drops it.
     pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
         let mut informers = self.informers.lock();
         let entry = informers.entry((resource.kind.clone(), scope.clone())).or_default();
-        // A kind that was deleted and installed again may be served elsewhere.
+        // A kind that was deleted and installed again may have another resource.
         if let Some(running) = entry.upgrade().filter(|informer| informer.resource == *resource) {
             return running;
         }
@@ -58,20 +58,20 @@ impl InformerRegistry {
         informer
     }
 
-    /// The running informers.
+    /// Returns the running informers.
     pub fn running(&self) -> Vec<Arc<Informer>> {
         let informers = self.informers.lock();
         informers.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Lets the cached reads of a kind see the answer to a write.
+    /// Adds the answer to a write to the overlays of a kind's informers.
     pub fn wrote(&self, kind: &GroupVersionKind, object: &Arc<Object>) {
         for informer in self.of_kind(kind) {
             informer.cache.wrote(object);
         }
     }
 
-    /// The running informers of a kind.
+    /// Returns the running informers of a kind.
     pub fn of_kind(&self, kind: &GroupVersionKind) -> Vec<Arc<Informer>> {
         let informers = self.informers.lock();
         let of_kind = informers.iter().filter(|((of, _), _)| of == kind);

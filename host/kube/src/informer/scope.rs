@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use operetta_core::object::prune::Prune;
 
-/// The timing of informers: how they list, and when they give up.
+/// The timing of informers: the intervals and timeouts of lists and watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// A watch that was silent for so long is replaced. The API server sends a bookmark about once a minute.
+    /// The time of silence after which a watch is replaced. The API server sends a bookmark about once a minute.
     pub stall: Duration,
-    /// The timeout of the head of an answer, and of each part of a list.
+    /// The timeout of an answer's headers, and of each chunk of a list.
     pub answer: Duration,
-    /// The first pause after a failure, doubled with each further one.
+    /// The first pause after a failure. It is doubled with each further failure.
     pub backoff: Duration,
     /// The longest pause.
     pub max_backoff: Duration,
-    /// The API server is asked to end each watch after this to twice this, as client-go does: so that the watches of many
-    /// informers spread over several API servers.
+    /// The minimum duration of a watch. The API server is asked to end each watch after this to twice this time, as in
+    /// client-go, so that the watches of many informers spread over several API servers.
     pub watch: Duration,
-    /// True for streaming lists (KEP-3157, WatchList) where the API server knows them. They spare an API server before
-    /// 1.33 memory, and cost it twice the processor time of a list: docs/decisions/0015-lists.md.
+    /// True to use streaming lists (KEP-3157, WatchList) where the API server supports them. They save memory on API
+    /// servers before 1.33, and cost twice the processor time of a list: docs/decisions/0015-lists.md.
     pub streaming_lists: bool,
 }
 
@@ -39,39 +39,39 @@ impl Default for Timing {
 /// The scope of an informer. Users with the same scope share one watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// One namespace; None watches all.
+    /// The namespace; None for all namespaces.
     pub namespace: Option<String>,
-    /// A label selector for the API server; empty selects all.
+    /// The label selector for the API server; empty selects all objects.
     pub labels: String,
-    /// A field selector for the API server; empty selects all.
+    /// The field selector for the API server; empty selects all objects.
     pub fields: String,
-    /// Only apiVersion, kind and metadata (PartialObjectMetadata).
+    /// True to watch only apiVersion, kind and metadata (PartialObjectMetadata).
     pub metadata_only: bool,
-    /// Fields that the store leaves out, as [`Prune::new`] takes them; sorted.
+    /// The fields that the store leaves out, in the form of [`Prune::new`]; sorted.
     pub pruned: Vec<String>,
 }
 
 impl Scope {
-    /// Every object, whole.
+    /// Returns the scope of all whole objects.
     pub fn everything() -> Self {
         Self { namespace: None, labels: String::new(), fields: String::new(), metadata_only: false, pruned: vec![] }
     }
 
-    /// Reports whether objects have the fields at these paths; the whole object, if there are no paths.
+    /// Reports whether the objects have the fields at these paths, or all fields if there are no paths.
     pub fn has(&self, projection: &[String]) -> bool {
         let pruned = Prune::new(&self.pruned).unwrap_or_default();
         let missing = |path: &String| pruned.touches(path);
         self.pruned.is_empty() || (!projection.is_empty() && !projection.iter().any(missing))
     }
 
-    /// Reports whether every object of a namespace, or of all of them (None), is in scope, with all fields but the
-    /// pruned ones.
+    /// Reports whether all objects of a namespace, or of all namespaces (None), are in scope, with all fields except
+    /// the pruned ones.
     pub fn covers(&self, namespace: Option<&str>) -> bool {
         let selects = !self.labels.is_empty() || !self.fields.is_empty() || self.metadata_only;
         !selects && self.is_within_reach(namespace)
     }
 
-    /// Reports whether objects of a namespace, or of all of them (None), are in scope if the selectors match.
+    /// Reports whether objects of a namespace, or of all namespaces (None), are in scope if the selectors match.
     pub fn is_within_reach(&self, namespace: Option<&str>) -> bool {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }

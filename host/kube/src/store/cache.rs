@@ -1,4 +1,4 @@
-//! Reads of a store: its objects, overlaid by the host's own writes, cut down to what a list asks for.
+//! Reads of a store: its objects, overlaid by the host's own writes, and reduced to what a list requests.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
@@ -21,53 +21,53 @@ use crate::store::{
     overlay::{Overlay, Written},
 };
 
-/// A store and the writes that its watch has not brought yet.
+/// A store, and the writes that its watch has not received yet.
 pub struct Cache {
-    /// The objects that the watch brought.
+    /// The objects received by the watch.
     pub store: Arc<Store>,
-    /// The host's own writes since.
+    /// The host's own writes that the watch has not received yet.
     pub overlay: Overlay,
-    /// The one namespace that the informer watches; None if it watches all.
+    /// The namespace that the informer watches; None for all namespaces.
     pub namespace: Option<String>,
-    /// The informer's label selector: an own write that does not match is not in its view.
+    /// The informer's label selector. An own write that does not match is not in its view.
     pub selects: LabelSelector,
-    /// True if the informer also selects by fields, which only the API server can judge.
+    /// True if the informer also selects by fields, which only the API server can evaluate.
     pub field_selected: bool,
 }
 
 /// The parsed options of a cached list.
 pub struct Query<'a> {
-    /// Which objects.
+    /// The selection of objects.
     pub lookup: Lookup,
-    /// One namespace, or all.
+    /// The namespace; None for all namespaces.
     pub namespace: Option<&'a str>,
     /// A label selector.
     pub labels: LabelSelector,
     /// A selector by name and namespace.
     pub fields: MetadataFieldSelector,
-    /// At most this many.
+    /// The maximum number of objects.
     pub limit: Option<usize>,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     pub after: Option<ObjectKey>,
     /// Field paths to keep.
     pub projection: &'a [String],
-    /// Only these namespaces; None shows all.
+    /// The visible namespaces; None for all.
     pub visible: Option<BTreeSet<String>>,
 }
 
 impl Cache {
-    /// One object, as the watch or a later write of the host left it.
+    /// Returns an object in the state of the watch or of a later write of the host.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        // The overlay first: see there.
+        // The overlay is read first: see its module.
         let written = self.overlay.get(key);
         let stored = self.store.get(key);
         self.newer(written, stored)
     }
 
-    /// One page, in the order of keys. Its objects and its resourceVersion are of one moment: the store's at that
-    /// resourceVersion, covered by the host's own writes that the watch has not brought yet. Each page is of its own
-    /// moment: what changes between two pages behind the last key is seen as it is then, nothing that is there all the
-    /// time is missed or repeated.
+    /// Returns one page in the order of keys. Its objects and its resourceVersion are consistent: the store at that
+    /// resourceVersion, overlaid by the host's own writes that the watch has not received yet. Each page has its own
+    /// state: changes after the last key between two pages are visible, and objects that exist all the time are neither
+    /// missed nor repeated.
     ///
     /// # Errors
     /// [`NoRoom`] when the page's objects do not fit the memory budget of the plugin that reads them.
@@ -91,7 +91,7 @@ impl Cache {
             let mut written = written.into_iter().filter(|(key, _)| in_range(key)).peekable();
             let mut stored_ones = stored.walk(&lookup, query.namespace, query.after.as_ref()).peekable();
             let mut found = Vec::new();
-            // One more than the page tells whether there is another one.
+            // One more than the page shows whether there is another page.
             while found.len() <= limit {
                 let order = match (written.peek(), stored_ones.peek()) {
                     (None, None) => break,
@@ -132,7 +132,7 @@ impl Cache {
         })
     }
 
-    /// The namespaces of its objects.
+    /// Returns the namespaces of the objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let written = self.overlay.snapshot();
         self.store.keep_order();
@@ -140,7 +140,7 @@ impl Cache {
         stored.into_iter().chain(written.into_iter().filter_map(|(key, _)| key.namespace)).collect()
     }
 
-    /// Keeps the answer to a write, as far as it is in this informer's view.
+    /// Adds the answer to a write to the overlay, if it is in this informer's view.
     pub fn wrote(&self, object: &Arc<Object>) {
         let elsewhere = self.namespace.is_some() && self.namespace != object.key().namespace;
         if elsewhere {
@@ -162,7 +162,7 @@ impl Cache {
     }
 }
 
-/// The objects that a list has found, before they are unpacked.
+/// An object found by a list, before it is decompressed.
 enum Found {
     Stored(Entry),
     Written(Arc<Object>),
@@ -203,15 +203,15 @@ pub(crate) fn item(object: Arc<Object>, projection: &[String]) -> Item {
     if projection.is_empty() { Item::Whole(object) } else { Item::Projected(project(object.json(), projection)) }
 }
 
-/// A continue token of a cached list is the last key of the page: `namespace/name`, or the name alone.
+/// Returns the continue token of a page, which is its last key: `namespace/name`, or the name alone.
 pub(crate) fn token_of(key: &ObjectKey) -> String {
     key.to_string()
 }
 
-/// Reads a continue token back.
+/// Parses a continue token.
 ///
 /// # Errors
-/// `BadRequest` for what no cached list has given out.
+/// `BadRequest` for a token that no cached list has returned.
 pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
     let key = match token.split_once('/') {
         Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_the_watch_has_overtaken_leaves_no_ghost() {
+    fn answer_overtaken_by_the_watch_is_dropped() {
         let (cache, mut writer) = cache("");
         let made = object("n", "a", 10, "o", "x");
         watch(&cache, &mut writer, &made);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_leaves_the_selector_leaves_the_view() {
+    fn write_that_leaves_selector_leaves_view() {
         let (cache, mut writer) = cache("app=x");
         watch(&cache, &mut writer, &object("n", "a", 5, "o", "x"));
         cache.wrote(&object("n", "a", 6, "o", "y"));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_join_without_gap_or_repeat_also_over_own_writes() {
+    fn pages_join_without_gap_or_repeat() {
         let (cache, mut writer) = cache("");
         for name in ["a", "c", "e"] {
             watch(&cache, &mut writer, &object("n", name, 5, "o", "x"));

@@ -1,4 +1,4 @@
-//! One object as the store holds it: its bytes, or its metadata and the compressed rest.
+//! An object as the store holds it: its bytes, or its metadata and the compressed rest.
 
 use std::sync;
 
@@ -10,19 +10,19 @@ use zstd::{
     zstd_safe::CParameter,
 };
 
-/// The size of the reference count at a pointer to an entry.
+/// The size of the reference count in an entry's allocation.
 const COUNTS: usize = size_of::<usize>();
-/// A dictionary's bytes: more gain little (docs/decisions/0014).
+/// The size of a dictionary in bytes. Larger ones gain little (docs/decisions/0014).
 const DICTIONARY: usize = 16 << 10;
-/// zstd's own default: the levels above take longer and gain nothing.
+/// The compression level, zstd's default. Higher levels take longer and gain nothing.
 const LEVEL: i32 = 3;
-/// The largest size of a packed object, in hundredths of the plain one; others stay plain.
+/// The maximum size of a packed object, in percent of the plain size. Others stay plain.
 const WORTH: usize = 70;
-/// The memory that zstd needs to decompress, by its own estimate, without the dictionary.
+/// The memory that zstd needs for decompression, by its own estimate, without the dictionary.
 const DECOMPRESSOR: usize = 128 << 10;
-/// Readers that are kept for the next read: more at once make their own.
+/// The maximum number of readers that are kept for later reads. Further concurrent reads create their own.
 const KEPT: usize = 8;
-/// Bytes of room that a kept one may have: an object of 3 MiB leaves none behind.
+/// The maximum buffer of a kept reader in bytes, so that an object of 3 MiB leaves none behind.
 const ROOM: usize = 1 << 20;
 
 /// An object in a store. Cheap to clone.
@@ -30,11 +30,11 @@ const ROOM: usize = 1 << 20;
 pub enum Entry {
     /// The plain bytes.
     Plain(RawObject),
-    /// Compressed, with the store's codec.
+    /// The bytes compressed by the store's codec.
     Packed(Packed),
 }
 
-/// A compressed object: [`RawObject::strip`]'s metadata, and behind it the rest as a zstd frame, in one piece of memory.
+/// A compressed object in one allocation: the metadata of [`RawObject::strip`], followed by the rest as a zstd frame.
 #[derive(Clone)]
 pub struct Packed(Arc<HeaderSlice<Parts, [u8]>>);
 
@@ -42,12 +42,12 @@ pub struct Packed(Arc<HeaderSlice<Parts, [u8]>>);
 struct Parts {
     /// The end of the metadata.
     metadata: u32,
-    /// The rest's bytes, before it was compressed.
+    /// The size of the rest before compression, in bytes.
     rest: u32,
 }
 
 impl Entry {
-    /// Returns the metadata, which needs no unpacking.
+    /// Returns the metadata, which is not compressed.
     pub fn metadata(&self) -> Metadata<'_> {
         match self {
             Self::Plain(raw) => raw.metadata(),
@@ -60,7 +60,7 @@ impl Entry {
         (metadata.namespace(), metadata.name())
     }
 
-    /// Bytes it holds in memory, without the allocator's rounding.
+    /// Returns the number of bytes in memory, without the allocator's rounding.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Plain(raw) => raw.heap_bytes(),
@@ -68,7 +68,7 @@ impl Entry {
         }
     }
 
-    /// Reports whether both are the same bytes in memory.
+    /// Reports whether both share the same allocation.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Plain(one), Self::Plain(other)) => one.is(other),
@@ -77,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// The object.
+    /// Returns the object.
     pub(super) fn open(&self, codec: Option<&Codec>) -> sync::Arc<Object> {
         let raw = match (self, codec) {
             (Self::Plain(raw), _) => raw.clone(),
@@ -90,7 +90,7 @@ impl Entry {
 
 impl Packed {
     fn metadata(&self) -> &str {
-        // It was a text when it was packed.
+        // The metadata was valid UTF-8 when it was packed.
         std::str::from_utf8(&self.0.slice[..self.0.header.metadata as usize]).unwrap_or_default()
     }
 
@@ -99,14 +99,14 @@ impl Packed {
     }
 }
 
-/// A decompressor, with room for an object.
+/// A decompressor, with a buffer for an object.
 struct Reader {
     decompressor: Decompressor<'static>,
     rest: Vec<u8>,
     text: String,
 }
 
-/// Compresses the objects of one kind, with a dictionary of what they have in common.
+/// A codec for the objects of one kind, with a dictionary of their common parts.
 pub struct Codec {
     dictionary: Vec<u8>,
     compressors: Mutex<Vec<Compressor<'static>>>,
@@ -114,8 +114,8 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Learns from three quarters of a sample, and says what the others are then of their plain size. None if nothing can
-    /// be learnt from it.
+    /// Trains a dictionary on three quarters of a sample, and returns it with the compression ratio of the rest.
+    /// Returns None if training fails.
     pub fn train(sample: &[RawObject]) -> Option<(Self, f64)> {
         let stripped: Vec<String> =
             sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, raw)| raw.strip().1).collect();
@@ -131,7 +131,7 @@ impl Codec {
         Some((codec, packed as f64 / plain.max(1) as f64))
     }
 
-    /// Bytes it holds, what it needs to work included.
+    /// Returns the number of bytes in memory, including the compressors.
     pub fn heap_bytes(&self) -> usize {
         let mut compressors = self.compressors.lock();
         let readers = self.readers.lock();
@@ -140,7 +140,7 @@ impl Codec {
         self.dictionary.len() + compressing + room + readers.len() * (DECOMPRESSOR + self.dictionary.len())
     }
 
-    /// The object compressed; None if it is so already, or not worth it.
+    /// Returns the compressed object; None if it is already compressed or compression gains too little.
     pub fn pack(&self, entry: &Entry) -> Option<Entry> {
         let Entry::Plain(raw) = entry else { return None };
         let (metadata, rest) = raw.strip();
@@ -156,7 +156,7 @@ impl Codec {
 
     fn compressor(&self) -> std::io::Result<Compressor<'static>> {
         let mut compressor = Compressor::with_dictionary(LEVEL, &self.dictionary)?;
-        // What a frame can say of itself the entry knows.
+        // The entry already contains what a frame could describe.
         for known in
             [CParameter::ChecksumFlag(false), CParameter::DictIdFlag(false), CParameter::ContentSizeFlag(false)]
         {
@@ -192,7 +192,7 @@ impl Reader {
     }
 }
 
-/// Nobody else writes these bytes: they are what `pack` made, or memory is broken, or used up.
+/// Panics: only `pack` writes these bytes, so memory is corrupt or exhausted.
 fn broken(error: &std::io::Error) -> ! {
     panic!("a packed object cannot be read: {error}")
 }

@@ -1,34 +1,35 @@
-//! Objects by a value: by the uid of their controlling owner, or by what an index takes from them.
+//! Objects by a value: by the uid of their controlling owner, or by the value of a declared index.
 
 use std::collections::HashMap;
 
 use super::{entry::Entry, order::Order};
 
-/// Bytes of one object in an order, with what its chunk has in reserve.
+/// The bytes of one slot in an order, including the reserve of its chunk.
 pub(super) const PLACE: usize = 6;
-/// Bytes of one value, besides its text: its part of the table, and its chunk.
+/// The bytes of one value besides its text: its part of the table, and its chunk.
 const VALUE: usize = 112;
 
-/// The slots of each value, in the order of their keys. No value is without one.
+/// The slots of each value, in the order of their keys. Every value has at least one.
 #[derive(Default)]
 pub(super) struct Index {
     values: HashMap<Box<str>, Order>,
-    /// The memory that it takes, in bytes.
+    /// The memory in bytes.
     bytes: usize,
 }
 
-/// Reports whether a slot's object comes before a key.
+/// Returns whether a slot's object comes before a key.
 pub(super) fn before<'a>(slots: &'a [Option<Entry>], key: (Option<&'a str>, &'a str)) -> impl Fn(u32) -> bool + 'a {
     move |slot| key_of(slots, slot) < key
 }
 
-/// The key of the object in a slot.
+/// Returns the key of the object in a slot.
 pub(super) fn key_of(slots: &[Option<Entry>], slot: u32) -> (Option<&str>, &str) {
     slots[slot as usize].as_ref().map(Entry::key).unwrap_or_default()
 }
 
 impl Index {
-    /// Moves the object in a slot from one value to another. The slot has the object, old or new: its key is the same.
+    /// Moves the object in a slot from one value to another. The slot may contain the old or the new object: both have
+    /// the same key.
     pub(super) fn change(&mut self, slots: &[Option<Entry>], slot: u32, old: Option<&str>, new: Option<&str>) {
         if old == new {
             return;
@@ -62,7 +63,7 @@ impl Index {
         self.bytes
     }
 
-    /// Counts [`Index::heap_bytes`] anew.
+    /// Recomputes [`Index::heap_bytes`].
     #[cfg(test)]
     pub(super) fn counted(&self) -> usize {
         self.values.iter().map(|(value, order)| VALUE + value.len() + order.from(|_| false).count() * PLACE).sum()

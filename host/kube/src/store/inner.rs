@@ -16,7 +16,7 @@ impl Inner {
     }
 
     pub(super) fn position(&self, key: &ObjectKey) -> SlotPosition {
-        // Half of a good hash is one.
+        // Half of a good hash is a good hash.
         let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
         let is_key = |entry: &Entry| entry.metadata().is(key.namespace.as_deref(), &key.name);
         let found =
@@ -29,7 +29,7 @@ impl Inner {
         self.position(key).slot
     }
 
-    /// Puts an object in; `old` is the one of its key that is there.
+    /// Inserts an object; `old` is the existing object of its key.
     pub(super) fn put(&mut self, position: SlotPosition, entry: Entry, object: &Object, old: Option<&Object>) {
         self.bytes += entry.heap_bytes();
         let slot = match position.slot {
@@ -46,7 +46,7 @@ impl Inner {
     pub(super) fn enter(&mut self, entry: Entry, hash: u32) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
-            // Four thousand million objects would not fit.
+            // A store cannot hold four billion objects.
             u32::try_from(self.slots.len() - 1).unwrap_or_default()
         });
         self.slots[slot as usize] = Some(entry);
@@ -59,7 +59,7 @@ impl Inner {
         slot
     }
 
-    /// Takes an object out that is there.
+    /// Removes an existing object.
     pub(super) fn take(&mut self, position: SlotPosition, old: &Object) {
         let Some(slot) = position.slot else { return };
         self.index(slot, Some(old), None);

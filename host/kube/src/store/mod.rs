@@ -1,13 +1,13 @@
 //! The store of an informer: objects by key, in order, with indexes. The informer is its only writer.
 //!
 //! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`]. Keys are ordered by
-//! namespace, then name, so one namespace is a range: that is the namespace index. The order of all keys is kept only from
-//! the first list on that needs it ([`Store::keep_order`]): nearly half of what a change costs would else be for nobody.
+//! namespace, then by name, so a namespace is a range: this is the namespace index. The order of all keys is maintained
+//! only once a list needs it ([`Store::keep_order`]), because it is nearly half of the cost of a change.
 //!
-//! An object is kept as its bytes, alone or compressed ([`Packing`]), in a slot. Everything else says which slot: the
-//! table of keys, the order of keys, the indexes. Whoever reads is given an [`Object`] made of the bytes; of packed bytes,
-//! that is a copy. [`Store::snapshot`] looks at several things at one moment, and at heads before any unpacking; what it
-//! has chosen is opened when the lock is free again.
+//! An object is stored as its bytes, plain or compressed ([`Packing`]), in a slot. The table of keys, the order of keys
+//! and the indexes refer to slots. Readers get an [`Object`] created from the bytes, which is a copy if they are
+//! compressed. [`Store::snapshot`] reads several things consistently, and metadata without decompression; the selected
+//! entries are opened after the lock is released.
 
 pub mod cache;
 pub mod overlay;
@@ -49,7 +49,7 @@ use self::{
     packing::Trial,
 };
 
-/// Bytes of an object besides its own and its indexes': its slot, and its part of the table of keys.
+/// The bytes of an object besides its own and its indexes': its slot, and its part of the table of keys.
 const SLOT: usize = size_of::<Option<Entry>>() + 14;
 
 /// The objects of one informer.
@@ -58,33 +58,33 @@ pub struct Store {
     inner: RwLock<Inner>,
     /// The fields that are pruned from each object.
     prune: Prune,
-    /// Set once; entries are packed with it, and no other.
+    /// The codec of compressed entries; set at most once.
     codec: OnceLock<Codec>,
     trial: Trial,
 }
 
-/// The right to change a store.
+/// The only writer of a store.
 pub struct Writer {
     store: Arc<Store>,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// The objects. A slot is used again when it is free; while an object is there, it keeps its slot.
+    /// The objects. An object keeps its slot while it exists; free slots are reused.
     slots: Vec<Option<Entry>>,
     free: Vec<u32>,
-    /// Each object's slot, beside the hash of its key.
+    /// The slot of each object, with the hash of its key.
     by_key: HashTable<(u32, u32)>,
     hasher: RandomState,
-    /// All of them, in order, once somebody lists them.
+    /// All slots in the order of keys, once a list needs it.
     order: Option<Order>,
-    /// By the uid of the controlling owner.
+    /// The slots by the uid of the controlling owner.
     by_owner: Index,
-    /// The declared indexes. Every object that has a value is in it.
+    /// The declared indexes. Each contains every object that has a value.
     indexes: Vec<(IndexKey, Index)>,
-    /// The highest resourceVersion the watch has brought; it may fall only on a relist.
+    /// The highest resourceVersion that the watch has received. It decreases only on a relist.
     revision: u64,
-    /// Bytes of the entries and their slots; indexes count themselves.
+    /// The bytes of the entries and their slots. Indexes count their own bytes.
     bytes: usize,
 }
 
@@ -92,18 +92,18 @@ struct Inner {
 #[derive(Clone, Copy)]
 struct SlotPosition {
     hash: u32,
-    /// None if there is no object of the key.
+    /// The slot; None if there is no object with the key.
     slot: Option<u32>,
 }
 
-/// Which objects of a store are wanted.
+/// A selection of the objects of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// All of them.
+    /// All objects.
     All,
-    /// Those with this uid as controlling owner.
+    /// The objects with this uid as controlling owner.
     Owner(String),
-    /// Those with this value in this index, which must have been declared with [`Store::declare_index`].
+    /// The objects with this value in this index, which must have been declared by [`Store::declare_index`].
     Index {
         /// The index.
         key: IndexKey,
@@ -113,24 +113,24 @@ pub enum Lookup {
 }
 
 impl Store {
-    /// An empty store and the right to fill it.
+    /// Creates an empty store and its writer.
     pub fn new() -> (Arc<Self>, Writer) {
         Self::with(Packing::Off, Prune::nothing())
     }
 
-    /// An empty store that packs and prunes its objects.
+    /// Creates an empty store that compresses and prunes its objects.
     pub fn with(packing: Packing, prune: Prune) -> (Arc<Self>, Writer) {
         let store = Arc::new(Self { prune, trial: Trial::new(packing), ..Self::default() });
         (store.clone(), Writer { store })
     }
 
-    /// One object.
+    /// Returns an object.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         let entry = self.snapshot(|stored| stored.get(key).cloned())?;
         Some(self.open(&entry))
     }
 
-    /// Reports whether the store has this object in this version or a later one.
+    /// Reports whether the store has this version of the object or a later one.
     pub fn is_past(&self, object: &Object) -> bool {
         let Some(revision) = object.revision() else { return false };
         self.snapshot(|stored| {
@@ -157,7 +157,8 @@ impl Store {
         self.len() == 0
     }
 
-    /// Bytes the objects hold in memory, with their keys, indexes and dictionary, without the allocator's rounding.
+    /// Returns the bytes of the objects in memory, including keys, indexes and dictionary, without the allocator's
+    /// rounding.
     pub fn bytes(&self) -> usize {
         self.read(Inner::heap_bytes) + self.codec.get().map_or(0, Codec::heap_bytes)
     }
@@ -167,13 +168,13 @@ impl Store {
         self.read(|inner| inner.slots.iter().flatten().filter(|entry| matches!(entry, Entry::Packed(_))).count())
     }
 
-    /// The highest resourceVersion that the watch has brought; 0 before the first.
+    /// Returns the highest resourceVersion that the watch has received; 0 before the first.
     pub fn revision(&self) -> u64 {
         self.read(|inner| inner.revision)
     }
 
-    /// The objects of one namespace, or of all, in the order of their keys, beginning after `after`: those that are there
-    /// now, each made when it is taken.
+    /// Returns the current objects of one namespace, or of all, in the order of keys after `after`. Each is created
+    /// when it is taken.
     pub fn list(
         &self,
         lookup: &Lookup,
@@ -184,22 +185,22 @@ impl Store {
         entries.into_iter().map(|entry| self.open(&entry))
     }
 
-    /// Looks at several things at one moment.
+    /// Reads several things consistently.
     pub fn snapshot<T>(&self, look: impl FnOnce(&Snapshot<'_>) -> T) -> T {
         self.read(|inner| look(&Snapshot { inner }))
     }
 
-    /// The object of an entry of this store.
+    /// Returns the object of an entry of this store.
     pub fn open(&self, entry: &Entry) -> Arc<Object> {
         entry.open(self.codec.get())
     }
 
-    /// The object without what this store leaves out.
+    /// Returns the object without the fields that this store prunes.
     pub fn pruned(&self, object: Arc<Object>) -> Arc<Object> {
         if self.prune.is_plain() { object } else { object.pruned(&self.prune) }
     }
 
-    /// The namespaces that there are objects of.
+    /// Returns the namespaces of the objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         self.read(|inner| {
             let mut found = BTreeSet::new();
@@ -210,24 +211,24 @@ impl Store {
             let mut next = order.from(|slot| key_of(&inner.slots, slot).0.is_none()).next();
             while let Some(namespace) = next.and_then(|slot| key_of(&inner.slots, slot).0) {
                 found.insert(namespace.to_owned());
-                // In order: the same ones stand together.
+                // Keys are sorted, so the objects of a namespace are adjacent.
                 next = order.from(|slot| key_of(&inner.slots, slot).0 <= Some(namespace)).next();
             }
             found
         })
     }
 
-    /// Every key, in order.
+    /// Returns all keys in order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.snapshot(|stored| stored.walk(&Lookup::All, None, None).map(|entry| key(&entry.metadata())).collect())
     }
 
-    /// Keeps the order of all keys from now on, for lists of all objects or of a namespace, page by page.
+    /// Maintains the order of all keys from now on, for lists of all objects or of a namespace, page by page.
     pub fn keep_order(&self) {
         if self.read(|inner| inner.order.is_some()) {
             return;
         }
-        // Many take their time: not under the lock that readers wait for.
+        // Sorting many objects takes time, so it is done without the lock that readers wait for.
         let slots = self.read(|inner| inner.slots.clone());
         let sorted = sorted(&slots);
         let mut inner = self.inner.write();
@@ -238,7 +239,7 @@ impl Store {
         let now = &inner.slots;
         let same = |slot: u32| {
             let both = slots.get(slot as usize).and_then(Option::as_ref).zip(now[slot as usize].as_ref());
-            // Nearly all are what they were: their keys are not even looked at.
+            // Nearly all entries are unchanged, so their keys are not compared.
             both.is_some_and(|(then, now)| then.is(now) || then.key() == now.key())
         };
         sorted.into_iter().filter(|slot| same(*slot)).for_each(|slot| order.insert(slot, |_| true));
@@ -248,12 +249,12 @@ impl Store {
         inner.order = Some(order);
     }
 
-    /// Begins an index, over what is there and what comes.
+    /// Adds an index over the current and all later objects.
     pub fn declare_index(&self, index: &IndexKey) {
         if self.snapshot(|stored| stored.has_index(index)) {
             return;
         }
-        // What an object has may have to be unpacked for: not under the lock that readers wait for.
+        // Entries may have to be decompressed, so it is done without the lock that readers wait for.
         let entries = self.read(|inner| inner.slots.clone());
         let value = |entry: &Entry| index.value(&self.open(entry));
         let values: Vec<Option<String>> = entries.iter().map(|entry| value(entry.as_ref()?)).collect();
@@ -277,8 +278,8 @@ impl Store {
         look(&self.inner.read())
     }
 
-    /// Finds the slot of a key, or the position for it, and the object there. Both stay valid: only the writer asks,
-    /// and nobody else changes anything; an object keeps its slot.
+    /// Finds the slot of a key or the position for it, and the object there. Both stay valid, because only the writer
+    /// calls this and nothing else changes the store.
     fn position(&self, key: &ObjectKey) -> (SlotPosition, Option<Arc<Object>>) {
         let (position, entry) = self.read(|inner| {
             let position = inner.position(key);
@@ -287,7 +288,7 @@ impl Store {
         (position, entry.map(|entry| self.open(&entry)))
     }
 
-    /// An object as this store keeps it.
+    /// Returns an object in the form that this store keeps.
     fn packed(&self, object: &Object) -> Entry {
         let entry = Entry::Plain(object.raw().clone());
         self.codec.get().and_then(|codec| codec.pack(&entry)).unwrap_or(entry)
@@ -295,12 +296,12 @@ impl Store {
 }
 
 impl Writer {
-    /// The store it writes.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Puts an object in and returns the one it replaces.
+    /// Inserts an object and returns the one it replaces.
     pub fn apply(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let object = self.store.pruned(object);
         let entry = self.store.packed(&object);
@@ -313,13 +314,13 @@ impl Writer {
         old
     }
 
-    /// The watch has brought everything up to this resourceVersion.
+    /// Records that the watch has received everything up to this resourceVersion.
     pub fn reached(&mut self, revision: u64) {
         let mut inner = self.store.inner.write();
         inner.revision = inner.revision.max(revision);
     }
 
-    /// Takes an object out and returns it as it was. `seen` is the watch's last word on it.
+    /// Removes an object and returns its stored state. `seen` is its last state in the watch.
     pub fn remove(&mut self, seen: &Object) -> Option<Arc<Object>> {
         let (position, old) = self.store.position(seen.key());
         let mut inner = self.store.inner.write();
@@ -332,12 +333,12 @@ impl Writer {
     }
 }
 
-/// The slots that have an object.
+/// Returns the slots that contain an object.
 fn taken(slots: &[Option<Entry>]) -> impl Iterator<Item = u32> + '_ {
     (0..).zip(slots).filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
 }
 
-/// They, in the order of their keys. Nearly so already, as a list has brought them, which this way of sorting makes use of.
+/// Returns these slots in the order of keys. A list returns them nearly sorted, which this sort exploits.
 fn sorted(slots: &[Option<Entry>]) -> Vec<u32> {
     let mut sorted: Vec<u32> = taken(slots).collect();
     sorted.sort_by(|one, other| key_of(slots, *one).cmp(&key_of(slots, *other)));
@@ -348,7 +349,7 @@ fn key(metadata: &Metadata<'_>) -> ObjectKey {
     ObjectKey { namespace: metadata.namespace().map(Into::into), name: metadata.name().into() }
 }
 
-/// A hash for the table, which looks at both ends of it.
+/// Spreads a hash for the table, which uses both ends of it.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -1,7 +1,7 @@
-//! The store against a plain map, under histories made by chance; and against readers that look all the while.
+//! The store against a plain map, on random histories, and against concurrent readers.
 //!
-//! What holds after each step: every key, list, index and page is as the map has it, in order; the bytes are the sum of
-//! what is there; a relist tells exactly what it changed. The seed is printed; `OPERETTA_SEED` runs it again.
+//! After each step every key, list, index and page is as in the map, in order; the bytes are the sum of the stored
+//! ones; and a relist reports exactly its changes. The seed is printed; `OPERETTA_SEED` repeats a run.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use crate::store::{
     overlay::Overlay,
 };
 
-/// One object as the map has it.
+/// An object of the map.
 #[derive(Clone, PartialEq)]
 struct Thing {
     uid: u32,
@@ -64,7 +64,7 @@ struct History {
     cache: Cache,
     writer: Writer,
     clock: u64,
-    /// Whether pages are read too.
+    /// True if pages are read, too.
     paged: bool,
 }
 
@@ -151,7 +151,7 @@ impl History {
         assert_eq!(self.cache.store.revision(), greatest);
     }
 
-    /// Holds everything that can be read against the map.
+    /// Compares everything that can be read with the map.
     fn check(&mut self) {
         let store = &self.cache.store;
         assert_eq!(store.len(), self.map.len());
@@ -203,11 +203,11 @@ impl History {
             |found: &mut dyn Iterator<Item = Arc<Object>>| found.map(|object| object.key().clone()).collect::<Vec<_>>();
         let listed = keys(&mut self.cache.store.list(lookup, namespace, after));
         assert_eq!(listed, of(&fits), "{lookup:?} {namespace:?} {after:?}");
-        // A page needs the order of all keys: some stores never keep one.
+        // A page needs the order of all keys, which some stores never keep.
         if !self.paged {
             return;
         }
-        // By a label, which may come from the index.
+        // By a label, which may be answered from the index.
         let selected = of(&|thing: &Thing| fits(thing) && thing.app == Some(1));
         let mut next = after.cloned();
         let mut paged = Vec::new();
@@ -254,7 +254,7 @@ fn run(mut chance: StdRng, packed: bool) {
     for at in 0..400 {
         history.step();
         if at == 100 {
-            // Over what is there.
+            // On the existing objects.
             history.cache.store.declare_index(&controller);
             if packed {
                 assert!(history.cache.store.pack_now(), "worth it: {} objects", history.map.len());
@@ -275,7 +275,7 @@ fn seeded() -> StdRng {
 }
 
 #[test]
-fn whatever_happens_the_store_has_what_a_plain_map_has() {
+fn plain_store_equals_a_plain_map() {
     let mut chance = seeded();
     for _ in 0..6 {
         run(StdRng::from_rng(&mut chance), false);
@@ -302,7 +302,7 @@ fn readers_never_see_half_a_relist() {
         selects: LabelSelector::default(),
         field_selected: false,
     };
-    // In each round every object has the round's number as its label, and the last one as its resourceVersion too.
+    // In each round every object has the round's number as its label, and the last one also as its resourceVersion.
     let mut relist = |round: u32| {
         let mut relist = writer.begin_relist();
         for at in 0..OBJECTS {

@@ -1,18 +1,19 @@
-//! Slots of a store in the order of their objects' keys: four bytes each, in chunks, so that one more or less moves few.
+//! The slots of a store in the order of their objects' keys: four bytes each, in chunks, so that an insertion moves few
+//! of them.
 //!
-//! An order does not know keys: who asks says of a slot whether it stands before the position that is sought.
+//! An order does not know keys: the caller's predicate tells whether a slot comes before the position that is searched.
 
-/// Slots in one chunk, at most.
+/// The maximum number of slots in a chunk.
 const CHUNK: usize = 512;
 
-/// No chunk is empty or longer than [`CHUNK`], and all slots together are in order.
+/// The slots in chunks. No chunk is empty or longer than [`CHUNK`], and all slots together are sorted.
 #[derive(Default)]
 pub(super) struct Order {
     chunks: Vec<Vec<u32>>,
 }
 
 impl Order {
-    /// The first position of which `before` does not hold; it holds of all positions before that one.
+    /// Returns the first position for which `before` is false. It is true for all positions before that one.
     fn position(&self, before: impl Fn(u32) -> bool) -> (usize, usize) {
         let chunk = self.chunks.partition_point(|chunk| chunk.last().is_some_and(|last| before(*last)));
         (chunk, self.chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(|slot| before(*slot))))
@@ -28,7 +29,7 @@ impl Order {
             }
             return;
         }
-        // Behind all others, as a list brings them: full chunks stay full.
+        // At the end, as in a list: full chunks stay full.
         match self.chunks.last_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push(slot),
             None => {
@@ -56,7 +57,7 @@ impl Order {
         self.chunks.is_empty()
     }
 
-    /// The slots from the first one on of which `before` does not hold.
+    /// Returns the slots from the first one for which `before` is false.
     pub(super) fn from(&self, before: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> + '_ {
         let (chunk, at) = self.position(before);
         let first = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk[at..]);
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_stay_in_order_whatever_comes_and_goes() {
+    fn slots_stay_in_order_after_random_changes() {
         let mut order = Order::default();
         let mixed = |at: u32| at.wrapping_mul(2_654_435_761) % 10_007;
         let mut all: Vec<u32> = (0..5_000).map(mixed).collect();

@@ -1,10 +1,10 @@
-//! Reads that see the host's own writes: what the API server answered to a write covers the store until the watch has
-//! caught up, so that no reconciler acts on a cache that misses what it just did.
+//! An overlay of the host's own writes: the API server's answer to a write replaces the stored object until the watch
+//! has caught up, so that no reconciler acts on a cache without its own writes.
 //!
-//! A watch brings the events of one resource in the order of their resourceVersions. So an answer with resourceVersion
-//! R is covered by the watch as soon as the watch has brought any event of R or later; then the entry goes. An answer
-//! that the watch has overtaken already is not kept at all. Readers look here first and at the store second: an entry
-//! goes only after the store has what it covered.
+//! A watch sends the events of one resource in the order of their resourceVersions. So an answer with resourceVersion R
+//! is in the store once the watch has received any event of R or later, and its entry is removed then. An answer that
+//! the watch has already overtaken is not added. Readers read the overlay first and the store second: an entry is
+//! removed only after the store has its object.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::store::Store;
 
-/// A deletion that the watch never confirms (it was seen before the answer came) is forgotten after this time.
+/// The lifetime of a deletion that the watch never confirms, because it was received before the answer.
 const TOMBSTONE_AGE: Duration = Duration::from_secs(300);
 
 /// The result of a write.
@@ -30,7 +30,7 @@ pub enum Written {
     Present(Arc<Object>),
     /// The object with this uid is deleted.
     Gone {
-        /// Its uid: an object of the same name made later is another one.
+        /// The object's uid. An object of the same name that is created later has another one.
         uid: String,
     },
 }
@@ -40,17 +40,17 @@ struct Entry {
     at: Instant,
 }
 
-/// The writes that a store's watch has not brought yet.
+/// The writes that a store's watch has not received yet.
 #[derive(Default)]
 pub struct Overlay {
-    /// Every entry is newer than the store's revision, or a tombstone.
+    /// The entries. Each is newer than the store's revision, or a tombstone.
     entries: Mutex<BTreeMap<ObjectKey, Entry>>,
-    /// `entries.len()`: most reads find 0 and go on without the lock.
+    /// The number of entries. Most reads find 0 and continue without the lock.
     len: AtomicUsize,
 }
 
 impl Overlay {
-    /// Keeps the answer to a create, update or patch, unless the watch is already past it.
+    /// Adds the answer to a create, update or patch, unless the watch has overtaken it.
     pub fn wrote(&self, object: Arc<Object>, store: &Store) {
         let Some(revision) = object.revision() else { return };
         self.change(|entries| {
@@ -66,7 +66,7 @@ impl Overlay {
         });
     }
 
-    /// Keeps that an object was deleted for good. `uid` is empty when the API server named none.
+    /// Adds the deletion of an object. `uid` is empty when the API server named none.
     pub fn deleted(&self, key: &ObjectKey, uid: &str, store: &Store) {
         self.change(|entries| {
             let covered = match entries.get(key).map(|entry| &entry.written) {
@@ -80,7 +80,7 @@ impl Overlay {
         });
     }
 
-    /// The watch has brought an event; the store has it already.
+    /// Removes an entry after the watch has received an event, which is already in the store.
     pub fn watched(&self, key: &ObjectKey, uid: &str, revision: u64, deleted: bool) {
         if self.len.load(Ordering::Acquire) == 0 {
             return;
@@ -96,7 +96,7 @@ impl Overlay {
         });
     }
 
-    /// The watch has brought everything up to this resourceVersion.
+    /// Removes entries after the watch has received everything up to this resourceVersion.
     pub fn passed(&self, revision: u64) {
         if self.len.load(Ordering::Acquire) == 0 {
             return;
@@ -109,7 +109,7 @@ impl Overlay {
         });
     }
 
-    /// A relist that began at `began` is in the store: it has every write that was answered before.
+    /// Removes entries after a relist that began at `began`: it contains every write that was answered before.
     pub fn relisted(&self, began: Instant) {
         self.change(|entries| entries.retain(|_, entry| entry.at >= began));
     }
@@ -122,7 +122,7 @@ impl Overlay {
         self.entries.lock().get(key).map(|entry| entry.written.clone())
     }
 
-    /// Everything kept now, in the order of keys.
+    /// Returns all entries in the order of keys.
     pub fn snapshot(&self) -> Vec<(ObjectKey, Written)> {
         if self.len.load(Ordering::Acquire) == 0 {
             return Vec::new();

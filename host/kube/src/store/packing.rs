@@ -1,7 +1,8 @@
-//! Decides whether a store's objects are compressed: tried on a sample in the background when there are enough of them.
+//! The decision whether a store's objects are compressed. It is tried on a sample in the background, once there are
+//! enough objects.
 //!
-//! Training and packing run on a thread of their own kind (`spawn_blocking`). Readers and the watch wait for neither: the
-//! sample is taken, and each small batch of packed objects swapped in, under the lock; everything else is done without.
+//! Training and packing run on a blocking thread (`spawn_blocking`). Readers and the watch wait for neither: only the
+//! sample is taken, and each small batch of packed objects swapped in, under the lock.
 
 use std::{
     sync::{
@@ -18,35 +19,35 @@ use super::{
     entry::{Codec, Entry},
 };
 
-/// Fewer objects are not worth a dictionary, and teach it too little.
+/// The minimum number of objects. Fewer do not justify a dictionary, and are too few to train it.
 const OBJECTS: usize = 1_000;
-/// Fewer bytes are not worth the time.
+/// The minimum number of bytes. Fewer do not justify the time.
 const BYTES: usize = 8 << 20;
-/// The ratio that the sample must reach.
+/// The maximum compression ratio of the sample: packed bytes by plain bytes.
 const RATIO: f64 = 0.5;
-/// Objects of the sample, and bytes that they may have in all.
+/// The maximum number of objects in the sample, and their maximum size in bytes.
 const SAMPLE: usize = 1_000;
 const SAMPLE_BYTES: usize = 6 << 20;
-/// Objects that are swapped in at once.
+/// The number of objects that are swapped in at once.
 const BATCH: usize = 64;
 
-/// The compression of a host's stores.
+/// The compression mode of a host's stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
-    /// Those that hold much, where it gains at least half.
+    /// Compresses large stores, if that saves at least half.
     #[default]
     Auto,
-    /// None.
+    /// Compresses nothing.
     Off,
 }
 
-/// The trial of a store, and its result.
+/// The compression trial of a store, and its result.
 #[derive(Default)]
 pub(super) struct Trial {
-    /// From how many bytes on the next trial is made; the greatest number when there is none to come.
+    /// The number of bytes at which the next trial starts; the maximum if there is none.
     from: AtomicUsize,
-    /// The ratio of the sample, once it was good enough.
+    /// The compression ratio of the sample, if it was good enough.
     ratio: OnceLock<f64>,
 }
 
@@ -58,12 +59,12 @@ impl Trial {
 }
 
 impl Store {
-    /// Returns the ratio that compression reached on a sample, if the objects are compressed.
+    /// Returns the compression ratio of the sample, if the objects are compressed.
     pub fn packing_ratio(&self) -> Option<f64> {
         self.trial.ratio.get().copied()
     }
 
-    /// Starts a trial if there is one to make. Needs a tokio runtime; without one, the next change asks again.
+    /// Starts a trial if one is due. Needs a tokio runtime; without one, the next change tries again.
     pub(super) fn consider(self: &Arc<Self>) {
         if !self.is_due() {
             return;
@@ -79,7 +80,7 @@ impl Store {
         from != usize::MAX && self.read(|inner| inner.by_key.len() > OBJECTS && inner.bytes > from)
     }
 
-    /// Tries what compression gains now, and compresses everything if it is worth it. Returns whether it was.
+    /// Runs a trial now and compresses all objects if it is worth it. Reports whether it was.
     pub fn pack_now(self: &Arc<Self>) -> bool {
         pack(&Arc::downgrade(self));
         self.packing_ratio().is_some()
@@ -102,7 +103,7 @@ impl Store {
         })
     }
 
-    /// Packs the next slots from `from` on; None at the end.
+    /// Packs the next slots from `from`. Returns None at the end.
     fn pack_batch(&self, codec: &Codec, from: usize) -> Option<usize> {
         let to = from + BATCH;
         let plain: Vec<(usize, Entry)> = self.read(|inner| {
@@ -113,7 +114,7 @@ impl Store {
             plain.into_iter().filter_map(|(at, entry)| Some((at, codec.pack(&entry)?, entry))).collect();
         let mut inner = self.inner.write();
         for (at, packed, plain) in packed {
-            // It may have changed meanwhile; then it was packed on its way in.
+            // An object that has changed meanwhile was packed when it was stored.
             if inner.slots[at].as_ref().is_some_and(|now| now.is(&plain)) {
                 inner.bytes = inner.bytes + packed.heap_bytes() - plain.heap_bytes();
                 inner.slots[at] = Some(packed);
@@ -136,7 +137,7 @@ fn pack(store: &Weak<Store>) {
             tried => {
                 let ratio = tried.map(|(_, ratio)| ratio);
                 tracing::debug!(?ratio, objects = held.len(), "a cache gains too little by compression");
-                // Perhaps another time, when it has become another one.
+                // A later trial may succeed with more data.
                 held.trial.from.store(held.read(|inner| inner.bytes).saturating_mul(4).max(BYTES), Ordering::Relaxed);
                 return;
             }

@@ -1,8 +1,8 @@
-//! A relist: what a list finds, held against the store while the list is still coming.
+//! A relist: a list that is compared with the store while it arrives.
 //!
-//! An object that the store has in this very version (uid and resourceVersion) is dropped at once, so a relist of what has
-//! not changed needs a bit for each object. The store is left as it is until [`Writer::finish`], and changes then under
-//! one lock. Between the two the writer does nothing else: what it put in meanwhile would count as not listed.
+//! An object that the store has in the same version (uid and resourceVersion) is dropped at once, so a relist of
+//! unchanged objects needs one bit per object. The store is unchanged until [`Writer::finish`], and then changes under
+//! one lock. The writer must not change the store in between: an object added meanwhile would count as not listed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,9 +13,9 @@ use super::{Store, Writer, taken};
 /// The state of a relist in progress.
 pub struct Relist {
     store: Arc<Store>,
-    /// A bit for each slot whose object was found, in whatever version.
+    /// A bit for each slot whose object was found, in any version.
     seen: Vec<u64>,
-    /// The objects that the store does not have in this version.
+    /// The objects whose version differs from the store's.
     changed: BTreeMap<ObjectKey, Arc<Object>>,
     /// The highest resourceVersion found.
     revision: u64,
@@ -35,7 +35,7 @@ impl Relist {
         Self { store, seen: Vec::new(), changed: BTreeMap::new(), revision: 0 }
     }
 
-    /// The list has this object.
+    /// Adds an object of the list.
     pub fn found(&mut self, object: Arc<Object>) {
         self.revision = self.revision.max(object.revision().unwrap_or_default());
         let stored = self.store.read(|inner| {
@@ -55,7 +55,7 @@ impl Relist {
         self.changed.insert(object.key().clone(), object);
     }
 
-    /// The list does not have this object any more.
+    /// Marks an object as deleted after the list returned it.
     pub fn lost(&mut self, key: &ObjectKey) {
         self.changed.remove(key);
         if let Some(slot) = self.store.read(|inner| inner.find(key))
@@ -65,7 +65,7 @@ impl Relist {
         }
     }
 
-    /// The list has this object, but not in a form that can be read: what the store has of it stays.
+    /// Marks an object as listed but unreadable: its stored state is kept.
     pub fn keep(&mut self, key: &ObjectKey) {
         if let Some(slot) = self.store.read(|inner| inner.find(key)) {
             self.see(slot as usize);
@@ -79,7 +79,7 @@ impl Relist {
         self.seen[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Returns the number of objects held: those that the store does not have in this version.
+    /// Returns the number of objects whose version differs from the store's.
     pub fn held(&self) -> usize {
         self.changed.len()
     }
@@ -95,11 +95,11 @@ impl Writer {
         Relist::begin(self.store.clone())
     }
 
-    /// Makes the store what a relist has found, at one moment.
+    /// Replaces the content of the store by that of a relist, atomically.
     pub fn finish(&mut self, relist: Relist) -> Relisted {
         let store = &self.store;
         let revision = relist.revision;
-        // Reading, unpacking and packing need no lock: nobody else changes the store.
+        // Reading, decompressing and packing need no lock, because nothing else changes the store.
         let gone: Vec<_> = store.read(|inner| {
             let slots = taken(&inner.slots).filter(|slot| !relist.saw(*slot));
             slots.filter_map(|slot| inner.slots[slot as usize].clone()).collect()

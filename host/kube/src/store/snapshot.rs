@@ -4,7 +4,7 @@ use operetta_core::{manifest::IndexKey, object::ObjectKey};
 
 use super::{Inner, Lookup, entry::Entry, index::key_of, sorted};
 
-/// A store at one moment. Writers wait while it is held, so hold it briefly.
+/// A store at one moment. Writers wait for it, so hold it briefly.
 pub struct Snapshot<'a> {
     pub(super) inner: &'a Inner,
 }
@@ -25,8 +25,8 @@ impl<'a> Snapshot<'a> {
         self.inner.indexes.iter().any(|(declared, _)| declared == index)
     }
 
-    /// Iterates over the objects of one namespace, or of all, in the order of their keys, beginning after `after`. Each
-    /// costs an access to its slot; [`Lookup::All`] sorts the keys where the store keeps no order.
+    /// Iterates over the objects of one namespace, or of all, in the order of keys after `after`. Each costs an access
+    /// to its slot. [`Lookup::All`] sorts the keys if the store keeps no order.
     pub fn walk(
         &self,
         lookup: &Lookup,
@@ -43,7 +43,7 @@ impl<'a> Snapshot<'a> {
         };
         let slots = &inner.slots;
         let sorted = (*lookup == Lookup::All && order.is_none()).then(|| sorted(slots));
-        // The key that a page begins after may lie before the namespace.
+        // The key after which a page starts may be before the namespace.
         let is_before = move |slot| {
             let key = key_of(slots, slot);
             after.is_some_and(|after| key <= (after.namespace.as_deref(), after.name.as_str()))

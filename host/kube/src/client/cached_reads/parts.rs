@@ -1,5 +1,5 @@
-//! A list of all namespaces where the host may not watch the kind in all of them: what both the host and the plugin may see,
-//! from one cache for each namespace. A page is of one moment within each namespace, and of several over all of them.
+//! Lists of all namespaces when the host may not watch the kind in all of them: the objects that both the host and the
+//! plugin may see, from one cache per namespace. A page is consistent within each namespace, but not across namespaces.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl PluginApi {
-    /// A list of all namespaces, made of those that the plugin may list and the host may watch, in the order of keys as
-    /// every list. Its resourceVersion is the lowest of theirs.
+    /// Lists all namespaces that the plugin may list and the host may watch, in the order of keys. The resourceVersion
+    /// is the lowest of the caches.
     pub(super) async fn list_parts(
         &self,
         resource: &Arc<ApiResource>,
@@ -48,7 +48,7 @@ impl PluginApi {
         if parts.is_empty() {
             return Err(out_of_reach(resource, None));
         }
-        // One more than the page tells whether there is another one.
+        // One more than the page shows whether there is another page.
         let wanted = options.limit.map(|limit| limit.max(1).saturating_add(1));
         let mut found = Vec::new();
         let mut revision = u64::MAX;
