@@ -1,5 +1,6 @@
-//! The namespaces in which RoleBindings name a subject: elsewhere RBAC gives it nothing but what it has in all namespaces,
-//! and there is nothing to ask.
+//! The namespaces in which RoleBindings name a subject.
+//!
+//! In any other namespace, RBAC grants the subject only its cluster-wide permissions, so no access review is needed.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,13 +11,13 @@ use crate::{authz::access::ServiceAccount, object::ObjectKey};
 /// The subjects of all RoleBindings.
 #[derive(Debug, Default)]
 pub struct RoleBindings {
-    /// The subjects of each binding, to take them back when it changes.
+    /// The subjects of each binding. They are removed from `namespaces` when the binding changes.
     subjects: HashMap<ObjectKey, Vec<String>>,
-    /// By subject, the namespaces of its bindings, with their numbers.
+    /// The number of bindings by subject and namespace. No number is 0, and no map of a subject is empty.
     namespaces: HashMap<String, HashMap<String, usize>>,
 }
 
-/// A subject as a binding has it (rbac/v1 Subject).
+/// A subject of a binding (rbac/v1 Subject).
 #[derive(Deserialize)]
 struct Subject {
     kind: String,
@@ -26,8 +27,8 @@ struct Subject {
 }
 
 impl RoleBindings {
-    /// Replaces the subjects of a binding by those of this text, its field `subjects` as JSON; None removes the binding.
-    /// Subjects that cannot be read count as everybody: the answers of access reviews decide.
+    /// Replaces the subjects of a binding. `subjects` is the binding's field of that name as JSON; None removes the
+    /// binding. Subjects that cannot be decoded count as `system:authenticated`, so that access reviews decide.
     pub fn set(&mut self, binding: &ObjectKey, subjects: Option<&str>) {
         let Some(namespace) = &binding.namespace else { return };
         for subject in self.subjects.remove(binding).unwrap_or_default() {
@@ -54,15 +55,15 @@ impl RoleBindings {
         self.subjects.insert(binding.clone(), names.into_iter().collect());
     }
 
-    /// Returns the namespaces in which a binding names the ServiceAccount, or one of its groups.
+    /// Returns the namespaces in which a binding names the ServiceAccount or one of its groups.
     pub fn namespaces_of(&self, account: &ServiceAccount) -> BTreeSet<String> {
         let names = account.groups().into_iter().chain([account.user()]);
         names.filter_map(|name| self.namespaces.get(&name)).flat_map(HashMap::keys).cloned().collect()
     }
 }
 
-/// Returns the name of the user or group that a subject is. A ServiceAccount without a namespace is one of the binding's
-/// (`binding_namespace`), as the API server's authorizer has it.
+/// Returns the user or group name of a subject. A ServiceAccount without a namespace is in `binding_namespace`, as in
+/// the API server's authorizer.
 fn user_or_group(subject: Subject, binding_namespace: &str) -> String {
     let Subject { kind, name, mut namespace } = subject;
     if namespace.is_empty() {
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_namespaces_of_users_and_groups() {
+    fn finds_namespaces_of_users_and_groups() {
         let account = ServiceAccount { namespace: "team".into(), name: "plugin".into() };
         let mut bindings = RoleBindings::default();
         let own = r#"[{"kind":"ServiceAccount","namespace":"team","name":"plugin"},{"kind":"User","name":"ann"}]"#;

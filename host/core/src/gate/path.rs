@@ -65,7 +65,7 @@ pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Reports whether a text can stand in a path without an escape. The text may still be `.` or `..`, or empty.
+/// Reports whether a text can be part of a path without escaping. The text may still be empty, `.` or `..`.
 pub fn is_path_text(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~@$&+,;=!*'()".contains(&byte))
 }

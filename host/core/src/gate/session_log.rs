@@ -1,4 +1,4 @@
-//! The log of a reconcile: bounded, and with one line that says that there was more.
+//! The log of a reconcile. Its size is limited, and one notice replaces the lines over the limit.
 
 use std::time::Duration;
 
@@ -7,21 +7,22 @@ use crate::{
     ports::{LogLevel, LogRecord},
 };
 
-/// Bytes of log that a field takes beside its letters.
+/// The bytes that a log field is charged in addition to its text.
 pub const FIELD_BYTES: usize = size_of::<(String, String)>();
 
 impl Session {
-    /// Reports whether a log line of this level would be kept. The call is not counted: it exists to save work.
+    /// Reports whether a log line of this level would be kept. The call is not counted, because it exists to save work.
     pub fn log_enabled(&self, level: LogLevel) -> bool {
         self.gate.logs.enabled(level)
     }
 
-    /// Bytes that the next log line may have, [`FIELD_BYTES`] for each field included; a longer one is dropped.
+    /// Returns the bytes that the next log line may have, including [`FIELD_BYTES`] per field. A longer line is
+    /// dropped.
     pub fn log_room(&self) -> usize {
         self.gate.limits.log_bytes.saturating_sub(self.log_bytes)
     }
 
-    /// Keeps one log line; over the limit it is dropped, and the first one dropped leaves a line that says so.
+    /// Writes one log line. Over the limit the line is dropped; the first dropped line is replaced by a notice.
     pub fn log(&mut self, level: LogLevel, message: String, fields: Vec<(String, String)>) {
         let bytes =
             message.len() + fields.iter().map(|(name, value)| FIELD_BYTES + name.len() + value.len()).sum::<usize>();
@@ -30,13 +31,13 @@ impl Session {
         }
     }
 
-    /// Drops a log line that is longer than [`Session::log_room`], without the need to have it.
+    /// Counts a log line that is longer than [`Session::log_room`] as dropped, without reading it.
     pub fn drop_log(&mut self, level: LogLevel) {
         let kept = self.admit_log(level, usize::MAX);
         debug_assert!(!kept, "nothing has room for it");
     }
 
-    /// Reports whether a line of this size is kept. Counts it, and logs once when the limit is reached.
+    /// Reports whether a line of this size is kept. Counts it, and logs a notice when the limit is reached.
     fn admit_log(&mut self, level: LogLevel, bytes: usize) -> bool {
         if !self.log_enabled(level) {
             return false;
