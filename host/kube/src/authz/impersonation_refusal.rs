@@ -1,4 +1,6 @@
-//! The verbs of impersonation, and the API server's refusals of it, reworded for a plugin with the command that grants it.
+//! The verbs of impersonation, and the rewording of denied impersonation.
+//!
+//! A plugin gets the API server's denial as one of its own ServiceAccount, with the command that grants the permission.
 
 use bytes::Bytes;
 use operetta_core::authz::access_review::ServiceAccount;
@@ -13,16 +15,16 @@ pub const CONSTRAINED_GROUP: &str = "authentication.k8s.io";
 /// The verb of constrained impersonation that names the request, up to the request's own verb.
 pub const CONSTRAINED_ON: &str = "impersonate-on:serviceaccount:";
 
-/// Returns the command that lets the host act as a ServiceAccount.
+/// Returns the command that lets the host impersonate a ServiceAccount.
 pub fn grant_command(account: &ServiceAccount) -> String {
     format!("operetta grant {} -n {}", account.name, account.namespace)
 }
 
-/// Rewords a refusal of the host's impersonation as one of the ServiceAccount, with the command that grants it. Another
-/// body stays as it is.
+/// Rewords a denial of the host's impersonation as a denial of the ServiceAccount, with the command that grants the
+/// permission. Returns another body unchanged.
 ///
-/// The API server refuses a request that constrained impersonation does not cover in the name of the host, before it asks
-/// about the ServiceAccount. For a plugin the answer must be about its own permissions.
+/// If constrained impersonation does not cover a request, the API server denies it in the name of the host, before it
+/// checks the ServiceAccount's permissions. The plugin must get an answer about its own permissions.
 pub(crate) fn reword(body: Bytes, account: &ServiceAccount) -> Bytes {
     let Ok(mut status) = serde_json::from_slice::<Value>(&body) else { return body };
     let reworded = status["message"].as_str().and_then(|message| reword_message(message, account));
@@ -34,7 +36,7 @@ pub(crate) fn reword(body: Bytes, account: &ServiceAccount) -> Bytes {
 fn reword_message(message: &str, account: &ServiceAccount) -> Option<String> {
     let grant = grant_command(account);
     if let Some((before, after)) = message.split_once(&format!("\" cannot {CONSTRAINED_ON}")) {
-        // The name in front of it is the host's.
+        // The name before it is the host's.
         let (about, _host) = before.rsplit_once("User \"")?;
         let user = account.user();
         return Some(format!("{about}User {user:?} cannot {after}, or the host was not granted it: {grant}"));
@@ -58,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_of_constrained_impersonation_names_account_and_cure() {
+    fn denied_constrained_impersonation_names_account_and_remedy() {
         let message = reworded(&format!(
             "secrets \"x\" is forbidden: User \"{HOST}\" cannot impersonate-on:serviceaccount:get resource \"secrets\" in \
              API group \"\" in the namespace \"a\""
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_to_act_as_account_has_the_cure() {
+    fn denied_impersonation_has_the_remedy() {
         for (verb, group) in [("impersonate:serviceaccount", "authentication.k8s.io"), ("impersonate", "")] {
             let refused = format!("User \"{HOST}\" cannot {verb} resource \"serviceaccounts\" in API group {group:?}");
             assert_eq!(reworded(&refused), format!("{refused}: operetta grant p -n team"));
