@@ -5,7 +5,7 @@
 //!
 //! 1. `Session::admit` counts the call, and refuses it if the gate is closed or the reconcile is over a limit;
 //! 2. [`Throttle`](throttle::Throttle) delays requests to the API server by their quota. A cached read that turns out
-//! to need a request is delayed later;
+//!    to need a request is delayed later;
 //! 3. [`Revocation`] is checked again, because the delay takes time. The client checks it once more before it sends;
 //! 4. the call runs with its own timeout;
 //! 5. `Session::meter` records the duration and the result.
