@@ -52,6 +52,15 @@ pub struct Condition {
     pub reason: String,
     /// One sentence.
     pub message: String,
+    /// The generation of the Plugin that the host had read when it wrote this.
+    pub observed_generation: Option<i64>,
+}
+
+impl Condition {
+    /// Reports whether the condition was written for the Plugin's current spec, not for one before it.
+    fn is_current(&self, plugin: &Value) -> bool {
+        self.observed_generation == plugin["metadata"]["generation"].as_i64()
+    }
 }
 
 impl DropIn {
@@ -296,10 +305,10 @@ impl<'a> TestNamespace<'a> {
         condition(&self.get(kinds::PLUGIN, plugin).await?, type_)
     }
 
-    /// Waits until a Plugin's condition has a status and a reason; its message.
+    /// Waits until a Plugin's condition has a status and a reason for the Plugin's current generation; its message.
     pub async fn until_condition(&self, plugin: &str, type_: &str, status: &str, reason: &str) -> String {
         self.until(kinds::PLUGIN, plugin, |found| match condition(found, type_) {
-            Some(now) if now.status == status && now.reason == reason => Ok(now.message),
+            Some(now) if now.status == status && now.reason == reason && now.is_current(found) => Ok(now.message),
             other => Err(format!("{type_} is {other:?}, not {status} for {reason}")),
         })
         .await
@@ -368,5 +377,6 @@ fn condition(plugin: &Value, type_: &str) -> Option<Condition> {
     let conditions = plugin["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|condition| condition["type"] == type_)?;
     let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
-    Some(Condition { status: text("status"), reason: text("reason"), message: text("message") })
+    let observed_generation = found["observedGeneration"].as_i64();
+    Some(Condition { status: text("status"), reason: text("reason"), message: text("message"), observed_generation })
 }
