@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build release build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start soak soak-hostile fuzz clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build release build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start soak soak-hostile fuzz fuzz-gate clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -96,6 +96,9 @@ soak-hostile: controlplane ## Run the hostile corpus beside two good plugins on 
 
 fuzz: ## Fuzz the parsers of untrusted bytes: each target for SECONDS=60, or TARGET="raw list"
 	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGET)
+
+fuzz-gate: controlplane ## Compare the gate with a real API server in SEQUENCES=100000 random sequences of calls and RBAC changes
+	GATE_SEQUENCES=$(or $(SEQUENCES),100000) RUST_BACKTRACE=0 cargo test --locked --workspace --test gate -- --nocapture
 
 clean: ## Remove target/
 	rm -rf target/

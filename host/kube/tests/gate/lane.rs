@@ -9,7 +9,11 @@ use std::{
 
 use operetta_core::{authz::access_review::ServiceAccount, gate::Gate};
 use operetta_testkit::TestNamespace;
-use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+use rand::{
+    Rng,
+    rngs::StdRng,
+    seq::{IndexedRandom, IteratorRandom},
+};
 use serde_json::json;
 
 use crate::{
@@ -23,6 +27,9 @@ const IN_EFFECT: Duration = Duration::from_secs(5);
 
 /// Steps of a sequence.
 const STEPS: usize = 8;
+
+/// Bindings of both tenants at once: with more of them, nearly everything would be allowed.
+const MAX_BINDINGS: usize = 6;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -157,7 +164,10 @@ impl<'a> Lane<'a> {
             0 => format!("{RBAC}/clusterrolebindings"),
             _ => format!("{RBAC}/namespaces/{}/rolebindings", self.namespaces[place % 2]),
         };
-        let path = format!("{collection}/{name}");
+        let mut path = format!("{collection}/{name}");
+        if self.bindings.len() > MAX_BINDINGS {
+            path = self.bindings.iter().choose(&mut self.random).expect("bindings").clone();
+        }
         self.steps.push(format!("toggle {path}"));
         if self.bindings.remove(&path) {
             self.world.send("DELETE", &path, None).await.expect("deleted");
