@@ -6,18 +6,21 @@
 
 mod artifact;
 mod component;
+mod config;
+mod consent;
 mod jsonpath;
 mod list;
 mod load;
 mod manifest;
 mod object;
+mod path;
 mod raw;
 mod selector;
 mod watch;
 
 pub use self::{
-    artifact::artifact, component::component, jsonpath::jsonpath, list::list, load::load, manifest::manifest,
-    object::object, raw::raw, selector::selector, watch::watch,
+    artifact::artifact, component::component, config::config, consent::consent, jsonpath::jsonpath, list::list,
+    load::load, manifest::manifest, object::object, path::path, raw::raw, selector::selector, watch::watch,
 };
 
 /// The part before the first such byte, and the part behind it; all and nothing when there is none.

@@ -69,6 +69,11 @@ const TOKENS: &[&str] = &[
     "\0",
     "\u{7f}",
     "9223372036854775808",
+    "&a ",
+    "*a",
+    "- ",
+    ": ",
+    "@sha256:",
 ];
 
 fn folder(name: &str) -> PathBuf {
@@ -145,6 +150,16 @@ fn refuses_non_plugin_before_compiling() {
 }
 
 #[test]
+fn configuration_that_is_read_is_bounded() {
+    replay("config", fuzz::config, 8000);
+}
+
+#[test]
+fn consent_allows_no_digest_that_it_does_not_name() {
+    replay("consent", fuzz::consent, 8000);
+}
+
+#[test]
 fn json_path_answers_as_over_the_whole_object() {
     replay("jsonpath", fuzz::jsonpath, 4000);
 }
@@ -167,6 +182,11 @@ fn a_manifest_that_is_read_is_one_by_the_schema() {
 #[test]
 fn object_reads_as_serde_json_reads_it() {
     replay("object", fuzz::object, 4000);
+}
+
+#[test]
+fn checked_names_lead_to_their_object_only() {
+    replay("path", fuzz::path, 8000);
 }
 
 #[test]
