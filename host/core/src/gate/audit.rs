@@ -25,6 +25,10 @@ use crate::{
 
 /// The maximum number of paths in one record; further ones are only counted.
 const MAX_PATHS: usize = 32;
+/// Bytes of one path. A longer one is cut: the writer chooses the names of fields.
+const MAX_PATH: usize = 256;
+/// Bytes of all paths of one record. Those that do not fit are counted only.
+const MAX_PATH_BYTES: usize = 4_096;
 
 /// A plugin as its audit records name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,9 +249,12 @@ fn outcome(error: &ApiError) -> String {
 
 /// Returns the paths of changes, up to [`MAX_PATHS`].
 fn named(changes: &[Change<'_>]) -> Vec<String> {
-    let mut paths: Vec<String> = changes.iter().take(MAX_PATHS).map(|change| change.path.to_string()).collect();
-    if changes.len() > MAX_PATHS {
-        paths.push(format!("and {} more", changes.len() - MAX_PATHS));
+    let mut room = MAX_PATH_BYTES;
+    let fits = |path: &String| room.checked_sub(path.len()).map(|left| room = left).is_some();
+    let paths = changes.iter().take(MAX_PATHS).map(|change| change.path.shortened(MAX_PATH));
+    let mut paths: Vec<String> = paths.take_while(fits).collect();
+    if changes.len() > paths.len() {
+        paths.push(format!("and {} more", changes.len() - paths.len()));
     }
     paths
 }
@@ -347,6 +354,24 @@ mod tests {
         let records = api.0.lock();
         assert_eq!(records.len(), 1);
         assert_eq!((records[0].result.as_str(), &records[0].changed), ("suppressed", &Some(vec![])));
+    }
+
+    #[test]
+    fn long_paths_are_cut_between_characters() {
+        let field = "é".repeat(1 << 20);
+        let after = serde_json::json!({"data": {&field: 1}, "x": 1});
+        let paths = named(&changes(&serde_json::json!({"data": {}}), &after));
+        assert_eq!(paths, [format!(".data.{}… (2097158 bytes)", "é".repeat(125)), ".x".to_owned()]);
+    }
+
+    #[test]
+    fn paths_of_one_record_are_bounded_together() {
+        let deep = (0..32).map(|number| (format!("{}{number:02}", "f".repeat(1 << 16)), number.into()));
+        let after = Value::Object(deep.collect());
+        let paths = named(&changes(&serde_json::json!({}), &after));
+        let bytes: usize = paths.iter().map(String::len).sum();
+        assert!(bytes < MAX_PATH_BYTES + 32, "{bytes} bytes");
+        assert_eq!(paths.last().map(String::as_str), Some(&*format!("and {} more", 33 - paths.len())));
     }
 
     #[test]

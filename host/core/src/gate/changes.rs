@@ -28,6 +28,27 @@ impl fmt::Display for Path<'_> {
     }
 }
 
+impl Path<'_> {
+    /// Returns the path as text. Of one that has more than `max` bytes, the beginning and the number of its bytes:
+    /// `.data.aaaa… (70000 bytes)`.
+    pub fn shortened(&self, max: usize) -> String {
+        let bytes: usize = self.0.iter().map(|step| 1 + step.len()).sum();
+        if bytes <= max {
+            return self.to_string();
+        }
+        let mut text = String::new();
+        for step in &self.0 {
+            text.push('.');
+            text.push_str(&step[..step.floor_char_boundary(max)]);
+            if text.len() > max {
+                break;
+            }
+        }
+        text.truncate(text.floor_char_boundary(max));
+        format!("{text}… ({bytes} bytes)")
+    }
+}
+
 /// Returns the fields in which two objects differ, in order, except those that every write changes. A list counts as
 /// one field, and so does an object that was added or removed.
 pub fn changes<'a>(before: &'a Value, after: &'a Value) -> Vec<Change<'a>> {
