@@ -105,23 +105,28 @@ impl Loader {
         Fetched::Problem(Problem::new(error.reason(), error.to_string()), version)
     }
 
-    /// Joins a ConfigMap with the bytes of its further parts.
-    async fn join_parts(&self, first: ConfigMap) -> Result<Result<ConfigMap, PartsError>, ApiError> {
+    /// Joins a ConfigMap with the bytes of its further parts, as long as they are no more than the host takes.
+    async fn join_parts(&self, mut first: ConfigMap) -> Result<Result<ConfigMap, PartsError>, ApiError> {
         let split = match Split::of(&first) {
             Ok(Some(split)) => split,
             Ok(None) => return Ok(Ok(first)),
             Err(error) => return Ok(Err(error)),
         };
-        let mut rest = Vec::new();
+        let Some(mut joining) = split.begin(&mut first, self.context.config.max_wasm_bytes) else {
+            return Ok(Ok(first));
+        };
         for name in split.names() {
             let key = ObjectKey { namespace: first.metadata.namespace.clone(), name };
-            rest.push(match self.context.cluster.config_map(&key).await {
+            let part = match self.context.cluster.config_map(&key).await {
                 Ok(part) => Some(part),
                 Err(error) if error.kind == ErrorKind::NotFound => None,
                 Err(error) => return Err(error),
-            });
+            };
+            if let Err(error) = joining.add(&key.name, part) {
+                return Ok(Err(error));
+            }
         }
-        Ok(split.join(first, rest))
+        Ok(joining.finish(first))
     }
 
     /// Returns the source's metadata, from the informer of labelled ConfigMaps or from a watch of its own.

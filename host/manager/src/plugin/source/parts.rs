@@ -55,6 +55,14 @@ pub enum PartsError {
         /// The digest of the joined parts.
         found: String,
     },
+    /// The parts have more bytes together than any component that the host takes, compressed or not.
+    #[error("the parts of ConfigMap {name:?} hold more than the {limit} bytes that this host takes (maxWasmBytes)")]
+    TooLarge {
+        /// The first part.
+        name: String,
+        /// The limit.
+        limit: usize,
+    },
 }
 
 impl PartsError {
@@ -64,6 +72,7 @@ impl PartsError {
             Self::Annotation { .. } => reasons::INVALID_PARTS,
             Self::Incomplete { .. } => reasons::PARTS_MISSING,
             Self::WrongDigest { .. } => reasons::WRONG_DIGEST,
+            Self::TooLarge { .. } => reasons::TOO_LARGE,
         }
     }
 }
@@ -94,35 +103,83 @@ impl Split {
         (2..=self.count).map(|part| part_name(&self.name, part))
     }
 
-    /// Joins the parts: the first one comes back with the whole file under `key`, or under its only key. `rest` has the
-    /// others in order, None for those that are not there.
+    /// Joins parts that are all there: `rest` has those after the first in order, None for those that do not exist.
+    ///
+    /// # Errors
+    /// [`PartsError`].
+    pub fn join(
+        &self,
+        mut first: ConfigMap,
+        rest: Vec<Option<ConfigMap>>,
+        limit: usize,
+    ) -> Result<ConfigMap, PartsError> {
+        let Some(mut joining) = self.begin(&mut first, limit) else { return Ok(first) };
+        for (name, part) in self.names().zip(rest) {
+            joining.add(&name, part)?;
+        }
+        joining.finish(first)
+    }
+
+    /// Begins to join the parts of a component of at most `limit` bytes. None if the first part has no file.
+    pub fn begin(&self, first: &mut ConfigMap, limit: usize) -> Option<Joining<'_>> {
+        let (key, bytes) = first.binary_data.iter_mut().flatten().next()?;
+        let bytes = std::mem::take(&mut bytes.0);
+        Some(Joining { split: self, key: key.clone(), bytes, limit, missing: Vec::new() })
+    }
+}
+
+/// The bytes of the parts that have come so far. They never have more bytes than the host takes, and one part.
+pub struct Joining<'a> {
+    split: &'a Split,
+    /// The key of each part's bytes.
+    key: String,
+    bytes: Vec<u8>,
+    limit: usize,
+    /// The parts that are missing, each with the reason.
+    missing: Vec<String>,
+}
+
+impl Joining<'_> {
+    /// Adds the next part, of this name; None if it does not exist.
+    ///
+    /// # Errors
+    /// [`PartsError::TooLarge`]: no further part needs to be read.
+    pub fn add(&mut self, name: &str, part: Option<ConfigMap>) -> Result<(), PartsError> {
+        let Some(part) = part else {
+            self.missing.push(format!("{name} is missing"));
+            return Ok(());
+        };
+        if part.metadata.annotations.unwrap_or_default().get(DIGEST) != Some(&self.split.digest) {
+            self.missing.push(format!("{name} is of another version (its {DIGEST} differs)"));
+            return Ok(());
+        }
+        let Some(ByteString(more)) = part.binary_data.unwrap_or_default().remove(&self.key) else {
+            self.missing.push(format!("{name} has no key {:?}", self.key));
+            return Ok(());
+        };
+        // What does not compress may be a little longer when compressed.
+        if self.bytes.len() + more.len() > zstd::zstd_safe::compress_bound(self.limit) {
+            return Err(PartsError::TooLarge { name: self.split.name.clone(), limit: self.limit });
+        }
+        self.bytes.extend(more);
+        Ok(())
+    }
+
+    /// Returns the first part with the whole file under its key.
     ///
     /// # Errors
     /// [`PartsError::Incomplete`], [`PartsError::WrongDigest`].
-    pub fn join(&self, mut first: ConfigMap, rest: Vec<Option<ConfigMap>>) -> Result<ConfigMap, PartsError> {
-        let Some((key, bytes)) = first.binary_data.iter_mut().flatten().next() else { return Ok(first) };
-        let mut missing = Vec::new();
-        for (name, part) in self.names().zip(rest) {
-            let Some(part) = part else {
-                missing.push(format!("{name} is missing"));
-                continue;
-            };
-            let annotations = part.metadata.annotations.unwrap_or_default();
-            if annotations.get(DIGEST) != Some(&self.digest) {
-                missing.push(format!("{name} is of another version (its {DIGEST} differs)"));
-                continue;
-            }
-            match part.binary_data.unwrap_or_default().remove(key) {
-                Some(ByteString(more)) => bytes.0.extend(more),
-                None => missing.push(format!("{name} has no key {key:?}")),
-            }
+    pub fn finish(self, mut first: ConfigMap) -> Result<ConfigMap, PartsError> {
+        let Split { name, count, digest } = self.split.clone();
+        if !self.missing.is_empty() {
+            return Err(PartsError::Incomplete { name, count, missing: self.missing });
         }
-        let Self { name, count, digest } = self.clone();
-        if !missing.is_empty() {
-            return Err(PartsError::Incomplete { name, count, missing });
+        let found = operetta_wasm::digest(&self.bytes);
+        if found != digest {
+            return Err(PartsError::WrongDigest { name, digest, found });
         }
-        let found = operetta_wasm::digest(&bytes.0);
-        if found == digest { Ok(first) } else { Err(PartsError::WrongDigest { name, digest, found }) }
+        first.binary_data.get_or_insert_default().insert(self.key, ByteString(self.bytes));
+        Ok(first)
     }
 }
 
@@ -146,13 +203,29 @@ mod tests {
     }
 
     #[test]
+    fn parts_over_max_wasm_bytes_are_not_joined() {
+        let bytes = vec![7; 1 << 10];
+        let whole = vec![7; 256 << 10];
+        let digest = digest(&whole);
+        let first = part("p", &bytes, &[(PARTS, "256"), (DIGEST, &digest)]);
+        let split = Split::of(&first).expect("valid").expect("split");
+        let rest = || vec![Some(part("x", &bytes, &[(DIGEST, &digest)])); 255];
+        let mut joining = split.begin(&mut first.clone(), 4 << 10).expect("a file");
+        let added = rest().into_iter().map_while(|part| joining.add("x", part).ok()).count();
+        assert_eq!(added, 3, "parts of 1 KiB after the first");
+        assert_eq!(split.join(first.clone(), rest(), 4 << 10).expect_err("too large").reason(), "TooLarge");
+        let exact = split.join(first, rest(), 256 << 10).expect("whole");
+        assert_eq!(exact.binary_data.expect("data")["a.wasm"].0, whole);
+    }
+
+    #[test]
     fn parts_join_in_their_order() {
         let digest = digest(b"abcdef");
         let first = part("p", b"ab", &[(PARTS, "3"), (DIGEST, &digest)]);
         let split = Split::of(&first).expect("valid").expect("split");
         assert_eq!(split.names().collect::<Vec<_>>(), ["p-part-2", "p-part-3"]);
         let rest = [b"cd", b"ef"].map(|bytes| Some(part("x", bytes, &[(DIGEST, &digest)])));
-        let whole = split.join(first, rest.into()).expect("whole");
+        let whole = split.join(first, rest.into(), 100).expect("whole");
         assert_eq!(whole.binary_data.expect("data")["a.wasm"].0, b"abcdef");
     }
 
@@ -164,13 +237,13 @@ mod tests {
         let other = part("x", b"cd", &[(DIGEST, "sha256:0")]);
         let mut empty = part("x", b"", &[(DIGEST, &digest)]);
         empty.binary_data = None;
-        let error = split.join(first.clone(), vec![Some(other), None, Some(empty)]).expect_err("incomplete");
+        let error = split.join(first.clone(), vec![Some(other), None, Some(empty)], 100).expect_err("incomplete");
         let text = error.to_string();
         for words in ["4 parts", "p-part-2 is of another version", "p-part-3 is missing", "p-part-4 has no key"] {
             assert!(text.contains(words), "{text}");
         }
         let rest = vec![Some(part("x", b"XX", &[(DIGEST, &digest)])); 3];
-        assert_eq!(split.join(first, rest).expect_err("damaged").reason(), "WrongDigest");
+        assert_eq!(split.join(first, rest, 100).expect_err("damaged").reason(), "WrongDigest");
     }
 
     #[test]
