@@ -31,7 +31,7 @@ use operetta_core::{
     manifest::IndexKey,
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
 };
-use operetta_kube::store::{Lookup, Store, Writer};
+use operetta_kube::store::{IndexUse, Lookup, Store, Writer};
 use operetta_testkit::{
     bench::{Report, Row, Samples, number},
     peers::Peers,
@@ -100,7 +100,7 @@ fn times(report: &mut Report, peers: &Peers, file: &Path, count: usize, rounds: 
     let both = ["client-go", "kube-rs"];
     report.row(beside("store.get", &both, gets(keys.len()), &|| get(&store, &keys)).target(1.0));
     report.row(beside("store.get_hot", &both, gets(HOT), &|| get(&store, &hot)));
-    let lookup = label(&store, &mut writer, &keys[..found]);
+    let (_used, lookup) = label(&store, &mut writer, &keys[..found]);
     let lists = json!({"passes": PASSES});
     let listed = || list(&store, &lookup, found);
     report.row(beside("store.list_per_object", &both[..1], lists, &listed).target(1.0));
@@ -143,15 +143,15 @@ fn keys(store: &Store) -> Vec<ObjectKey> {
 }
 
 /// Gives these a label of their own, and an index to find them by.
-fn label(store: &Arc<Store>, writer: &mut Writer, keys: &[ObjectKey]) -> Lookup {
+fn label(store: &Arc<Store>, writer: &mut Writer, keys: &[ObjectKey]) -> (IndexUse, Lookup) {
     let label = IndexKey::Label("bench".to_owned());
-    store.declare_index(&label);
+    let used = store.declare_index(&label);
     for key in keys {
         let object = store.get(key).expect("it is there");
         let text = object.json().replacen("\"labels\":{", "\"labels\":{\"bench\":\"yes\",", 1);
         writer.apply(Arc::new(read(&text)));
     }
-    Lookup::Index { key: label, value: "yes".to_owned() }
+    (used, Lookup::Index { key: label, value: "yes".to_owned() })
 }
 
 /// The median of short passes: being preempted now and then does not count.

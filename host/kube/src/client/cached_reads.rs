@@ -205,12 +205,14 @@ impl PluginApi {
             }
             _ => None,
         };
+        // Kept until the list is made: the plugin's code may be replaced meanwhile.
+        let mut _used = None;
         let lookup = match &options.selection {
             Selection::All => Lookup::All,
             Selection::ByOwner(uid) => Lookup::Owner(uid.clone()),
             Selection::ByIndex { name, value } => {
                 let key = self.index(name, &informer.resource.kind)?;
-                informer.cache.store.declare_index(&key);
+                _used = Some(self.use_index(&informer.cache.store, &key));
                 Lookup::Index { key, value: value.clone() }
             }
         };

@@ -34,6 +34,7 @@ use crate::{
     },
     discovery::{ApiResource, Discovery},
     informer::{Informer, registry::InformerRegistry},
+    store::{IndexUse, Store},
 };
 
 /// The API of one plugin.
@@ -97,6 +98,15 @@ pub struct Watched {
     pub informers: Vec<Arc<Informer>>,
     /// The declared indexes.
     pub indexes: Vec<Index>,
+    /// The indexes that stores keep for it.
+    used: Mutex<Vec<Arc<IndexUse>>>,
+}
+
+impl Watched {
+    /// Creates it from the informers that controllers subscribe to, and the declared indexes.
+    pub fn new(informers: Vec<Arc<Informer>>, indexes: Vec<Index>) -> Self {
+        Self { informers, indexes, used: Mutex::default() }
+    }
 }
 
 impl PluginApi {
@@ -178,16 +188,28 @@ impl PluginApi {
         &self.wire
     }
 
-    /// Replaces the watched informers and indexes. Cached reads use the new ones.
+    /// Replaces what the plugin watches; cached reads follow. Stores drop the indexes that nobody else uses.
     pub fn watch(&self, watched: Watched) {
         for index in &watched.indexes {
             let kind = GroupVersionKind::new(&index.api_version, &index.kind);
             let Some(key) = IndexKey::new(index) else { continue };
             for informer in watched.informers.iter().filter(|informer| informer.resource.kind == kind) {
-                informer.cache.store.declare_index(&key);
+                watched.used.lock().push(Arc::new(informer.cache.store.declare_index(&key)));
             }
         }
-        *self.watched.write() = watched;
+        let before = std::mem::replace(&mut *self.watched.write(), watched);
+        drop(before);
+    }
+
+    /// Has a store keep an index until the plugin watches something else, and as long as the caller needs it.
+    pub(crate) fn use_index(&self, store: &Arc<Store>, key: &IndexKey) -> Arc<IndexUse> {
+        let known = |watched: &Watched| watched.used.lock().iter().find(|used| used.is(store, key)).cloned();
+        if let Some(used) = known(&self.watched.read()) {
+            return used;
+        }
+        let used = Arc::new(store.declare_index(key));
+        self.watched.read().used.lock().push(used.clone());
+        used
     }
 
     /// Decodes the answer to a write and adds it to the overlays.

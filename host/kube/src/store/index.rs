@@ -1,8 +1,13 @@
 //! Objects by a value: by the uid of their controlling owner, or by the value of a declared index.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 
-use super::{entry::Entry, order::Order};
+use operetta_core::manifest::IndexKey;
+
+use super::{Store, entry::Entry, order::Order};
 
 /// The bytes of one slot in an order, including the reserve of its chunk.
 pub(super) const PLACE: usize = 6;
@@ -17,7 +22,46 @@ pub(super) struct Index {
     bytes: usize,
 }
 
-/// Returns whether a slot's object comes before a key.
+/// An index that somebody has declared.
+pub(super) struct Declared {
+    pub(super) key: IndexKey,
+    pub(super) index: Index,
+    /// Its [`IndexUse`]s; at least one.
+    pub(super) users: usize,
+}
+
+/// The use of a declared index. The store drops the index with its last use.
+#[must_use = "the index is dropped with its last use"]
+pub struct IndexUse {
+    store: Weak<Store>,
+    key: IndexKey,
+}
+
+impl IndexUse {
+    pub(super) fn new(store: &Arc<Store>, key: &IndexKey) -> Self {
+        Self { store: Arc::downgrade(store), key: key.clone() }
+    }
+
+    /// Reports whether this is a use of an index of a store.
+    pub fn is(&self, store: &Arc<Store>, key: &IndexKey) -> bool {
+        self.key == *key && std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store))
+    }
+}
+
+impl Drop for IndexUse {
+    fn drop(&mut self) {
+        let Some(store) = self.store.upgrade() else { return };
+        let mut inner = store.inner.write();
+        let Some(at) = inner.indexes.iter().position(|declared| declared.key == self.key) else { return };
+        inner.indexes[at].users -= 1;
+        let unused = (inner.indexes[at].users == 0).then(|| inner.indexes.remove(at));
+        // A large one takes its time: not under the lock that readers wait for.
+        drop(inner);
+        drop(unused);
+    }
+}
+
+/// Reports whether a slot's object comes before a key.
 pub(super) fn before<'a>(slots: &'a [Option<Entry>], key: (Option<&'a str>, &'a str)) -> impl Fn(u32) -> bool + 'a {
     move |slot| key_of(slots, slot) < key
 }

@@ -10,9 +10,15 @@ impl Inner {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let indexes: usize = self.indexes.iter().map(|(_, index)| index.heap_bytes()).sum();
+        let indexes: usize = self.indexes.iter().map(|declared| declared.index.heap_bytes()).sum();
         let order = self.order.as_ref().map_or(0, |_| self.by_key.len() * PLACE);
         self.bytes + order + self.by_owner.heap_bytes() + indexes
+    }
+
+    /// Counts one more user of an index. False if nobody has declared it.
+    pub(super) fn joins(&mut self, index: &IndexKey) -> bool {
+        let declared = self.indexes.iter_mut().find(|declared| declared.key == *index);
+        declared.map(|declared| declared.users += 1).is_some()
     }
 
     pub(super) fn position(&self, key: &ObjectKey) -> SlotPosition {
@@ -80,7 +86,7 @@ impl Inner {
             of?.controller().map(|owner| owner.uid.as_str())
         }
         self.by_owner.change(&self.slots, slot, owner(old), owner(new));
-        for (key, index) in &mut self.indexes {
+        for Declared { key, index, .. } in &mut self.indexes {
             let value = |of: Option<&Object>| key.value(of?);
             index.change(&self.slots, slot, value(old).as_deref(), value(new).as_deref());
         }

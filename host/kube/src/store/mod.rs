@@ -39,12 +39,13 @@ use parking_lot::RwLock;
 
 pub use self::{
     entry::{Codec, Entry},
+    index::IndexUse,
     packing::Packing,
     relist::{Relist, Relisted},
     snapshot::Snapshot,
 };
 use self::{
-    index::{Index, PLACE, before, key_of},
+    index::{Declared, Index, PLACE, before, key_of},
     order::Order,
     packing::Trial,
 };
@@ -80,9 +81,9 @@ struct Inner {
     order: Option<Order>,
     /// The slots by the uid of the controlling owner.
     by_owner: Index,
-    /// The declared indexes. Each contains every object that has a value.
-    indexes: Vec<(IndexKey, Index)>,
-    /// The highest resourceVersion that the watch has received. It decreases only on a relist.
+    /// The declared indexes. Every object that has a value is in it.
+    indexes: Vec<Declared>,
+    /// The highest resourceVersion the watch has brought; it may fall only on a relist.
     revision: u64,
     /// The bytes of the entries and their slots. Indexes count their own bytes.
     bytes: usize,
@@ -249,18 +250,18 @@ impl Store {
         inner.order = Some(order);
     }
 
-    /// Adds an index over the current and all later objects.
-    pub fn declare_index(&self, index: &IndexKey) {
-        if self.snapshot(|stored| stored.has_index(index)) {
-            return;
+    /// Begins an index, over what is there and what comes, or joins its users. It is kept until the last of them is gone.
+    pub fn declare_index(self: &Arc<Self>, index: &IndexKey) -> IndexUse {
+        if self.inner.write().joins(index) {
+            return IndexUse::new(self, index);
         }
         // Entries may have to be decompressed, so it is done without the lock that readers wait for.
         let entries = self.read(|inner| inner.slots.clone());
         let value = |entry: &Entry| index.value(&self.open(entry));
         let values: Vec<Option<String>> = entries.iter().map(|entry| value(entry.as_ref()?)).collect();
         let mut inner = self.inner.write();
-        if inner.indexes.iter().any(|(declared, _)| declared == index) {
-            return;
+        if inner.joins(index) {
+            return IndexUse::new(self, index);
         }
         let mut made = Index::default();
         for slot in taken(&inner.slots) {
@@ -271,7 +272,8 @@ impl Store {
             let value = if known { values[slot as usize].as_deref() } else { changed.as_deref() };
             made.change(&inner.slots, slot, None, value);
         }
-        inner.indexes.push((index.clone(), made));
+        inner.indexes.push(Declared { key: index.clone(), index: made, users: 1 });
+        IndexUse::new(self, index)
     }
 
     fn read<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {

@@ -22,7 +22,7 @@ impl<'a> Snapshot<'a> {
 
     /// Reports whether an index was declared.
     pub fn has_index(&self, index: &IndexKey) -> bool {
-        self.inner.indexes.iter().any(|(declared, _)| declared == index)
+        self.inner.indexes.iter().any(|declared| declared.key == *index)
     }
 
     /// Iterates over the objects of one namespace, or of all, in the order of keys after `after`. Each costs an access
@@ -38,7 +38,8 @@ impl<'a> Snapshot<'a> {
             Lookup::All => inner.order.as_ref(),
             Lookup::Owner(uid) => inner.by_owner.of(uid),
             Lookup::Index { key, value } => {
-                inner.indexes.iter().find(|(declared, _)| declared == key).and_then(|(_, index)| index.of(value))
+                let declared = inner.indexes.iter().find(|declared| declared.key == *key);
+                declared.and_then(|declared| declared.index.of(value))
             }
         };
         let slots = &inner.slots;

@@ -23,7 +23,7 @@ fn lists_are_ordered_and_resume_after_a_key() {
         writer.apply(object(namespace, name, 1, owner, node));
     }
     let by_node = IndexKey::Path(".spec.nodeName".into());
-    store.declare_index(&by_node);
+    let _by_node = store.declare_index(&by_node);
     assert_eq!(names(store.list(&Lookup::All, None, None)), ["a/1", "a/2", "b/1", "c/1"]);
     assert_eq!(names(store.list(&Lookup::All, Some("a"), None)), ["a/1", "a/2"]);
     let after = ObjectKey::namespaced("a", "1");
@@ -35,6 +35,34 @@ fn lists_are_ordered_and_resume_after_a_key() {
     writer.apply(object("b", "1", 2, "o2", "n9"));
     assert_eq!(names(store.list(&path, None, None)), ["a/1", "c/1"], "a changed value leaves the index");
     assert_eq!(names(store.list(&Lookup::Owner("o1".into()), None, None)), ["a/2"]);
+}
+
+#[test]
+fn index_is_dropped_with_its_last_user() {
+    let (store, mut writer) = Store::new();
+    let app = IndexKey::Label("app".into());
+    for at in 0..100 {
+        writer.apply(object("a", &at.to_string(), 1, "o", &format!("value-{at}")));
+    }
+    let plain = store.bytes();
+    let first = store.declare_index(&app);
+    let second = store.declare_index(&app);
+    let with = store.bytes();
+    assert!(with > plain + 100 * 100, "{with} bytes with the index, {plain} without");
+    drop(first);
+    assert_eq!(store.bytes(), with, "somebody uses it");
+    drop(second);
+    assert_eq!((store.bytes(), store.snapshot(|stored| stored.has_index(&app))), (plain, false));
+    // Code swaps that declare ever new indexes leave nothing behind.
+    for at in 0..1_000 {
+        let _used = store.declare_index(&IndexKey::Path(format!(".spec.swap{at}")));
+    }
+    assert_eq!(store.bytes(), plain);
+    let again = store.declare_index(&app);
+    let found = Lookup::Index { key: app, value: "value-7".into() };
+    assert_eq!(names(store.list(&found, None, None)), ["a/7"]);
+    drop((store, writer));
+    drop(again);
 }
 
 #[test]

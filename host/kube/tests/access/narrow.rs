@@ -96,7 +96,7 @@ impl Narrow {
                 label: Some("index".to_owned()),
                 controller: None,
             };
-            api.watch(Watched { informers: vec![], indexes: vec![index] });
+            api.watch(Watched::new(vec![], vec![index]));
             api
         };
         let some = api("some");

@@ -220,7 +220,7 @@ impl Stage {
             );
             let api = api.expect("an API");
             let watched = informers.values().cloned().collect();
-            api.watch(Watched { informers: watched, indexes: indexes.to_vec() });
+            api.watch(Watched::new(watched, indexes.to_vec()));
             self.recorders.insert(account, EventRecorder::start(api.wire().clone(), account.to_owned()));
             self.apis.insert(account, api);
             for (kind, informer) in &informers {

@@ -102,7 +102,7 @@ async fn handler_runs_after_the_index_update() {
     let informer = rig.config_maps().await;
     informer.synced().await;
     let by_n = IndexKey::Path(".data.n".into());
-    informer.cache.store.declare_index(&by_n);
+    let _used = informer.cache.store.declare_index(&by_n);
     let store = informer.cache.store.clone();
     let name = by_n.clone();
     let in_index =

@@ -99,7 +99,7 @@ async fn owner_and_index_lists_come_from_the_cache() {
         label: None,
         controller: None,
     };
-    stage.api.watch(Watched { informers: vec![informer], indexes: vec![index] });
+    stage.api.watch(Watched::new(vec![informer], vec![index]));
     let by = |selection: Selection| ListOptions { selection, ..stage.all(Read::Cached) };
     let by_index = |name: &str, value: &str| by(Selection::ByIndex { name: name.to_owned(), value: value.to_owned() });
     let owned = by(Selection::ByOwner("uid-o".to_owned()));
@@ -134,7 +134,7 @@ async fn informer_selector_hides_no_object() {
     let stage = five("selected").await;
     let informer = stage.config_maps("app=x").await;
     informer.synced().await;
-    stage.api.watch(Watched { informers: vec![informer], indexes: vec![] });
+    stage.api.watch(Watched::new(vec![informer], vec![]));
     stage.get("a", Read::Cached).await.expect("in view");
     stage.get("e", Read::Cached).await.expect("out of view, but there");
     let all = stage.list(stage.all(Read::Cached)).await.expect("a list");
@@ -172,7 +172,7 @@ async fn pruned_watch_reads_whole_objects_live() {
     let informer = stage.registry.informer(&resource, pruned);
     informer.synced().await;
     assert_eq!(informer.cache.get(&stage.key("a")).expect("cached").at(".data"), None);
-    stage.api.watch(Watched { informers: vec![informer], indexes: vec![] });
+    stage.api.watch(Watched::new(vec![informer], vec![]));
 
     assert_eq!(stage.get("a", Read::Cached).await.expect("whole").at(".data.colour"), Some("\"red\""));
     let list = async |projection: &[&str]| {
@@ -202,7 +202,7 @@ async fn label_index_finds_own_and_watched_writes() {
         label: Some("app".to_owned()),
         controller: None,
     };
-    stage.api.watch(Watched { informers: vec![informer], indexes: vec![index] });
+    stage.api.watch(Watched::new(vec![informer], vec![index]));
     let selected = |labels: &str| ListOptions { labels: Some(labels.to_owned()), ..stage.all(Read::Cached) };
     assert_eq!(names(&stage.list(selected("app=x")).await.expect("a list")), ["a", "b", "c"]);
     let mut made = config_map("aa");

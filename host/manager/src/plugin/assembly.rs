@@ -150,7 +150,7 @@ pub(super) fn connect(
         api.map_err(|error| SetupError::Refused(Problem::new(reasons::INVALID_SERVICE_ACCOUNT, error.status.message)))?;
     let informers = controllers.iter().flat_map(|controller| &controller.wiring);
     let informers = informers.map(|wiring| wiring.informer.clone()).collect();
-    api.watch(Watched { informers, indexes: setup.component.manifest().indexes.clone() });
+    api.watch(Watched::new(informers, setup.component.manifest().indexes.clone()));
     for (kind, reference) in setup.spec.config_from.iter().filter_map(ConfigSource::chosen) {
         let need = Need::resource("get", "", kind.resource(), setup.key.namespace.as_deref());
         recorded.note(&need, Some(&reference.name));
