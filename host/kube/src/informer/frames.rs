@@ -132,6 +132,21 @@ pub struct Unreadable {
     pub key: Option<ObjectKey>,
     /// The reason.
     pub why: String,
+    /// The object's identity, if that stands there beyond doubt: a watch can go on behind the object.
+    pub identity: Option<Box<Identity>>,
+}
+
+/// The identity of an object that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its uid.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
+    /// True if this is the last state of a deleted object.
+    pub deleted: bool,
 }
 
 #[derive(Deserialize)]
@@ -182,12 +197,16 @@ impl WatchEvent {
                     resource_version,
                     initial_events_end: annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
                 },
-                Err(error) => Self::Unreadable(Unreadable { key: None, why: format!("a bookmark: {error}") }),
+                Err(error) => {
+                    let why = format!("a bookmark: {error}");
+                    Self::Unreadable(Unreadable { key: None, why, identity: None })
+                }
             },
             "ERROR" => Self::Error(of_status(object)),
             other => {
                 let shown: String = other.chars().take(32).collect();
-                Self::Unreadable(unreadable(object, &format!("an event of the unknown type {shown:?}")))
+                let what = unreadable(object, &format!("an event of the unknown type {shown:?}"));
+                Self::Unreadable(Unreadable { identity: None, ..what })
             }
         }
     }
@@ -203,8 +222,17 @@ fn split(line: &str) -> Option<(&str, &str)> {
 fn applied_or_deleted(kind: &str, object: &str, of: &GroupVersionKind) -> Option<Result<WatchEvent, Unreadable>> {
     match kind {
         "ADDED" | "MODIFIED" => Some(read(object, of).map(WatchEvent::Applied)),
-        "DELETED" => Some(read(object, of).map(WatchEvent::Deleted)),
+        "DELETED" => Some(read(object, of).map(WatchEvent::Deleted).map_err(Unreadable::deleted)),
         _ => None,
+    }
+}
+
+impl Unreadable {
+    fn deleted(mut self) -> Self {
+        if let Some(identity) = &mut self.identity {
+            identity.deleted = true;
+        }
+        self
     }
 }
 
@@ -235,13 +263,41 @@ fn read(text: &str, of: &GroupVersionKind) -> Result<Object, Unreadable> {
     let object = object.map_err(|error| unreadable(text, &error.to_string()))?;
     if object.resource_version().is_empty() {
         let why = "it has no metadata.resourceVersion".to_owned();
-        return Err(Unreadable { key: Some(object.key().clone()), why });
+        return Err(Unreadable { key: Some(object.key().clone()), why, identity: None });
     }
     Ok(object)
 }
 
 fn unreadable(text: &str, why: &str) -> Unreadable {
-    Unreadable { key: key_of(text), why: why.to_owned() }
+    let identity = identity_of(text).map(Box::new);
+    let key = identity.as_ref().map(|identity| identity.key.clone()).or_else(|| key_of(text));
+    Unreadable { key, why: why.to_owned(), identity }
+}
+
+/// Returns the identity of an object: its own metadata, whatever its other fields hold. They may be nested deeper than any
+/// stack, so that this goes over them without recursion.
+fn identity_of(text: &str) -> Option<Identity> {
+    #[derive(Deserialize)]
+    struct Top<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        name: String,
+        #[serde(default)]
+        namespace: String,
+        uid: String,
+        resource_version: String,
+    }
+    let Top { metadata } = serde_json::from_str(text).ok()?;
+    let Meta { name, namespace, uid, resource_version } = serde_json::from_str(metadata.get()).ok()?;
+    if name.is_empty() || resource_version.parse::<u64>().is_err() {
+        return None;
+    }
+    let key = ObjectKey { namespace: Some(namespace).filter(|namespace| !namespace.is_empty()), name };
+    Some(Identity { key, uid, resource_version, deleted: false })
 }
 
 /// Returns the key in a text that is not an object, or in a line with one. The key is used only for messages, never for
@@ -331,7 +387,32 @@ mod tests {
     }
 
     #[test]
-    fn reports_unreadable_object_with_reason() {
+    fn identity_of_deep_object_is_its_own_metadata() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let other = r#"{"metadata":{"name":"victim","namespace":"v","uid":"v","resourceVersion":"99"}}"#;
+        let object = format!(
+            r#"{{"a":{other},"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","x":{deep}}},"spec":{deep}}}"#
+        );
+        let identity = |line: &str| match parse(line) {
+            WatchEvent::Unreadable(found) => found.identity.map(|identity| *identity),
+            other => panic!("{other:?}"),
+        };
+        let own = Identity {
+            key: ObjectKey::namespaced("n", "a"),
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            deleted: false,
+        };
+        assert_eq!(identity(&format!(r#"{{"type":"MODIFIED","object":{object}}}"#)), Some(own.clone()));
+        let gone = Identity { deleted: true, ..own };
+        assert_eq!(identity(&format!(r#"{{"type":"DELETED","object":{object}}}"#)), Some(gone));
+        let twice = format!(r#"{{"metadata":{{}},{}"#, &object[1..]);
+        assert_eq!(identity(&format!(r#"{{"type":"ADDED","object":{twice}}}"#)), None, "which of them is it?");
+        assert_eq!(identity(&format!(r#"{{"type":"RENAMED","object":{object}}}"#)), None);
+    }
+
+    #[test]
+    fn what_is_no_object_is_named_with_the_reason() {
         let named = Some(ObjectKey::namespaced("n", "a"));
         for (object, key, why) in [
             (r#"{"metadata":{"namespace":"n"}}"#, None, "no metadata.name"),

@@ -18,6 +18,7 @@
 pub mod registry;
 
 pub mod frames;
+mod left_out;
 pub mod list;
 mod pause;
 mod reflector;
@@ -40,7 +41,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, task::AbortHandle};
 
 pub use self::scope::{Scope, Timing};
-use self::{frames::Unreadable, reflector::Reflector};
+use self::{frames::Unreadable, left_out::LeftOut, reflector::Reflector};
 use crate::{
     client::wire::Wire,
     discovery::ApiResource,
@@ -67,6 +68,8 @@ pub struct InformerStats {
     pub relists: u64,
     /// The number of delivered changes, without those of the first list.
     pub events: u64,
+    /// States of objects that could not be read.
+    pub unreadable: u64,
     /// The time of the last event, bookmark or list.
     pub heard: Option<Instant>,
     /// The number of its handlers.
@@ -89,6 +92,7 @@ pub struct Informer {
     watches: AtomicU64,
     relists: AtomicU64,
     task: Mutex<Option<AbortHandle>>,
+    left_out: Mutex<LeftOut>,
 }
 
 /// The state that changes together on each event. It is under one lock, so that a late handler sees each change once,
@@ -133,6 +137,7 @@ impl Informer {
             watches: AtomicU64::new(0),
             relists: AtomicU64::new(0),
             task: Mutex::default(),
+            left_out: Mutex::default(),
         });
         let task = tokio::spawn(Reflector::new(wire.clone(), &informer, timing).run());
         *informer.task.lock() = Some(task.abort_handle());
@@ -169,11 +174,13 @@ impl Informer {
 
     /// Returns the counters.
     pub fn stats(&self) -> InformerStats {
+        let unreadable = self.unreadable_total();
         let dispatch = self.dispatch.lock();
         InformerStats {
             watches: self.watches.load(Ordering::Relaxed),
             relists: self.relists.load(Ordering::Relaxed),
             events: dispatch.events,
+            unreadable,
             heard: dispatch.heard,
             users: dispatch.handlers.len(),
         }

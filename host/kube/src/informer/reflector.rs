@@ -1,15 +1,15 @@
 //! Lists, then watches without missing a change, as client-go's reflector.go does.
 //!
-//! - A list is consistent (the result of a quorum read, which the API server answers from its cache). It is read in a
-//!   few large pages, each parsed while it arrives. With [`Timing::streaming_lists`] it is a streaming list (KEP-3157):
-//!   a watch that first sends all objects. An API server that does not support that is listed in pages.
-//! - A watch continues from the last resourceVersion of an event or a bookmark. If it ends, breaks or is silent for too
-//!   long, no new list is needed.
-//! - Everything is listed again, and compared with the store, only when the API server no longer has that
-//!   resourceVersion (410), or does not have it yet.
-//! - An object that cannot be read is reported by kind and key. The store keeps its last state until a list, which
-//!   follows soon, replaces it.
-//! - After a failure there is an exponential backoff with jitter. A Retry-After is respected.
+//! - A list is consistent (what a quorum read gives; the API server answers it from its own cache), in a few large pages,
+//!   each taken apart while it comes. It can be a streaming one instead (KEP-3157, [`Timing::streaming_lists`]): a watch
+//!   that first sends all there is. An API server that does not know that gives pages.
+//! - A watch goes on from the last resourceVersion that was heard, be it of an event or of a bookmark; that it ends,
+//!   breaks off or is silent for too long makes no new list.
+//! - Only when the API server no longer has that resourceVersion (410), or does not have it yet, all is listed again,
+//!   with what it has now, and compared with the store.
+//! - An object that cannot be read is skipped and reported by kind and key; what the store has of it stays. Only if it is
+//!   not even known which object it is, all is listed again.
+//! - After a failure there is a pause that grows and that is never the same in two informers; a Retry-After is heeded.
 
 use std::{
     sync::{Arc, Weak},
@@ -19,7 +19,7 @@ use std::{
 use http::Request;
 use kube::client::Body;
 use operetta_core::{
-    object::{Object, ObjectKey},
+    object::Object,
     status::{ApiError, ErrorKind},
 };
 
@@ -57,8 +57,6 @@ pub(super) struct Reflector {
     position: Option<String>,
     lists: Lists,
     pause: Pause,
-    /// The last object that the last list could not read.
-    unreadable: Option<Unread>,
 }
 
 /// The ways of listing.
@@ -71,10 +69,7 @@ struct Lists {
     page_size: Option<u32>,
 }
 
-/// An object that could not be read: its key, if it is known, and the error.
-type Unread = (Option<ObjectKey>, ApiError);
-
-/// The reason why a list or a watch ends.
+/// The reason why a watch ends.
 enum Stop {
     /// The informer has no users any more.
     Unused,
@@ -96,7 +91,7 @@ impl From<ApiError> for Stop {
 struct Listing {
     began: Instant,
     found: Relist,
-    unreadable: Option<Unread>,
+    unreadable: Vec<Unreadable>,
 }
 
 impl Reflector {
@@ -119,7 +114,6 @@ impl Reflector {
             position: None,
             lists: Lists { streams: timing.streaming_lists, silent_streams: 0, page_size: Some(PAGE_SIZE) },
             pause: Pause::new(timing),
-            unreadable: None,
         }
     }
 
@@ -163,7 +157,7 @@ impl Reflector {
     async fn list(&mut self) -> Result<Option<Lines>, Stop> {
         let informer = self.informer()?;
         informer.begins_list();
-        let listing = Listing { began: Instant::now(), found: informer.begin_relist(), unreadable: None };
+        let listing = Listing { began: Instant::now(), found: informer.begin_relist(), unreadable: vec![] };
         drop(informer);
         let streams = self.lists.streams && self.lists.silent_streams < SILENT_STREAMS;
         if streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
@@ -200,7 +194,7 @@ impl Reflector {
                         return Ok(lines);
                     }
                     WatchEvent::Bookmark { .. } => {}
-                    WatchEvent::Unreadable(what) => listing.keep(&informer, &what),
+                    WatchEvent::Unreadable(what) => listing.keep(what),
                     WatchEvent::Error(error) => return Err(error.into()),
                 }
             }
@@ -241,7 +235,7 @@ impl Reflector {
             let informer = self.informer()?;
             items.feed(&bytes, |item| match read_item(item, &informer.resource.kind) {
                 Ok(object) => listing.add(&informer, object),
-                Err(what) => listing.keep(&informer, &what),
+                Err(what) => listing.keep(what),
             })?;
         }
         Ok(items.end()?)
@@ -252,12 +246,8 @@ impl Reflector {
         self.position = Some(resource_version);
         self.lists.streams &= self.lists.silent_streams < SILENT_STREAMS;
         self.lists.silent_streams = 0;
-        self.unreadable = listing.unreadable;
-        self.well(informer);
-    }
-
-    fn well(&self, informer: &Informer) {
-        informer.well(self.unreadable.as_ref().map(|(_, error)| error));
+        informer.listed_without(&listing.unreadable);
+        informer.well(None);
     }
 
     /// Watches from the position.
@@ -265,7 +255,7 @@ impl Reflector {
         let from = self.position.clone().unwrap_or_default();
         match self.open_watch(&[("resourceVersion", &from)]).await {
             Ok(lines) => {
-                self.well(&*self.informer()?);
+                self.informer()?.well(None);
                 self.follow(lines).await
             }
             Err(error) if is_lost(&error) => Err(Stop::Lost),
@@ -302,9 +292,14 @@ impl Reflector {
                         self.pause.reset();
                     }
                     WatchEvent::Unreadable(what) => {
-                        // The unreadable object may have changed or not: only a list shows it.
-                        self.position = None;
-                        return Err(informer.unreadable(&what).into());
+                        let Some(identity) = &what.identity else {
+                            // Any object may have changed: only a list tells.
+                            self.position = None;
+                            return Err(informer.unreadable(&what).into());
+                        };
+                        informer.skipped(&what, identity);
+                        self.position = Some(identity.resource_version.clone());
+                        self.pause.reset();
                     }
                     WatchEvent::Error(error) if is_lost(&error) => return Err(Stop::Lost),
                     WatchEvent::Error(error) => return Err(error.into()),
@@ -331,10 +326,7 @@ impl Reflector {
     fn heard(&mut self, informer: &Informer, object: &Object) {
         self.position = Some(object.resource_version().to_owned());
         self.pause.reset();
-        if self.unreadable.as_ref().is_some_and(|(key, _)| key.as_ref() == Some(object.key())) {
-            self.unreadable = None;
-            informer.well(None);
-        }
+        informer.read_again(object.key());
     }
 
     async fn open_watch(&self, parameters: &[(&str, &str)]) -> Result<Lines, ApiError> {
@@ -370,12 +362,12 @@ impl Listing {
         self.found.found(informer.kept(object));
     }
 
-    /// Keeps the stored state of an object that cannot be read.
-    fn keep(&mut self, informer: &Informer, what: &Unreadable) {
-        self.unreadable = Some((what.key.clone(), informer.unreadable(what)));
+    /// Keeps what the store has of an object that cannot be read.
+    fn keep(&mut self, what: Unreadable) {
         if let Some(key) = &what.key {
             self.found.keep(key);
         }
+        self.unreadable.push(what);
     }
 }
 

@@ -6,9 +6,9 @@ use operetta_core::{
     gate::operation::DeleteOptions, handler::event::Event, object::kind::GroupVersionKind, status::ErrorKind,
 };
 use operetta_kube::informer::{Handler, Informer, Scope};
-use operetta_testkit::{any_schema, crd, eventually, kinds, with_status};
+use operetta_testkit::{Kind, any_schema, crd, eventually, kinds, with_status};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{Stage, config_map};
 
@@ -199,4 +199,67 @@ async fn built_in_kinds_have_their_plural_scope_and_subresources() {
     assert!(!stage.resource("v1", "Namespace").await.namespaced);
     let review = stage.resource("authorization.k8s.io/v1", "SubjectAccessReview").await;
     assert!(!review.watchable);
+}
+
+#[tokio::test]
+async fn deep_object_is_skipped_and_disturbs_nobody() {
+    const EDITS: usize = 20;
+    let stage = Stage::new("deep").await;
+    let namespace = &stage.namespace;
+    let kind = Kind("deep.operetta.dev/v1", "Well");
+    namespace
+        .control_plane()
+        .apply(&crd("deep.operetta.dev", "Well", "wells", "Namespaced", &any_schema()).to_string());
+    let kind_of = GroupVersionKind::new(kind.0, kind.1);
+    stage.discovery.wait_for(&kind_of).await;
+    let scope = Scope { namespace: Some(namespace.name().to_owned()), ..Scope::everything() };
+    let informer = stage.registry.informer(&stage.resource(kind.0, kind.1).await, scope);
+    namespace.create_object(kind, json!({"metadata": {"name": "shallow-first"}, "spec": {"b": 0}})).await;
+    informer.synced().await;
+    let notes = Notes::default();
+    let _subscription = informer.subscribe(notes.handler(&informer), None);
+    let deep = |edit: usize| (0..200).fold(json!(edit), |inside, _| json!({"a": inside}));
+    let path = format!("/apis/deep.operetta.dev/v1/namespaces/{}/wells", namespace.name());
+    // Not with a client that would have to read the answer.
+    let send = async |method: http::Method, path: String, object: Value| {
+        let patch = method == http::Method::PATCH;
+        let media = if patch { "application/merge-patch+json" } else { "application/json" };
+        let request = http::Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, media);
+        let request = request.body(object.to_string().into_bytes()).expect("a request");
+        stage.client.request_text(request).await.expect("written");
+    };
+    let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": {"name": "deep"}, "spec": deep(0)});
+    send(http::Method::POST, path.clone(), object).await;
+    let before = informer.stats();
+    for edit in 1..=EDITS {
+        for name in ["deep", "shallow-first"] {
+            send(http::Method::PATCH, format!("{path}/{name}"), json!({"spec": {"a": null}})).await;
+            send(http::Method::PATCH, format!("{path}/{name}"), json!({"spec": deep(edit)})).await;
+        }
+    }
+    namespace.create_object(kind, json!({"metadata": {"name": "neighbour"}, "spec": 1})).await;
+    eventually("the neighbour is delivered", async || {
+        let all = notes.all();
+        if all.contains(&"+neighbour".to_owned()) { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+    let stats = informer.stats();
+    assert_eq!((stats.relists, stats.watches), (before.relists, before.watches), "{stats:?}");
+    assert!(stats.unreadable > EDITS as u64, "{stats:?}");
+    assert_eq!(informer.state().borrow().error, None, "the watch itself works");
+    let left_out = informer.left_out().expect("it is named");
+    assert!(left_out.contains(&format!("Well {}/deep cannot be read", namespace.name())), "{left_out}");
+    assert!(left_out.ends_with("and 1 more"), "{left_out}");
+
+    // The store has the last state that could be read; a deletion is delivered all the same.
+    for name in ["deep", "shallow-first"] {
+        send(http::Method::DELETE, format!("{path}/{name}"), json!({})).await;
+    }
+    eventually("the deletions are delivered", async || {
+        let names: Vec<String> = informer.cache.store.keys().into_iter().map(|key| key.name).collect();
+        if names == ["neighbour"] && informer.left_out().is_none() { Ok(()) } else { Err(format!("{names:?}")) }
+    })
+    .await;
+    assert!(notes.all().contains(&"-shallow-first".to_owned()), "{:?}", notes.all());
+    assert_eq!(informer.stats().relists, before.relists);
 }

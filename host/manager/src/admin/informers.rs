@@ -158,7 +158,7 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
         server_revision,
         current: server_revision.map(|server| revision >= server),
         users: host.into_iter().chain(plugins.iter().cloned()).collect(),
-        error: state.error,
+        error: state.error.or_else(|| informer.left_out()),
         server_error,
     }
 }

@@ -29,6 +29,7 @@ struct Counted {
 struct Counts {
     watches: u64,
     relists: u64,
+    unreadable: u64,
 }
 
 /// The present size of the informers of a kind.
@@ -62,6 +63,8 @@ impl InformerMetrics {
         samples.counter("operetta_informer_watches", help, counters(|of| of.watches));
         let help = "Lists of informers after their first one";
         samples.counter("operetta_informer_relists", help, counters(|of| of.relists));
+        let help = "States of objects that were skipped because they could not be read";
+        samples.counter("operetta_informer_unreadable_objects", help, counters(|of| of.unreadable));
     }
 
     fn count(&self, informers: &[Arc<Informer>]) -> BTreeMap<String, Counts> {
@@ -75,7 +78,8 @@ impl InformerMetrics {
             let total = totals.entry(informer.resource.kind.to_string()).or_default();
             total.watches += stats.watches.saturating_sub(before.watches);
             total.relists += stats.relists.saturating_sub(before.relists);
-            *before = Counts { watches: stats.watches, relists: stats.relists };
+            total.unreadable += stats.unreadable.saturating_sub(before.unreadable);
+            *before = Counts { watches: stats.watches, relists: stats.relists, unreadable: stats.unreadable };
         }
         known.retain(|_, (informer, _)| informer.strong_count() > 0);
         totals.clone()
