@@ -43,7 +43,11 @@ use crate::{
     queue::{Priority, WorkQueue},
 };
 
-/// Observes every reconcile.
+/// Keys that a queue may hold for a plugin's own mapping to add more. Objects of the kind alone may be as many, and each of
+/// them is in the queue at first: those are always added.
+pub const MAX_MAPPED: usize = 100_000;
+
+/// Sees every reconcile.
 pub trait Observer: Send + Sync {
     /// Called when a reconcile has ended and its outcome was applied. `took` is its wall time, `retries_now` the key's
     /// number of failures in a row including this one. Runs on the worker, before the key can be reconciled again: it
@@ -144,11 +148,12 @@ impl Controller {
         self.enqueue(key, priority);
     }
 
-    /// Adds a key that the plugin's own mapping named. It counts as a change from outside, because the event that led
-    /// to it is no longer known.
-    pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) {
+    /// Adds a key that the plugin's own mapping of an event has named: that counts as a change from outside, as it is not
+    /// known any more which of the events it was. Reports whether the queue has the key: a mapping can invent keys for ever,
+    /// so that a new one is refused while the queue holds [`MAX_MAPPED`].
+    pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) -> bool {
         let _held = self.shared.guard.outside(&key);
-        self.enqueue(key, priority);
+        self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
     /// Starts the workers, as [`Self::set_workers`]. Must be called within a tokio runtime.

@@ -11,6 +11,8 @@
 //!   objects, which the store no longer has, may take [`MAX_HELD`] bytes together. States beyond that are dropped, and
 //!   [`Mappings::note`] reports it.
 //! - **Each key is checked**: see [`KeyRules`].
+//! - **A full queue is waited for**: while the controller holds [`MAX_MAPPED`] keys, an event that names new ones is kept,
+//!   and mapped again later.
 //!
 //! The rest is done by a controller with a [`MapReconciler`], whose keys are those of the watched objects.
 
@@ -25,7 +27,10 @@ use operetta_api::names::{is_dns_label, is_path_segment};
 use parking_lot::Mutex;
 
 use crate::{
-    controller::request::{Action, Failure, ReconcileRequest},
+    controller::{
+        MAX_MAPPED,
+        request::{Action, Failure, ReconcileRequest},
+    },
     handler::{
         event::Event,
         map_event::{Change, MapEvent},
@@ -161,9 +166,14 @@ impl Taken<'_> {
         Some(MapEvent { kind: self.mappings.kind.clone(), change, object: now, old })
     }
 
-    /// Completes the mapping, so that nothing is put back. Returns the priority of the keys.
-    fn complete(mut self) -> Priority {
-        self.change.take().map(|change| change.priority).unwrap_or_default()
+    /// The priority of its keys.
+    fn priority(&self) -> Priority {
+        self.change.as_ref().map(|change| change.priority).unwrap_or_default()
+    }
+
+    /// Its keys are enqueued: nothing goes back.
+    fn complete(mut self) {
+        self.change = None;
     }
 }
 
@@ -221,8 +231,8 @@ fn cut(text: &str) -> &str {
 /// before. It does not say whether mapping the object succeeds.
 pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
 
-/// A function that enqueues a key of a mapping.
-pub type Enqueue = Arc<dyn Fn(ObjectKey, Priority) + Send + Sync>;
+/// Takes a key of a mapping. Reports whether the queue has it now; false when the queue is full.
+pub type Enqueue = Arc<dyn Fn(ObjectKey, Priority) -> bool + Send + Sync>;
 
 /// A reconciler that lets the plugin map one watched object, and enqueues the keys it names. Its own keys are those of
 /// the watched objects.
@@ -243,23 +253,32 @@ impl MapReconciler {
 
 #[async_trait]
 impl Reconciler for MapReconciler {
-    /// Enqueues the valid keys even if others are invalid. The failure then names the first invalid key. It is not
-    /// retried, because the same event would be mapped in the same way.
+    /// Wakes the good keys also where others are bad: of those the failure tells, and it is not retried, because the
+    /// same event would be mapped the same way. It is retried when the queue had no room for all keys.
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let Some(taken) = self.mappings.take(&request.key) else { return Ok(NOTHING) };
         let Some(event) = taken.event() else { return Ok(NOTHING) };
         let keys = self.mapper.map(request, &event).await?;
-        let priority = taken.complete();
+        let priority = taken.priority();
+        let mut refused = 0_usize;
         let mut wrong = (keys.len() > MAX_KEYS)
             .then(|| format!("{} keys are more than {MAX_KEYS}: the first {MAX_KEYS} are enqueued", keys.len()));
         let mut enqueued = HashSet::new();
         for key in keys.into_iter().take(MAX_KEYS) {
             match self.rules.admit(key) {
-                Ok(Some(key)) if enqueued.insert(key.clone()) => (self.enqueue)(key, priority),
+                Ok(Some(key)) if enqueued.insert(key.clone()) => {
+                    refused += usize::from(!(self.enqueue)(key, priority));
+                }
                 Ok(_) => {}
                 Err(error) => drop(wrong.get_or_insert(error)),
             }
         }
+        if refused > 0 {
+            let full =
+                format!("the queue holds {MAX_MAPPED} keys: {refused} that the mapping has named are not added yet");
+            return Err(Failure::Retry(full));
+        }
+        taken.complete();
         wrong.map_or(Ok(Action::Done), |wrong| Err(Failure::Terminal(wrong)))
     }
 }

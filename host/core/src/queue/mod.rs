@@ -17,7 +17,7 @@
 //!
 //! `PROMISES.md` in this folder names the test of each promise.
 //!
-//! Limits: keys are held in memory only, each once, without bound. Keys of different priorities have no order among them.
+//! Limits: keys are held in memory only, each once, without bound but for [`WorkQueue::add_if_room`]. Keys of different priorities have no order among them.
 //! Timers are exact to a millisecond, as tokio's. No delay is longer than thirty years.
 //!
 //! The queue has no task of its own: a consumer in [`WorkQueue::get`] sleeps until the earliest delay, and every operation
@@ -154,8 +154,21 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.wake(wake);
     }
 
-    /// Adds a key after the delay, or at once if it is zero. Ignored once the queue shuts down; a shut down drops the
-    /// running delays.
+    /// Adds a key as [`Self::add_with_priority`] does, unless it is new and the queue holds `limit` keys already, be they
+    /// ready, delayed or being processed. Reports whether the queue has the key.
+    pub fn add_if_room(&self, limit: usize, key: K, priority: Priority) -> bool {
+        let mut shared = self.lock();
+        if !shared.state.has_room(&key, limit) {
+            return false;
+        }
+        let wake = shared.state.add(key, priority);
+        drop(shared);
+        self.wake(wake);
+        true
+    }
+
+    /// Adds a key when the delay is over, at once when it is zero. Ignored once the queue shuts down, and forgotten
+    /// when it shuts down meanwhile.
     pub fn add_after(&self, key: K, delay: Duration) {
         let wake = self.lock().state.add_after(key, delay, now());
         self.wake(wake);

@@ -241,6 +241,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.ready.len()
     }
 
+    /// Reports whether a key has a state, or may get one where there are at most `limit`.
+    pub fn has_room(&self, key: &K, limit: usize) -> bool {
+        self.entries.len() < limit || self.entries.contains_key(key)
+    }
+
     /// Returns the number of keys with any state.
     #[cfg(test)]
     pub fn entries(&self) -> usize {

@@ -70,9 +70,8 @@ impl MapStage {
             // Not the controller itself, which may be stopped and dropped first.
             let target = Arc::downgrade(target);
             Arc::new(move |key, priority| {
-                if let Some(target) = target.upgrade() {
-                    target.enqueue_mapped(key, priority);
-                }
+                // One that is gone needs no keys.
+                target.upgrade().is_none_or(|target| target.enqueue_mapped(key, priority))
             })
         };
         let reconciler = Arc::new(MapReconciler::new(mappings.clone(), mapping.mapper.clone(), rules, enqueue));

@@ -81,7 +81,10 @@ impl Stage {
         let enqueued = Arc::<Mutex<Vec<String>>>::default();
         let failures = Arc::<Failures>::default();
         let enqueues = enqueued.clone();
-        let enqueue: Enqueue = Arc::new(move |key: ObjectKey, _| enqueues.lock().push(key.name));
+        let enqueue: Enqueue = Arc::new(move |key: ObjectKey, _| {
+            enqueues.lock().push(key.name);
+            true
+        });
         let reconciler = MapReconciler::new(mappings.clone(), mapper.clone(), rules, enqueue);
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60));
         let queue = WorkQueue::with_rate_limiter(limiter);
@@ -235,6 +238,73 @@ fn bounds_memory_of_deleted_objects() {
     assert_eq!(taken.event().map(|event| (event.change, event.old.is_none())), Some((Change::Added, true)));
     taken.complete();
     let keys: Vec<_> = mappings.pending.lock().events.keys().cloned().collect();
-    keys.iter().filter_map(|key| mappings.take(key)).for_each(|taken| assert_eq!(taken.complete(), Priority::Normal));
+    keys.iter().filter_map(|key| mappings.take(key)).for_each(|taken| {
+        assert_eq!(taken.priority(), Priority::Normal);
+        taken.complete();
+    });
     assert_eq!((mappings.len(), mappings.pending.lock().held), (0, 0));
+}
+
+/// Names ever new keys.
+#[derive(Default)]
+struct NewKeys(Mutex<usize>);
+
+#[async_trait]
+impl Mapper for NewKeys {
+    async fn map(&self, _: &ReconcileRequest, _: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
+        let mut count = self.0.lock();
+        let first = *count;
+        *count += MAX_KEYS;
+        Ok((first..*count).map(|at| ObjectKey::namespaced("n", format!("{at:0>253}"))).collect())
+    }
+}
+
+/// Nobody takes its keys.
+struct Idle;
+
+#[async_trait]
+impl Reconciler for Idle {
+    async fn reconcile(&self, _: &ReconcileRequest) -> Result<Action, Failure> {
+        Ok(Action::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mapping_of_endless_keys_waits_for_a_full_queue() {
+    let target = Controller::new("target", WorkQueue::new(), Arc::new(Idle), Arc::new(Failures::default()));
+    let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
+    let enqueue: Enqueue = {
+        let target = target.clone();
+        Arc::new(move |key, priority| target.enqueue_mapped(key, priority))
+    };
+    let mapper = MapReconciler::new(mappings.clone(), Arc::new(NewKeys::default()), rules(), enqueue);
+    let request = |name: &str| ReconcileRequest {
+        controller: "target".to_owned(),
+        key: ObjectKey::namespaced("n", name),
+        retries: 0,
+        reconcile_id: String::new(),
+    };
+    let map = async |name: &str| {
+        mappings.note(&added(&watched(name, &[])), Priority::Normal);
+        mapper.reconcile(&request(name)).await
+    };
+    for at in 0..MAX_MAPPED / MAX_KEYS {
+        assert_eq!(map(&format!("w-{at}")).await, Ok(Action::Done));
+    }
+    assert_eq!(target.queue().len(), MAX_MAPPED);
+    for at in 0..10 {
+        let Err(Failure::Retry(message)) = map(&format!("x-{at}")).await else { panic!("not refused") };
+        assert_eq!(message, "the queue holds 100000 keys: 1000 that the mapping has named are not added yet");
+    }
+    assert_eq!((target.queue().len(), mappings.len()), (MAX_MAPPED, 10), "the events are kept");
+    // Keys that are there already, and those of other controllers, are not concerned.
+    assert!(target.enqueue_mapped(ObjectKey::namespaced("n", format!("{:0>253}", 1)), Priority::Normal));
+    target.enqueue(ObjectKey::namespaced("n", "an-object"), Priority::Low);
+    assert_eq!(target.queue().len(), MAX_MAPPED + 1);
+    // There is room again once keys were reconciled.
+    target.start(1);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(target.queue().is_empty());
+    assert_eq!(mapper.reconcile(&request("x-0")).await, Ok(Action::Done));
+    assert_eq!(mappings.len(), 9);
 }
