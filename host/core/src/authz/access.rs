@@ -19,6 +19,12 @@ impl ServiceAccount {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
+    /// Returns the ServiceAccount of a user name; None for other users and for groups.
+    pub fn of_user(user: &str) -> Option<Self> {
+        let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        Some(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
     /// Returns the groups that the API server puts it into.
     pub fn groups(&self) -> [String; 3] {
         let all = "system:serviceaccounts";

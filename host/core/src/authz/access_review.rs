@@ -4,12 +4,11 @@
 //! [`Grants`] does: it allows a cached read or an event only if the API server would allow the plugin's ServiceAccount
 //! to make the same request. There is no other rule, and an unknown answer means no.
 //!
-//! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background after half of that
-//!   time. Decisions about events are used for [`Grants::KEEP_WATCHED`] while changes are watched
-//!   ([`Grants::set_watched`]).
-//! - [`Grants::changed`] invalidates decisions at once, also those in flight. The authorizer watches RBAC itself and
-//!   may see a change later than the host: its decisions soon after a change are used for [`Grants::UNSETTLED`] only.
-//! - When the API server cannot be asked, everything is denied.
+//! - An answer to a read is used for [`Grants::KEEP`] at most, and renewed in the background from half of that time on.
+//!   Answers about events are used for [`Grants::KEEP_WATCHED`] while changes are watched ([`Grants::set_watched`]).
+//! - A change of a binding or a role ends the answers about its subjects at once, also those in flight; others keep theirs. The authorizer learns of a change by a watch of its
+//!   own, maybe later than the host: its answers soon after a change are used for [`Grants::UNSETTLED`] only.
+//! - When the API server cannot be asked, nothing is let through.
 //!
 //! A denial has the API server's wording, and happens before the object is looked up.
 
@@ -27,8 +26,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, time::Instant};
 
 pub use crate::authz::access::{Access, AccessVerb, ReadVerb, ServiceAccount, remedy, remedy_for};
+pub use crate::authz::bindings::BindingText;
 use crate::{
-    authz::bindings::RoleBindings,
+    authz::bindings::{Concerned, RoleBindings},
     object::ObjectKey,
     status::{ApiError, ErrorKind},
 };
@@ -47,21 +47,30 @@ pub trait AccessReviewer: Send + Sync {
 pub struct Grants {
     reviewer: Arc<dyn AccessReviewer>,
     kept: Mutex<Kept>,
-    /// The number of changes; waiters subscribe to it.
+    /// Counts changes of anybody's permissions.
     changes: watch::Sender<u64>,
     /// True if changes of permissions are watched.
     watched: AtomicBool,
-    /// The watched RoleBindings.
+    /// The bindings, as far as they are watched.
     bindings: RwLock<RoleBindings>,
 }
 
 #[derive(Default)]
 struct Kept {
-    answers: HashMap<ServiceAccount, HashMap<Access, Answer>>,
-    /// The last change of permissions in each namespace.
+    subjects: HashMap<ServiceAccount, Subject>,
+    /// The last change of anybody's permissions.
+    last: Option<Change>,
+}
+
+/// What is known of one subject.
+struct Subject {
+    answers: HashMap<Access, Answer>,
+    /// The last change of its permissions in a namespace.
     changed_in: HashMap<String, Change>,
-    /// The last change of cluster-wide permissions.
+    /// The last change of its permissions that hold everywhere.
     changed: Option<Change>,
+    /// Counts changes of its permissions.
+    changes: watch::Sender<u64>,
 }
 
 /// A change of permissions. Decisions requested before it are invalid.
@@ -119,30 +128,37 @@ impl Grants {
         SubjectGrants { grants: self.clone(), subject }
     }
 
-    /// Invalidates the decisions about a namespace, or all of them, after a change of permissions.
-    pub fn changed(&self, namespace: Option<&str>) {
+    /// Notes a binding that was there before anything was asked; see [`RoleBindings::set`].
+    pub fn set_binding(&self, binding: &ObjectKey, text: Option<BindingText<'_>>) {
+        self.bindings.write().set(binding, text);
+    }
+
+    /// A binding has come, changed or gone (None): what was answered about its subjects before is worth nothing.
+    pub fn binding_changed(&self, binding: &ObjectKey, text: Option<BindingText<'_>>) {
+        let concerned = self.bindings.write().set(binding, text);
+        self.changed(&[concerned]);
+    }
+
+    /// A role has come, changed or gone: what was answered about the subjects of its bindings before is worth nothing.
+    pub fn role_changed(&self, role: &ObjectKey) {
+        let concerned = self.bindings.read().bound_to(role);
+        self.changed(&concerned);
+    }
+
+    fn changed(&self, concerned: &[Concerned]) {
         let mut kept = self.kept.lock();
         let mut change = Change { number: 0, at: Instant::now() };
         self.changes.send_modify(|changes| {
             *changes += 1;
             change.number = *changes;
         });
-        match namespace {
-            Some(namespace) => drop(kept.changed_in.insert(namespace.to_owned(), change)),
-            None => {
-                kept.changed = Some(change);
-                kept.changed_in.clear();
-                kept.answers.clear();
-            }
+        kept.last = Some(change);
+        for Concerned { namespace, subjects } in concerned {
+            kept.concerned(subjects, |subject| subject.changed(namespace.as_deref(), change));
         }
     }
 
-    /// Records the subjects of a RoleBinding; see [`RoleBindings::set`]. Call it before [`Self::changed`].
-    pub fn set_binding(&self, binding: &ObjectKey, subjects: Option<&str>) {
-        self.bindings.write().set(binding, subjects);
-    }
-
-    /// Sets whether every change is reported with [`Self::changed`] from now on.
+    /// Sets whether every change of bindings and roles will be reported from now on.
     pub fn set_watched(&self, watched: bool) {
         self.watched.store(watched, Ordering::Relaxed);
     }
@@ -154,20 +170,29 @@ impl Grants {
 
     /// Drops the decisions about a subject that no plugin uses any more.
     pub fn forget(&self, subject: &ServiceAccount) {
-        self.kept.lock().answers.remove(subject);
+        let mut kept = self.kept.lock();
+        if let Some(subject) = kept.subjects.get_mut(subject) {
+            subject.answers = HashMap::new();
+        }
+        kept.subjects.retain(|_, subject| !subject.answers.is_empty() || subject.changes.receiver_count() > 0);
     }
 
-    /// Returns a counter that increases with every change of permissions.
+    /// Counts changes of anybody's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
     async fn ask(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let asked = Instant::now();
-        let change = *self.changes.borrow();
+        let change = {
+            let mut kept = self.kept.lock();
+            // From now on its changes are noted.
+            kept.subject(subject);
+            *self.changes.borrow()
+        };
         let allowed = self.reviewer.review(subject, access).await?;
         let mut kept = self.kept.lock();
-        let answers = kept.answers.entry(subject.clone()).or_default();
+        let answers = &mut kept.subject(subject).answers;
         if answers.len() >= Self::ANSWERS && !answers.contains_key(access) {
             answers.retain(|_, answer| asked.duration_since(answer.asked) < Self::KEEP);
             if answers.len() >= Self::ANSWERS {
@@ -180,11 +205,38 @@ impl Grants {
 }
 
 impl Kept {
-    /// Returns a valid decision and its age. Marks an ageing one as being renewed: the caller renews it.
+    fn subject(&mut self, account: &ServiceAccount) -> &mut Subject {
+        // The last change may have been one of its own.
+        let changed = self.last;
+        let new =
+            || Subject { answers: HashMap::new(), changed_in: HashMap::new(), changed, changes: Default::default() };
+        self.subjects.entry(account.clone()).or_insert_with(new)
+    }
+
+    /// Calls `call` with each known subject that is one of these users, or in one of these groups.
+    fn concerned(&mut self, names: &BTreeSet<String>, mut call: impl FnMut(&mut Subject)) {
+        let accounts: Option<Vec<_>> = names.iter().map(|name| ServiceAccount::of_user(name)).collect();
+        if let Some(accounts) = accounts {
+            accounts.iter().for_each(|account| {
+                if let Some(subject) = self.subjects.get_mut(account) {
+                    call(subject);
+                }
+            });
+            return;
+        }
+        for (account, subject) in &mut self.subjects {
+            if names.contains(&account.user()) || account.groups().iter().any(|group| names.contains(group)) {
+                call(subject);
+            }
+        }
+    }
+
+    /// The answer to keep using, and how old it is. Marks one that is ageing: the caller renews it.
     fn look_up(&mut self, subject: &ServiceAccount, access: &Access, keep: Duration) -> Option<(bool, Age)> {
-        let in_namespace = access.namespace.as_ref().and_then(|namespace| self.changed_in.get(namespace)).copied();
-        let changed = [self.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number);
-        let answer = self.answers.get_mut(subject)?.get_mut(access)?;
+        let subject = self.subjects.get_mut(subject)?;
+        let in_namespace = access.namespace.as_ref().and_then(|namespace| subject.changed_in.get(namespace)).copied();
+        let changed = [subject.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number);
+        let answer = subject.answers.get_mut(access)?;
         let old = answer.asked.elapsed();
         let keep = match changed {
             Some(change) if answer.change < change.number => Duration::ZERO,
@@ -202,6 +254,21 @@ impl Kept {
     }
 }
 
+impl Subject {
+    /// Its permissions have changed in a namespace, or in all.
+    fn changed(&mut self, namespace: Option<&str>, change: Change) {
+        match namespace {
+            Some(namespace) => drop(self.changed_in.insert(namespace.to_owned(), change)),
+            None => {
+                self.changed = Some(change);
+                self.changed_in.clear();
+                self.answers.clear();
+            }
+        }
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+}
+
 /// The cached permissions of one subject.
 #[derive(Clone)]
 pub struct SubjectGrants {
@@ -215,8 +282,13 @@ impl SubjectGrants {
         &self.subject
     }
 
-    /// Returns a counter that increases with every change of anyone's permissions.
+    /// Counts changes of the subject's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
+        self.grants.kept.lock().subject(&self.subject).changes.subscribe()
+    }
+
+    /// Counts changes of anybody's permissions.
+    pub fn changes_of_anybody(&self) -> watch::Receiver<u64> {
         self.grants.changes()
     }
 
@@ -373,6 +445,12 @@ mod tests {
         }
     }
 
+    /// Reports a change of the account's permissions in a namespace.
+    fn changed(grants: &SubjectGrants, namespace: &str) {
+        let subjects = BTreeSet::from([account().user()]);
+        grants.grants.changed(&[Concerned { namespace: Some(namespace.to_owned()), subjects }]);
+    }
+
     fn grants(rules: &[Rule]) -> (Arc<Rules>, SubjectGrants) {
         let rules = Arc::new(Rules { rules: Mutex::new(rules.iter().copied().collect()), ..Rules::default() });
         (rules.clone(), Grants::new(rules).of(account()))
@@ -415,9 +493,9 @@ mod tests {
         assert!(grants.allows(&pods).await.expect("answered"));
         rules.rules.lock().clear();
         assert!(grants.allows(&pods).await.expect("kept"));
-        grants.grants.changed(Some("other"));
+        changed(&grants, "other");
         assert!(grants.allows(&pods).await.expect("kept"), "another namespace's change is not ours");
-        grants.grants.changed(Some("a"));
+        changed(&grants, "a");
         assert!(!grants.allows(&pods).await.expect("asked again"));
         tokio::time::sleep(Grants::SETTLE).await;
         assert!(!grants.allows(&pods).await.expect("asked again"));
@@ -428,7 +506,56 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn drops_decision_overtaken_by_a_change() {
+    async fn role_binding_churn_concerns_its_subjects_only() {
+        let (rules, own) = grants(&[(Some("a"), "pods", None)]);
+        let other = own.grants.of(ServiceAccount { namespace: "other".into(), name: "plugin".into() });
+        let pods = access(Some("a"), "pods", None);
+        for grants in [&own, &other] {
+            grants.allows(&pods).await.expect("answered");
+        }
+        let mut changes = own.changes();
+        let mut others = other.changes();
+        let role = r#"{"kind":"Role","name":"r"}"#;
+        let binding = |subjects: &str| {
+            let key = ObjectKey::namespaced("a", "b");
+            own.grants.binding_changed(&key, Some(BindingText { subjects, role }));
+        };
+        let asked = rules.asked.lock().len();
+        let plugin =
+            |namespace: &str| format!(r#"[{{"kind":"ServiceAccount","namespace":"{namespace}","name":"plugin"}}]"#);
+        let group = |name: &str| format!(r#"[{{"kind":"Group","name":"{name}"}}]"#);
+        let mut concerned = || {
+            let both = [&mut changes, &mut others].map(|changes| changes.has_changed().expect("open"));
+            changes.mark_unchanged();
+            others.mark_unchanged();
+            both
+        };
+        for at in 0..1_000 {
+            binding(&plugin(&format!("somebody-{at}")));
+        }
+        assert_eq!(concerned(), [false, false]);
+        for grants in [&own, &other] {
+            grants.allows(&pods).await.expect("kept");
+        }
+        assert_eq!(rules.asked.lock().len(), asked, "nobody asks again");
+        binding(&plugin("other"));
+        assert_eq!(concerned(), [false, true]);
+        own.grants.role_changed(&ObjectKey::namespaced("a", "r"));
+        assert_eq!(concerned(), [false, true]);
+        own.grants.role_changed(&ObjectKey::namespaced("b", "r"));
+        assert_eq!(concerned(), [false, false], "a role of another namespace");
+        binding(&group("system:serviceaccounts:team"));
+        assert_eq!(concerned(), [true, true], "one lost it, one got it");
+        binding(&group("system:authenticated"));
+        assert_eq!(concerned(), [true, true]);
+        binding(&group("system:authenticated"));
+        assert_eq!(concerned(), [false, false], "nothing has changed");
+        own.allows(&pods).await.expect("asked again");
+        assert!(rules.asked.lock().len() > asked);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_a_change_has_overtaken_is_not_kept() {
         let rules = Rules { slow: Duration::from_secs(1), ..Rules::default() };
         rules.rules.lock().insert((Some("a"), "pods", None));
         let rules = Arc::new(rules);
@@ -441,7 +568,7 @@ mod tests {
         };
         tokio::time::sleep(Duration::from_millis(1500)).await;
         rules.rules.lock().clear();
-        grants.grants.changed(Some("a"));
+        changed(&grants, "a");
         assert!(before.await.expect("ends").expect("answered"), "it was asked before the change");
         assert!(!grants.allows(&pods).await.expect("answered"));
     }
@@ -450,7 +577,7 @@ mod tests {
     async fn asks_a_lagging_authorizer_again_soon() {
         let (rules, grants) = grants(&[]);
         let pods = access(Some("a"), "pods", None);
-        grants.grants.changed(Some("a"));
+        changed(&grants, "a");
         assert!(!grants.allows(&pods).await.expect("asked too early"));
         rules.rules.lock().insert((Some("a"), "pods", None));
         tokio::time::sleep(Grants::UNSETTLED).await;
@@ -485,7 +612,7 @@ mod tests {
             let asked = access(Some("a"), "secrets", Some(&number.to_string()));
             assert!(!grants.allows(&asked).await.expect("answered"));
         }
-        assert!(grants.grants.kept.lock().answers[&account()].len() <= Grants::ANSWERS);
+        assert!(grants.grants.kept.lock().subjects[&account()].answers.len() <= Grants::ANSWERS);
     }
 
     #[test]

@@ -1,20 +1,45 @@
-//! The namespaces in which RoleBindings name a subject.
-//!
-//! In any other namespace, RBAC grants the subject only its cluster-wide permissions, so no access review is needed.
+//! The namespaces in which RoleBindings name a subject: elsewhere RBAC gives it nothing but what it has in all namespaces,
+//! and there is nothing to ask. And the subjects of all bindings: a change of a binding or a role concerns nobody else.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Deserialize;
 
 use crate::{authz::access::ServiceAccount, object::ObjectKey};
 
-/// The subjects of all RoleBindings.
+/// Those that a change of permissions concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concerned {
+    /// The namespace in which permissions have changed; None for all.
+    pub namespace: Option<String>,
+    /// The users and groups whose permissions they are.
+    pub subjects: BTreeSet<String>,
+}
+
+/// The fields of a binding, as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct BindingText<'a> {
+    /// Its subjects.
+    pub subjects: &'a str,
+    /// Its roleRef.
+    pub role: &'a str,
+}
+
+/// The subjects and roles of all RoleBindings and ClusterRoleBindings. The latter have keys without a namespace.
 #[derive(Debug, Default)]
 pub struct RoleBindings {
-    /// The subjects of each binding. They are removed from `namespaces` when the binding changes.
-    subjects: HashMap<ObjectKey, Vec<String>>,
-    /// The number of bindings by subject and namespace. No number is 0, and no map of a subject is empty.
+    /// Each binding, to take it back when it changes.
+    bindings: HashMap<ObjectKey, Binding>,
+    /// By subject, the namespaces of its bindings, with their numbers.
     namespaces: HashMap<String, HashMap<String, usize>>,
+    /// By role, its bindings. A ClusterRole has a key without a namespace.
+    by_role: HashMap<ObjectKey, HashSet<ObjectKey>>,
+}
+
+#[derive(Debug)]
+struct Binding {
+    role: ObjectKey,
+    subjects: BTreeSet<String>,
 }
 
 /// A subject of a binding (rbac/v1 Subject).
@@ -26,13 +51,72 @@ struct Subject {
     namespace: String,
 }
 
+/// A role as a binding names it (rbac/v1 RoleRef).
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RoleRef {
+    kind: String,
+    name: String,
+}
+
 impl RoleBindings {
-    /// Replaces the subjects of a binding. `subjects` is the binding's field of that name as JSON; None removes the
-    /// binding. Subjects that cannot be decoded count as `system:authenticated`, so that access reviews decide.
-    pub fn set(&mut self, binding: &ObjectKey, subjects: Option<&str>) {
-        let Some(namespace) = &binding.namespace else { return };
-        for subject in self.subjects.remove(binding).unwrap_or_default() {
-            if let Some(numbers) = self.namespaces.get_mut(&subject)
+    /// Replaces a binding by one with these fields; None removes it. Returns those whose permissions have changed by it: if
+    /// subjects and role are the same, nobody. Subjects that cannot be read count as everybody: the answers of access
+    /// reviews decide.
+    pub fn set(&mut self, binding: &ObjectKey, text: Option<BindingText<'_>>) -> Concerned {
+        let namespace = binding.namespace.clone();
+        let before = self.remove(binding);
+        let Some(text) = text else {
+            return Concerned { namespace, subjects: before.map(|before| before.subjects).unwrap_or_default() };
+        };
+        let home = namespace.as_deref().unwrap_or_default();
+        let subjects: BTreeSet<String> = match serde_json::from_str::<Vec<Subject>>(text.subjects) {
+            Ok(subjects) => subjects.into_iter().map(|subject| user_or_group(subject, home)).collect(),
+            Err(_) => BTreeSet::from(["system:authenticated".to_owned()]),
+        };
+        // The API server takes no other roleRef.
+        let role = serde_json::from_str::<RoleRef>(text.role).unwrap_or_default();
+        let role_home = namespace.clone().filter(|_| role.kind == "Role");
+        let now = Binding { role: ObjectKey { namespace: role_home, name: role.name }, subjects };
+        let changed = match before {
+            Some(before) if before.role == now.role => &before.subjects ^ &now.subjects,
+            Some(before) => &before.subjects | &now.subjects,
+            None => now.subjects.clone(),
+        };
+        self.insert(binding, now);
+        Concerned { namespace, subjects: changed }
+    }
+
+    /// Returns those whose permissions change with a role: the subjects of its bindings.
+    pub fn bound_to(&self, role: &ObjectKey) -> Vec<Concerned> {
+        let keys = self.by_role.get(role).into_iter().flatten();
+        let bindings = keys.filter_map(|key| Some((key, self.bindings.get(key)?)));
+        bindings
+            .map(|(key, binding)| Concerned { namespace: key.namespace.clone(), subjects: binding.subjects.clone() })
+            .collect()
+    }
+
+    fn insert(&mut self, key: &ObjectKey, binding: Binding) {
+        if let Some(namespace) = &key.namespace {
+            for subject in &binding.subjects {
+                *self.namespaces.entry(subject.clone()).or_default().entry(namespace.clone()).or_default() += 1;
+            }
+        }
+        self.by_role.entry(binding.role.clone()).or_default().insert(key.clone());
+        self.bindings.insert(key.clone(), binding);
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<Binding> {
+        let binding = self.bindings.remove(key)?;
+        if let Some(of_role) = self.by_role.get_mut(&binding.role) {
+            of_role.remove(key);
+            if of_role.is_empty() {
+                self.by_role.remove(&binding.role);
+            }
+        }
+        let Some(namespace) = &key.namespace else { return Some(binding) };
+        for subject in &binding.subjects {
+            if let Some(numbers) = self.namespaces.get_mut(subject)
                 && let Some(number) = numbers.get_mut(namespace)
             {
                 *number -= 1;
@@ -40,19 +124,11 @@ impl RoleBindings {
                     numbers.remove(namespace);
                 }
                 if numbers.is_empty() {
-                    self.namespaces.remove(&subject);
+                    self.namespaces.remove(subject);
                 }
             }
         }
-        let Some(text) = subjects else { return };
-        let names: BTreeSet<String> = match serde_json::from_str::<Vec<Subject>>(text) {
-            Ok(subjects) => subjects.into_iter().map(|subject| user_or_group(subject, namespace)).collect(),
-            Err(_) => BTreeSet::from(["system:authenticated".to_owned()]),
-        };
-        for name in &names {
-            *self.namespaces.entry(name.clone()).or_default().entry(namespace.clone()).or_default() += 1;
-        }
-        self.subjects.insert(binding.clone(), names.into_iter().collect());
+        Some(binding)
     }
 
     /// Returns the namespaces in which a binding names the ServiceAccount or one of its groups.
@@ -80,31 +156,65 @@ mod tests {
     fn finds_namespaces_of_users_and_groups() {
         let account = ServiceAccount { namespace: "team".into(), name: "plugin".into() };
         let mut bindings = RoleBindings::default();
+        let text = |subjects| Some(BindingText { subjects, role: "{}" });
         let own = r#"[{"kind":"ServiceAccount","namespace":"team","name":"plugin"},{"kind":"User","name":"ann"}]"#;
-        bindings.set(&ObjectKey::namespaced("a", "one"), Some(own));
-        bindings.set(&ObjectKey::namespaced("a", "two"), Some(own));
+        bindings.set(&ObjectKey::namespaced("a", "one"), text(own));
+        bindings.set(&ObjectKey::namespaced("a", "two"), text(own));
         bindings.set(
             &ObjectKey::namespaced("b", "one"),
-            Some(r#"[{"kind":"Group","name":"system:serviceaccounts:team"}]"#),
+            text(r#"[{"kind":"Group","name":"system:serviceaccounts:team"}]"#),
         );
         bindings.set(
             &ObjectKey::namespaced("c", "one"),
-            Some(r#"[{"kind":"ServiceAccount","namespace":"c","name":"plugin"}]"#),
+            text(r#"[{"kind":"ServiceAccount","namespace":"c","name":"plugin"}]"#),
         );
         let of = |bindings: &RoleBindings| bindings.namespaces_of(&account).into_iter().collect::<Vec<_>>().join(",");
         assert_eq!(of(&bindings), "a,b");
         bindings.set(&ObjectKey::namespaced("a", "one"), None);
         assert_eq!(of(&bindings), "a,b");
-        bindings.set(&ObjectKey::namespaced("a", "two"), Some("[]"));
+        bindings.set(&ObjectKey::namespaced("a", "two"), text("[]"));
         assert_eq!(of(&bindings), "b");
         bindings.set(&ObjectKey::namespaced("b", "one"), None);
         assert_eq!(of(&bindings), "");
         let here = ObjectKey::namespaced("team", "here");
-        bindings.set(&here, Some(r#"[{"kind":"ServiceAccount","name":"plugin"}]"#));
+        bindings.set(&here, text(r#"[{"kind":"ServiceAccount","name":"plugin"}]"#));
         assert_eq!(of(&bindings), "team", "without a namespace it is the binding's");
         bindings.set(&here, None);
         assert_eq!(bindings.namespaces.len(), 1, "nothing is left of what is gone");
-        bindings.set(&ObjectKey::namespaced("d", "odd"), Some(r#"[{"kind":1}]"#));
+        bindings.set(&ObjectKey::namespaced("d", "odd"), text(r#"[{"kind":1}]"#));
         assert_eq!(of(&bindings), "d");
+    }
+
+    #[test]
+    fn change_concerns_subjects_of_the_binding_only() {
+        let mut bindings = RoleBindings::default();
+        let user = |name: &str| format!(r#"{{"kind":"User","name":"{name}"}}"#);
+        let mut set = |key: &ObjectKey, users: &[&str], role: &str| {
+            let subjects = format!("[{}]", users.iter().map(|name| user(name)).collect::<Vec<_>>().join(","));
+            let concerned = bindings.set(key, Some(BindingText { subjects: &subjects, role }));
+            assert_eq!(concerned.namespace, key.namespace);
+            concerned.subjects.into_iter().collect::<Vec<_>>().join(",")
+        };
+        let role = r#"{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"}"#;
+        let cluster_role = r#"{"kind":"ClusterRole","name":"r"}"#;
+        let one = ObjectKey::namespaced("a", "one");
+        let wide = ObjectKey::cluster_scoped("one");
+        assert_eq!(set(&one, &["ann", "bob"], role), "ann,bob");
+        assert_eq!(set(&one, &["ann", "bob"], role), "", "an annotation has changed");
+        assert_eq!(set(&one, &["bob", "eve"], role), "ann,eve");
+        assert_eq!(set(&one, &["bob"], cluster_role), "bob,eve");
+        assert_eq!(set(&one, &["bob"], role), "bob");
+        assert_eq!(set(&wide, &["zoe"], cluster_role), "zoe");
+        let bound = |bindings: &RoleBindings, role: &ObjectKey| bindings.bound_to(role);
+        let concerned = |namespace: Option<&str>, name: &str| {
+            let namespace = namespace.map(str::to_owned);
+            vec![Concerned { namespace, subjects: BTreeSet::from([name.to_owned()]) }]
+        };
+        assert_eq!(bound(&bindings, &ObjectKey::namespaced("a", "r")), concerned(Some("a"), "bob"));
+        assert_eq!(bound(&bindings, &ObjectKey::cluster_scoped("r")), concerned(None, "zoe"));
+        assert_eq!(bound(&bindings, &ObjectKey::namespaced("b", "r")), []);
+        assert_eq!(bindings.set(&one, None), concerned(Some("a"), "bob").remove(0));
+        bindings.set(&wide, None);
+        assert!(bindings.bindings.is_empty() && bindings.by_role.is_empty() && bindings.namespaces.is_empty());
     }
 }

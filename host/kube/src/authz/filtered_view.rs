@@ -314,6 +314,7 @@ async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Send
     let mut settled = Instant::now();
     loop {
         changes.mark_unchanged();
+        let looked = Instant::now();
         {
             let Some(informer) = informer.upgrade() else { return };
             let state = inner.look(&informer).await;
@@ -325,6 +326,8 @@ async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Send
                 if changed.is_err() {
                     return;
                 }
+                // Changes in quick succession are one.
+                tokio::time::sleep_until(looked + Grants::UNSETTLED).await;
                 settled = Instant::now() + Grants::SETTLE + Grants::UNSETTLED;
             }
             () = tokio::time::sleep(pause(settled, &inner.grants)) => {}

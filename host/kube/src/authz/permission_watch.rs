@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use operetta_core::{
-    authz::access_review::Grants, handler::event::Event, object::kind::GroupVersionKind, status::ApiError,
+    authz::access_review::{BindingText, Grants},
+    handler::event::Event,
+    object::kind::GroupVersionKind,
+    status::ApiError,
 };
 use tokio::{sync::watch, task::JoinSet};
 
@@ -15,8 +18,8 @@ use crate::{
 /// The API version of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// Invalidates cached access reviews at every change of a role or a binding, until it is dropped. While one of its
-/// watches fails, the cache uses shorter lifetimes.
+/// Ends the cached access reviews that a change of a role or a binding concerns, until it is dropped. While one of its watches fails,
+/// the cache uses shorter lifetimes.
 pub struct PermissionWatch {
     _subscriptions: Vec<Subscription>,
     _health: JoinSet<()>,
@@ -35,16 +38,16 @@ impl PermissionWatch {
         let mut subscriptions = Vec::new();
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
             let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
-            // The subjects of RoleBindings are needed as well.
-            let metadata_only = kind != "RoleBinding";
+            // Of bindings the subjects and the role are needed as well.
+            let metadata_only = !kind.ends_with("Binding");
             let informer = registry.informer(&resource, Scope { metadata_only, ..Scope::everything() });
             let cached = grants.clone();
             let expire = move |event: &Event| {
-                if !metadata_only {
-                    note_binding(&cached, event);
-                }
-                if !matches!(event, Event::Added { initial: true, .. }) {
-                    cached.changed(event.object().key().namespace.as_deref());
+                let is_initial = matches!(event, Event::Added { initial: true, .. });
+                match metadata_only {
+                    true if is_initial => {}
+                    true => cached.role_changed(event.object().key()),
+                    false => note_binding(&cached, event, is_initial),
                 }
             };
             subscriptions.push(informer.subscribe(Arc::new(expire), None));
@@ -56,10 +59,18 @@ impl PermissionWatch {
     }
 }
 
-fn note_binding(grants: &Grants, event: &Event) {
+fn note_binding(grants: &Grants, event: &Event, is_initial: bool) {
     let binding = event.object();
-    let is_gone = matches!(event, Event::Deleted { .. });
-    grants.set_binding(binding.key(), (!is_gone).then(|| binding.at(".subjects").unwrap_or("[]")));
+    let text = || BindingText {
+        subjects: binding.at(".subjects").unwrap_or("[]"),
+        role: binding.at(".roleRef").unwrap_or("{}"),
+    };
+    let text = (!matches!(event, Event::Deleted { .. })).then(text);
+    if is_initial {
+        grants.set_binding(binding.key(), text);
+    } else {
+        grants.binding_changed(binding.key(), text);
+    }
 }
 
 async fn follow(mut states: Vec<watch::Receiver<InformerState>>, grants: Arc<Grants>) {

@@ -1,6 +1,7 @@
 //! RBAC decides, and nothing else: every way to see or do something, for ServiceAccounts with different rights, compared
 //! with what `kubectl auth can-i` says on a real API server; and again after each of many changes of those rights.
 
+mod churn;
 mod narrow;
 mod stage;
 mod ways;

@@ -69,9 +69,9 @@ impl HostInformers {
         let service_accounts = registry.informer(&service_account, not_default);
         let mut roles = Vec::new();
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
-            roles.push(
-                registry.informer(&resolve(discovery, "rbac.authorization.k8s.io/v1", kind).await?, labelled("")),
-            );
+            // The same scope as that of the watch of permissions: one watch serves both.
+            let scope = Scope { metadata_only: !kind.ends_with("Binding"), ..Scope::everything() };
+            roles.push(registry.informer(&resolve(discovery, "rbac.authorization.k8s.io/v1", kind).await?, scope));
         }
         Ok(Arc::new(Self { plugins, config_maps, parts, namespaces, service_accounts, roles, context }))
     }

@@ -107,7 +107,11 @@ impl Running {
         self.watchers = JoinSet::new();
         if self.placements.iter().any(Placement::is_narrow) {
             let queue = setup.context.queue.clone();
-            self.watchers.spawn(enqueue_on_permission_change(setup.grants.changes(), queue, setup.key.clone()));
+            self.watchers.spawn(enqueue_on_permission_change(
+                setup.grants.changes_of_anybody(),
+                queue,
+                setup.key.clone(),
+            ));
         }
         for WiredController { declared, wiring } in wired {
             let old = before.remove(&declared.name);
