@@ -22,8 +22,9 @@ use operetta_kube::{
     discovery::Discovery,
     events::recorder::EventRecorder,
     informer::{Timing, registry::InformerRegistry},
-    store::Packing,
 };
+
+use crate::config::HostConfig;
 
 /// The connection of a host to its cluster.
 pub struct Cluster {
@@ -48,12 +49,13 @@ impl Cluster {
     ///
     /// # Errors
     /// When the client cannot act as the host.
-    pub fn new(client: Client, compression: Packing) -> Result<Self> {
+    pub fn new(client: Client, config: &HostConfig) -> Result<Self> {
         let wire = Wire::new(client.clone(), &Identity::Host)?;
         let discovery = Discovery::new(wire.clone());
-        let registry = InformerRegistry::with(wire.clone(), Timing::default(), compression);
+        let registry = InformerRegistry::with(wire.clone(), Timing::default(), config.cache_compression);
         let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
-        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire.clone())));
+        let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
+        let grants = Grants::with(reviews, config.exact_access_reviews);
         let impersonation = Impersonation::new(wire.clone());
         let recorder = EventRecorder::start(wire, "operetta".to_owned());
         Ok(Self { client, discovery, registry, api, grants, impersonation, recorder })

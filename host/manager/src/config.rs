@@ -26,6 +26,9 @@ pub struct HostConfig {
     /// True if consent has to name the digests of code in every namespace, not only in those labelled
     /// `operetta.dev/plugins: pinned`.
     pub require_digest: bool,
+    /// True if each cached read is checked by an access review of just that request. For clusters with an authorizer besides
+    /// RBAC that denies; with RBAC alone, one review about all namespaces answers for many requests.
+    pub exact_access_reviews: bool,
     /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
     /// If left out, no Plugin may run a file.
     pub plugin_directory: Option<PathBuf>,
@@ -109,6 +112,7 @@ impl Default for HostConfig {
             admin_address: SocketAddr::from(([127, 0, 0, 1], 0)),
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
             require_digest: false,
+            exact_access_reviews: false,
             plugin_directory: None,
             namespace: None,
             cache_dir: None,

@@ -50,7 +50,7 @@ impl Context {
     /// # Errors
     /// When the configuration cannot be used: its message names the field.
     pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
-        let cluster = Cluster::new(client, config.cache_compression)?;
+        let cluster = Cluster::new(client, &config)?;
         let metrics = Metrics::new();
         let reporter = ConflictReporter {
             events: cluster.recorder.clone(),

@@ -85,6 +85,8 @@ pub struct Access {
     pub verb: AccessVerb,
     /// The API group; empty for the core group.
     pub group: String,
+    /// The version of the API group, such as `v1`. RBAC does not look at it; other authorizers may.
+    pub version: String,
     /// The resource, e.g. `pods`, or `pods/status`.
     pub resource: String,
     /// The namespace; None for all namespaces and for cluster-scoped resources.
@@ -99,17 +101,21 @@ impl Access {
         Self { namespace, name: None, ..self.clone() }
     }
 
-    /// Returns the requests from the widest to the narrowest, so that a permission that holds everywhere is asked for
-    /// once and not for each namespace. Each one is built only when the one before was denied.
-    pub(super) fn ladder(&self) -> impl Iterator<Item = Self> {
-        let in_namespace = self.namespace.iter().map(|namespace| self.wider(Some(namespace.clone())));
-        let by_name = self.name.iter().map(|_| self.clone());
-        iter::once_with(|| self.wider(None)).chain(in_namespace).chain(by_name)
+    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are asked for once, not
+    /// for each namespace. Each question is built only when the one before was denied. `exact` asks for the request alone:
+    /// an authorizer other than RBAC may allow a wide request and deny a narrow one.
+    pub(super) fn questions(&self, exact: bool) -> impl Iterator<Item = Self> {
+        let everywhere = (!exact).then(|| iter::once_with(|| self.wider(None)));
+        let in_namespace = self.namespace.iter().filter(move |_| !exact);
+        let in_namespace = in_namespace.map(|namespace| self.wider(Some(namespace.clone())));
+        let by_name = self.name.iter().filter(move |_| !exact).map(|_| self.clone());
+        let itself = exact.then(|| self.clone());
+        everywhere.into_iter().flatten().chain(in_namespace).chain(by_name).chain(itself)
     }
 
     /// Returns the `Forbidden` error in the API server's wording.
     pub fn forbidden(&self, subject: &ServiceAccount) -> ApiError {
-        let Self { verb, group, resource, namespace, name } = self;
+        let Self { verb, group, resource, namespace, name, version: _ } = self;
         let dot = if group.is_empty() { "" } else { "." };
         let object = name.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
         let location = match namespace {

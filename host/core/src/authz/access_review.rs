@@ -46,6 +46,8 @@ pub trait AccessReviewer: Send + Sync {
 /// The cached decisions about all subjects of a host.
 pub struct Grants {
     reviewer: Arc<dyn AccessReviewer>,
+    /// True if each request is asked about as it is, and not in a wider form first.
+    exact: bool,
     kept: Mutex<Kept>,
     /// Counts changes of anybody's permissions.
     changes: watch::Sender<u64>,
@@ -62,7 +64,7 @@ struct Kept {
     last: Option<Change>,
 }
 
-/// What is known of one subject.
+/// The answers about one subject, and the changes of its permissions.
 struct Subject {
     answers: HashMap<Access, Answer>,
     /// The last change of its permissions in a namespace.
@@ -114,8 +116,15 @@ impl Grants {
 
     /// Creates a cache of this reviewer's decisions.
     pub fn new(reviewer: Arc<dyn AccessReviewer>) -> Arc<Self> {
+        Self::with(reviewer, false)
+    }
+
+    /// Asks this reviewer. `exact` is for clusters with an authorizer besides RBAC that denies: there a permission that holds
+    /// everywhere does not mean that each request is allowed. Each namespace and name then costs a review of its own.
+    pub fn with(reviewer: Arc<dyn AccessReviewer>, exact: bool) -> Arc<Self> {
         Arc::new(Self {
             reviewer,
+            exact,
             kept: Mutex::default(),
             changes: watch::Sender::new(0),
             watched: AtomicBool::new(false),
@@ -171,9 +180,7 @@ impl Grants {
     /// Drops the decisions about a subject that no plugin uses any more.
     pub fn forget(&self, subject: &ServiceAccount) {
         let mut kept = self.kept.lock();
-        if let Some(subject) = kept.subjects.get_mut(subject) {
-            subject.answers = HashMap::new();
-        }
+        kept.subjects.entry(subject.clone()).and_modify(|subject| subject.answers = HashMap::new());
         kept.subjects.retain(|_, subject| !subject.answers.is_empty() || subject.changes.receiver_count() > 0);
     }
 
@@ -184,12 +191,9 @@ impl Grants {
 
     async fn ask(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let asked = Instant::now();
-        let change = {
-            let mut kept = self.kept.lock();
-            // From now on its changes are noted.
-            kept.subject(subject);
-            *self.changes.borrow()
-        };
+        // From now on its changes are noted.
+        self.kept.lock().subject(subject);
+        let change = *self.changes.borrow();
         let allowed = self.reviewer.review(subject, access).await?;
         let mut kept = self.kept.lock();
         let answers = &mut kept.subject(subject).answers;
@@ -303,12 +307,12 @@ impl SubjectGrants {
     /// that it has not answered before.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
         let keep = self.keep_for_events();
-        access.ladder().any(|access| self.known(&access, keep) == Some(true))
+        access.questions(self.grants.exact).any(|access| self.known(&access, keep) == Some(true))
     }
 
     /// Reports whether a cached decision exists for the request.
     pub fn is_known(&self, access: &Access) -> bool {
-        for ask in access.ladder() {
+        for ask in access.questions(self.grants.exact) {
             match self.known(&ask, Grants::KEEP) {
                 Some(true) => return true,
                 Some(false) => {}
@@ -375,7 +379,7 @@ impl SubjectGrants {
     }
 
     async fn allows_for(&self, access: &Access, keep: Duration) -> Result<bool, ApiError> {
-        for ask in access.ladder() {
+        for ask in access.questions(self.grants.exact) {
             if self.allows_just(&ask, keep).await? {
                 return Ok(true);
             }
@@ -439,6 +443,7 @@ mod tests {
         Access {
             verb: ReadVerb::Get.into(),
             group: String::new(),
+            version: "v1".into(),
             resource: resource.into(),
             namespace: namespace.map(Into::into),
             name: name.map(Into::into),
@@ -484,6 +489,42 @@ mod tests {
             assert!(grants.allows(&access(Some(namespace), "pods", Some("x"))).await.expect("answered"));
         }
         assert_eq!(rules.asked.lock().len(), 1);
+    }
+
+    /// RBAC that allows everything, behind an authorizer that denies what is in kube-system, and Secrets named `key`.
+    #[derive(Default)]
+    struct Denying(Mutex<Vec<Access>>);
+
+    #[async_trait]
+    impl AccessReviewer for Denying {
+        async fn review(&self, _: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
+            self.0.lock().push(access.clone());
+            Ok(access.namespace.as_deref() != Some("kube-system") && access.name.as_deref() != Some("key"))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn exact_reviews_respect_an_authorizer_that_denies() {
+        let reviewer = Arc::new(Denying::default());
+        let exact = Grants::with(reviewer.clone(), true).of(account());
+        for (namespace, name, allowed) in [
+            (Some("a"), Some("x"), true),
+            (Some("kube-system"), Some("x"), false),
+            (Some("a"), Some("key"), false),
+            (Some("kube-system"), None, false),
+            (Some("a"), None, true),
+            (None, None, true),
+            (Some("kube-system"), Some("y"), false),
+        ] {
+            let asked = access(namespace, "secrets", name);
+            assert_eq!(exact.allows(&asked).await.expect("answered"), allowed, "{asked} {name:?}");
+            assert_eq!(exact.is_known_allowed(&asked), allowed, "{asked} {name:?}");
+            assert_eq!(reviewer.0.lock().pop(), Some(asked), "the question is the request");
+        }
+        assert!(reviewer.0.lock().is_empty(), "one question each");
+        let wide = Grants::new(reviewer).of(account());
+        let passed_by = wide.allows(&access(Some("kube-system"), "secrets", Some("x"))).await;
+        assert!(passed_by.expect("answered"), "the default is for RBAC alone, as docs/operating.md says");
     }
 
     #[tokio::test(start_paused = true)]

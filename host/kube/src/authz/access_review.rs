@@ -44,9 +44,19 @@ impl SubjectAccessReviews {
     /// # Errors
     /// The API server's error when it cannot be asked.
     pub async fn has(&self, subject: &ServiceAccount, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
+        self.ask(subject, need, ANY_VERSION, name).await
+    }
+
+    async fn ask(
+        &self,
+        subject: &ServiceAccount,
+        need: &Need,
+        version: &str,
+        name: Option<&str>,
+    ) -> Result<bool, ApiError> {
         let mut spec = json!({"user": subject.user(), "groups": subject.groups()});
         if need.path.is_empty() {
-            spec["resourceAttributes"] = attributes(need, name);
+            spec["resourceAttributes"] = attributes(need, version, name);
         } else {
             spec["nonResourceAttributes"] = json!({"verb": need.verb, "path": need.path});
         }
@@ -54,10 +64,13 @@ impl SubjectAccessReviews {
     }
 }
 
-/// Builds the `resourceAttributes` of a review for all names or for one.
-fn attributes(need: &Need, name: Option<&str>) -> Value {
+/// The version of a review about a permission, and not about a request: RBAC has none.
+const ANY_VERSION: &str = "*";
+
+/// Builds the `resourceAttributes` of a review about every name, or one.
+fn attributes(need: &Need, version: &str, name: Option<&str>) -> Value {
     let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
-    let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": "*"});
+    let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": version});
     let subresource = Some(subresource).filter(|text| !text.is_empty());
     for (field, value) in [("subresource", subresource), ("namespace", need.namespace.as_deref()), ("name", name)] {
         if let Some(value) = value {
@@ -86,7 +99,7 @@ async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
 /// The API server's error when it cannot be asked.
 pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> {
     let (need, name) = need(access);
-    has(wire, &need, name).await
+    has_version(wire, &need, &access.version, name).await
 }
 
 /// Reports whether the identity of `wire` has a permission, for all names or for one.
@@ -94,12 +107,16 @@ pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> 
 /// # Errors
 /// The API server's error when it cannot be asked.
 pub(crate) async fn has(wire: &Wire, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
-    let spec = json!({"resourceAttributes": attributes(need, name)});
+    has_version(wire, need, ANY_VERSION, name).await
+}
+
+async fn has_version(wire: &Wire, need: &Need, version: &str, name: Option<&str>) -> Result<bool, ApiError> {
+    let spec = json!({"resourceAttributes": attributes(need, version, name)});
     ask(wire, "SelfSubjectAccessReview", &spec).await
 }
 
 fn need(access: &Access) -> (Need, Option<&str>) {
-    let Access { verb, group, resource, namespace, name } = access;
+    let Access { verb, group, resource, namespace, name, version: _ } = access;
     (Need::resource(verb.as_str(), group, resource, namespace.as_deref()), name.as_deref())
 }
 
@@ -107,7 +124,7 @@ fn need(access: &Access) -> (Need, Option<&str>) {
 impl AccessReviewer for SubjectAccessReviews {
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let (need, name) = need(access);
-        self.has(subject, &need, name).await
+        self.ask(subject, &need, &access.version, name).await
     }
 }
 
@@ -116,8 +133,32 @@ pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<
     Access {
         verb: verb.into(),
         group: resource.kind.group().to_owned(),
+        version: resource.kind.version().to_owned(),
         resource: resource.plural.clone(),
         namespace: namespace.filter(|_| resource.namespaced).map(str::to_owned),
         name: name.map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use operetta_core::object::kind::GroupVersionKind;
+
+    use super::*;
+
+    #[test]
+    fn review_of_a_read_has_the_version_of_the_kind() {
+        let resource = ApiResource {
+            kind: GroupVersionKind::new("policy/v1beta1", "Budget"),
+            plural: "budgets".to_owned(),
+            namespaced: true,
+            subresources: vec![],
+            watchable: true,
+        };
+        let access = reading(&resource, ReadVerb::Get, None, Some("b"));
+        let (need, name) = need(&access);
+        let attributes = attributes(&need, &access.version, name);
+        assert_eq!(attributes["version"], "v1beta1");
+        assert_eq!((&attributes["group"], &attributes["name"]), (&json!("policy"), &json!("b")));
     }
 }

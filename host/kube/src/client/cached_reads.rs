@@ -191,7 +191,7 @@ impl PluginApi {
         match self.check_access(grants, &access).await {
             Ok(()) => Ok(Parts::All),
             Err(error) if error.kind == ErrorKind::Forbidden && resource.namespaced && access.namespace.is_none() => {
-                Ok(Parts::Some(access, error))
+                Ok(Parts::Some(Box::new(access), error))
             }
             Err(error) => Err(error),
         }
@@ -328,8 +328,8 @@ fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
 /// The visible part of a list's scope.
 enum Parts {
     All,
-    /// Some namespaces: the denied request, and the error if none is visible.
-    Some(Access, ApiError),
+    /// Some namespaces: the denied request, and the error when none is visible.
+    Some(Box<Access>, ApiError),
 }
 
 /// Returns those of the namespaces that the plugin may list.

@@ -91,6 +91,7 @@ fn access(resource: &ApiResource, verb: AccessVerb, key: &ObjectKey, subresource
     Some(Access {
         verb,
         group: resource.kind.group().to_owned(),
+        version: resource.kind.version().to_owned(),
         resource: written,
         namespace: key.namespace.clone().filter(|_| resource.namespaced),
         name: Some(key.name.clone()),

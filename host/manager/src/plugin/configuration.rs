@@ -173,6 +173,7 @@ impl Part {
         Access {
             verb: ReadVerb::Get.into(),
             group: String::new(),
+            version: "v1".to_owned(),
             resource: self.kind.resource().to_owned(),
             namespace: self.key.namespace.clone(),
             name: Some(self.key.name.clone()),
