@@ -121,7 +121,7 @@ impl World {
         let identity = PluginIdentity::new(self.grants.of(account.clone()), account.name.clone());
         let api = PluginApi::of_plugin(self.client.clone(), self.discovery.clone(), self.registry.clone(), identity)
             .expect("an API");
-        api.watch(Watched { informers: self.informers.clone(), indexes: Vec::new() });
+        api.watch(Watched::new(self.informers.clone(), Vec::new()));
         Gate::new(api, Arc::new(Nowhere), Arc::new(Nowhere), "{}".into(), GateLimits::default())
     }
 
