@@ -4,11 +4,13 @@
 //! [`Grants`] does: it allows a cached read or an event only if the API server would allow the plugin's ServiceAccount
 //! to make the same request. There is no other rule, and an unknown answer means no.
 //!
-//! - An answer to a read is used for [`Grants::KEEP`] at most, and renewed in the background from half of that time on.
-//!   Answers about events are used for [`Grants::KEEP_WATCHED`] while changes are watched ([`Grants::set_watched`]).
-//! - A change of a binding or a role ends the answers about its subjects at once, also those in flight; others keep theirs. The authorizer learns of a change by a watch of its
-//!   own, maybe later than the host: its answers soon after a change are used for [`Grants::UNSETTLED`] only.
-//! - When the API server cannot be asked, nothing is let through.
+//! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background after half of that
+//!   time. Decisions about events are used for [`Grants::KEEP_WATCHED`] while changes are watched
+//!   ([`Grants::set_watched`]).
+//! - A change of a binding or a role invalidates the decisions about its subjects at once, also those in flight. The
+//!   authorizer watches RBAC itself and may see a change later than the host: its decisions soon after a change are used
+//!   for [`Grants::UNSETTLED`] only.
+//! - When the API server cannot be asked, everything is denied.
 //!
 //! A denial has the API server's wording, and happens before the object is looked up.
 
@@ -25,10 +27,15 @@ use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, time::Instant};
 
-pub use crate::authz::access::{Access, AccessVerb, ReadVerb, ServiceAccount, remedy, remedy_for};
-pub use crate::authz::bindings::BindingText;
+pub use crate::authz::{
+    access::{Access, AccessVerb, ReadVerb, ServiceAccount, remedy, remedy_for},
+    bindings::BindingText,
+};
 use crate::{
-    authz::bindings::{Concerned, RoleBindings},
+    authz::{
+        bindings::{Concerned, RoleBindings},
+        decisions::{Age, Answer, Change, Kept},
+    },
     object::ObjectKey,
     status::{ApiError, ErrorKind},
 };
@@ -57,49 +64,6 @@ pub struct Grants {
     bindings: RwLock<RoleBindings>,
 }
 
-#[derive(Default)]
-struct Kept {
-    subjects: HashMap<ServiceAccount, Subject>,
-    /// The last change of anybody's permissions.
-    last: Option<Change>,
-}
-
-/// The answers about one subject, and the changes of its permissions.
-struct Subject {
-    answers: HashMap<Access, Answer>,
-    /// The last change of its permissions in a namespace.
-    changed_in: HashMap<String, Change>,
-    /// The last change of its permissions that hold everywhere.
-    changed: Option<Change>,
-    /// Counts changes of its permissions.
-    changes: watch::Sender<u64>,
-}
-
-/// A change of permissions. Decisions requested before it are invalid.
-#[derive(Clone, Copy)]
-struct Change {
-    number: u64,
-    at: Instant,
-}
-
-#[derive(Clone, Copy)]
-struct Answer {
-    allowed: bool,
-    /// The time at which it was requested.
-    asked: Instant,
-    /// The last change before the request.
-    change: u64,
-    /// True while the decision is being renewed.
-    renewing: bool,
-}
-
-/// The age of a decision in relation to its lifetime.
-enum Age {
-    Fresh,
-    Ageing,
-    Over,
-}
-
 impl Grants {
     /// The lifetime of a decision. A revoked permission ends after this time even if changes are not watched.
     pub const KEEP: Duration = Duration::from_secs(4);
@@ -119,8 +83,9 @@ impl Grants {
         Self::with(reviewer, false)
     }
 
-    /// Asks this reviewer. `exact` is for clusters with an authorizer besides RBAC that denies: there a permission that holds
-    /// everywhere does not mean that each request is allowed. Each namespace and name then costs a review of its own.
+    /// Creates a cache of this reviewer's decisions. `exact` is for clusters with an authorizer that denies besides RBAC:
+    /// there, a permission in all namespaces does not mean that each request is allowed. Each namespace and name then
+    /// costs a review.
     pub fn with(reviewer: Arc<dyn AccessReviewer>, exact: bool) -> Arc<Self> {
         Arc::new(Self {
             reviewer,
@@ -137,18 +102,18 @@ impl Grants {
         SubjectGrants { grants: self.clone(), subject }
     }
 
-    /// Notes a binding that was there before anything was asked; see [`RoleBindings::set`].
+    /// Records a binding that existed before anything was asked; see [`RoleBindings::set`].
     pub fn set_binding(&self, binding: &ObjectKey, text: Option<BindingText<'_>>) {
         self.bindings.write().set(binding, text);
     }
 
-    /// A binding has come, changed or gone (None): what was answered about its subjects before is worth nothing.
+    /// Invalidates the decisions about a binding's subjects, after it was created, changed or deleted (None).
     pub fn binding_changed(&self, binding: &ObjectKey, text: Option<BindingText<'_>>) {
         let concerned = self.bindings.write().set(binding, text);
         self.changed(&[concerned]);
     }
 
-    /// A role has come, changed or gone: what was answered about the subjects of its bindings before is worth nothing.
+    /// Invalidates the decisions about the subjects of a role's bindings, after it was created, changed or deleted.
     pub fn role_changed(&self, role: &ObjectKey) {
         let concerned = self.bindings.read().bound_to(role);
         self.changed(&concerned);
@@ -184,14 +149,14 @@ impl Grants {
         kept.subjects.retain(|_, subject| !subject.answers.is_empty() || subject.changes.receiver_count() > 0);
     }
 
-    /// Counts changes of anybody's permissions.
+    /// Returns a counter that increases with every change of permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
     async fn ask(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let asked = Instant::now();
-        // From now on its changes are noted.
+        // From now on its changes are recorded.
         self.kept.lock().subject(subject);
         let change = *self.changes.borrow();
         let allowed = self.reviewer.review(subject, access).await?;
@@ -208,71 +173,6 @@ impl Grants {
     }
 }
 
-impl Kept {
-    fn subject(&mut self, account: &ServiceAccount) -> &mut Subject {
-        // The last change may have been one of its own.
-        let changed = self.last;
-        let new =
-            || Subject { answers: HashMap::new(), changed_in: HashMap::new(), changed, changes: Default::default() };
-        self.subjects.entry(account.clone()).or_insert_with(new)
-    }
-
-    /// Calls `call` with each known subject that is one of these users, or in one of these groups.
-    fn concerned(&mut self, names: &BTreeSet<String>, mut call: impl FnMut(&mut Subject)) {
-        let accounts: Option<Vec<_>> = names.iter().map(|name| ServiceAccount::of_user(name)).collect();
-        if let Some(accounts) = accounts {
-            accounts.iter().for_each(|account| {
-                if let Some(subject) = self.subjects.get_mut(account) {
-                    call(subject);
-                }
-            });
-            return;
-        }
-        for (account, subject) in &mut self.subjects {
-            if names.contains(&account.user()) || account.groups().iter().any(|group| names.contains(group)) {
-                call(subject);
-            }
-        }
-    }
-
-    /// The answer to keep using, and how old it is. Marks one that is ageing: the caller renews it.
-    fn look_up(&mut self, subject: &ServiceAccount, access: &Access, keep: Duration) -> Option<(bool, Age)> {
-        let subject = self.subjects.get_mut(subject)?;
-        let in_namespace = access.namespace.as_ref().and_then(|namespace| subject.changed_in.get(namespace)).copied();
-        let changed = [subject.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number);
-        let answer = subject.answers.get_mut(access)?;
-        let old = answer.asked.elapsed();
-        let keep = match changed {
-            Some(change) if answer.change < change.number => Duration::ZERO,
-            Some(change) if answer.asked < change.at + Grants::SETTLE => keep.min(Grants::UNSETTLED),
-            _ => keep,
-        };
-        let age = if old >= keep {
-            Age::Over
-        } else if old < keep / 2 || std::mem::replace(&mut answer.renewing, true) {
-            Age::Fresh
-        } else {
-            Age::Ageing
-        };
-        Some((answer.allowed, age))
-    }
-}
-
-impl Subject {
-    /// Its permissions have changed in a namespace, or in all.
-    fn changed(&mut self, namespace: Option<&str>, change: Change) {
-        match namespace {
-            Some(namespace) => drop(self.changed_in.insert(namespace.to_owned(), change)),
-            None => {
-                self.changed = Some(change);
-                self.changed_in.clear();
-                self.answers.clear();
-            }
-        }
-        self.changes.send_modify(|changes| *changes += 1);
-    }
-}
-
 /// The cached permissions of one subject.
 #[derive(Clone)]
 pub struct SubjectGrants {
@@ -286,12 +186,12 @@ impl SubjectGrants {
         &self.subject
     }
 
-    /// Counts changes of the subject's permissions.
+    /// Returns a counter that increases with every change of the subject's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.grants.kept.lock().subject(&self.subject).changes.subscribe()
     }
 
-    /// Counts changes of anybody's permissions.
+    /// Returns a counter that increases with every change of anyone's permissions.
     pub fn changes_of_anybody(&self) -> watch::Receiver<u64> {
         self.grants.changes()
     }

@@ -3,4 +3,5 @@
 pub mod access;
 pub mod access_review;
 pub mod bindings;
+mod decisions;
 pub mod recorded_permissions;
