@@ -5,7 +5,7 @@
 
 use super::{
     options::check_names,
-    path::{check_given_key, check_kind, check_namespace, check_segment},
+    path::{check_given_key, check_kind, check_namespace, check_segment, check_subresource},
 };
 pub use super::{
     options::{DeleteOptions, ListOptions, PatchBody, Propagation, Read, Selection, WriteOptions},
@@ -221,8 +221,9 @@ impl Operation for Write {
             WriteAction::Update { key, .. } => check_given_key(key),
             WriteAction::Patch { key, subresource, .. } => {
                 check_given_key(key)?;
-                let subresource = subresource.as_deref().filter(|name| !name.is_empty());
-                subresource.map_or(Ok(()), |name| check_segment("subresource", name))
+                let Some(name) = subresource.as_deref().filter(|name| !name.is_empty()) else { return Ok(()) };
+                check_segment("subresource", name)?;
+                check_subresource(name)
             }
         }
     }

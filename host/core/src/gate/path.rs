@@ -5,13 +5,16 @@
 
 use crate::{
     object::{ObjectKey, kind::GroupVersionKind},
-    status::{ApiError, ErrorKind},
+    status::{ApiError, ErrorKind, Status},
 };
 
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 512;
 
-/// Checks that a kind can be part of a path, and leads to no path outside its group and version.
+/// Subresources that hijack the connection, or whose answer is not the API server's own.
+const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
+
+/// Checks that a kind can be served, and names no other path than that of its group and version.
 ///
 /// # Errors
 /// `BadRequest`, naming the invalid part.
@@ -65,7 +68,23 @@ pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Reports whether a text can be part of a path without escaping. The text may still be empty, `.` or `..`.
+/// Checks that a subresource needs no stream, and that its answer is the API server's own: a Pod behind a proxy answers
+/// with any object.
+///
+/// # Errors
+/// Code 405.
+pub(super) fn check_subresource(subresource: &str) -> Result<(), ApiError> {
+    let first = subresource.split('/').next().unwrap_or_default();
+    if STREAMS.contains(&first) { Err(needs_stream(first)) } else { Ok(()) }
+}
+
+/// Returns the refusal of a request whose answer is not one text of the API server.
+pub(super) fn needs_stream(what: &str) -> ApiError {
+    let message = format!("{what} needs a stream, which plugins have not: declare what to watch in the manifest");
+    ApiError::from_status(Status { code: 405, reason: "MethodNotAllowed".to_owned(), message, ..Status::default() })
+}
+
+/// Reports whether a text can stand in a path without an escape. The text may still be `.` or `..`, or empty.
 pub fn is_path_text(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~@$&+,;=!*'()".contains(&byte))
 }

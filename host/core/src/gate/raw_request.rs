@@ -10,7 +10,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    gate::{operation::Verb, path::is_path_text},
+    gate::{
+        operation::Verb,
+        path::{check_subresource, is_path_text, needs_stream},
+    },
     object::ObjectKey,
     status::{ApiError, ErrorKind, Status},
 };
@@ -21,10 +24,7 @@ const MAX_PATH: usize = 4096;
 /// The maximum length of a query, in bytes.
 const MAX_QUERY: usize = 16 * 1024;
 
-/// Subresources that take over the connection.
-const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
-
-/// Text content types of request bodies; the first one is the default.
+/// The content types of bodies that are text; the first is the default.
 const CONTENT_TYPES: &[&str] = &[
     "application/json",
     "application/merge-patch+json",
@@ -117,18 +117,18 @@ impl RawRequest {
         let asked =
             |name: &str| query.iter().any(|(given, value)| given == name && !matches!(value.as_str(), "0" | "false"));
         if asked("watch") {
-            return Err(stream("a watch"));
+            return Err(needs_stream("a watch"));
         }
         if asked("follow") {
-            return Err(stream("follow=true"));
+            return Err(needs_stream("follow=true"));
         }
         match &target {
             Target::Discovery if verb != Verb::Get => {
                 Err(refused(405, "MethodNotAllowed", format!("{} takes GET only", shown(&self.path))))
             }
             Target::Resource(ResourcePath { subresource: Some(subresource), .. }) => {
-                let first = subresource.split('/').next().unwrap_or_default();
-                if STREAMS.contains(&first) { Err(stream(first)) } else { Ok(target) }
+                check_subresource(subresource)?;
+                Ok(target)
             }
             _ => Ok(target),
         }
@@ -280,10 +280,10 @@ fn parse(path: &str) -> Result<Target, ApiError> {
     };
     Ok(match rest {
         [] => Target::Discovery,
-        // Old verb prefixes in RequestInfo.
-        ["watch", ..] => return Err(stream("a watch")),
-        ["proxy", ..] => return Err(stream("proxy")),
-        // A Namespace itself, or one of its subresources.
+        // Verbs of their own, to RequestInfo.
+        ["watch", ..] => return Err(needs_stream("a watch")),
+        ["proxy", ..] => return Err(needs_stream("proxy")),
+        // A Namespace itself, and its subresources, whatever follows them.
         ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => {
             named("namespaces", None, &rest[1..])
         }
@@ -303,11 +303,6 @@ fn shown(text: &str) -> String {
 
 fn bad(message: String) -> ApiError {
     ApiError::new(ErrorKind::BadRequest, message)
-}
-
-fn stream(what: &str) -> ApiError {
-    let message = format!("{what} needs a stream, which plugins have not: declare what to watch in the manifest");
-    refused(405, "MethodNotAllowed", message)
 }
 
 fn refused(code: u16, reason: &str, message: String) -> ApiError {

@@ -201,40 +201,35 @@ impl PluginApi {
         drop(before);
     }
 
-    /// Has a store keep an index until the plugin watches something else, and as long as the caller needs it.
-    pub(crate) fn use_index(&self, store: &Arc<Store>, key: &IndexKey) -> Arc<IndexUse> {
-        let known = |watched: &Watched| watched.used.lock().iter().find(|used| used.is(store, key)).cloned();
-        if let Some(used) = known(&self.watched.read()) {
-            return used;
-        }
-        let used = Arc::new(store.declare_index(key));
-        self.watched.read().used.lock().push(used.clone());
-        used
-    }
-
-    /// Decodes the answer to a write and adds it to the overlays.
-    fn wrote(&self, text: &str, resource: &ApiResource, dry_run: bool) -> Result<Written, ApiError> {
+    /// Reads the answer to a write and lets cached reads see it.
+    fn wrote(
+        &self,
+        text: &str,
+        resource: &ApiResource,
+        written: &ObjectKey,
+        dry_run: bool,
+    ) -> Result<Written, ApiError> {
         if dry_run || self.registry.of_kind(&resource.kind).is_empty() {
             return object(text, resource).map(Written::Stored);
         }
         let read = Object::with_and_without_managed_fields(text, &resource.kind);
         let (answer, cached) = read.map_err(|error| unreadable(&error))?;
-        self.overlay(cached, resource);
+        self.overlay(cached, resource, written);
         Ok(Written::Stored(Arc::new(answer)))
     }
 
-    /// Adds the object in the answer to a raw write to the overlays.
-    pub(crate) fn note_write(&self, text: &str, resource: &ApiResource) {
+    /// Lets cached reads see the object that a raw write was answered with. A create's key has no name.
+    pub(crate) fn note_write(&self, text: &str, resource: &ApiResource, written: &ObjectKey) {
         if !self.registry.of_kind(&resource.kind).is_empty()
             && let Ok(cached) = Object::from_json(text, &resource.kind, ManagedFields::Drop)
         {
-            self.overlay(cached, resource);
+            self.overlay(cached, resource, written);
         }
     }
 
-    /// Adds an object to the overlays. Ignores an object of another kind, such as the answer to a patch of `scale`.
-    fn overlay(&self, object: Object, resource: &ApiResource) {
-        if object.scalar_at("kind").as_deref() == Some(&resource.kind.kind) {
+    /// Lets cached reads see an object, if it is the one that was written.
+    fn overlay(&self, object: Object, resource: &ApiResource, written: &ObjectKey) {
+        if is_written(&object, &resource.kind, written) {
             self.registry.wrote(&resource.kind, &Arc::new(object));
         }
     }
@@ -247,7 +242,7 @@ impl PluginApi {
                     informer.cache.overlay.deleted(key, &uid, &informer.cache.store);
                 }
             }
-            DeleteAnswer::Object => self.note_write(text, resource),
+            DeleteAnswer::Object => self.note_write(text, resource, key),
         }
     }
 
@@ -280,6 +275,8 @@ impl PluginApi {
             return Ok(Written::Unchanged(unchanged));
         }
         let suppressible = self.suppressible(resource, &write);
+        let namespace = write.namespace().map(str::to_owned);
+        let written = write.key().cloned().unwrap_or(ObjectKey { namespace, name: String::new() });
         let Write { action, options, .. } = write;
         let manager = &self.field_manager;
         let request = match action {
@@ -302,7 +299,7 @@ impl PluginApi {
         if status == StatusCode::CREATED {
             self.note_created(call);
         }
-        self.wrote(&text, resource, options.dry_run)
+        self.wrote(&text, resource, &written, options.dry_run)
     }
 
     async fn send_delete(&self, resource: &ApiResource, delete: Delete) -> Result<(), ApiError> {
@@ -379,7 +376,17 @@ impl ObjectLookup for PluginApi {
     }
 }
 
-/// Checks that an object's key fits its kind and can be part of a path. An empty namespace counts as none.
+/// Reports whether the answer to a write is the object that was written; a create's key has no name. The answer to a patch
+/// of `scale`, for example, is another kind of object. All plugins share the caches, so no answer may replace another object
+/// in them.
+fn is_written(answer: &Object, kind: &GroupVersionKind, written: &ObjectKey) -> bool {
+    let key = answer.key();
+    key.namespace == written.namespace
+        && (written.name.is_empty() || key.name == written.name)
+        && answer.scalar_at("kind").as_deref() == Some(&kind.kind)
+}
+
+/// Checks that an object's key fits its kind and can stand in a path. An empty namespace is none.
 fn check_object(resource: &ApiResource, key: &mut ObjectKey) -> Result<(), ApiError> {
     key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
     check_key(key)?;
@@ -397,4 +404,26 @@ fn unreadable(error: &ObjectError) -> ApiError {
 
 pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorKind::BadRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_that_is_another_object_was_not_written() {
+        let pod = GroupVersionKind::new("v1", "Pod");
+        let answer = |kind: &str, namespace: &str, name: &str| {
+            let text = format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}","namespace":"{namespace}"}}}}"#);
+            Object::from_json(&text, &pod, ManagedFields::Drop).expect("an object")
+        };
+        let written = ObjectKey::namespaced("n", "a");
+        assert!(is_written(&answer("Pod", "n", "a"), &pod, &written));
+        assert!(is_written(&answer("Pod", "n", "b"), &pod, &ObjectKey::namespaced("n", "")), "a create");
+        for other in [answer("Pod", "victim", "a"), answer("Pod", "n", "b"), answer("Scale", "n", "a")] {
+            assert!(!is_written(&other, &pod, &written), "{other:?}");
+        }
+        assert!(!is_written(&answer("Pod", "victim", "b"), &pod, &ObjectKey::namespaced("n", "")));
+        assert!(!is_written(&answer("Pod", "n", "a"), &pod, &ObjectKey::cluster_scoped("a")));
+    }
 }

@@ -12,6 +12,7 @@ use operetta_core::{
         operation::{ListOptions, Page, Read, Selection},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
+    object::ObjectKey,
     status::{ApiError, ErrorKind},
 };
 
@@ -132,7 +133,11 @@ impl PluginApi {
         let body = answer.text()?;
         if let Some((resource, path)) = about.filter(|_| status.is_success() && !dry_run) {
             match path.key() {
-                _ if writes => self.note_write(&body, resource),
+                key if writes => {
+                    let namespace = path.namespace.clone();
+                    let written = key.unwrap_or(ObjectKey { namespace, name: String::new() });
+                    self.note_write(&body, resource, &written);
+                }
                 Some(key) if request.method == "DELETE" && path.subresource.is_none() => {
                     self.note_delete(&body, resource, &key);
                 }
