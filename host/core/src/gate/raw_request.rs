@@ -18,8 +18,11 @@ use crate::{
     status::{ApiError, ErrorKind, Status},
 };
 
-/// The maximum length of a path and of a header's value, in bytes.
-const MAX_PATH: usize = 4096;
+/// Bytes of a path, which the audit log records. A namespace and names of the greatest length need fewer.
+const MAX_PATH: usize = 1024;
+
+/// Bytes of the value of a header.
+const MAX_HEADER: usize = 4096;
 
 /// The maximum length of a query, in bytes.
 const MAX_QUERY: usize = 16 * 1024;
@@ -90,6 +93,14 @@ pub struct ResourcePath {
     pub subresource: Option<String>,
 }
 
+/// The part of metav1.DeleteOptions that the host goes by.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DeleteOptions {
+    #[serde(default)]
+    dry_run: Option<Vec<String>>,
+}
+
 impl ResourcePath {
     /// Returns the object's key; None for a collection.
     pub fn key(&self) -> Option<ObjectKey> {
@@ -111,6 +122,7 @@ impl RawRequest {
         }
         self.check_lengths()?;
         self.check_headers()?;
+        self.delete_options()?;
         let target = parse(&self.path)?;
         let query = self.pairs()?;
         // All repeated parameters are checked, because the API server may use any of them.
@@ -150,21 +162,24 @@ impl RawRequest {
         self.cached && self.method == "GET"
     }
 
-    /// Reports whether the request is a dry run, given its [`parameters`](Self::parameters). kube-rs and client-go put
-    /// a DELETE's dry run into its body; a DELETE body that is not JSON counts as a dry run.
+    /// Reports whether the request cannot change anything, given its [`parameters`](Self::parameters). The body of a
+    /// DELETE, where kube-rs and client-go put the options, replaces the options of its query, as in the API server.
     pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Options {
-            #[serde(default)]
-            dry_run: Option<Vec<String>>,
+        match self.delete_options() {
+            Ok(Some(options)) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
+            Ok(None) => parameters.contains_key("dryRun"),
+            // It is refused before it is sent.
+            Err(_) => false,
         }
-        let body = self.body.as_deref().filter(|body| self.method == "DELETE" && !body.is_empty());
-        let by_body = |body: &str| match serde_json::from_str::<Options>(body) {
-            Ok(options) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
-            Err(_) => true,
+    }
+
+    /// Reads the body of a DELETE; None without one, and for other methods.
+    fn delete_options(&self) -> Result<Option<DeleteOptions>, ApiError> {
+        let Some(body) = self.body.as_deref().filter(|body| self.method == "DELETE" && !body.is_empty()) else {
+            return Ok(None);
         };
-        parameters.contains_key("dryRun") || body.is_some_and(by_body)
+        let options = serde_json::from_str(body);
+        options.map(Some).map_err(|error| bad(format!("the body of a DELETE is no DeleteOptions in JSON: {error}")))
     }
 
     /// Returns the number of bytes that the guest passed.
@@ -185,9 +200,14 @@ impl RawRequest {
     }
 
     fn pairs(&self) -> Result<Vec<(String, String)>, ApiError> {
-        let allowed = |byte: u8| byte.is_ascii_graphic() && !b"#\"<>\\^`{|}".contains(&byte);
+        // The API server ignores a parameter with a `;` or with a wrong escape.
+        let allowed = |byte: u8| byte.is_ascii_graphic() && !b"#\";<>\\^`{|}".contains(&byte);
         if let Some(wrong) = self.query.chars().find(|c| !c.is_ascii() || !allowed(*c as u8)) {
             return Err(bad(format!("the query has an unencoded {wrong:?}")));
+        }
+        let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+        if !self.query.split('%').skip(1).all(is_escape) {
+            return Err(bad("the query has a '%' without two hexadecimal digits behind it".to_owned()));
         }
         Ok(form_urlencoded::parse(self.query.as_bytes()).into_owned().collect())
     }
@@ -195,9 +215,11 @@ impl RawRequest {
     /// Checks that the path, the query and the headers are within their length limits.
     fn check_lengths(&self) -> Result<(), ApiError> {
         let headers = self.content_type.iter().chain(&self.accept).map(String::len).max().unwrap_or_default();
-        for (what, bytes, limit) in
-            [("path", self.path.len(), MAX_PATH), ("query", self.query.len(), MAX_QUERY), ("header", headers, MAX_PATH)]
-        {
+        for (what, bytes, limit) in [
+            ("path", self.path.len(), MAX_PATH),
+            ("query", self.query.len(), MAX_QUERY),
+            ("header", headers, MAX_HEADER),
+        ] {
             if bytes > limit {
                 return Err(bad(format!("the {what} has {bytes} bytes, over the limit of {limit} bytes")));
             }
@@ -325,10 +347,22 @@ mod tests {
         };
         assert!(asks("DELETE", "dryRun=All", ""));
         assert!(asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":["All"]}"#));
-        assert!(asks("DELETE", "", "apiVersion: v1\ndryRun: [All]"), "it may");
+        assert!(!asks("DELETE", "dryRun=All", "{}"), "the API server ignores the query then");
         assert!(!asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":[]}"#));
         assert!(!asks("DELETE", "", ""));
         assert!(!asks("PUT", "", r#"{"dryRun":["All"]}"#), "that is the object's");
+    }
+
+    #[test]
+    fn refuses_delete_options_that_the_api_server_may_read_otherwise() {
+        for body in ["apiVersion: v1\ndryRun: [All]", r#"{"dryRun":["All"],"dryRun":[]}"#, r#"{"dryRun":"All"}"#, " "] {
+            let request = RawRequest { body: Some(body.into()), ..request("DELETE", "/api/v1/nodes/a", "") };
+            let error = request.target().expect_err(body);
+            assert!(
+                error.kind == ErrorKind::BadRequest && error.status.message.contains("no DeleteOptions"),
+                "{error}"
+            );
+        }
     }
 
     #[test]
@@ -422,7 +456,7 @@ mod tests {
             let error = request("GET", path, "").target().expect_err(path);
             assert_eq!(error.kind, ErrorKind::BadRequest, "{path:?}");
         }
-        for query in ["a b", "a\r\nb", "x=é", "a#b"] {
+        for query in ["a b", "a\r\nb", "x=é", "a#b", "dryRun=All;", "a;b=c", "dryRun=%zz", "a=%", "a=%4", "%2=b"] {
             let error = request("GET", "/api/v1/pods", query).target().expect_err(query);
             assert_eq!(error.kind, ErrorKind::BadRequest, "{query:?}");
         }
