@@ -24,6 +24,15 @@ pub const MAX_SOURCES: usize = 500;
 /// The most indexes of one plugin.
 pub const MAX_INDEXES: usize = 100;
 
+/// The most fields that one source prunes: each is compared with the fields of each object.
+pub const MAX_PRUNED: usize = 64;
+
+/// The greatest length of a field path, and of the name of an index or a label, in bytes.
+pub const MAX_FIELD: usize = 512;
+
+/// The greatest length of a selector, in bytes: each list and watch repeats it.
+pub const MAX_SELECTOR: usize = 8 * 1024;
+
 /// A plugin's controllers, and the indexes that its reads need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Manifest"))]
@@ -115,7 +124,9 @@ pub struct Source<Path = String> {
     #[serde(default = "Vec::<Predicate<Path>>::new", skip_serializing_if = "Vec::is_empty")]
     pub predicates: Vec<Predicate<Path>>,
     /// Fields that the host's cache leaves out of these objects, to need less memory: paths such as `.status` or
-    /// `.metadata.annotations`. Reads of one object, and lists, are answered with the whole objects all the same.
+    /// `.metadata.annotations`; at most 64. Reads of one object, and lists, are answered with the whole objects all the
+    /// same.
+    #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prune: Vec<String>,
 }

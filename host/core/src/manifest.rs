@@ -4,7 +4,9 @@
 
 use std::collections::HashSet;
 
-use operetta_api::manifest::{self as api, KIND, MAX_CONTROLLERS, MAX_INDEXES, MAX_SOURCES};
+use operetta_api::manifest::{
+    self as api, KIND, MAX_CONTROLLERS, MAX_FIELD, MAX_INDEXES, MAX_PRUNED, MAX_SELECTOR, MAX_SOURCES,
+};
 pub use operetta_api::manifest::{Index, Mapping, Namespaces, OwnerKind, RateLimiter};
 use operetta_api::{API_VERSION, GroupVersionKind, names::is_dns_label};
 
@@ -185,9 +187,17 @@ fn check_source<'a>(
     needed: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), ManifestError> {
     check_kind(path, &source.api_version, &source.kind)?;
+    for (field, selector) in [("labelSelector", &source.label_selector), ("fieldSelector", &source.field_selector)] {
+        check_length(&format!("{path}.{field}"), selector.as_deref().unwrap_or_default(), MAX_SELECTOR)?;
+    }
     predicate::check(&source.predicates).map_err(|message| {
         wrong(format!("{path}.predicates"), format!("{message}{}", source_suffix(controller, &source.kind)))
     })?;
+    if source.prune.len() > MAX_PRUNED {
+        let message = format!("{} field paths are more than {MAX_PRUNED}", source.prune.len());
+        return Err(wrong(format!("{path}.prune"), message));
+    }
+    source.prune.iter().try_for_each(|field| check_length(&format!("{path}.prune"), field, MAX_FIELD))?;
     let prune = |error: PruneError| wrong(format!("{path}.prune"), error.to_string());
     let pruned = Prune::new(&source.prune).map_err(prune)?;
     if source.prune.is_empty() {
@@ -213,6 +223,7 @@ fn mapped_paths(mapping: &Mapping) -> impl Iterator<Item = &str> {
 }
 
 fn check_index(index: &Index, path: &str) -> Result<(), ManifestError> {
+    check_length(&format!("{path}.name"), &index.name, MAX_FIELD)?;
     match (&index.path, &index.label, &index.controller) {
         (Some(field), None, None) => check_path(&format!("{path}.path"), field),
         (None, Some(label), None) => check_label(&format!("{path}.label"), label),
@@ -265,7 +276,15 @@ fn check_kind(path: &str, api_version: &str, kind: &str) -> Result<(), ManifestE
     checked.map_err(|(field, message)| wrong(format!("{path}.{field}"), message))
 }
 
+fn check_length(path: &str, text: &str, most: usize) -> Result<(), ManifestError> {
+    if text.len() > most {
+        return Err(wrong(path, format!("{} bytes are more than {most}", text.len())));
+    }
+    Ok(())
+}
+
 fn check_path(path: &str, field: &str) -> Result<(), ManifestError> {
+    check_length(path, field, MAX_FIELD)?;
     let steps = field.strip_prefix('.').unwrap_or_default();
     if steps.is_empty() || steps.split('.').any(str::is_empty) {
         return Err(wrong(path, format!("{field:?} is not a field path like \".spec.name\"")));
@@ -275,6 +294,7 @@ fn check_path(path: &str, field: &str) -> Result<(), ManifestError> {
 
 /// Checks a label's name, `[prefix/]name`, as apimachinery's IsQualifiedName does.
 fn check_label(path: &str, label: &str) -> Result<(), ManifestError> {
+    check_length(path, label, MAX_FIELD)?;
     let name = label.split_once('/').map_or(label, |(_, name)| name);
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty()
