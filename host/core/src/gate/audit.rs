@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::{
     conflict::{Author, FieldConflicts, Wrote},
@@ -18,7 +17,7 @@ use crate::{
         operation::{Verb, Written},
         raw_request::RawResponse,
     },
-    object::{Object, ObjectKey, kind::GroupVersionKind},
+    object::{Object, ObjectKey, kind::GroupVersionKind, tree::tree},
     ports::ObjectLookup,
     status::ApiError,
 };
@@ -61,7 +60,8 @@ pub struct AuditRecord {
     pub subresource: String,
     /// True if the request was a dry run, which stores nothing.
     pub dry_run: bool,
-    /// The paths of fields that differ from the cached object before the write; None if the object was not cached.
+    /// Paths of fields that are not as they were in the cache before. None when it did not have the object,
+    /// or when the object is too large to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
     /// `ok`; `suppressed` if the write would have changed nothing and was not sent; otherwise the code and reason of
@@ -212,8 +212,7 @@ impl Audit {
     /// such as the Scale that a patch of `scale` returns.
     fn compare(&self, begun: &mut Begun, answer: &str) {
         let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
-        let read = |text: &str| serde_json::from_str::<Value>(text).ok();
-        let Some((before, after)) = read(known.json()).zip(read(answer)) else { return };
+        let Some((before, after)) = tree(known.json()).zip(tree(answer)) else { return };
         if before["kind"] != after["kind"] || after["metadata"]["uid"] != known.uid() {
             return;
         }

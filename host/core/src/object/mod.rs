@@ -14,6 +14,7 @@ mod reading;
 pub(crate) mod scanner;
 pub mod selector;
 mod signs;
+pub mod tree;
 
 use std::{
     fmt,
