@@ -22,6 +22,16 @@ pub(crate) const IMPORTS: &[(&str, &str)] = &[
         "$update_status",
         r#"(import "operetta:controller/objects@0.1.0" "update-status" (func $update_status (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
     ),
+    (
+        "$create",
+        r#"(import "operetta:controller/objects@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
+    ),
+    (
+        "$update",
+        r#"(import "operetta:controller/objects@0.1.0" "update" (func $update (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
+    ),
+    ("$patch", r#"(import "operetta:controller/objects@0.1.0" "patch" (func $patch (param i32 i32)))"#),
+    ("$delete", r#"(import "operetta:controller/objects@0.1.0" "delete" (func $delete (param i32 i32)))"#),
     ("$list", r#"(import "operetta:controller/objects@0.1.0" "list" (func $list (param i32 i32)))"#),
     (
         "$send",
@@ -29,6 +39,10 @@ pub(crate) const IMPORTS: &[(&str, &str)] = &[
     ),
     ("$emit", r#"(import "operetta:controller/events@0.1.0" "emit" (func $emit (param i32)))"#),
     ("$log", r#"(import "operetta:controller/log@0.1.0" "write" (func $log (param i32 i32 i32 i32 i32)))"#),
+    (
+        "$log_enabled",
+        r#"(import "operetta:controller/log@0.1.0" "enabled" (func $log_enabled (param i32) (result i32)))"#,
+    ),
     ("$config", r#"(import "operetta:controller/config@0.1.0" "get" (func $config (param i32)))"#),
     ("$exit", r#"(import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))"#),
     ("$stderr", r#"(import "wasi:cli/stderr@0.2.0" "get-stderr" (func $stderr (result i32)))"#),

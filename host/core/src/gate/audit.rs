@@ -60,8 +60,8 @@ pub struct AuditRecord {
     pub subresource: String,
     /// True if the request was a dry run, which stores nothing.
     pub dry_run: bool,
-    /// Paths of fields that are not as they were in the cache before. None when it did not have the object,
-    /// or when the object is too large to compare.
+    /// The paths of fields that differ from the cached object before the write; None if the object was not cached or is
+    /// too large to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
     /// `ok`; `suppressed` if the write would have changed nothing and was not sent; otherwise the code and reason of
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn paths_of_one_record_are_bounded_together() {
         let deep = (0..32).map(|number| (format!("{}{number:02}", "f".repeat(1 << 16)), number.into()));
-        let after = Value::Object(deep.collect());
+        let after = serde_json::Value::Object(deep.collect());
         let paths = named(&changes(&serde_json::json!({}), &after));
         let bytes: usize = paths.iter().map(String::len).sum();
         assert!(bytes < MAX_PATH_BYTES + 32, "{bytes} bytes");

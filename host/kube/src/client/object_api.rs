@@ -201,7 +201,18 @@ impl PluginApi {
         drop(before);
     }
 
-    /// Reads the answer to a write and lets cached reads see it.
+    /// Has a store keep an index until the plugin watches something else, and as long as the caller needs it.
+    pub(crate) fn use_index(&self, store: &Arc<Store>, key: &IndexKey) -> Arc<IndexUse> {
+        let known = |watched: &Watched| watched.used.lock().iter().find(|used| used.is(store, key)).cloned();
+        if let Some(used) = known(&self.watched.read()) {
+            return used;
+        }
+        let used = Arc::new(store.declare_index(key));
+        self.watched.read().used.lock().push(used.clone());
+        used
+    }
+
+    /// Decodes the answer to a write and adds it to the overlays.
     fn wrote(
         &self,
         text: &str,
@@ -218,7 +229,7 @@ impl PluginApi {
         Ok(Written::Stored(Arc::new(answer)))
     }
 
-    /// Lets cached reads see the object that a raw write was answered with. A create's key has no name.
+    /// Adds the object in the answer to a raw write to the overlays. A create's key has no name.
     pub(crate) fn note_write(&self, text: &str, resource: &ApiResource, written: &ObjectKey) {
         if !self.registry.of_kind(&resource.kind).is_empty()
             && let Ok(cached) = Object::from_json(text, &resource.kind, ManagedFields::Drop)
@@ -227,7 +238,7 @@ impl PluginApi {
         }
     }
 
-    /// Lets cached reads see an object, if it is the one that was written.
+    /// Adds an object to the overlays, if it is the one that was written.
     fn overlay(&self, object: Object, resource: &ApiResource, written: &ObjectKey) {
         if is_written(&object, &resource.kind, written) {
             self.registry.wrote(&resource.kind, &Arc::new(object));
@@ -386,7 +397,7 @@ fn is_written(answer: &Object, kind: &GroupVersionKind, written: &ObjectKey) -> 
         && answer.scalar_at("kind").as_deref() == Some(&kind.kind)
 }
 
-/// Checks that an object's key fits its kind and can stand in a path. An empty namespace is none.
+/// Checks that an object's key fits its kind and can be part of a path. An empty namespace counts as none.
 fn check_object(resource: &ApiResource, key: &mut ObjectKey) -> Result<(), ApiError> {
     key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
     check_key(key)?;

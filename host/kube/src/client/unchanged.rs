@@ -5,12 +5,12 @@
 //!
 //! - creates, deletions, server-side apply (it takes ownership), JSON patches (they may test), dry runs, strict validation,
 //!   other subresources than `status`, raw requests;
-//! - writes that name another resourceVersion, and updates that name none, which some kinds refuse;
+//! - writes that name another resourceVersion, and updates that name none, which some kinds reject;
 //! - writes of objects that are too large to compare (50,000 values);
-//! - writes of kinds of which the host has no whole cache, or a cache whose watch fails;
-//! - writes of which it is not known yet that the plugin's ServiceAccount may do them. A write is never compared with an
-//!   object before that: the time of a refusal would tell whether a guess of the object's content is right. The answer is
-//!   asked for after the first write that the API server took, so one write is always sent.
+//! - writes of kinds that the host does not cache completely, or whose watch fails;
+//! - writes that are not yet known to be allowed for the plugin's ServiceAccount. Such a write is not compared with the
+//!   object, because the timing of a denial would reveal whether a guess of the object's content is right. The review
+//!   is requested after the first write that the API server accepted, so one write is always sent.
 //!
 //! Limits: admission does not see a suppressed write. A write is compared with the cache, so it does not fail with a
 //! conflict if another writer changed the object just before. The event of that change enqueues the key again.
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_says_anything_else_is_a_change() {
+    fn update_with_any_other_value_is_a_change() {
         let value = |text: &str| tree(text).expect("JSON");
         for (path, to) in [
             ("/data/n", "\"2\""),

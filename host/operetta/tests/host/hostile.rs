@@ -18,6 +18,14 @@ async fn hostile_names_reach_no_other_path() {
         ("version_of_a_watch", "\"apps/v1/watch/deployments\" is not `version` or `group/version`"),
         ("raw_path_with_dots", "is no path of the API"),
         ("raw_header_with_line_breaks", "cannot be answered"),
+        ("patch_of_a_proxy", "proxy needs a stream"),
+        ("patch_of_a_path", "cannot be a subresource"),
+        ("name_of_a_query", "cannot be a name"),
+        ("list_of_a_path", "cannot be a namespace"),
+        ("raw_path_of_a_url", "is no path of the API"),
+        ("raw_query_of_semicolons", "the query has an unencoded ';'"),
+        ("raw_delete_of_duplicate_fields", "is no DeleteOptions in JSON"),
+        ("raw_watch_escaped", "a watch needs a stream"),
         ("raw_method_with_line_breaks", "is not GET, POST, PUT, PATCH or DELETE"),
     ] {
         let name = fixture.replace('_', "-");

@@ -105,7 +105,7 @@ impl Attack {
                 let request = json!({"method": "GET", "path": "/openapi/v2"});
                 ground.misbehaving(1, "send", json!(vec![request; 200])).await;
             }
-            Self::Sleepers => ground.misbehaving(17, "sleep-host", json!([])).await,
+            Self::Sleepers => ground.misbehaving(17 / ground.divisor + 1, "sleep-host", json!([])).await,
             Self::Spinners => ground.misbehaving(5, "loop", json!([])).await,
             Self::Allocators => ground.misbehaving(5, "allocate", json!([])).await,
             Self::NewNames => {
@@ -145,17 +145,19 @@ pub struct Ground<'a> {
     victim: String,
     known: String,
     content: String,
+    /// What the size of the attacks is divided by.
+    divisor: usize,
 }
 
 impl<'a> Ground<'a> {
-    pub async fn new(control_plane: &'a ControlPlane, attack: Attack, canaries: &Canaries) -> Self {
+    pub async fn new(control_plane: &'a ControlPlane, attack: Attack, canaries: &Canaries, divisor: usize) -> Self {
         let namespace = control_plane.namespace(attack.name()).await;
         namespace.allow_all("plugin").await;
         for key in 0..KEYS {
             namespace.create_touchable(&format!("target-{key}")).await;
         }
         let (victim, known) = (canaries.namespace.clone(), canaries.known.clone());
-        Self { namespace, victim, known, content: canaries.content.clone() }
+        Self { namespace, victim, known, content: canaries.content.clone(), divisor }
     }
 
     /// Ends the attack. Blocks.
@@ -175,7 +177,7 @@ impl<'a> Ground<'a> {
     }
 
     async fn slow_compiles(&self) {
-        for number in 0..50 {
+        for number in 0..50 / self.divisor {
             let wasm = Guest::default().text(&format!("slow {number}")).with_functions(3_000).build();
             self.namespace.drop_in(&DropIn::compressed(&format!("slow-{number}"), &wasm)).await;
         }
@@ -243,7 +245,7 @@ impl<'a> Ground<'a> {
         let controllers = json!([{"name": "c", "for": source}]);
         let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
         let wasm = Guest::default().manifest(&manifest.to_string()).build();
-        for number in 0..200 {
+        for number in 0..200 / self.divisor {
             self.namespace.drop_in(&DropIn::new(&format!("missing-{number}"), wasm.clone())).await;
         }
     }

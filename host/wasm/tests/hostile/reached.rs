@@ -1,15 +1,22 @@
 //! Guests whose answer is not all: what of them reaches the log, the recorder and the API server.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use operetta_core::{
-    gate::operation::{Item, Page, WriteAction},
-    object::ObjectKey,
+    gate::operation::{Item, Operation, Page, Write, WriteAction},
+    handler::event::Event,
+    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
+    predicate,
+    status::{ApiError, ErrorKind},
 };
 
 use crate::{
     ports::{Called, Ports, pod},
-    stage::{run, run_with},
+    stage::{self, run, run_with},
 };
 
 /// Bytes of log that one call may keep, and the one line that says that there was more.
@@ -149,4 +156,125 @@ refused_by_the_gate! {
     name_of_a_megabyte selector_of_a_megabyte projection_of_many_paths
     raw_path_with_dots raw_path_escaped raw_path_with_line_breaks raw_path_of_the_host raw_method_with_line_breaks
     raw_query_with_line_breaks raw_header_with_line_breaks raw_watch raw_proxy
+    patch_of_a_proxy patch_of_a_path create_of_4_mb update_of_a_long_manager delete_with_a_long_uid name_with_nul
+    name_of_a_query continue_token_of_a_megabyte field_selector_of_a_megabyte index_of_a_megabyte list_of_a_path
+    projection_of_long_paths audit_of_long_paths raw_query_of_semicolons raw_query_of_a_broken_escape
+    raw_delete_of_duplicate_fields raw_delete_of_yaml raw_watch_escaped raw_watch_by_path raw_exec raw_port_forward
+    raw_method_that_connects raw_path_of_a_url raw_path_of_empty_segments raw_body_of_protobuf raw_query_of_a_megabyte
+    describe_that_reads mapper_that_reads
+}
+
+/// The writes that a guest is let through with.
+async fn writes(name: &str) -> Vec<Write> {
+    let to_write = |operation| match operation {
+        Called::Write(write) => write,
+        operation => panic!("{operation:?}"),
+    };
+    operations(name).await.into_iter().map(to_write).collect()
+}
+
+#[tokio::test]
+pub async fn write_that_guesses_a_secret() {
+    let writes = writes("write_that_guesses_a_secret").await;
+    assert_eq!(writes.len(), 2, "each guess is a write, whose access the API server reviews");
+    assert_eq!(writes[0].key(), Some(&ObjectKey::namespaced("kube-system", "victim")));
+}
+
+#[tokio::test]
+pub async fn create_of_another_namespace() {
+    for write in writes("create_of_another_namespace").await {
+        assert_eq!(
+            (write.kind.kind.as_str(), write.namespace()),
+            ("Pod", Some("n")),
+            "the call says where, not the body"
+        );
+    }
+}
+
+#[tokio::test]
+pub async fn update_as_a_neighbour() {
+    for write in writes("update_as_a_neighbour").await {
+        assert_eq!(write.options.field_manager.as_deref(), Some("operetta:victim/plugin"), "as with kubectl");
+    }
+}
+
+#[tokio::test]
+pub async fn update_of_duplicate_fields() {
+    for write in writes("update_of_duplicate_fields").await {
+        assert_eq!(write.key(), Some(&ObjectKey::namespaced("n", "a")), "the call says which, not the body");
+    }
+}
+
+#[tokio::test]
+pub async fn cached_gets_of_new_names() {
+    let operations = operations("cached_gets_of_new_names").await;
+    let name = |operation: &Called| match operation {
+        Called::Get(get) => get.key.name.clone(),
+        operation => panic!("{operation:?}"),
+    };
+    let names: HashSet<String> = operations.iter().map(name).collect();
+    assert_eq!((operations.len(), names.len()), (2 * 10_000, 10_000));
+}
+
+#[tokio::test]
+pub async fn list_of_unreadable_namespaces() {
+    let ports = Ports::failing(ApiError::new(ErrorKind::Forbidden, "pods is forbidden"));
+    let ports = run_with("list_of_unreadable_namespaces", ports).await;
+    assert_eq!(ports.operations.lock().len(), 2 * 10_000);
+}
+
+#[tokio::test]
+pub async fn update_of_a_huge_tree() {
+    let huge = format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"n"}},"data":[{}0]}}"#,
+        r#"{"":0},"#.repeat(200_000)
+    );
+    let pod = Object::from_json(&huge, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop).expect("an object");
+    let ports = Ports { answer: Ok(Arc::new(pod)), audited: true, ..Ports::default() };
+    let ports = run_with("update_of_a_huge_tree", ports).await;
+    let changed: Vec<_> = ports.audit.lock().iter().map(|record| record.changed.clone()).collect();
+    assert_eq!(changed, [None, None], "it is recorded, and not compared");
+}
+
+#[tokio::test]
+pub async fn raw_delete_that_is_no_dry_run() {
+    let ports = run_with("raw_delete_that_is_no_dry_run", Ports { audited: true, ..Ports::default() }).await;
+    let dry: Vec<_> = ports.audit.lock().iter().map(|record| (record.verb.clone(), record.dry_run)).collect();
+    assert_eq!(dry, vec![("delete".to_owned(), false); 2]);
+}
+
+#[tokio::test]
+pub async fn raw_token() {
+    assert_eq!(run("raw_token").await.raws.lock().len(), 2);
+}
+
+#[tokio::test]
+pub async fn raw_impersonation_by_query() {
+    for request in run("raw_impersonation_by_query").await.raws.lock().iter() {
+        assert_eq!((&request.content_type, &request.accept), (&None, &None), "no header is the plugin's");
+    }
+}
+
+#[tokio::test]
+pub async fn event_about_a_victim() {
+    for event in run("event_about_a_victim").await.events.lock().iter() {
+        assert_eq!(event.key, ObjectKey::namespaced("kube-system", "victim"));
+    }
+}
+
+#[tokio::test]
+pub async fn predicates_on_a_large_object() {
+    run("predicates_on_a_large_object").await;
+    let large = |at: usize| {
+        let list = r#"{"":[0]},"#.repeat(16_000);
+        let text =
+            format!(r#"{{"metadata":{{"name":"a","namespace":"n","resourceVersion":"{at}"}},"spec":[{list}{at}]}}"#);
+        let object = Object::from_json(&text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop);
+        Arc::new(object.expect("an object"))
+    };
+    let event = Event::Modified { old: large(1), object: large(2) };
+    let predicates = stage::predicates("predicates_on_a_large_object").await;
+    let started = Instant::now();
+    assert!(!predicate::passes(&predicates, &event), "they are searched to the end");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }

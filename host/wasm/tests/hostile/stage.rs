@@ -11,6 +11,7 @@ use operetta_core::{
         event::Event,
         mapping::{KeyRules, MapReconciler, Mappings},
     },
+    manifest::Predicate,
     object::kind::GroupVersionKind,
     ports::Reconciler,
     queue::Priority,
@@ -70,6 +71,13 @@ pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
     ports
 }
 
+/// The predicates that a guest's manifest has for its first controller.
+pub async fn predicates(name: &str) -> Vec<Predicate> {
+    let limits = LoadLimits::default();
+    let plugin = Plugin::load(&engine(), Fixture::of(name).build(), &limits, Arc::new(Ports::default())).await;
+    plugin.expect("loads").manifest().controllers[0].for_.predicates.clone()
+}
+
 fn engine() -> Engine {
     let config = EngineConfig { concurrent_calls: SLOTS, optimize: false, ..EngineConfig::default() };
     Engine::new(&config).expect("an engine")
@@ -85,7 +93,7 @@ async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bo
         Err(error) => return (format!("refused {}: {error}", error.reason()), load, 0),
     };
     let limits = CallLimits { memory_bytes: MEMORY, timeout, ..CallLimits::default() };
-    let reconciler: Box<dyn Reconciler> = match PluginMapper::new(plugin.clone(), ports.gate(), &limits) {
+    let reconciler: Box<dyn Reconciler> = match PluginMapper::new(plugin.clone(), ports.mapping_gate(), &limits) {
         Some(mapper) => Box::new(mapping(mapper)),
         None => Box::new(PluginReconciler::new(plugin, ports.gate(), limits)),
     };

@@ -10,14 +10,16 @@ use std::{
 
 use async_trait::async_trait;
 use operetta_core::{
+    conflict::{ConflictSink, FieldConflict, FieldConflicts},
     controller::request::{Action, ReconcileRequest},
     gate::{
-        Gate, GateLimits,
+        Gate, GateLimits, Shared,
+        audit::{Audit, AuditRecord, AuditSink, Writer},
         operation::{Delete, Get, List, Page, Write, Written},
-        raw_request::{RawRequest, RawResponse, Target},
+        raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, Reconciler},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, ObjectLookup, Reconciler},
     status::ApiError,
 };
 use operetta_wasm::PluginReconciler;
@@ -45,6 +47,9 @@ pub struct Ports {
     pub config: String,
     pub events: Mutex<Vec<EventNote>>,
     pub records: Mutex<Vec<LogRecord>>,
+    /// True to record writes in `audit`, with `answer` as the object before them.
+    pub audited: bool,
+    pub audit: Mutex<Vec<AuditRecord>>,
     /// Calls under way now, and the most there ever were.
     pub running: AtomicU32,
     pub most: AtomicU32,
@@ -61,6 +66,8 @@ impl Default for Ports {
             config: r#"{"replicas":3}"#.into(),
             events: Mutex::default(),
             records: Mutex::default(),
+            audited: false,
+            audit: Mutex::default(),
             running: AtomicU32::new(0),
             most: AtomicU32::new(0),
         }
@@ -79,8 +86,28 @@ impl Ports {
     }
 
     pub fn gate(self: &Arc<Self>) -> Arc<Gate> {
-        let limits = GateLimits { call_timeout: Duration::from_secs(3600), ..GateLimits::default() };
-        Gate::new(self.clone(), self.clone(), self.clone(), self.config.as_str().into(), limits)
+        let shared = self.shared();
+        Gate::sharing(self.clone(), self.clone(), self.clone(), self.config.as_str().into(), limits(), shared)
+    }
+
+    /// The gate of a mapper.
+    #[allow(dead_code, reason = "not every program that includes this file has a use for it")]
+    pub fn mapping_gate(self: &Arc<Self>) -> Arc<Gate> {
+        Gate::mapping(self.clone(), self.config.as_str().into(), limits(), self.shared())
+    }
+
+    fn shared(self: &Arc<Self>) -> Shared {
+        if !self.audited {
+            return Shared::default();
+        }
+        let writer = Writer {
+            plugin: ObjectKey::namespaced("n", "p"),
+            digest: String::new(),
+            service_account: "plugin".into(),
+            field_manager: "operetta:n/p".into(),
+        };
+        let audit = Audit { writer, sink: self.clone(), conflicts: FieldConflicts::new(self.clone()) };
+        Shared { audit: Some(audit), objects: Some(self.clone()), ..Shared::default() }
     }
 
     pub fn lines(&self) -> Vec<(LogLevel, String)> {
@@ -128,6 +155,35 @@ impl ObjectApi for Ports {
         self.raws.lock().push(request);
         Ok(RawResponse { status: 200, content_type: "text/plain".into(), retry_after_seconds: Some(7), body })
     }
+}
+
+fn limits() -> GateLimits {
+    GateLimits { call_timeout: Duration::from_secs(3600), ..GateLimits::default() }
+}
+
+#[async_trait]
+impl ObjectLookup for Ports {
+    fn cached(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+        self.answer.clone().ok()
+    }
+
+    fn kind_of(&self, _: &ResourcePath) -> Option<GroupVersionKind> {
+        None
+    }
+
+    async fn live(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
+        None
+    }
+}
+
+impl AuditSink for Ports {
+    fn record(&self, record: &AuditRecord) {
+        self.audit.lock().push(record.clone());
+    }
+}
+
+impl ConflictSink for Ports {
+    fn conflict(&self, _: &FieldConflict) {}
 }
 
 impl EventSink for Ports {
