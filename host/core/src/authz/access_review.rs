@@ -34,7 +34,7 @@ pub use crate::authz::{
 use crate::{
     authz::{
         bindings::{Concerned, RoleBindings},
-        decisions::{Age, Answer, Change, Kept},
+        decisions::{self, Age, Answer, Change, Kept},
     },
     object::ObjectKey,
     status::{ApiError, ErrorKind},
@@ -71,9 +71,9 @@ impl Grants {
     /// plugins would otherwise ask all the time.
     pub const KEEP_WATCHED: Duration = Duration::from_secs(60);
     /// The time after a change during which the authorizer may still answer from its old state.
-    pub const SETTLE: Duration = Duration::from_secs(2);
+    pub const SETTLE: Duration = decisions::SETTLE;
     /// The lifetime of a decision made during that time.
-    pub const UNSETTLED: Duration = Duration::from_millis(300);
+    pub const UNSETTLED: Duration = decisions::UNSETTLED;
     /// The maximum number of decisions cached for one subject. Beyond it, expired ones are dropped, or all of them if
     /// none has expired.
     const ANSWERS: usize = 16_384;

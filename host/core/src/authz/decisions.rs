@@ -7,10 +7,12 @@ use std::{
 
 use tokio::{sync::watch, time::Instant};
 
-use super::{
-    access::{Access, ServiceAccount},
-    access_review::Grants,
-};
+use super::access::{Access, ServiceAccount};
+
+/// The time after a change during which the authorizer may still answer from its old state.
+pub(super) const SETTLE: Duration = Duration::from_secs(2);
+/// The lifetime of a decision made during that time.
+pub(super) const UNSETTLED: Duration = Duration::from_millis(300);
 
 /// The decisions about all subjects.
 #[derive(Default)]
@@ -93,7 +95,7 @@ impl Kept {
         let old = answer.asked.elapsed();
         let keep = match changed {
             Some(change) if answer.change < change.number => Duration::ZERO,
-            Some(change) if answer.asked < change.at + Grants::SETTLE => keep.min(Grants::UNSETTLED),
+            Some(change) if answer.asked < change.at + SETTLE => keep.min(UNSETTLED),
             _ => keep,
         };
         let age = if old >= keep {

@@ -33,7 +33,8 @@ use operetta_core::{
 use crate::{
     authz::{access_review::reading, required_permissions},
     client::{
-        object_api::{PluginApi, bad_request, object},
+        answers::object,
+        object_api::{PluginApi, bad_request},
         requests,
     },
     discovery::ApiResource,

@@ -1,6 +1,7 @@
 //! Requests to the API server: the connection, HTTP exchanges, and a plugin's reads and writes.
 
-pub(crate) mod cached_reads;
+mod answers;
+mod cached_reads;
 pub mod connect;
 pub mod diagnosis;
 pub mod object_api;

@@ -20,7 +20,7 @@ use operetta_core::{
         throttle::Throttle,
     },
     manifest::{Index, IndexKey},
-    object::{ManagedFields, Object, ObjectError, ObjectKey, kind::GroupVersionKind},
+    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     ports::{ObjectApi, ObjectLookup},
     status::{ApiError, ErrorKind},
 };
@@ -29,6 +29,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     authz::required_permissions::{self, Call},
     client::{
+        answers::{is_written, object, unreadable},
         requests::{self, DeleteAnswer},
         wire::{Identity, Wire},
     },
@@ -387,16 +388,6 @@ impl ObjectLookup for PluginApi {
     }
 }
 
-/// Reports whether the answer to a write is the object that was written; a create's key has no name. The answer to a patch
-/// of `scale`, for example, is another kind of object. All plugins share the caches, so no answer may replace another object
-/// in them.
-fn is_written(answer: &Object, kind: &GroupVersionKind, written: &ObjectKey) -> bool {
-    let key = answer.key();
-    key.namespace == written.namespace
-        && (written.name.is_empty() || key.name == written.name)
-        && answer.scalar_at("kind").as_deref() == Some(&kind.kind)
-}
-
 /// Checks that an object's key fits its kind and can be part of a path. An empty namespace counts as none.
 fn check_object(resource: &ApiResource, key: &mut ObjectKey) -> Result<(), ApiError> {
     key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
@@ -404,37 +395,6 @@ fn check_object(resource: &ApiResource, key: &mut ObjectKey) -> Result<(), ApiEr
     resource.check_namespace(key.namespace.as_deref())
 }
 
-pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {
-    let object = Object::from_json(text, &resource.kind, ManagedFields::Keep);
-    object.map(Arc::new).map_err(|error| unreadable(&error))
-}
-
-fn unreadable(error: &ObjectError) -> ApiError {
-    ApiError::new(ErrorKind::Other, format!("the API server's answer is {error}"))
-}
-
 pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorKind::BadRequest, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answer_that_is_another_object_was_not_written() {
-        let pod = GroupVersionKind::new("v1", "Pod");
-        let answer = |kind: &str, namespace: &str, name: &str| {
-            let text = format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}","namespace":"{namespace}"}}}}"#);
-            Object::from_json(&text, &pod, ManagedFields::Drop).expect("an object")
-        };
-        let written = ObjectKey::namespaced("n", "a");
-        assert!(is_written(&answer("Pod", "n", "a"), &pod, &written));
-        assert!(is_written(&answer("Pod", "n", "b"), &pod, &ObjectKey::namespaced("n", "")), "a create");
-        for other in [answer("Pod", "victim", "a"), answer("Pod", "n", "b"), answer("Scale", "n", "a")] {
-            assert!(!is_written(&other, &pod, &written), "{other:?}");
-        }
-        assert!(!is_written(&answer("Pod", "victim", "b"), &pod, &ObjectKey::namespaced("n", "")));
-        assert!(!is_written(&answer("Pod", "n", "a"), &pod, &ObjectKey::cluster_scoped("a")));
-    }
 }
