@@ -29,15 +29,20 @@ impl Stage {
         namespace.create_touchable("target").await;
         let config = json!({"do": "send", "requests": writes(namespace.name())});
         namespace.drop_in(&DropIn::compressed("writer", &guest("fixture-misbehave")).config(config)).await;
+        self.until_writing().await;
+    }
+
+    async fn until_writing(&self) {
         let number = |target: &Value| target["data"]["number"].as_str().and_then(|text| text.parse::<u32>().ok());
         let is_writing = |target: &Value| {
             number(target).filter(|number| *number > 20).map(drop).ok_or_else(|| format!("{}", target["data"]))
         };
-        namespace.until(kinds::CONFIG_MAP, "target", is_writing).await;
+        self.namespace.until(kinds::CONFIG_MAP, "target", is_writing).await;
     }
 
     /// Checks that no write of the plugin came later than [`LIMIT`] after the last patch of this object by the test.
-    async fn stopped_writing_after_patch(&self, resource: &str, name: &str) {
+    /// Returns the time in between in seconds, less than 0 if the last write came before.
+    async fn stopped_writing_after_patch(&self, resource: &str, name: &str) -> f64 {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let namespace = self.namespace.name();
         let audit = self.namespace.control_plane().audit();
@@ -46,27 +51,41 @@ impl Stage {
         let last = audit.writes_in(namespace).map(operetta_testkit::AuditEvent::received).max().expect("writes");
         let late = last.duration_since(withdrawn);
         assert!(late.as_secs_f64() <= LIMIT.as_secs_f64(), "the last write came {late} after the withdrawal");
+        late.as_secs_f64()
     }
 }
 
+/// `WITHDRAWALS=20` repeats it, beside fifty plugins instead of ten.
 #[tokio::test]
 async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
+    let rounds = std::env::var("WITHDRAWALS").map_or(1, |text| text.parse().expect("a number"));
+    let plugins = if rounds > 1 { 50 } else { 10 };
     let stage = Stage::new("withdrawn").await;
-    stage.writer().await;
-    let compiling = stage.namespace.control_plane().namespace("slow-compiles").await;
-    for number in 0..10 {
-        let wasm = Guest::default().text(&format!("slow {number}")).with_functions(3_000).build();
-        compiling.drop_in(&DropIn::compressed(&format!("slow-{number}"), &wasm)).await;
+    let consent = |value: Value| json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": value}}});
+    for round in 0..rounds {
+        if round == 0 {
+            stage.writer().await;
+        } else {
+            stage.namespace.patch(kinds::CONFIG_MAP, "target", json!({"data": {"number": "0"}})).await;
+            stage.namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(json!("*"))).await;
+            stage.until_writing().await;
+        }
+        let compiling = stage.namespace.control_plane().namespace("slow-compiles").await;
+        for number in 0..plugins {
+            let wasm = Guest::default().text(&format!("slow {round} {number}")).with_functions(3_000).build();
+            compiling.drop_in(&DropIn::compressed(&format!("slow-{number}"), &wasm)).await;
+        }
+        eventually("each has a Plugin", async || {
+            let found = compiling.list(kinds::PLUGIN).await.len();
+            if found == plugins { Ok(()) } else { Err(format!("{found} Plugins")) }
+        })
+        .await;
+        stage.namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(Value::Null)).await;
+        let late = stage.stopped_writing_after_patch("serviceaccounts", "plugin").await;
+        println!("round {round}: the last write came {late:.3} s after the withdrawal");
+        stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+        compiling.kubectl(&["delete", "configmaps", "--all"]);
     }
-    eventually("all workers have a plugin to compile", async || {
-        let plugins = compiling.list(kinds::PLUGIN).await.len();
-        if plugins == 10 { Ok(()) } else { Err(format!("{plugins} Plugins")) }
-    })
-    .await;
-    let no_consent = json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": null}}});
-    stage.namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", no_consent).await;
-    stage.stopped_writing_after_patch("serviceaccounts", "plugin").await;
-    stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
     stage.others_go_on().await;
 }
 
@@ -76,7 +95,7 @@ async fn disabled_namespace_ends_writes_at_once() {
     stage.writer().await;
     let control_plane = stage.namespace.control_plane();
     control_plane.kubectl(&["label", "namespace", stage.namespace.name(), "operetta.dev/plugins-"]);
-    stage.stopped_writing_after_patch("namespaces", stage.namespace.name()).await;
+    let _seconds = stage.stopped_writing_after_patch("namespaces", stage.namespace.name()).await;
 }
 
 #[tokio::test]
