@@ -7,7 +7,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::{self, BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
@@ -22,9 +22,10 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use serde_json::{Value, json};
 
 use crate::{
-    AuditLog, TestNamespace, eventually,
+    AuditLog, TestNamespace, apply, eventually,
     shared::{self, SharedProcess, TestRun},
     target_dir,
 };
@@ -156,16 +157,14 @@ impl ControlPlane {
     /// Panics if the ServiceAccount does not exist.
     pub fn kubeconfig_of(&self, namespace: &str, service_account: &str) -> PathBuf {
         let path = self.folder.join(format!("kubeconfig-{service_account}-{}", self.unique()));
-        let token = self.kubectl(&["create", "token", service_account, "-n", namespace, "--duration=24h"]);
-        fs::copy(&self.kubeconfig, &path).expect("a kubeconfig");
-        let kubectl = |args: &[&str]| {
-            let mut command = Command::new(self.kubectl_path());
-            let output =
-                command.arg("--kubeconfig").arg(&path).arg("config").args(args).output().expect("kubectl runs");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        };
-        kubectl(&["set-credentials", service_account, &format!("--token={}", token.trim())]);
-        kubectl(&["set-context", "--current", &format!("--user={service_account}")]);
+        let token = apply::block_on(self.kubeconfig.clone(), |client| apply::token(client, namespace, service_account));
+        let administrators = fs::read_to_string(&self.kubeconfig).expect("a kubeconfig");
+        let mut kubeconfig: Value = serde_yaml_ng::from_str(&administrators).expect("a kubeconfig");
+        kubeconfig["users"] = json!([{"name": service_account, "user": {"token": token}}]);
+        for context in kubeconfig["contexts"].as_array_mut().expect("contexts") {
+            context["context"]["user"] = service_account.into();
+        }
+        fs::write(&path, kubeconfig.to_string()).expect("written");
         path
     }
 
@@ -181,9 +180,7 @@ impl ControlPlane {
 
     /// The configuration of such a client, for another runtime.
     pub async fn config(&self) -> Config {
-        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        config.expect("a configuration")
+        config_of(&self.kubeconfig).await
     }
 
     /// A new namespace, whose name begins with `prefix`.
@@ -218,19 +215,28 @@ impl ControlPlane {
         self.kubectl_command(args).output().expect("kubectl runs")
     }
 
-    /// Runs `kubectl apply --server-side` on a YAML or JSON text. A bundle is too large for the annotation of a
-    /// client-side apply. Blocks.
+    /// Applies the documents of a YAML or JSON text as `kubectl apply --server-side` does. Blocks.
     ///
     /// # Panics
-    /// Panics with kubectl's message if it fails.
-    pub fn apply(&self, manifest: &str) -> String {
-        let args = ["apply", "--server-side", "-f", "-"];
-        let mut kubectl = self.kubectl_command(&args);
-        let kubectl = kubectl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut running = kubectl.spawn().expect("kubectl runs");
-        // Dropped at the end of the statement, which closes it.
-        running.stdin.take().expect("piped").write_all(manifest.as_bytes()).expect("kubectl reads");
-        text_of(&args, &running.wait_with_output().expect("kubectl ends"))
+    /// Panics if the API server refuses an object.
+    pub fn apply(&self, manifest: &str) {
+        apply::block_on(self.kubeconfig.clone(), |client| apply::apply(client, manifest, false));
+    }
+
+    /// Deletes a Lease, if there is one. Blocks.
+    ///
+    /// # Panics
+    /// Panics if the API server refuses it.
+    pub(crate) fn delete_lease(&self, namespace: &str, name: &str) {
+        apply::block_on(self.kubeconfig.clone(), |client| apply::delete_lease(client, namespace, name));
+    }
+
+    /// Applies the documents of a YAML or JSON text, and takes over the fields of other managers. Blocks.
+    ///
+    /// # Panics
+    /// Panics if the API server refuses an object.
+    pub fn apply_by_force(&self, manifest: &str) {
+        apply::block_on(self.kubeconfig.clone(), |client| apply::apply(client, manifest, true));
     }
 
     /// The pid of a component, for example `kube-apiserver`.
@@ -239,7 +245,7 @@ impl ControlPlane {
     /// Panics if no component of that name runs.
     pub fn pid(&self, component: &str) -> u32 {
         let text = fs::read_to_string(self.folder.join("pids.json")).expect("pids.json");
-        let pids: serde_json::Value = serde_json::from_str(&text).expect("pids.json");
+        let pids: Value = serde_json::from_str(&text).expect("pids.json");
         let pid = pids[component].as_u64().unwrap_or_else(|| panic!("{component} does not run: {text}"));
         u32::try_from(pid).expect("a pid")
     }
@@ -297,6 +303,13 @@ async fn started(
     let start = move || cell.get_or_init(start_or_attach);
     let started = tokio::task::spawn_blocking(start).await.expect("a control plane");
     started.as_ref().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The configuration of a client with this kubeconfig.
+pub(crate) async fn config_of(kubeconfig: &Path) -> Config {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    config.expect("a configuration")
 }
 
 fn text_of<A: AsRef<OsStr>>(args: &[A], output: &Output) -> String {

@@ -365,12 +365,11 @@ fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let rights =
         ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml", "base/rbac-lease.yaml"];
     let unrestricted = (!options.narrow).then_some("unrestricted/rbac.yaml");
-    for file in base.into_iter().chain(rights).chain(unrestricted) {
-        let path = deploy.join(file).display().to_string();
-        control_plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &path]);
-    }
+    let files = base.into_iter().chain(rights).chain(unrestricted);
+    let texts: Vec<_> = files.map(|file| fs::read_to_string(deploy.join(file)).expect(file)).collect();
+    control_plane.apply_by_force(&texts.join("\n---\n"));
     if !options.beside_another {
-        control_plane.kubectl(&["delete", "lease", "operetta", "-n", "operetta-system", "--ignore-not-found"]);
+        control_plane.delete_lease("operetta-system", "operetta");
     }
     // The last one first: a removal changes the indexes of later rules.
     let mut indexes = options.without_rules.clone();

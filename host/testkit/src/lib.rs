@@ -18,6 +18,7 @@
 //! each. For benches: [`mod@bench`] is the form of a report, [`peers`] runs what is measured beside the host,
 //! [`pods`] makes Pods, [`usage`] says what a process uses.
 
+mod apply;
 pub mod audit;
 pub mod bench;
 pub mod controlplane;

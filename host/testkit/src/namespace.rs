@@ -246,6 +246,15 @@ impl<'a> TestNamespace<'a> {
         deleted.unwrap_or_else(|error| panic!("delete of {} {name}: {error}", kind.1));
     }
 
+    /// Deletes all objects of a kind.
+    ///
+    /// # Panics
+    /// When the API server refuses it.
+    pub async fn delete_all(&self, kind: Kind) {
+        let deleted = self.api(kind).delete_collection(&DeleteParams::default(), &ListParams::default()).await;
+        deleted.unwrap_or_else(|error| panic!("deletion of all {}: {error}", kind.1));
+    }
+
     /// Waits until an object is as `look` wants it; that says what is missing.
     pub async fn until<T>(&self, kind: Kind, name: &str, mut look: impl FnMut(&Value) -> Result<T, String>) -> T {
         eventually(&format!("{} {name} in {}", kind.1, self.name), async || {

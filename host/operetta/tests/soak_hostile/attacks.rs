@@ -160,9 +160,11 @@ impl<'a> Ground<'a> {
         Self { namespace, victim, known, content: canaries.content.clone(), divisor }
     }
 
-    /// Ends the attack. Blocks.
-    pub fn clear(&self) {
-        self.namespace.kubectl(&["delete", "configmaps,plugins,rolebindings", "--all", "--ignore-not-found"]);
+    /// Ends the attack.
+    pub async fn clear(&self) {
+        for kind in [kinds::CONFIG_MAP, kinds::PLUGIN, ROLE_BINDING] {
+            self.namespace.delete_all(kind).await;
+        }
     }
 
     async fn yaml_aliases(&self) {

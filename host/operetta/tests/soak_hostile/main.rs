@@ -91,7 +91,7 @@ impl Stage<'_> {
         self.host.assert_sound();
         println!("soak-hostile: {:<22} {}", attack.name(), beside.beside(&self.alone));
         self.canaries.assert_unknown_to(self.host, &ground.namespace).await;
-        ground.clear();
+        ground.clear().await;
     }
 
     /// Runs all guests of the corpus beside the honest plugins.
