@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build release build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start soak soak-hostile fuzz fuzz-gate clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build release build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -55,7 +55,7 @@ generate: ## Generate the CRD and the manifest's schema from the Rust types
 generate-conformance: build-guests controlplane ## Run the conformance suite and generate docs/conformance.md
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
 
-bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-start ## Run all benchmarks; they print tables and write target/bench/*.json
+bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start ## Run all benchmarks; they print tables and write target/bench/*.json
 
 bench-call: ## Measure one call of a plugin against native code
 	@scripts/guests.sh rust
@@ -82,6 +82,10 @@ bench-store: controlplane ## Measure the cache: bytes for Pods and for real obje
 
 bench-e2e: controlplane build ## Measure Foo created -> Deployment created on a real API server, and the host's memory
 	cargo bench --locked --workspace --bench e2e
+
+bench-idle: controlplane build ## Count what 200 idle plugins, and one without permissions, cost the host and the API server
+	@scripts/guests.sh rust
+	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench idle
 
 bench-start: controlplane build ## Measure the start of a plugin and the swap of its code
 	@scripts/guests.sh rust

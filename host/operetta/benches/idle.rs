@@ -1,0 +1,155 @@
+//! `make bench-idle`: the cost of plugins that have nothing to do, on a real API server.
+//!
+//! [`PLUGINS`] plugins, distinct components in [`NAMESPACES`] namespaces, each with the permissions that it needs, have
+//! reconciled and wait. In each round of a minute are counted:
+//!
+//! - `idle.reviews`: the SubjectAccessReviews of the host, by the API server's audit log;
+//! - `idle.requests`: all requests of the host that ended, watches included;
+//! - `idle.cpu`: the host's processor time, in percent of a core.
+//!
+//! Then a plugin is added whose controller has a hundred selectors of Secrets and a resync of a second, and no permission
+//! to list them. `idle.cpu_without_rights` is the host's processor time beyond the median of the rounds before, in percent
+//! of a core. It is at most the noise of those rounds where the plugin costs nothing.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace,
+    audit::AuditEvent,
+    bench::{Report, Row, Samples, number},
+    guest,
+    wat_guest::{Guest, numbered},
+};
+use serde_json::{Value, json};
+
+const PLUGINS: usize = 200;
+const NAMESPACES: usize = 20;
+const ROUNDS: usize = 5;
+/// The length of a round, in seconds.
+const SECONDS: usize = 60;
+/// The user that the host is.
+const HOST: &str = "system:serviceaccount:operetta-system:operetta";
+/// The time that the host is given to become idle.
+const SETTLE: Duration = Duration::from_secs(20);
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    // `cargo test --benches` only asks whether it starts.
+    if std::env::args().any(|argument| argument == "--test") {
+        return Ok(());
+    }
+    let rounds = number("ROUNDS", ROUNDS);
+    let seconds = number("SECONDS", SECONDS);
+    let control_plane = ControlPlane::start(&[]).map_err(anyhow::Error::msg)?;
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &HostOptions::default()).await;
+    let mut namespaces = Vec::new();
+    for number in 0..NAMESPACES {
+        let namespace = control_plane.namespace(&format!("idle-{number}")).await;
+        namespace.allow_all("plugin").await;
+        namespaces.push(namespace);
+    }
+    run_plugins(&namespaces, number("PLUGINS", PLUGINS)).await;
+    let stage = Stage { control_plane: &control_plane, host: &host, seconds: seconds as u64 };
+
+    let mut idle = Vec::new();
+    tokio::time::sleep(SETTLE).await;
+    for _ in 0..rounds {
+        idle.push(stage.round().await);
+    }
+    without_rights(&namespaces[0]).await;
+    tokio::time::sleep(SETTLE).await;
+    let mut refused = Vec::new();
+    for _ in 0..rounds {
+        refused.push(stage.round().await);
+    }
+    host.assert_sound();
+
+    let of = |rounds: &[Round], value: fn(&Round) -> f64| Samples::new(rounds.iter().map(value).collect());
+    let cpu = of(&idle, |round| round.cpu_percent);
+    let beyond = refused.iter().map(|round| round.cpu_percent - cpu.median()).collect();
+    let mut report = Report::new("idle");
+    report.row(Row::new("idle.reviews", "/min", of(&idle, |round| round.reviews)).target(60.0));
+    report.row(Row::new("idle.requests", "/min", of(&idle, |round| round.requests)));
+    report.row(Row::new("idle.cpu", "%", cpu));
+    report.row(Row::new("idle.cpu_without_rights", "%", Samples::new(beyond)).target(0.1));
+    report.finish()?;
+    for (request, count) in &idle.last().expect("a round").by_request {
+        println!("{count:>6} {request}");
+    }
+    Ok(())
+}
+
+/// Runs plugins that touch one object each, and returns when all have.
+async fn run_plugins(namespaces: &[TestNamespace<'_>], count: usize) {
+    let touch = guest("fixture-touch-v1");
+    for number in 0..count {
+        let name = format!("touch-{number}");
+        let plugin = DropIn::compressed(&name, &numbered(&touch, number));
+        namespaces[number % namespaces.len()].drop_in(&plugin).await;
+    }
+    for number in 0..count {
+        let namespace = &namespaces[number % namespaces.len()];
+        namespace.until_condition(&format!("touch-{number}"), "Ready", "True", "Running").await;
+    }
+    for namespace in namespaces {
+        namespace.create_touchable("object").await;
+        namespace.until_touched("object", "v1").await;
+    }
+}
+
+/// Runs a plugin whose ServiceAccount has no permission.
+async fn without_rights(namespace: &TestNamespace<'_>) {
+    namespace.consenting("powerless").await;
+    let source = |at: usize| json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": format!("n={at}")});
+    let watches: Vec<Value> = (0..100).map(|at| json!({"source": source(at), "map": {"type": "SameName"}})).collect();
+    let controllers = json!([{"name": "c", "for": source(100), "watches": watches, "resyncSeconds": 1}]);
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    let wasm = Guest::default().manifest(&manifest.to_string()).build();
+    namespace.drop_in(&DropIn::new("powerless", wasm).service_account("powerless")).await;
+}
+
+/// The figures of a round, for each minute.
+struct Round {
+    reviews: f64,
+    requests: f64,
+    cpu_percent: f64,
+    by_request: BTreeMap<String, usize>,
+}
+
+struct Stage<'a> {
+    control_plane: &'a ControlPlane,
+    host: &'a Host,
+    seconds: u64,
+}
+
+impl Stage<'_> {
+    async fn round(&self) -> Round {
+        let requests = self.requests();
+        let cpu = self.host.cpu_time();
+        tokio::time::sleep(Duration::from_secs(self.seconds)).await;
+        let cpu = self.host.cpu_time() - cpu;
+        let mut by_request = self.requests();
+        for (request, before) in requests {
+            by_request.entry(request).and_modify(|count| *count -= before);
+        }
+        by_request.retain(|_, count| *count > 0);
+        let per_minute = |count: usize| count as f64 * 60.0 / self.seconds as f64;
+        let reviews = by_request.iter().filter(|(request, _)| request.contains("accessreviews"));
+        Round {
+            reviews: per_minute(reviews.map(|(_, count)| count).sum()),
+            requests: per_minute(by_request.values().sum()),
+            cpu_percent: cpu.as_secs_f64() * 100.0 / self.seconds as f64,
+            by_request,
+        }
+    }
+
+    /// The host's requests so far, by verb and resource.
+    fn requests(&self) -> BTreeMap<String, usize> {
+        let log = self.control_plane.audit();
+        let mut counts = BTreeMap::new();
+        for event in log.done_by(|event: &AuditEvent| event.user.username == HOST) {
+            *counts.entry(format!("{} {}", event.verb, event.object_ref.resource)).or_default() += 1;
+        }
+        counts
+    }
+}
