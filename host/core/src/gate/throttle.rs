@@ -1,7 +1,7 @@
-//! The counters of a plugin's calls, and the rate limits of its requests to the API server.
+//! The counters of a plugin's calls, and the limits of its requests to the API server.
 //!
-//! A [`Throttle`] is shared by the gate, which throttles calls that go to the API server, and by the API behind the
-//! gate, which throttles cached reads that turn out to need a request.
+//! A [`Throttle`] is shared by the gate, which delays calls that go to the API server, and by the API behind the gate,
+//! which delays cached reads that turn out to need a request, bounds the requests in flight, and charges large answers.
 
 use std::{
     sync::{
@@ -12,11 +12,19 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use crate::{
     gate::operation::Verb,
     queue::{BucketRateLimiter, RateLimiter as _},
 };
+
+/// The bytes of an answer that one request pays for. A larger answer counts as one more request for each further
+/// `ANSWER_BYTES`: the API server's work grows with what it encodes, as its own Priority and Fairness has it for lists.
+pub const ANSWER_BYTES: usize = 16 << 10;
 
 /// A rate limiter of requests to the API server: `burst` requests at once, then `qps` per second. All users of a quota
 /// share it.
@@ -30,7 +38,12 @@ impl CallRate {
 
     /// Takes one token and returns how long the request must wait.
     fn take(&self) -> Duration {
-        self.0.lock().when(&(), tokio::time::Instant::now().into_std())
+        self.0.lock().when(&(), Instant::now().into_std())
+    }
+
+    /// Takes tokens on credit: later requests wait until they are repaid.
+    fn spend(&self, tokens: u32) {
+        self.0.lock().spend(tokens, Instant::now().into_std());
     }
 }
 
@@ -38,8 +51,10 @@ impl CallRate {
 /// answer.
 #[derive(Clone, Default)]
 pub struct Throttle {
-    /// The quotas.
+    /// The quotas of requests in each second.
     pub rates: Vec<Arc<CallRate>>,
+    /// The quota of requests in flight; None for no limit.
+    pub in_flight: Option<Arc<Semaphore>>,
     /// The counters of throttled requests.
     pub meter: Arc<Meter>,
 }
@@ -51,10 +66,30 @@ impl Throttle {
         if wait.is_zero() {
             return;
         }
-        self.meter.throttled.fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        self.meter.throttled_micros.fetch_add(micros, Ordering::Relaxed);
+        self.meter.delayed(wait);
         tokio::time::sleep(wait).await;
+    }
+
+    /// Waits until one more request may be in flight, first come, first served. The request is in flight until the
+    /// permit is dropped.
+    pub async fn begin(&self) -> Option<OwnedSemaphorePermit> {
+        let in_flight = self.in_flight.clone()?;
+        if let Ok(permit) = in_flight.clone().try_acquire_owned() {
+            return Some(permit);
+        }
+        let began = Instant::now();
+        // Nobody closes the semaphore.
+        let permit = in_flight.acquire_owned().await.ok();
+        self.meter.delayed(began.elapsed());
+        permit
+    }
+
+    /// Charges an answer of this size, see [`ANSWER_BYTES`].
+    pub fn charge_answer(&self, bytes: usize) {
+        let further = u32::try_from(bytes / ANSWER_BYTES).unwrap_or(u32::MAX);
+        if further > 0 {
+            self.rates.iter().for_each(|rate| rate.spend(further));
+        }
     }
 }
 
@@ -69,7 +104,7 @@ pub struct Meter {
     pub refused: AtomicU64,
     /// The time spent in calls on objects, in microseconds, without the time that [`CallRate`] delayed them.
     pub call_micros: AtomicU64,
-    /// The number of requests that a [`CallRate`] delayed.
+    /// The number of requests that a quota delayed.
     pub throttled: AtomicU64,
     /// The time that calls were throttled, in microseconds.
     pub throttled_micros: AtomicU64,
@@ -81,6 +116,13 @@ impl Meter {
     /// Counts one call.
     pub(crate) fn count(&self, verb: Verb) {
         self.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one request that a quota delayed.
+    fn delayed(&self, wait: Duration) {
+        self.throttled.fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        self.throttled_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     /// Counts one write that was not sent because it would have changed nothing.
@@ -96,5 +138,35 @@ impl Meter {
     /// Returns the number of calls of this verb.
     pub fn calls(&self, verb: Verb) -> u64 {
         self.calls[verb as usize].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn large_answers_delay_later_requests() {
+        let throttle = Throttle { rates: vec![Arc::new(CallRate::new(10, 2))], ..Throttle::default() };
+        let began = Instant::now();
+        throttle.wait().await;
+        throttle.charge_answer(ANSWER_BYTES - 1);
+        throttle.wait().await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "small answers are free");
+        throttle.charge_answer(20 * ANSWER_BYTES);
+        throttle.wait().await;
+        assert_eq!(began.elapsed().as_millis(), 2_100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_waits_while_too_many_are_in_flight() {
+        let throttle = Throttle { in_flight: Some(Arc::new(Semaphore::new(1))), ..Throttle::default() };
+        let first = throttle.begin().await;
+        assert!(first.is_some());
+        let second = tokio::time::timeout(Duration::from_secs(3), throttle.begin());
+        assert!(second.await.is_err(), "one is in flight");
+        drop(first);
+        assert!(throttle.begin().await.is_some());
+        assert!(Throttle::default().begin().await.is_none(), "no limit");
     }
 }

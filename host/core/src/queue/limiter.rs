@@ -88,15 +88,20 @@ impl BucketRateLimiter {
         let interval = Duration::from_secs(1) / qps.max(1);
         Self { interval, fill: interval.saturating_mul(burst.max(1)), full_at: None }
     }
+
+    /// Takes tokens, on credit if there are none.
+    pub fn spend(&mut self, tokens: u32, now: Instant) {
+        let full_at = self.full_at.map_or(now, |at| at.max(now));
+        self.full_at = Some(full_at.checked_add(self.interval.saturating_mul(tokens)).unwrap_or(full_at));
+    }
 }
 
 impl<K> RateLimiter<K> for BucketRateLimiter {
     /// Takes a token, on credit if there is none, and returns the time until it is available. Failures are not counted
     /// here.
     fn when(&mut self, _: &K, now: Instant) -> Duration {
-        let full_at = self.full_at.map_or(now, |at| at.max(now));
-        let full_at = full_at.checked_add(self.interval).unwrap_or(full_at);
-        self.full_at = Some(full_at);
+        self.spend(1, now);
+        let full_at = self.full_at.unwrap_or(now);
         full_at.duration_since(now).saturating_sub(self.fill)
     }
 

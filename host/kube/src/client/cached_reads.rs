@@ -168,16 +168,16 @@ impl PluginApi {
     /// Checks a permission. A review that has to be requested counts as a request of the plugin, because a plugin that
     /// reads ever new names causes one for each.
     async fn check_access(&self, grants: &SubjectGrants, access: &Access) -> Result<(), ApiError> {
-        if !grants.is_known(access) {
-            self.throttle().await;
+        if grants.is_known(access) {
+            return grants.check(access).await;
         }
+        self.throttle().await;
+        let _in_flight = self.wire.throttle().begin().await;
         grants.check(access).await
     }
 
     pub(crate) async fn throttle(&self) {
-        if let Some(throttle) = self.throttle.get() {
-            throttle.wait().await;
-        }
+        self.wire.throttle().wait().await;
     }
 
     /// Returns the visible part of a list. A plugin with permissions in two namespaces sees those two, as with

@@ -2,10 +2,7 @@
 //! ServiceAccount (cached_reads.rs). Writes that change nothing are answered by the cache (unchanged.rs). All other
 //! requests go to the API server under the plugin's identity.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use http::StatusCode;
@@ -53,8 +50,6 @@ pub struct PluginApi {
     /// The informers that cached reads have started, of a whole kind or of a kind in one namespace; None when cached
     /// reads may not start any.
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
-    /// The rate limiters of cached reads that the API server answers.
-    pub(crate) throttle: OnceLock<Throttle>,
     /// The record of the permissions that calls need; None for the host, whose permissions are in deploy/base.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
     /// The last call that RBAC denied.
@@ -69,14 +64,22 @@ pub struct PluginIdentity {
     pub recorded: Arc<RecordedPermissions>,
     /// The token that permits requests: nothing is sent once it is revoked.
     pub revocation: Arc<Revocation>,
+    /// The quotas of its requests.
+    pub throttle: Throttle,
     /// The field manager of writes that name none.
     pub field_manager: String,
 }
 
 impl PluginIdentity {
-    /// Creates an identity without a record and without revocation.
+    /// Creates an identity without a record, without quotas and without revocation.
     pub fn new(grants: SubjectGrants, field_manager: impl Into<String>) -> Self {
-        Self { grants, recorded: Arc::default(), revocation: Arc::default(), field_manager: field_manager.into() }
+        Self {
+            grants,
+            recorded: Arc::default(),
+            revocation: Arc::default(),
+            throttle: Throttle::default(),
+            field_manager: field_manager.into(),
+        }
     }
 }
 
@@ -131,8 +134,9 @@ impl PluginApi {
         registry: Arc<InformerRegistry>,
         plugin: PluginIdentity,
     ) -> Result<Arc<Self>, ApiError> {
-        let PluginIdentity { grants, recorded, revocation, field_manager } = plugin;
-        let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?.permitted_by(revocation);
+        let PluginIdentity { grants, recorded, revocation, throttle, field_manager } = plugin;
+        let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
+        let wire = wire.permitted_by(revocation).throttled_by(throttle);
         Ok(Arc::new(Self::with(wire, discovery, registry, Some((grants, recorded)), field_manager)))
     }
 
@@ -146,14 +150,8 @@ impl PluginApi {
         let (grants, recorded) = plugin.unzip();
         let watched = RwLock::default();
         let refusal = Mutex::default();
-        let throttle = OnceLock::new();
         let on_demand = Mutex::new(Some(HashMap::new()));
-        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, throttle, recorded, refusal }
-    }
-
-    /// Sets the quotas of cached reads that the API server answers. Only the first call has an effect.
-    pub fn throttle_by(&self, throttle: Throttle) {
-        let _set_before = self.throttle.set(throttle);
+        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, recorded, refusal }
     }
 
     /// Returns the informers that answer the reads: those that the plugin watches, and those that cached reads have
@@ -265,9 +263,11 @@ impl PluginApi {
 
     /// Resolves a kind. A lookup at the API server counts as a request of the plugin.
     async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
-        if !self.discovery.is_known(kind) {
-            self.throttle().await;
+        if self.discovery.is_known(kind) {
+            return self.discovery.resolve(kind).await;
         }
+        self.throttle().await;
+        let _in_flight = self.wire.throttle().begin().await;
         self.discovery.resolve(kind).await
     }
 

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use operetta_core::{
     authz::access_review::ServiceAccount,
-    gate::{bytes::charge, revocation::Revocation},
+    gate::{bytes::charge, revocation::Revocation, throttle::Throttle},
     status::{ApiError, Cause, ErrorKind, Status},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -47,6 +47,8 @@ pub struct Wire {
     impersonate: Option<(ServiceAccount, HeaderValue)>,
     /// The maximum size of an answer that is read as a whole, in bytes.
     max_answer: usize,
+    /// The quotas of requests in flight and of the bytes of answers.
+    throttle: Throttle,
     /// The token that permits requests. It is checked last.
     revocation: Arc<Revocation>,
 }
@@ -66,7 +68,7 @@ impl Wire {
             }
         };
         let max_answer = if impersonate.is_some() { MAX_ANSWER } else { usize::MAX };
-        Ok(Self { client, impersonate, max_answer, revocation: Revocation::new() })
+        Ok(Self { client, impersonate, max_answer, throttle: Throttle::default(), revocation: Revocation::new() })
     }
 
     /// Limits the size of answers, except for `Self::open`.
@@ -79,6 +81,18 @@ impl Wire {
     #[must_use]
     pub fn permitted_by(self, revocation: Arc<Revocation>) -> Self {
         Self { revocation, ..self }
+    }
+
+    /// Bounds the requests in flight, and charges the bytes of answers, except for `Self::open`. The rate of requests is
+    /// for the caller to bound.
+    #[must_use]
+    pub fn throttled_by(self, throttle: Throttle) -> Self {
+        Self { throttle, ..self }
+    }
+
+    /// Returns the quotas.
+    pub(crate) fn throttle(&self) -> &Throttle {
+        &self.throttle
     }
 
     /// Returns the token that permits requests.
@@ -115,6 +129,7 @@ impl Wire {
         if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
+        let _in_flight = self.throttle.begin().await;
         self.revocation.check()?;
         let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
@@ -126,16 +141,22 @@ impl Wire {
     }
 
     /// Reads an answer. Its bytes are charged to the plugin's call before they are read, [`COPIES`] times, because the
-    /// objects decoded from them are as large.
+    /// objects decoded from them are as large. They count against the quota of requests too.
     async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
-        let mut body = Limited::new(body, self.max_answer);
         let mut whole = BytesMut::new();
+        let read = self.read_into(&mut whole, body).await;
+        self.throttle.charge_answer(whole.len());
+        read.map(|()| whole.freeze())
+    }
+
+    async fn read_into(&self, whole: &mut BytesMut, body: Body) -> Result<(), ApiError> {
+        let mut body = Limited::new(body, self.max_answer);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| self.unread(error))?.into_data() else { continue };
             charge(data.len().saturating_mul(COPIES))?;
             whole.extend_from_slice(&data);
         }
-        Ok(whole.freeze())
+        Ok(())
     }
 
     /// Returns the error of an answer that could not be read to its end.

@@ -136,12 +136,14 @@ pub(super) fn connect(
     setup: &Setup<'_>,
     recorded: &Arc<RecordedPermissions>,
     controllers: &[WiredController],
+    metered: &Metered,
 ) -> Result<Arc<PluginApi>, SetupError> {
     let cluster = &setup.context.cluster;
     let identity = PluginIdentity {
         grants: setup.grants.clone(),
         recorded: recorded.clone(),
         revocation: setup.revocation.child(),
+        throttle: metered.throttle.clone(),
         field_manager: field_manager(setup),
     };
     let api =
@@ -170,7 +172,6 @@ pub(super) fn instantiate(
     let events = Arc::new(RecordingEvents::new(recorder, identity.recorded.clone()));
     let (call_limits, gate_limits) = setup.context.config.limits(&setup.spec.limits);
     let shared = shared(setup, &api, metered, loops);
-    api.throttle_by(metered.throttle.clone());
     identity.api = Some(api.clone());
     let mapping_gate = Gate::mapping(setup.log.clone(), setup.config.clone(), gate_limits.clone(), shared.clone());
     let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);

@@ -10,7 +10,6 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 use operetta_core::{
     authz::access_review::Grants,
     controller::Controller,
-    gate::throttle::Throttle,
     handler::Target,
     hot_loop::HotLoops,
     manifest,
@@ -87,15 +86,12 @@ impl Running {
     /// server does not answer.
     pub async fn update(&mut self, setup: &Setup<'_>) -> Result<Vec<GroupVersionKind>, SetupError> {
         let wired = wire_all(setup).await?;
-        let api = connect(setup, &self.identity.recorded, &wired.controllers)?;
         let metered = self.metered.get_or_insert_with(|| {
             let namespace = setup.key.namespace.as_deref().unwrap_or_default();
             let tenants = &setup.context.tenants;
-            Metered {
-                account: tenants.account(namespace),
-                throttle: Throttle { rates: tenants.call_rates(namespace), meter: Arc::default() },
-            }
+            Metered { account: tenants.account(namespace), throttle: tenants.throttle(namespace) }
         });
+        let api = connect(setup, &self.identity.recorded, &wired.controllers, metered)?;
         let code = instantiate(setup, &mut self.identity, api, metered, &self.loops);
         self.placements = wired.placements;
         self.replace_controllers(setup, wired.controllers, &code);

@@ -3,16 +3,19 @@
 //! A quota throttles: a plugin over its quota waits, is counted (`operetta_plugin_throttled_seconds_total`), and loses
 //! nothing.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use operetta_core::gate::throttle::CallRate;
 use operetta_scheduler::Share;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 
 /// The default of a namespace's reconciles in flight: a tenth of the host's.
 pub const NAMESPACE_CONCURRENCY: u32 = 100;
 /// The default of a namespace's requests to the API server in each second: fifty times that of a client-go program.
 pub const NAMESPACE_API_QPS: u32 = 1_000;
+/// The default of a namespace's requests to the API server in flight.
+pub const NAMESPACE_API_IN_FLIGHT: u32 = 16;
 /// The default of the bytes that the host caches for a namespace's plugins.
 pub const NAMESPACE_CACHE_BYTES: u64 = 256 << 20;
 /// The default of a namespace's memory, in bytes.
@@ -44,6 +47,9 @@ pub struct Quota {
     pub api_qps: Option<u32>,
     /// The burst of requests beyond `apiQps`; as many as in a second if left out.
     pub api_burst: Option<u32>,
+    /// The requests to the API server in flight at once, without watches. Only for namespaces;
+    /// [`NAMESPACE_API_IN_FLIGHT`] if left out. Zero counts as 1.
+    pub api_in_flight: Option<u32>,
     /// The bytes that the host caches; an informer that several plugins use counts in equal parts. For a namespace
     /// [`NAMESPACE_CACHE_BYTES`] if left out.
     pub cache_bytes: Option<u64>,
@@ -63,6 +69,7 @@ impl Quotas {
             concurrency: own.concurrency.or(all.concurrency),
             api_qps: own.api_qps.or(all.api_qps),
             api_burst: own.api_burst.or(all.api_burst),
+            api_in_flight: own.api_in_flight.or(all.api_in_flight),
             cache_bytes: own.cache_bytes.or(all.cache_bytes),
             memory_bytes: own.memory_bytes.or(all.memory_bytes),
         }
@@ -76,6 +83,7 @@ impl Quota {
         Self {
             concurrency: self.concurrency.or(Some(NAMESPACE_CONCURRENCY)),
             api_qps: self.api_qps.or(Some(NAMESPACE_API_QPS)),
+            api_in_flight: self.api_in_flight.or(Some(NAMESPACE_API_IN_FLIGHT)),
             cache_bytes: self.cache_bytes.or(Some(NAMESPACE_CACHE_BYTES)),
             memory_bytes: self.memory_bytes.or(Some(NAMESPACE_MEMORY_BYTES)),
             ..self
@@ -89,8 +97,14 @@ impl Quota {
     }
 
     /// Returns a rate limiter that the gate enforces; None without a limit.
-    pub fn call_rate(&self) -> Option<CallRate> {
-        self.api_qps.map(|qps| CallRate::new(qps, self.api_burst.unwrap_or(qps)))
+    pub fn call_rate(&self) -> Option<Arc<CallRate>> {
+        self.api_qps.map(|qps| Arc::new(CallRate::new(qps, self.api_burst.unwrap_or(qps))))
+    }
+
+    /// Returns the permits of requests in flight; None without a limit.
+    pub fn in_flight(&self) -> Option<Arc<Semaphore>> {
+        let permits = self.api_in_flight?.max(1);
+        Some(Arc::new(Semaphore::new(usize::try_from(permits).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS))))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context, Result};
-use operetta_core::gate::{bytes::ByteBudget, throttle::CallRate};
+use operetta_core::gate::{bytes::ByteBudget, throttle::Throttle};
 use operetta_scheduler::{Account, Background, FairScheduler};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -16,8 +16,8 @@ pub struct Tenants {
     scheduler: Arc<FairScheduler>,
     /// The threads of demoted plugins.
     _background: Background,
-    /// The rate limiters that a namespace's plugins share; None without a limit.
-    call_rates: Mutex<HashMap<String, Option<Arc<CallRate>>>>,
+    /// The quotas of requests that a namespace's plugins share.
+    requests: Mutex<HashMap<String, Throttle>>,
     /// The turns of each namespace to compile: one.
     turns: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// The memory of all plugins together.
@@ -36,10 +36,10 @@ impl Tenants {
         let background = Background::start(slots).context("failed to start the background threads")?;
         let scheduler = FairScheduler::with_background(slots, background.handle().clone());
         let memory = ByteBudget::new("the host", memory_bytes);
-        let call_rates = Mutex::default();
+        let requests = Mutex::default();
         let memory_of = Mutex::default();
         let turns = Mutex::default();
-        Ok(Self { quotas, scheduler, _background: background, call_rates, turns, memory, memory_of })
+        Ok(Self { quotas, scheduler, _background: background, requests, turns, memory, memory_of })
     }
 
     /// Returns a new plugin's account: its share of the processors, within its namespace's.
@@ -48,12 +48,17 @@ impl Tenants {
         self.scheduler.group(namespace, share).account(self.quotas.plugin.share())
     }
 
-    /// Returns the rate limiters of a plugin's requests: a new one of its own, and the one of its namespace.
-    pub fn call_rates(&self, namespace: &str) -> Vec<Arc<CallRate>> {
-        let mut shared = self.call_rates.lock();
-        let new = || self.quotas.of_namespace(namespace).call_rate().map(Arc::new);
-        let of_namespace = shared.entry(namespace.to_owned()).or_insert_with(new).clone();
-        self.quotas.plugin.call_rate().map(Arc::new).into_iter().chain(of_namespace).collect()
+    /// Returns the quotas of a new plugin's requests: a rate limiter of its own, and what its namespace's plugins share.
+    pub fn throttle(&self, namespace: &str) -> Throttle {
+        let quota = self.quotas.of_namespace(namespace);
+        let new = || Throttle {
+            rates: Vec::from_iter(quota.call_rate()),
+            in_flight: quota.in_flight(),
+            ..Throttle::default()
+        };
+        let shared = self.requests.lock().entry(namespace.to_owned()).or_insert_with(new).clone();
+        let own = self.quotas.plugin.call_rate();
+        Throttle { rates: own.into_iter().chain(shared.rates).collect(), meter: Arc::default(), ..shared }
     }
 
     /// Returns the turns of a namespace to compile: its components are compiled one after another, those of other
