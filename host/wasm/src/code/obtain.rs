@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 
 use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, bulk, compatibility, trusted};
-use crate::{LoadError, engine::Engine, hex, load_error::in_short};
+use crate::{LoadError, engine::Engine, hex, load_error::short_message};
 
 impl Code {
     /// Returns the code of a component, compiled if necessary; `digest` is the hash of its bytes. To be compiled it waits
@@ -102,7 +102,7 @@ fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
 fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadError> {
     // The worker does not know the pool's limits on tables and memories.
     let component =
-        trusted::load(engine.wasmtime(), &output).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
+        trusted::load(engine.wasmtime(), &output).map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
     let kept = engine.code().cache.as_ref().and_then(|cache| {
         let written = cache.temporary_file().and_then(|mut file| {
             output.rewind()?;
@@ -121,7 +121,7 @@ fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadE
 
 fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
     let component = bulk::compiled(bytes, |bytes| Component::from_binary(engine.wasmtime(), bytes))
-        .map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
+        .map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
     let file = engine.code().cache.as_ref().and_then(|cache| {
         let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
         let written = artefact.and_then(|artefact| {

@@ -31,18 +31,18 @@ pub(crate) struct MappedCode {
     /// To map it from again.
     file: Option<File>,
     /// True if it exports a mapper.
-    pub maps: bool,
+    pub has_mapper: bool,
     /// Bytes of address space, when it is mapped.
     bytes: u64,
     linked: Mutex<Option<Arc<Linked>>>,
     /// Held while it is mapped again.
     mapping: tokio::sync::Mutex<()>,
-    /// The time of its last call, in nanoseconds of the shelf's clock.
+    /// The time of its last call, in nanoseconds of the resident_set's clock.
     used: AtomicU64,
 }
 
 /// The code of all plugins of an engine.
-pub(crate) struct Shelf {
+pub(crate) struct ResidentSet {
     /// Bytes of code that may be mapped.
     max_bytes: u64,
     /// The time for which code stays mapped after its last call.
@@ -70,21 +70,21 @@ impl MappedCode {
     ///
     /// # Errors
     /// [`LoadError::IncompatibleImport`], [`LoadError::IncompatibleExport`].
-    pub(crate) fn new(engine: &Engine, obtained: Obtained, maps: bool) -> Result<Arc<Self>, LoadError> {
+    pub(crate) fn new(engine: &Engine, obtained: Obtained, has_mapper: bool) -> Result<Arc<Self>, LoadError> {
         let Obtained { component, file } = obtained;
-        let linked = link(engine, &component, maps)?;
+        let linked = link(engine, &component, has_mapper)?;
         let code = Arc::new(Self {
             engine: engine.clone(),
             file,
-            maps,
+            has_mapper,
             bytes: size(&component),
             linked: Mutex::new(Some(Arc::new(linked))),
             mapping: tokio::sync::Mutex::default(),
-            used: AtomicU64::new(engine.shelf().now()),
+            used: AtomicU64::new(engine.resident_set().now()),
         });
-        engine.shelf().put(&code);
+        engine.resident_set().put(&code);
         if code.file.is_some() {
-            tokio::spawn(unmap_idle(Arc::downgrade(&code), engine.shelf().max_idle));
+            tokio::spawn(unmap_idle(Arc::downgrade(&code), engine.resident_set().max_idle));
         }
         Ok(code)
     }
@@ -94,7 +94,7 @@ impl MappedCode {
     /// # Errors
     /// [`LoadError::Busy`] when memory or mappings are used up.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
-        self.used.store(self.engine.shelf().now(), Ordering::Relaxed);
+        self.used.store(self.engine.resident_set().now(), Ordering::Relaxed);
         if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
@@ -106,15 +106,15 @@ impl MappedCode {
         let file = self.file.as_ref().map(File::try_clone).transpose().map_err(again)?;
         let Some(file) = file else { return Err(LoadError::Busy("the code is kept nowhere".to_owned())) };
         let engine = self.engine.clone();
-        let maps = self.maps;
+        let has_mapper = self.has_mapper;
         let linked = tokio::task::spawn_blocking(move || {
             let component = map_again(engine.wasmtime(), &file)?;
-            link(&engine, &component, maps)
+            link(&engine, &component, has_mapper)
         });
         let linked = Arc::new(linked.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??);
         *self.linked.lock() = Some(linked.clone());
-        self.engine.shelf().again.fetch_add(1, Ordering::Relaxed);
-        self.engine.shelf().make_room();
+        self.engine.resident_set().again.fetch_add(1, Ordering::Relaxed);
+        self.engine.resident_set().make_room();
         Ok(linked)
     }
 
@@ -133,7 +133,7 @@ impl MappedCode {
     }
 }
 
-impl Shelf {
+impl ResidentSet {
     pub(crate) fn new(max_bytes: u64, max_idle: Duration) -> Self {
         Self { max_bytes, max_idle, codes: Mutex::default(), since: Instant::now(), again: AtomicU64::new(0) }
     }
@@ -193,7 +193,7 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
     loop {
         tokio::time::sleep(wait).await;
         let Some(code) = code.upgrade() else { return };
-        let idle = code.engine.shelf().now().saturating_sub(code.used.load(Ordering::Relaxed));
+        let idle = code.engine.resident_set().now().saturating_sub(code.used.load(Ordering::Relaxed));
         wait = max_idle.saturating_sub(Duration::from_nanos(idle));
         if wait.is_zero() {
             // What is in use is looked at again later, and so is what is called again.

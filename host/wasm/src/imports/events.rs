@@ -7,7 +7,7 @@ use operetta_core::{
 };
 use wasmtime::component::HasData;
 
-use super::some;
+use super::non_empty;
 use crate::{
     bindings::operetta::controller::{events as generated, types},
     cut,
@@ -47,10 +47,10 @@ impl generated::Host for View<'_> {
                 kind: cut(regarding.kind, MAX_NAME),
             },
             key: ObjectKey {
-                namespace: some(key.namespace).map(|namespace| cut(namespace, MAX_NAME)),
+                namespace: non_empty(key.namespace).map(|namespace| cut(namespace, MAX_NAME)),
                 name: cut(key.name, MAX_NAME),
             },
-            uid: some(uid).map(|uid| cut(uid, MAX_NAME)),
+            uid: non_empty(uid).map(|uid| cut(uid, MAX_NAME)),
             event_type: match kind {
                 generated::Kind::Normal => EventType::Normal,
                 generated::Kind::Warning => EventType::Warning,

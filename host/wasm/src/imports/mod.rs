@@ -66,7 +66,7 @@ pub fn offered() -> Vec<String> {
 }
 
 /// The same in one line, by package.
-pub(crate) fn offered_in_short() -> String {
+pub(crate) fn offered_by_package() -> String {
     let packages =
         OFFERED.iter().map(|(package, version, interfaces)| format!("{package}@{version} ({})", interfaces.join(", ")));
     packages.collect::<Vec<_>>().join("; ")
@@ -104,7 +104,7 @@ impl<'a> InterfaceName<'a> {
 }
 
 /// The contract's empty string where an option is meant.
-pub(crate) fn some(text: Option<String>) -> Option<String> {
+pub(crate) fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 

@@ -36,7 +36,7 @@ struct Lines {
     stdout: Vec<u8>,
     /// The unfinished line of stderr; never more than `MAX_LINE` bytes.
     stderr: Vec<u8>,
-    last_words: TrapMessageReader,
+    trap_message: TrapMessageReader,
 }
 
 impl Output {
@@ -62,7 +62,7 @@ impl Output {
             }
         }
         self.drain(session);
-        self.0.lock().last_words.take()
+        self.0.lock().trap_message.take()
     }
 }
 
@@ -103,7 +103,7 @@ impl Lines {
             return;
         }
         if level == LogLevel::Warn {
-            self.last_words.hear(line);
+            self.trap_message.read_line(line);
         }
         self.complete.push((level, line.to_owned()));
     }
