@@ -1,4 +1,4 @@
-//! `operetta:controller/events`: Events about objects, written in the background.
+//! `operetta:controller/events`: records Events about objects, which are written in the background.
 
 use operetta_core::{
     gate::Session,
@@ -13,13 +13,14 @@ use crate::{
     cut,
 };
 
-/// The API server's limit on an Event's reason and action, in bytes.
+/// The API server's limit on the reason and the action of an Event, in bytes.
 const MAX_REASON: usize = 128;
 
-/// Bytes of the names that say which object it is about; no object has a longer one, and many Events may wait.
+/// The maximum length of each name of the regarding object, in bytes. No object has a longer name, and many Events may
+/// be pending.
 const MAX_NAME: usize = 512;
 
-/// The API server's limit on an Event's note, in bytes.
+/// The API server's limit on the note of an Event, in bytes.
 const MAX_NOTE: usize = 1024;
 
 pub(super) struct Events;

@@ -1,4 +1,4 @@
-//! `operetta:controller/objects` (and `types`): each function becomes one operation that passes the gate.
+//! `operetta:controller/objects` (and `types`): turns each function into one operation that passes the gate.
 
 use operetta_core::{
     gate::operation::{
@@ -25,7 +25,7 @@ impl HasData for Objects {
 pub(super) struct View<'a>(pub &'a mut Call);
 
 impl View<'_> {
-    /// Nothing is copied of a page that the guest has no room for.
+    /// Converts a page. A page that exceeds the guest's memory is refused before anything is copied.
     fn page(&self, page: Page) -> Result<generated::Page, types::Error> {
         let bytes = page.items.iter().map(|item| item.json().len()).sum::<usize>();
         let limit = self.0.memory_limit();
@@ -33,7 +33,7 @@ impl View<'_> {
             return Ok(page.into());
         }
         Err(ApiError::too_large(format!(
-            "the list has {bytes} bytes, over the plugin's limit of memory of {limit} bytes (limits.memory): ask for pages \
+            "the list has {bytes} bytes, over the plugin's memory limit of {limit} bytes (limits.memory): ask for pages \
              (limit), or for fewer fields (projection)"
         ))
         .into())

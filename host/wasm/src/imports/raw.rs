@@ -1,4 +1,4 @@
-//! `operetta:controller/raw`: requests as HTTP has them, through the same gate as `objects`.
+//! `operetta:controller/raw`: sends raw HTTP requests, through the same gate as `objects`.
 
 use operetta_core::gate::{Session, raw_request::RawRequest};
 use wasmtime::component::HasData;
