@@ -1,4 +1,4 @@
-//! Linking compiled code with the host's imports.
+//! Links compiled code with the host's imports.
 
 use wasmtime::component::Component;
 
@@ -19,7 +19,8 @@ pub(crate) struct Linked {
 /// Resolves the imports once, so that creating an instance takes microseconds.
 ///
 /// # Errors
-/// [`LoadError::IncompatibleImport`], [`LoadError::IncompatibleExport`].
+/// Returns [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an interface differs from the
+/// contract.
 pub(crate) fn link(engine: &Engine, component: &Component, has_mapper: bool) -> Result<Linked, LoadError> {
     let pre = engine
         .linker()
