@@ -1,9 +1,8 @@
-//! One engine per process: what all plugins share.
+//! The engine that all plugins of a process share.
 //!
-//! It promises that no guest runs for longer than one tick without giving its thread back, that making an instance is
-//! a matter of microseconds (a pool of prepared slots, copy-on-write memory images), and that a host that cannot
-//! reserve the pool's address space still works after one warning: with a smaller pool, or slower without one. Free slots
-//! keep a small part of the machine's memory at most.
+//! A guest yields its thread at each tick. Creating an instance takes microseconds, because the pool has prepared slots
+//! and memory images are copy-on-write. A host that cannot reserve the pool's address space logs a warning and works with
+//! a smaller pool, or without one, which is slower. Free slots keep at most a small part of the machine's memory.
 
 use std::{
     io,
@@ -26,62 +25,63 @@ use crate::{
     call::limiter::{CORE_INSTANCES, MEMORIES, TABLE_ELEMENTS, TABLES},
     code::{
         Code,
-        resident::{MappedTotals, Shelf},
+        resident::{MappedTotals, ResidentSet},
     },
     imports,
     store_data::Call,
 };
 
-/// The time that a guest may run before it yields its thread, while no other guest has yielded lately.
+/// The time that a guest may run before it yields its thread, while no guest has run for a tick lately.
 const TICK: Duration = Duration::from_millis(10);
-/// The same while guests run for long: others wait for their turn. A host at rest is not woken that often.
+/// The same while guests run for long and others wait for their turn. An idle host wakes less often.
 const BUSY_TICK: Duration = Duration::from_millis(1);
-/// Busy ticks after the last guest that ran for longer than one.
+/// The number of busy ticks after the last guest that ran for longer than one.
 const BUSY_TICKS: u32 = 100;
 
-/// A smaller pool than this is not worth having.
-const LEAST_SLOTS: u32 = 16;
+/// The smallest useful pool, in calls.
+const MIN_SLOTS: u32 = 16;
 
-/// The part of this process's memory that free slots may keep mapped, as a divisor.
-const KEPT_PART: u64 = 16;
+/// The divisor of this process's memory that gives the bytes that free slots may keep mapped.
+const RESIDENT_DIVISOR: u64 = 16;
 
-/// Memories and tables of the pool for each call: most components have one memory; those with an engine of their own inside
-/// have two.
+/// The memories of the pool for each call. Most components have one memory; those that contain an engine have two.
 const MEMORIES_PER_CALL: u32 = 2;
+/// The tables of the pool for each call.
 const TABLES_PER_CALL: u32 = 4;
 
-/// The allocation of instances.
+/// The strategy that allocates instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Allocation {
-    /// The pool, or on demand where the pool's address space cannot be reserved.
+    /// Uses the pool, or allocates on demand where the pool's address space cannot be reserved.
     #[default]
     Auto,
-    /// The pool, or [`EngineError`].
+    /// Uses the pool, or fails with [`EngineError`].
     Pooling,
-    /// Mapped for each call: several times slower, and no faster on more threads.
+    /// Maps memory for each call. This is several times slower, and more threads make it no faster.
     OnDemand,
 }
 
 /// The sizes of an [`Engine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// The allocation of instances.
+    /// The strategy that allocates instances.
     pub allocation: Allocation,
-    /// Calls of all plugins that may be in flight at once; others wait. Each reserves 4 GiB of address space, no memory.
+    /// The maximum number of calls in flight, of all plugins; others wait. Each reserves 4 GiB of address space, no
+    /// memory.
     pub concurrent_calls: u32,
-    /// Instances of all plugins that may be kept between calls; each takes the place of one call.
+    /// The maximum number of instances kept between calls, of all plugins. Each takes the slot of one call.
     pub warm_instances: u32,
-    /// Bytes that any one linear memory may reach, whatever a plugin's own limit is.
+    /// The maximum size of one linear memory in bytes, whatever a plugin's own limit is.
     pub max_memory_bytes: usize,
-    /// Bytes of a linear memory that a free slot keeps mapped, so that the next call of the same plugin does not fault
-    /// them in again.
+    /// The bytes of a linear memory that a free slot keeps mapped. The next call of the same plugin then causes no page
+    /// faults for them.
     pub keep_resident_bytes: usize,
-    /// Bytes of address space that the code of all plugins may take; over it, that of plugins not called for longest is
-    /// unmapped until their next call.
+    /// The bytes of address space that the code of all plugins may take. Beyond it, the code of the least recently called
+    /// plugins is unmapped until their next call.
     pub max_mapped_code_bytes: u64,
     /// The time for which the code of an idle plugin stays mapped.
     pub max_idle_code: Duration,
-    /// True to compile code for speed; code that runs once is better compiled fast.
+    /// True to optimize code for speed. False compiles faster, for code that runs once.
     pub optimize: bool,
 }
 
@@ -104,14 +104,14 @@ impl Default for EngineConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Wasmtime refused the configuration, or could not reserve the pool.
-    #[error("the WebAssembly engine does not start: {0}")]
+    #[error("failed to start the WebAssembly engine: {0}")]
     Engine(String),
     /// The thread that advances the epoch did not start.
-    #[error("the epoch thread does not start")]
+    #[error("failed to start the epoch thread")]
     Thread(#[source] io::Error),
 }
 
-/// The compiler, the instance pool, the linker and the epoch clock; cheap to clone.
+/// The compiler, the instance pool, the linker and the epoch clock. Clones are cheap and share them.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -119,25 +119,27 @@ pub struct Engine {
 
 struct Shared {
     wasmtime: wasmtime::Engine,
-    /// Every import the host offers, resolved once.
+    /// The imports that the host offers, resolved once.
     linker: Linker<Call>,
     /// One permit per slot of the pool, so that a call waits for a slot instead of failing.
     calls: Arc<Semaphore>,
-    /// One permit per instance that may be kept between calls; fewer than `calls`, so that some are always left.
+    /// One permit per instance that may be kept between calls. There are fewer than `calls`, so that some slots are
+    /// always left.
     warm: Arc<Semaphore>,
     /// The source of compiled code.
     code: Code,
-    shelf: Shelf,
-    /// Calls that the pool has room for; None without one.
+    /// The mapped code of all plugins.
+    resident_set: ResidentSet,
+    /// The number of calls that the pool has room for; None without a pool.
     slots: Option<u32>,
     ticker: Ticker,
 }
 
 impl Engine {
-    /// An engine that compiles everything itself and keeps no code.
+    /// Starts an engine that compiles in this process and caches no code.
     ///
     /// # Errors
-    /// As [`Engine::with_code`].
+    /// Returns an [`EngineError`] as [`Engine::with_code`] does.
     pub fn new(config: &EngineConfig) -> Result<Self, EngineError> {
         Self::with_code(config, Code::default())
     }
@@ -145,7 +147,8 @@ impl Engine {
     /// Starts the engine and its epoch thread, which ends with the last clone.
     ///
     /// # Errors
-    /// [`EngineError`]; with [`Allocation::Auto`] not for want of address space.
+    /// Returns an [`EngineError`] if wasmtime refuses the configuration or the thread does not start. With
+    /// [`Allocation::Auto`], a lack of address space is no error.
     pub fn with_code(config: &EngineConfig, code: Code) -> Result<Self, EngineError> {
         let (wasmtime, slots) = match config.allocation {
             Allocation::OnDemand => (on_demand(config)?, None),
@@ -158,8 +161,8 @@ impl Engine {
         let calls = Arc::new(Semaphore::new(slots_or_calls as usize));
         let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
-        let shelf = Shelf::new(config.max_mapped_code_bytes, config.max_idle_code);
-        let shared = Shared { wasmtime, linker, calls, warm, code, shelf, slots, ticker };
+        let resident_set = ResidentSet::new(config.max_mapped_code_bytes, config.max_idle_code);
+        let shared = Shared { wasmtime, linker, calls, warm, code, resident_set, slots, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -168,13 +171,13 @@ impl Engine {
         self.shared.slots.is_some()
     }
 
-    /// Calls that the pool has room for at once: fewer than [`EngineConfig::concurrent_calls`] where there is not enough
-    /// address space. None without a pool.
+    /// Returns the number of calls that the pool has room for. It is less than [`EngineConfig::concurrent_calls`] where
+    /// there is not enough address space. None without a pool.
     pub fn pool_slots(&self) -> Option<u32> {
         self.shared.slots
     }
 
-    /// Set by a guest that has run for a tick.
+    /// Returns the flag that a guest sets when it has run for a tick.
     pub(crate) fn spinning(&self) -> &Arc<AtomicBool> {
         &self.shared.ticker.spinning
     }
@@ -187,11 +190,12 @@ impl Engine {
         &self.shared.linker
     }
 
-    /// Calls whose place a call of this component takes: one with more memories and tables than others has leaves fewer for
-    /// them.
+    /// Returns the number of slots that a call of this component takes. A component with many memories or tables takes
+    /// several, because it leaves fewer for others.
     pub(crate) fn slots_of(&self, component: &Component) -> u32 {
-        let Some((needs, pool)) = component.resources_required().zip(self.shared.slots) else { return 1 };
-        let slots = needs.num_memories.div_ceil(MEMORIES_PER_CALL).max(needs.num_tables.div_ceil(TABLES_PER_CALL));
+        let Some((required, pool)) = component.resources_required().zip(self.shared.slots) else { return 1 };
+        let slots =
+            required.num_memories.div_ceil(MEMORIES_PER_CALL).max(required.num_tables.div_ceil(TABLES_PER_CALL));
         slots.clamp(1, pool.max(1))
     }
 
@@ -205,11 +209,11 @@ impl Engine {
 
     /// Returns the amount of mapped code.
     pub fn mapped(&self) -> MappedTotals {
-        self.shared.shelf.totals()
+        self.shared.resident_set.totals()
     }
 
-    pub(crate) fn shelf(&self) -> &Shelf {
-        &self.shared.shelf
+    pub(crate) fn resident_set(&self) -> &ResidentSet {
+        &self.shared.resident_set
     }
 
     /// Returns the source of compiled code.
@@ -224,15 +228,15 @@ fn common(own: &EngineConfig) -> Config {
     config.epoch_interruption(true);
     config.concurrency_support(false);
     config.cranelift_opt_level(if own.optimize { OptLevel::Speed } else { OptLevel::None });
-    // Neither of our own: guests are stripped, and a panic's message reaches the log. Both cost: unwind tables make
-    // each drop of a store slower with every module loaded.
+    // Neither is needed: guests are stripped, and a panic's message reaches the log. Both cost time: with unwind tables,
+    // every loaded module makes each drop of a store slower.
     config.wasm_backtrace_max_frames(None);
     config.native_unwind_info(false);
     config
 }
 
-/// An engine that only compiles: its code runs on every other one, because how instances are allocated does not shape
-/// the code.
+/// Starts an engine that only compiles. Its code runs on every other engine, because compiled code does not depend on how
+/// instances are allocated.
 pub(crate) fn compiler() -> Result<wasmtime::Engine, EngineError> {
     on_demand(&EngineConfig::default())
 }
@@ -241,8 +245,8 @@ fn on_demand(config: &EngineConfig) -> Result<wasmtime::Engine, EngineError> {
     start(&common(config))
 }
 
-/// The largest pool that there is address space for, or none. `ulimit -v`, some sandboxes and kernels with 39 bits give
-/// less than the terabytes that a large one reserves.
+/// Starts an engine with the largest pool that there is address space for, or with none. `ulimit -v`, some sandboxes and
+/// kernels with 39 bits give less than the terabytes that a large pool reserves.
 fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), EngineError> {
     let mut calls = config.concurrent_calls;
     loop {
@@ -252,14 +256,14 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
                     tracing::warn!(
                         calls,
                         wanted = config.concurrent_calls,
-                        "little address space: fewer calls at once"
+                        "little address space, running fewer calls at once"
                     );
                 }
                 return Ok((engine, Some(calls)));
             }
-            Err(_) if calls / 2 >= LEAST_SLOTS => calls /= 2,
+            Err(_) if calls / 2 >= MIN_SLOTS => calls /= 2,
             Err(error) => {
-                tracing::warn!(%error, "no instance pool, falling back to slower instances on demand");
+                tracing::warn!(%error, "no instance pool, allocating instances on demand, which is slower");
                 return Ok((on_demand(config)?, None));
             }
         }
@@ -289,13 +293,15 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
     start(&with_pool)
 }
 
-/// Free slots that keep their memory for the next call of the same plugin: wasmtime's default, or fewer on a small machine.
+/// Returns the number of free slots that keep their memory for the next call of the same plugin: wasmtime's default, or
+/// fewer on a small machine.
 fn unused_slots(keep_resident_bytes: usize, memory_bytes: u64) -> u32 {
-    let fit = memory_bytes / KEPT_PART / (keep_resident_bytes as u64).max(1);
+    let fit = memory_bytes / RESIDENT_DIVISOR / (keep_resident_bytes as u64).max(1);
     u32::try_from(fit).unwrap_or(u32::MAX).clamp(4, 100)
 }
 
-/// Returns the memory that this process may have, in bytes: the machine's, or its control group's where that has a limit.
+/// Returns the memory that this process may use, in bytes: the lesser of the machine's memory and its
+/// control group's limit.
 pub fn memory_bytes() -> u64 {
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
@@ -309,8 +315,9 @@ fn start(config: &Config) -> Result<wasmtime::Engine, EngineError> {
     wasmtime::Engine::new(config).map_err(|error| EngineError::Engine(format!("{error:#}")))
 }
 
-/// Advances the engine's epoch by one every [`TICK`] or [`BUSY_TICK`]; dropping it ends the thread.
+/// Advances the engine's epoch by one every [`TICK`] or [`BUSY_TICK`]. Dropping it ends the thread.
 struct Ticker {
+    /// Set by a guest that has run for a tick.
     spinning: Arc<AtomicBool>,
     /// None only while dropping.
     stop: Option<Sender<()>>,
@@ -350,15 +357,15 @@ mod tests {
     fn free_slots_are_bounded_by_machine_size() {
         let slots = |memory_mib: u64| unused_slots(2 << 20, memory_mib << 20);
         assert_eq!([slots(64), slots(256), slots(1024), slots(64 << 10)], [4, 8, 32, 100]);
-        assert_eq!(unused_slots(0, 1 << 30), 100, "what keeps nothing is not bounded by memory");
-        assert!(memory_bytes() > 64 << 20, "this machine has some");
+        assert_eq!(unused_slots(0, 1 << 30), 100, "slots that keep no memory are not bounded by it");
+        assert!(memory_bytes() > 64 << 20, "this machine has more than 64 MiB");
     }
 
     #[test]
     fn call_with_many_memories_takes_several_slots() {
         let config = EngineConfig { concurrent_calls: 3, ..EngineConfig::default() };
         let engine = Engine::new(&config).expect("an engine");
-        assert!(engine.is_pooled(), "this machine reserves the pool");
+        assert!(engine.is_pooled(), "this machine has address space for the pool");
         let slots = |module: &str, instances: usize| {
             let text = format!(
                 "(component (core module $m {module}) {})",
@@ -367,9 +374,9 @@ mod tests {
             engine.slots_of(&Component::new(engine.wasmtime(), wat::parse_str(text).expect("text")).expect("compiles"))
         };
         assert_eq!(slots("(memory 1)", 1), 1);
-        assert_eq!(slots("(memory 1) (table 1 funcref)", 2), 1, "as one with an engine of its own inside");
+        assert_eq!(slots("(memory 1) (table 1 funcref)", 2), 1, "a component that contains an engine");
         assert_eq!(slots("(memory 1)", 3), 2);
         assert_eq!(slots("(table 1 funcref)", 8), 2);
-        assert_eq!(slots("(memory 1)", 8), 3, "no more than there are");
+        assert_eq!(slots("(memory 1)", 8), 3, "at most the slots of the pool");
     }
 }

@@ -1,15 +1,15 @@
-//! The sandbox: everything that knows wasmtime, and nothing that knows Kubernetes clients.
+//! The sandbox. This crate alone uses wasmtime, and it uses no Kubernetes client.
 //!
 //! Three lifetimes have three types. An [`Engine`] lives as long as the process and owns what all plugins share: the
 //! compiler, the instance pool, the linker and the epoch clock. A [`Plugin`] is one loaded digest: compiled, linked and
 //! described once. A call is one reconcile: a fresh instance, a deadline, a memory limit and the [`Session`] through
-//! which it reaches the host; it leaves nothing behind, unless the Plugin asks for [`WarmLimits`]. [`PluginReconciler`]
-//! ties the three to core's [`Reconciler`], and
-//! [`PluginMapper`] to its [`Mapper`](operetta_core::ports::Mapper), for a plugin that maps events itself.
+//! which it reaches the host. It leaves nothing behind, unless the Plugin asks for [`WarmLimits`]. [`PluginReconciler`]
+//! implements core's [`Reconciler`] with them. [`PluginMapper`] implements [`Mapper`](operetta_core::ports::Mapper) for a
+//! plugin that maps events itself.
 //!
-//! What a guest cannot do, whatever its bytes are: outlive its deadline, whether it spins or waits; hold a worker
-//! thread for longer than one epoch tick; grow beyond its memory limit; make the host allocate without bound; panic the
-//! host; see another call's memory; open a file or a socket; reach an object other than through the session.
+//! No guest, whatever its bytes are, can outlive its deadline, whether it spins or waits; hold a worker thread for longer
+//! than one epoch tick; grow beyond its memory limit; make the host allocate without bound; panic the host; see another
+//! call's memory; open a file or a socket; reach an object other than through the session.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -40,7 +40,7 @@ mod bindings {
     });
 }
 
-/// The one export that not every plugin has.
+/// The bindings of the mapper, the one optional export.
 #[allow(unsafe_code, missing_docs, reason = "bindgen! implements wasmtime's unsafe traits for the types of the WIT")]
 mod mapper_bindings {
     wasmtime::component::bindgen!({
@@ -72,7 +72,7 @@ pub use imports::offered;
 pub use load_error::LoadError;
 pub use plugin::{LoadLimits, Plugin, check};
 
-/// The version of `operetta:controller` that this host speaks; it runs every plugin of the same `major.minor`.
+/// The version of `operetta:controller` that this host implements. It runs every plugin of the same `major.minor`.
 pub const CONTRACT_VERSION: &str = "0.1.0";
 
 /// The export that makes a component a plugin.
@@ -81,7 +81,7 @@ pub const RECONCILER: &str = "operetta:controller/reconciler@0.1.0";
 /// The export of a plugin that maps events itself.
 pub const MAPPER: &str = "operetta:controller/mapper@0.1.0";
 
-/// Bytes as lower-case hexadecimal digits.
+/// Formats bytes as lower-case hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
@@ -90,7 +90,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Cuts a text to at most `max` bytes, at a character boundary, and gives the memory of the rest back.
+/// Cuts a text to at most `max` bytes, at a character boundary, and frees the memory of the rest.
 fn cut(mut text: String, max: usize) -> String {
     if text.len() > max {
         text.truncate(text.floor_char_boundary(max));

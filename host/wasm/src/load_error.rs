@@ -6,53 +6,53 @@ use operetta_core::manifest::ManifestError;
 
 use crate::{CONTRACT_VERSION, MAPPER, RECONCILER, cut, imports};
 
-/// The longest quotation of a component in a message, in bytes.
+/// The maximum length of a text in a message that a component's author has written, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 2048;
 
-/// The reason why a plugin was refused. Its author must change it; only [`LoadError::Busy`] is worth another try.
+/// The reason why a plugin was refused. Its author must change it; the caller retries [`LoadError::Busy`] only.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The bytes are no WebAssembly binary.
+    /// The file is not a WebAssembly binary.
     #[error("this is not a WebAssembly binary: it {found}")]
     NotWasm {
-        /// The format, as far as the first bytes tell.
+        /// The format as far as the first bytes show it.
         found: String,
     },
     /// The file is larger than [`crate::LoadLimits::max_wasm_bytes`].
     #[error("the component has {bytes} bytes, over the limit of {limit_bytes} bytes")]
     TooLarge {
-        /// Its size.
+        /// The file's size.
         bytes: usize,
         /// The limit.
         limit_bytes: usize,
     },
-    /// A core module instead of a component.
+    /// The file is a core module, not a component.
     #[error("this is a core module, not a component; build with wasm32-wasip2 or `wasm-tools component new`")]
     CoreModule,
-    /// A component that breaks off or contradicts itself.
+    /// The component is truncated or malformed.
     #[error("the component is malformed: {0}")]
     InvalidComponent(String),
-    /// The contract, of a version that this host does not speak.
-    #[error("the component is built for {found}, but this host speaks operetta:controller@{CONTRACT_VERSION}")]
+    /// The component uses a version of the contract that this host does not support.
+    #[error("the component is built for {found}, but this host supports operetta:controller@{CONTRACT_VERSION}")]
     UnsupportedVersion {
-        /// The interface it exports or imports.
+        /// The interface that the component exports or imports.
         found: String,
     },
-    /// No reconciler: the component is no plugin.
+    /// The component exports no reconciler, so it is not a plugin.
     #[error("the component does not export {RECONCILER}; it exports {}", list(exports))]
     MissingExport {
         /// The component's exports.
         exports: Vec<String>,
     },
-    /// A reconciler or a mapper whose functions are not those of the contract.
-    #[error("the component exports {interface}, but not as this host knows it: {message}")]
+    /// The functions of the reconciler or the mapper are not those of the contract.
+    #[error("the component exports {interface}, but its functions differ from the contract: {message}")]
     IncompatibleExport {
-        /// Which.
+        /// The interface.
         interface: &'static str,
         /// The difference.
         message: String,
     },
-    /// The manifest asks for a mapper, and there is none.
+    /// The manifest requires a mapper, but the component exports none.
     #[error(
         "controller {controller:?} has a watch whose map is of type \"Custom\", but the component does not export {MAPPER}"
     )]
@@ -60,20 +60,20 @@ pub enum LoadError {
         /// The first controller that has such a watch.
         controller: String,
     },
-    /// Imports that the host lacks.
+    /// The component imports interfaces that the host does not offer.
     #[error(
         "the component imports what this host does not offer: {}; offered: {}",
         list(missing),
-        imports::offered_in_short()
+        imports::offered_by_package()
     )]
     MissingImport {
-        /// Those the host lacks.
+        /// The interfaces that the host does not offer.
         missing: Vec<String>,
     },
-    /// An import that the host has, but with other functions or types.
-    #[error("the component imports an interface not as this host offers it: {0}")]
+    /// The component imports an interface of the host with other functions or types.
+    #[error("the component imports an interface whose functions or types differ from this host's: {0}")]
     IncompatibleImport(String),
-    /// The code does not validate, repeats itself without measure, or needs a feature or more of something than the host has.
+    /// The code is invalid, exceeds the compile cost, needs an unsupported feature, or exceeds a limit of the engine.
     #[error("the component does not compile: {0}")]
     CompileFailed(String),
     /// Compiling takes more memory than the host allows.
@@ -82,9 +82,9 @@ pub enum LoadError {
         megabytes(*bytes), .limit_bytes / (1024 * 1024)
     )]
     CompileMemoryExceeded {
-        /// The component's size.
+        /// The component's size in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         limit_bytes: u64,
     },
     /// Compiling takes longer than the host allows.
@@ -94,27 +94,27 @@ pub enum LoadError {
         megabytes(*bytes)
     )]
     CompileTimedOut {
-        /// The component's size.
+        /// The component's size in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit in seconds of processor time.
         limit_seconds: u64,
     },
     /// `describe()` trapped.
     #[error("describe() trapped: {0}")]
     DescribeTrapped(String),
-    /// `describe()` did not end.
+    /// `describe()` did not end in time.
     #[error("describe() did not end within {} s", .limit.as_secs_f32())]
     DescribeTimedOut {
         /// The limit.
         limit: Duration,
     },
-    /// `describe()` took too much memory.
+    /// `describe()` exceeded its memory limit.
     #[error("describe() asked for more memory than its limit of {} MiB", .limit_bytes / (1024 * 1024))]
     DescribeMemoryExceeded {
         /// The limit.
         limit_bytes: usize,
     },
-    /// `describe()` returned no manifest.
+    /// `describe()` returned an invalid manifest.
     #[error(transparent)]
     InvalidManifest(#[from] ManifestError),
     /// The host cannot load it now; the caller retries with backoff.
@@ -123,7 +123,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// A CamelCase word for conditions, Events and metrics.
+    /// Returns the CamelCase reason for conditions, Events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotWasm { .. } => "NotWasm",
@@ -152,8 +152,8 @@ fn megabytes(bytes: usize) -> String {
     format!("{:.1}", bytes as f64 / 1e6)
 }
 
-/// Shortens wasmtime's message: a name in it may have megabytes.
-pub(crate) fn in_short(error: &wasmtime::Error) -> String {
+/// Formats wasmtime's message, cut because a name in it may have megabytes.
+pub(crate) fn short_message(error: &wasmtime::Error) -> String {
     cut(format!("{error:#}"), MAX_MESSAGE)
 }
 

@@ -1,8 +1,8 @@
 //! A loaded plugin: one digest, compiled, linked and described.
 //!
-//! Loading promises to refuse what cannot run, for a reason that tells the plugin's author what to change, and the
-//! cheap checks come before the expensive compilation. What loads has answered `describe()` once, within limits, with
-//! no way to the API server.
+//! Loading refuses a component that cannot run, for a reason that tells the plugin's author what to change. The cheap
+//! checks come before the expensive compilation. A loaded plugin has answered `describe()` once, within limits and without
+//! access to the API server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     CONTRACT_VERSION, Code, Engine, Format, Inspection, LoadError, Provenance,
-    call::{self, Budget, Ended},
+    call::{self, Budget, CallError},
     code::{compile_cost, inspect, link::Linked, resident::MappedCode},
     cut,
     imports::{self, InterfaceName},
@@ -26,14 +26,14 @@ use crate::{
 /// The limits of loading a plugin.
 #[derive(Clone, Debug)]
 pub struct LoadLimits {
-    /// Bytes of the component: what compiles takes about twenty times as much memory for a while.
+    /// The maximum size of the component in bytes. Compiling it takes about twenty times as much memory for a while.
     pub max_wasm_bytes: usize,
-    /// Bytes of linear memory during `describe()`.
+    /// The maximum linear memory during `describe()`, in bytes.
     pub memory_bytes: usize,
     /// The timeout of `describe()`.
     pub timeout: Duration,
-    /// The owner's turns to compile: a component that has to be compiled takes one, before it queues with those of other
-    /// owners. So who has many to compile delays the others by one. None queues at once.
+    /// The owner's permits to compile. A component that has to be compiled takes one before it queues with those of other
+    /// owners, so an owner with many components delays the others by one. None queues at once.
     pub turn: Option<Arc<Semaphore>>,
 }
 
@@ -43,7 +43,7 @@ impl Default for LoadLimits {
     }
 }
 
-/// Bytes that `describe()` may return.
+/// The maximum size of what `describe()` returns, in bytes.
 const MAX_MANIFEST: usize = 1 << 20;
 
 /// One loaded digest.
@@ -60,7 +60,7 @@ impl Plugin {
     /// Checks, compiles, links and describes a component. What `describe()` logs goes to `logs`.
     ///
     /// # Errors
-    /// [`LoadError`], the first thing that is wrong.
+    /// Returns a [`LoadError`] for the first mistake.
     pub async fn load(
         engine: &Engine,
         bytes: Vec<u8>,
@@ -68,13 +68,13 @@ impl Plugin {
         logs: Arc<dyn LogSink>,
     ) -> Result<Self, LoadError> {
         let bytes = Arc::new(bytes);
-        let looked_at = bytes.clone();
+        let to_check = bytes.clone();
         let max_bytes = limits.max_wasm_bytes;
-        let inspection = tokio::task::spawn_blocking(move || check(&looked_at, max_bytes));
+        let inspection = tokio::task::spawn_blocking(move || check(&to_check, max_bytes));
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest, limits.turn.as_ref()).await?;
-        let maps = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
-        let code = MappedCode::new(engine, obtained, maps)?;
+        let has_mapper = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
+        let code = MappedCode::new(engine, obtained, has_mapper)?;
         let linked = code.linked().await?;
         let manifest = describe(engine, &linked, limits, logs).await?;
         if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
@@ -83,12 +83,12 @@ impl Plugin {
         Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance })
     }
 
-    /// `sha256:` and the hash of the component's bytes in hex.
+    /// Returns `sha256:` and the hash of the component's bytes in hex.
     pub fn digest(&self) -> &str {
         &self.inspection.digest
     }
 
-    /// The size of the component in bytes.
+    /// Returns the size of the component in bytes.
     pub fn size(&self) -> usize {
         self.inspection.size
     }
@@ -98,17 +98,17 @@ impl Plugin {
         &self.manifest
     }
 
-    /// The interfaces it imports.
+    /// Returns the interfaces that the component imports.
     pub fn imports(&self) -> &[String] {
         &self.inspection.imports
     }
 
-    /// The interfaces it exports.
+    /// Returns the interfaces that the component exports.
     pub fn exports(&self) -> &[String] {
         &self.inspection.exports
     }
 
-    /// Returns the provenance of its code.
+    /// Returns the provenance of the compiled code.
     pub fn provenance(&self) -> Provenance {
         self.provenance
     }
@@ -117,24 +117,26 @@ impl Plugin {
         &self.engine
     }
 
-    /// Reports whether it maps events itself.
-    pub(crate) fn maps(&self) -> bool {
-        self.code.maps
+    /// Reports whether the plugin maps events itself.
+    pub(crate) fn has_mapper(&self) -> bool {
+        self.code.has_mapper
     }
 
-    /// Returns the linked code that its instances are created from.
-    pub(crate) async fn linked(&self) -> Result<Arc<Linked>, Ended> {
-        // Whatever it is, the code was fine before.
-        self.code.linked().await.map_err(|error| Ended::Busy(error.to_string()))
+    /// Returns the linked code that instances are created from.
+    ///
+    /// # Errors
+    /// Returns [`CallError::Busy`] if the code cannot be mapped.
+    pub(crate) async fn linked(&self) -> Result<Arc<Linked>, CallError> {
+        // The same code was mapped before, so any error is temporary.
+        self.code.linked().await.map_err(|error| CallError::Busy(error.to_string()))
     }
 }
 
-/// Checks a file of at most `max_bytes` from its outside: [`Plugin::load`] begins with this, before it compiles
-/// anything. A file that passes exports a reconciler and imports nothing that this host does not offer; its code is not
-/// examined.
+/// Checks the structure of a file of at most `max_bytes`, as [`Plugin::load`] does before it compiles anything. A file
+/// that passes exports a reconciler and imports only interfaces that this host offers. Its code is not validated.
 ///
 /// # Errors
-/// The first mistake, as a [`LoadError`].
+/// Returns a [`LoadError`] for the first mistake.
 pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
     if bytes.len() > max_bytes {
         return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: max_bytes });
@@ -150,19 +152,19 @@ pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
     }
     let Inspection { imports, exports, .. } = &inspection;
     if !exports.iter().any(|name| is_contract(name, Some("reconciler"))) {
-        let other = exports.iter().find(|name| {
+        let other_version = exports.iter().find(|name| {
             InterfaceName::parse(name).is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
         });
-        return Err(match other {
+        return Err(match other_version {
             Some(found) => LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) },
             None => LoadError::MissingExport { exports: exports.clone() },
         });
     }
     let missing: Vec<String> = imports.iter().filter(|name| !imports::is_offered(name)).cloned().collect();
-    let other_version = |name: &&String| {
+    let is_other_version = |name: &&String| {
         InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE) && !is_contract(name, None)
     };
-    if let Some(found) = missing.iter().find(other_version) {
+    if let Some(found) = missing.iter().find(is_other_version) {
         return Err(LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) });
     }
     if !missing.is_empty() {
@@ -174,7 +176,7 @@ pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
 
 const PACKAGE: &str = "operetta:controller";
 
-/// Reports whether this names an interface of the contract in a version that the host supports.
+/// Reports whether a name stands for an interface of the contract, or for this one, in a version that the host supports.
 fn is_contract(name: &str, interface: Option<&str>) -> bool {
     let major_minor = CONTRACT_VERSION.rsplit_once('.').map_or(CONTRACT_VERSION, |(major_minor, _)| major_minor);
     InterfaceName::parse(name).is_some_and(|name| {
@@ -184,7 +186,7 @@ fn is_contract(name: &str, interface: Option<&str>) -> bool {
     })
 }
 
-/// Asks a fresh instance for its manifest.
+/// Returns the manifest that a fresh instance describes.
 async fn describe(
     engine: &Engine,
     linked: &Linked,
@@ -192,10 +194,10 @@ async fn describe(
     logs: Arc<dyn LogSink>,
 ) -> Result<Manifest, LoadError> {
     let budget = Budget { memory_bytes: limits.memory_bytes, transfer_bytes: MAX_MANIFEST, timeout: limits.timeout };
-    let text = match ask(engine, linked, &budget, logs).await {
+    let text = match call_describe(engine, linked, &budget, logs).await {
         Ok(text) => text,
-        Err(Ended::Busy(why)) => return Err(LoadError::Busy(why)),
-        Err(Ended::Fault(fault)) => {
+        Err(CallError::Busy(why)) => return Err(LoadError::Busy(why)),
+        Err(CallError::Fault(fault)) => {
             return Err(match fault {
                 Fault::Trap(what) => LoadError::DescribeTrapped(what),
                 Fault::DeadlineExceeded { limit } => LoadError::DescribeTimedOut { limit },
@@ -206,7 +208,12 @@ async fn describe(
     Ok(manifest::parse(&text)?)
 }
 
-async fn ask(engine: &Engine, linked: &Linked, budget: &Budget, logs: Arc<dyn LogSink>) -> Result<String, Ended> {
+async fn call_describe(
+    engine: &Engine,
+    linked: &Linked,
+    budget: &Budget,
+    logs: Arc<dyn LogSink>,
+) -> Result<String, CallError> {
     let _slot = call::slots(engine, linked.slots).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
     let answer = tokio::time::timeout(budget.timeout, async {

@@ -1,44 +1,45 @@
 //! The memory limit of one instance.
 //!
-//! It counts every linear memory of the instance together, and remembers a refusal: a guest told "no" usually aborts
-//! with a trap that says nothing of memory, and the refusal is then the reason to report.
+//! The limit covers all linear memories of the instance together. The limiter records a refusal, because a refused guest
+//! usually aborts with a trap that does not mention memory. The host then reports the refusal.
 
 use operetta_core::gate::bytes::{Bytes, NoRoom};
 use wasmtime::{ResourceLimiter, Result};
 
-/// Elements of one table; the largest guest seen, Go with controller-runtime, needs 31,336.
+/// The maximum number of elements of one table. The largest guest seen, Go with controller-runtime, needs 31,336.
 pub(crate) const TABLE_ELEMENTS: usize = 65_536;
 
-/// Core instances of one component; those that wrap interpreters have a dozen.
+/// The maximum number of core instances of one component. Components that wrap interpreters have a dozen.
 pub(crate) const CORE_INSTANCES: u32 = 64;
 
-/// Tables of one component. Each takes `TABLE_ELEMENTS` pointers of reserved address space per slot.
+/// The maximum number of tables of one component. Each takes `TABLE_ELEMENTS` pointers of reserved address space per slot.
 pub(crate) const TABLES: u32 = 8;
 
-/// Memories of one component. Each takes 4 GiB of reserved address space per slot.
+/// The maximum number of memories of one component. Each takes 4 GiB of reserved address space per slot.
 pub(crate) const MEMORIES: u32 = 8;
 
 /// Counts the linear memory of one store against a limit.
 pub(crate) struct MemoryLimiter {
     limit_bytes: usize,
-    /// The bytes of all memories together; never more than `limit_bytes`.
+    /// The size of all memories together in bytes; never more than `limit_bytes`.
     used_bytes: usize,
-    /// The bytes that the last allowed growth added: taken back if it fails after all.
+    /// The bytes that the last allowed growth added. They are subtracted if it fails after all.
     last_bytes: usize,
+    /// True if the guest has asked for more than its limit.
     refused: bool,
-    /// The memory that the namespace is charged for; None without a limit.
+    /// The memory that is charged to the namespace; None without a limit.
     charged: Option<Bytes>,
-    /// The namespace's or the host's budget that had no room.
+    /// The budget of the namespace or the host that had no room; None if there was room.
     no_room: Option<NoRoom>,
 }
 
 impl MemoryLimiter {
-    /// Creates the limiter of an instance that has no memory yet. What it takes is charged to `charged`, too.
+    /// Creates the limiter of an instance that has no memory yet. Its memory is charged to `charged`, too.
     pub(crate) fn new(limit_bytes: usize, charged: Option<Bytes>) -> Self {
         Self { limit_bytes, used_bytes: 0, last_bytes: 0, refused: false, charged, no_room: None }
     }
 
-    /// Returns the budget that had no room, where the instance was refused for want of it.
+    /// Returns the budget that had no room for the instance's memory.
     pub(crate) fn no_room(&self) -> Option<&NoRoom> {
         self.no_room.as_ref()
     }
@@ -48,13 +49,13 @@ impl MemoryLimiter {
         self.refused
     }
 
-    /// Forgets that the guest was refused: the next call is about to begin.
+    /// Clears recorded refusals before the next call of the instance.
     pub(crate) fn forget_refusal(&mut self) {
         self.refused = false;
         self.no_room = None;
     }
 
-    /// Bytes of all memories together.
+    /// Returns the size of all memories together in bytes.
     pub(crate) fn used_bytes(&self) -> usize {
         self.used_bytes
     }
@@ -86,7 +87,7 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
-        // The operating system had none left: to the guest it is the same refusal.
+        // The operating system had no memory left. The guest is refused all the same.
         let last_bytes = std::mem::take(&mut self.last_bytes);
         self.used_bytes = self.used_bytes.saturating_sub(last_bytes);
         if let Some(charged) = &mut self.charged {
@@ -120,12 +121,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_small_memories_count_as_one_large_one() {
+    fn all_memories_of_an_instance_share_one_limit() {
         let mut limiter = MemoryLimiter::new(100, None);
         assert!(limiter.memory_growing(0, 60, None).expect("no trap"));
         assert!(!limiter.memory_growing(0, 60, None).expect("no trap"));
         assert!(limiter.refused());
-        assert!(limiter.memory_growing(60, 100, None).expect("no trap"), "a refusal takes nothing away");
+        assert!(limiter.memory_growing(60, 100, None).expect("no trap"), "a refused growth is not counted");
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn no_growth_overflows_the_count() {
+    fn extreme_growth_does_not_overflow_the_count() {
         let mut limiter = MemoryLimiter::new(100, None);
         assert!(limiter.memory_growing(usize::MAX, 0, None).is_ok());
         assert!(!limiter.memory_growing(0, usize::MAX, None).expect("no trap"));

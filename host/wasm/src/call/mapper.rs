@@ -1,4 +1,4 @@
-//! A plugin as core's [`Mapper`]: one fresh instance for each event, also where its reconciles have warm ones.
+//! A plugin as core's [`Mapper`]. Each event has a fresh instance, even if reconciles have warm ones.
 
 use std::sync::Arc;
 
@@ -16,15 +16,16 @@ use crate::{
     bindings::operetta::controller::types,
     call::{self, Budget, reconciler::MAX_FAILURE},
     cut,
-    imports::some,
+    imports::non_empty,
     mapper_bindings::exports::operetta::controller::mapper as generated,
 };
 
-/// Bytes that an event's keys may have. [`MAX_KEYS`](operetta_core::handler::mapping::MAX_KEYS) of the longest have a third of it: who
-/// maps to a few times as many is told so by their number. They are copied in one go, in which their thread does nothing else.
+/// The maximum size of an event's keys in bytes. [`MAX_KEYS`](operetta_core::handler::mapping::MAX_KEYS) of the longest
+/// keys take a third of it, so a mapping of a few times as many keys is still refused by their number. The keys are copied
+/// at once, which blocks the thread.
 const MAX_TRANSFER: usize = 1 << 20;
 
-/// Maps a plugin's events.
+/// Maps events in a plugin.
 pub struct PluginMapper {
     plugin: Arc<Plugin>,
     gate: Arc<Gate>,
@@ -32,9 +33,9 @@ pub struct PluginMapper {
 }
 
 impl PluginMapper {
-    /// A mapper that runs this plugin behind this gate; None for a plugin that exports none.
+    /// Returns a mapper that runs this plugin behind this gate, or None for a plugin that exports no mapper.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: &CallLimits) -> Option<Self> {
-        plugin.maps().then(|| {
+        plugin.has_mapper().then(|| {
             let mut budget = limits.budget();
             budget.transfer_bytes = budget.transfer_bytes.min(MAX_TRANSFER);
             Self { plugin, gate, budget }
@@ -46,7 +47,7 @@ impl PluginMapper {
 impl Mapper for PluginMapper {
     async fn map(&self, request: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
         let engine = self.plugin.engine();
-        let event = generated(&request.controller, event);
+        let event = wit_event(&request.controller, event);
         let linked = self.plugin.linked().await?;
         let Some(pre) = &linked.mapper else { return Err(Failure::Retry("the plugin has no mapper".to_owned())) };
         let _slot = call::slots(engine, linked.slots).await?;
@@ -63,12 +64,12 @@ impl Mapper for PluginMapper {
     }
 }
 
-fn generated(controller: &str, event: &MapEvent) -> generated::Event {
-    let at = event.object.key();
+fn wit_event(controller: &str, event: &MapEvent) -> generated::Event {
+    let key = event.object.key();
     generated::Event {
         controller: controller.to_owned(),
         kind: types::GroupVersionKind { api_version: event.kind.api_version.clone(), kind: event.kind.kind.clone() },
-        key: types::ObjectKey { namespace: at.namespace.clone(), name: at.name.clone() },
+        key: types::ObjectKey { namespace: key.namespace.clone(), name: key.name.clone() },
         event_type: match event.change {
             Change::Added => generated::EventType::Added,
             Change::Modified => generated::EventType::Modified,
@@ -80,5 +81,5 @@ fn generated(controller: &str, event: &MapEvent) -> generated::Event {
 }
 
 fn key(key: types::ObjectKey) -> ObjectKey {
-    ObjectKey { namespace: some(key.namespace), name: key.name }
+    ObjectKey { namespace: non_empty(key.namespace), name: key.name }
 }

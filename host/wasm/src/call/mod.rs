@@ -1,8 +1,8 @@
 //! One call into a guest: a fresh store, a deadline, a memory limit, and the outcome.
 //!
-//! The deadline is enforced twice. A timer ends a guest that waits in a host call; the epoch ends one that spins, even on a
-//! runtime too busy to fire timers. At each tick a spinning guest yields its thread and asks for its next turn, so that
-//! other guests run, and timers and sockets are served.
+//! The deadline is enforced twice. A timer ends a guest that waits in a host call. The epoch ends a guest that spins, even
+//! on a runtime too busy to fire timers. At each tick a spinning guest yields its thread and wakes itself, so that other
+//! guests run, and timers and sockets are served.
 
 pub(crate) mod limiter;
 mod mapper;
@@ -31,7 +31,7 @@ use crate::{
     store_data::{Call, MAX_HANDLES},
 };
 
-/// Bytes of a trap's description, a panic's message included.
+/// The maximum length of a trap's description in bytes, including a panic's message.
 const MAX_TRAP_MESSAGE: usize = 2304;
 
 /// The sandbox limits of one call.
@@ -42,12 +42,12 @@ pub(crate) struct Budget {
     pub timeout: Duration,
 }
 
-/// The end of a call that did not return.
+/// The reason why a call did not return.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum CallError {
     /// The guest caused it.
     Fault(Fault),
-    /// The pool had no slot; worth another try.
+    /// The host lacked a slot, memory or mapped code. The caller retries.
     Busy(String),
 }
 
@@ -56,12 +56,12 @@ pub(crate) enum Ended {
 #[error("deadline")]
 struct DeadlineReached;
 
-/// Waits for this many slots of the pool. The guest is not charged for this time.
-pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphorePermit, Ended> {
-    engine.calls().clone().acquire_many_owned(count).await.map_err(|closed| Ended::Busy(closed.to_string()))
+/// Waits for this many slots of the pool. This time does not count against the guest's deadline.
+pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphorePermit, CallError> {
+    engine.calls().clone().acquire_many_owned(count).await.map_err(|closed| CallError::Busy(closed.to_string()))
 }
 
-/// Creates the store of one call. Its clock starts now.
+/// Creates the store of one call. Its deadline starts now.
 pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store<Call> {
     let memory = MemoryLimiter::new(budget.memory_bytes, session.memory());
     let call = Call { session, memory, wasi: None, last_error: None, started: Instant::now(), timeout: budget.timeout };
@@ -77,14 +77,14 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
         if call.started.elapsed() >= call.timeout {
             return Err(DeadlineReached.into());
         }
-        // The guest wakes itself at once, so that it is in the run queue before its turn goes to another one.
+        // The guest wakes itself at once, so that it is in the run queue before another guest gets its turn.
         Ok(UpdateDeadline::Yield(1))
     });
     store
 }
 
-/// Prepares a store for another call of its instance, with a new session and a new clock. The instance keeps its memory and
-/// handles, which still count against their limits.
+/// Prepares a store for another call of its instance, with a new session and a new deadline. The instance keeps its memory
+/// and handles, which still count against their limits.
 pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
     let call = store.data_mut();
     call.session = session;
@@ -97,61 +97,61 @@ pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
 /// Passes the rest of the guest's output to the log, and returns the outcome of the call.
 ///
 /// # Errors
-/// [`Ended`], when the call did not return.
+/// Returns a [`CallError`] if the call did not return.
 pub(crate) fn finish<T>(
     store: &mut Store<Call>,
     outcome: Result<wasmtime::Result<T>, Elapsed>,
     budget: &Budget,
-) -> Result<T, Ended> {
+) -> Result<T, CallError> {
     let call = store.data_mut();
     call.session.used_memory(call.memory.used_bytes());
-    let on_stderr = call.wasi.as_ref().and_then(|wasi| wasi.output().finish(&mut call.session));
+    let printed = call.wasi.as_ref().and_then(|wasi| wasi.output().finish(&mut call.session));
     let error = match outcome {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) if !error.is::<DeadlineReached>() => error,
-        Ok(Err(_)) | Err(_) => return Err(Ended::Fault(Fault::DeadlineExceeded { limit: budget.timeout })),
+        Ok(Err(_)) | Err(_) => return Err(CallError::Fault(Fault::DeadlineExceeded { limit: budget.timeout })),
     };
     if error.is::<PoolConcurrencyLimitError>() {
-        return Err(Ended::Busy(format!("the host has no free instance slot: {error:#}")));
+        return Err(CallError::Busy(format!("the host has no free instance slot: {error:#}")));
     }
     if let Some(no_room) = call.memory.no_room() {
-        return Err(Ended::Busy(no_room.to_string()));
+        return Err(CallError::Busy(no_room.to_string()));
     }
     if call.memory.refused() {
-        return Err(Ended::Fault(Fault::MemoryExceeded { limit_bytes: call.memory.limit_bytes() }));
+        return Err(CallError::Fault(Fault::MemoryExceeded { limit_bytes: call.memory.limit_bytes() }));
     }
     let logged = call.last_error.take().map(TrapMessage::LastLine);
-    Err(Ended::Fault(Fault::Trap(describe(&error, on_stderr.or(logged)))))
+    Err(CallError::Fault(Fault::Trap(describe(&error, printed.or(logged)))))
 }
 
-/// Describes a trap in one sentence: the guest's message first, because the trap itself is most often `unreachable`.
-fn describe(error: &wasmtime::Error, words: Option<TrapMessage>) -> String {
-    let what = if let Some(I32Exit(status)) = error.downcast_ref() {
-        match words {
-            Some(TrapMessage::Reason(words) | TrapMessage::LastLine(words)) => {
-                format!("the guest called exit({status}): {words}")
+/// Describes a trap in one sentence. The guest's message comes first, because the trap itself is usually `unreachable`.
+fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
+    let description = if let Some(I32Exit(status)) = error.downcast_ref() {
+        match message {
+            Some(TrapMessage::Reason(message) | TrapMessage::LastLine(message)) => {
+                format!("the guest called exit({status}): {message}")
             }
             None => format!("the guest called exit({status}), but a plugin must return"),
         }
     } else {
         let trap = match error.downcast_ref::<Trap>() {
-            Some(trap @ Trap::StackOverflow) => format!("stack overflow: {}", short(*trap)),
-            Some(trap) => short(*trap),
+            Some(trap @ Trap::StackOverflow) => format!("stack overflow: {}", trap_text(*trap)),
+            Some(trap) => trap_text(*trap),
             None => format!("{error:#}"),
         };
-        match words {
-            Some(TrapMessage::Reason(words)) => format!("{words} ({trap})"),
-            Some(TrapMessage::LastLine(words)) => format!("{trap}; the guest's last output: {words}"),
+        match message {
+            Some(TrapMessage::Reason(message)) => format!("{message} ({trap})"),
+            Some(TrapMessage::LastLine(message)) => format!("{trap}; the guest's last output: {message}"),
             None if error.downcast_ref() == Some(&Trap::UnreachableCodeReached) => {
                 format!("{trap}: a panic or an abort without a message")
             }
             None => trap,
         }
     };
-    cut(what, MAX_TRAP_MESSAGE)
+    cut(description, MAX_TRAP_MESSAGE)
 }
 
 /// Returns a trap's description without wasmtime's common prefix.
-fn short(trap: Trap) -> String {
+fn trap_text(trap: Trap) -> String {
     trap.to_string().trim_start_matches("wasm trap: ").to_owned()
 }

@@ -1,5 +1,4 @@
-//! A plugin as core's [`Reconciler`]: one fresh instance for each reconcile, or one that is kept where the Plugin asks
-//! for it.
+//! A plugin as core's [`Reconciler`]. Each reconcile has a fresh instance, or a warm one where the Plugin asks for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,23 +13,24 @@ use crate::{
     Plugin,
     bindings::{exports::operetta::controller::reconciler as generated, operetta::controller::types::ObjectKey},
     call::{
-        self, Budget, Ended,
+        self, Budget, CallError,
         warm::{Instance, WarmInstances, WarmLimits},
     },
     cut,
 };
 
-/// Bytes of a failure's message; what is over is cut.
+/// The maximum length of a failure's message in bytes. Longer messages are cut.
 pub(crate) const MAX_FAILURE: usize = 4096;
 
 /// The sandbox limits of one reconcile. The limits of host calls are in core's `GateLimits`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Bytes of linear memory, of all memories of the instance together.
+    /// The maximum size of all linear memories of the instance together, in bytes.
     pub memory_bytes: usize,
-    /// Bytes the guest may hand to the host in one call, all strings and lists together; more is a trap.
+    /// The maximum size of what the guest passes to the host in one call, all strings and lists together, in bytes. A
+    /// guest that passes more traps.
     pub transfer_bytes: usize,
-    /// The timeout of a reconcile, with the time that it waits.
+    /// The timeout of a reconcile, including the time that it waits.
     pub timeout: Duration,
 }
 
@@ -57,12 +57,12 @@ pub struct PluginReconciler {
 }
 
 impl PluginReconciler {
-    /// A reconciler that runs this plugin behind this gate.
+    /// Returns a reconciler that runs this plugin behind this gate.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: CallLimits) -> Self {
         Self { plugin, gate, budget: limits.budget(), warm: None }
     }
 
-    /// Keeps instances between reconciles, within these bounds. They end with this reconciler: other code, another
+    /// Keeps instances between reconciles, within these limits. They end with this reconciler, so other code, another
     /// configuration or other limits begin with fresh ones.
     #[must_use]
     pub fn keep_warm(mut self, limits: WarmLimits) -> Self {
@@ -70,7 +70,7 @@ impl PluginReconciler {
         self
     }
 
-    /// The plugin that runs.
+    /// Returns the plugin that runs.
     pub fn plugin(&self) -> &Arc<Plugin> {
         &self.plugin
     }
@@ -84,9 +84,9 @@ impl Reconciler for PluginReconciler {
         let session = self.gate.session(Some(request.clone()));
         let request = generated::Request::from(request);
         let mut instance = match self.warm.as_ref().and_then(|warm| warm.take()) {
-            Some(mut kept) => {
-                call::renew(&mut kept.store, session);
-                kept
+            Some(mut warm) => {
+                call::renew(&mut warm.store, session);
+                warm
             }
             None => {
                 let linked = self.plugin.linked().await?;
@@ -96,7 +96,7 @@ impl Reconciler for PluginReconciler {
         };
         let answer = tokio::time::timeout(budget.timeout, instance.reconcile(&request));
         let answer = answer.await;
-        // What did not return is never used again.
+        // An instance whose call did not return is never used again.
         let answer = call::finish(&mut instance.store, answer, budget)?;
         if let Some(warm) = &self.warm {
             warm.keep(instance, engine);
@@ -139,11 +139,11 @@ impl From<generated::Failure> for Failure {
     }
 }
 
-impl From<Ended> for Failure {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::Fault(fault) => Self::Fault(fault),
-            Ended::Busy(why) => Self::Retry(why),
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Fault(fault) => Self::Fault(fault),
+            CallError::Busy(why) => Self::Retry(why),
         }
     }
 }

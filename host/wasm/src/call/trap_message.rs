@@ -1,40 +1,40 @@
-//! Trap messages: the one sentence that says why a guest died, among all that its language's runtime prints.
+//! Trap messages: the sentence in the guest's output that explains a trap.
 //!
 //! Runtimes print more than the reason: Rust a note about backtraces, Go its goroutines, Python the frames before the
-//! exception, and componentize-py a Rust panic after it. So the lines that announce an end are known here, one form for
-//! each runtime; without one, the last line counts. Whatever is printed, at most [`MAX_WORDS`] bytes are kept.
+//! exception, and componentize-py a Rust panic after it. This module therefore recognises the lines that announce a crash,
+//! one form for each runtime. Without such a line, the last line counts. At most [`MAX_MESSAGE`] bytes are kept.
 
 use crate::cut;
 
-/// Bytes kept of what the guest said last.
-const MAX_WORDS: usize = 2048;
+/// The maximum length of a trap message in bytes.
+const MAX_MESSAGE: usize = 2048;
 
 /// The last output of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TrapMessage {
-    /// It announced its end, and this is why.
+    /// The reason for the crash, as the guest's runtime printed it.
     Reason(String),
-    /// Its last line, which may have to do with its end or not.
+    /// The last line, which may be unrelated to the crash.
     LastLine(String),
 }
 
-/// The last output on stderr; fed line by line.
+/// Finds the trap message in stderr, line by line.
 #[derive(Default)]
 pub(crate) struct TrapMessageReader {
-    /// The newest announcement of an end.
-    end: Option<End>,
-    /// The last line that says something, whatever it says.
+    /// The newest crash.
+    crash: Option<Crash>,
+    /// The last line that is not empty.
     last: String,
 }
 
-/// An announcement, and what is still to come of it.
-struct End {
+/// A crash that the runtime announced, as far as its lines were read.
+struct Crash {
     runtime: Runtime,
     text: String,
     next: Next,
 }
 
-/// Whose form an announcement has.
+/// The language runtime that announced a crash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runtime {
     /// `thread 'main' panicked at src/lib.rs:5:9:`, the message on the next line.
@@ -47,52 +47,52 @@ enum Runtime {
     JavaScript,
 }
 
-/// The lines that may follow an announcement.
+/// The line of a crash that is read next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// This line, whatever it is.
+    /// The next line, whatever it is.
     Message,
     /// The first line that is not indented.
     Exception,
     /// The first stack frame of the author's code.
     Frame,
-    /// The place of the frame before.
-    Place,
+    /// The source location of the previous frame.
+    Location,
     Nothing,
 }
 
 impl TrapMessageReader {
-    /// Takes the next line.
-    pub(crate) fn hear(&mut self, line: &str) {
-        match (&mut self.end, announced(line)) {
-            // The exception may look like an announcement of its own.
-            (Some(end), _) if end.next == Next::Exception => end.hear(line),
-            // What componentize-py says after the exception that it is about.
-            (Some(End { runtime: Runtime::Python, .. }), Some(End { runtime: Runtime::Rust, .. })) => {}
-            (_, Some(end)) => self.end = Some(end),
-            (Some(end), None) => end.hear(line),
+    /// Reads the next line.
+    pub(crate) fn read_line(&mut self, line: &str) {
+        match (&mut self.crash, parse_crash(line)) {
+            // The line of the exception may itself look like the start of a crash.
+            (Some(crash), _) if crash.next == Next::Exception => crash.read_line(line),
+            // componentize-py panics after it has printed the exception.
+            (Some(Crash { runtime: Runtime::Python, .. }), Some(Crash { runtime: Runtime::Rust, .. })) => {}
+            (_, Some(crash)) => self.crash = Some(crash),
+            (Some(crash), None) => crash.read_line(line),
             (None, None) => {}
         }
         if !line.starts_with("note: ") {
             let line = line.trim_start();
             self.last.clear();
-            self.last.push_str(&line[..line.floor_char_boundary(MAX_WORDS)]);
+            self.last.push_str(&line[..line.floor_char_boundary(MAX_MESSAGE)]);
         }
     }
 
-    /// Takes the most telling message, and starts over; None if there was no output.
+    /// Returns the message, and resets the reader. None if there was no output.
     pub(crate) fn take(&mut self) -> Option<TrapMessage> {
-        let Self { end, last } = std::mem::take(self);
-        match end {
-            Some(End { text, .. }) if !text.is_empty() => Some(TrapMessage::Reason(cut(text, MAX_WORDS))),
+        let Self { crash, last } = std::mem::take(self);
+        match crash {
+            Some(Crash { text, .. }) if !text.is_empty() => Some(TrapMessage::Reason(cut(text, MAX_MESSAGE))),
             _ if !last.is_empty() => Some(TrapMessage::LastLine(last)),
             _ => None,
         }
     }
 }
 
-impl End {
-    fn hear(&mut self, line: &str) {
+impl Crash {
+    fn read_line(&mut self, line: &str) {
         let indented = line.starts_with([' ', '\t']);
         match self.next {
             Next::Message => {
@@ -109,12 +109,12 @@ impl End {
                 }
                 self.next = Next::Nothing;
             }
-            Next::Frame if is_own_go_frame(line) => self.next = Next::Place,
-            Next::Place => {
+            Next::Frame if is_own_go_frame(line) => self.next = Next::Location,
+            Next::Location => {
                 // "	/src/main.go:12 +0x1b"
-                let place = line.trim_start().split(' ').next().unwrap_or_default();
-                if indented && place.contains(".go:") {
-                    self.add(" at ", place);
+                let location = line.trim_start().split(' ').next().unwrap_or_default();
+                if indented && location.contains(".go:") {
+                    self.add(" at ", location);
                     self.next = Next::Nothing;
                 } else {
                     self.next = Next::Frame;
@@ -124,33 +124,33 @@ impl End {
         }
     }
 
-    fn add(&mut self, between: &str, text: &str) {
-        self.text = cut(format!("{}{between}{text}", self.text), MAX_WORDS);
+    fn add(&mut self, separator: &str, text: &str) {
+        self.text = cut(format!("{}{separator}{text}", self.text), MAX_MESSAGE);
     }
 }
 
-/// Returns the kind of end that this line announces.
-fn announced(line: &str) -> Option<End> {
-    // A guest may write a million lines: most of them are looked at only here.
+/// Returns the crash that begins with this line, if one does.
+fn parse_crash(line: &str) -> Option<Crash> {
+    // A guest may write a million lines. Most of them must cost little.
     if line.len() < "panic: x".len() {
         return None;
     }
-    let end = |runtime, text: &str, next| Some(End { runtime, text: text.to_owned(), next });
-    if let Some((_, place)) = line.split_once("panicked at ") {
+    let crash = |runtime, text: &str, next| Some(Crash { runtime, text: text.to_owned(), next });
+    if let Some((_, rest)) = line.split_once("panicked at ") {
         let next = if line.ends_with(':') { Next::Message } else { Next::Nothing };
-        return end(Runtime::Rust, &format!("panicked at {place}"), next);
+        return crash(Runtime::Rust, &format!("panicked at {rest}"), next);
     }
     if line.starts_with("panic: ") || line.starts_with("fatal error: ") {
-        return end(Runtime::Go, line, Next::Frame);
+        return crash(Runtime::Go, line, Next::Frame);
     }
     if line.starts_with("Traceback (most recent call last)") {
-        return end(Runtime::Python, "", Next::Exception);
+        return crash(Runtime::Python, "", Next::Exception);
     }
     let thrown = line.trim_start_matches("Uncaught ").trim_start_matches("(in promise) ");
     let name = thrown.split(':').next().unwrap_or_default();
     let is_class = name.ends_with("Error") && name.chars().all(|letter| letter.is_ascii_alphanumeric());
     if is_class && thrown.len() > name.len() {
-        return end(Runtime::JavaScript, thrown, Next::Frame);
+        return crash(Runtime::JavaScript, thrown, Next::Frame);
     }
     None
 }
@@ -165,17 +165,17 @@ fn is_own_go_frame(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Option<String> {
-        let mut words = TrapMessageReader::default();
-        text.lines().filter(|line| !line.trim().is_empty()).for_each(|line| words.hear(line.trim_end()));
-        words.take().map(|words| match words {
+    fn message(text: &str) -> Option<String> {
+        let mut reader = TrapMessageReader::default();
+        text.lines().filter(|line| !line.trim().is_empty()).for_each(|line| reader.read_line(line.trim_end()));
+        reader.take().map(|message| match message {
             TrapMessage::Reason(text) => text,
             TrapMessage::LastLine(text) => format!("last: {text}"),
         })
     }
 
     #[test]
-    fn the_reason_is_found_among_what_runtimes_print_around_it() {
+    fn finds_reason_in_output_of_each_runtime() {
         for (text, expected) in [
             (
                 "\nthread '<unnamed>' (1) panicked at src/lib.rs:5:9:\nboom\nnote: run with `RUST_BACKTRACE=1`\n",
@@ -216,21 +216,21 @@ mod tests {
             ),
             ("memory allocation of 8 bytes failed\nnote: more\n", "last: memory allocation of 8 bytes failed"),
         ] {
-            assert_eq!(words(text).as_deref(), Some(expected), "{text}");
+            assert_eq!(message(text).as_deref(), Some(expected), "{text}");
         }
-        assert_eq!(words(""), None);
+        assert_eq!(message(""), None);
     }
 
     #[test]
-    fn the_newest_of_two_ends_counts() {
-        assert_eq!(words("panic: caught\npanic: fatal\n").as_deref(), Some("panic: fatal"));
+    fn newest_of_two_crashes_counts() {
+        assert_eq!(message("panic: caught\npanic: fatal\n").as_deref(), Some("panic: fatal"));
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
-        let long = "x".repeat(3 * MAX_WORDS);
+    fn message_is_cut_at_limit() {
+        let long = "x".repeat(3 * MAX_MESSAGE);
         for text in [long.clone(), format!("panicked at a.rs:1:1:\n{long}"), format!("Error: {long}\n    at {long}")] {
-            assert!(words(&text).is_some_and(|words| words.len() <= MAX_WORDS + 6));
+            assert!(message(&text).is_some_and(|message| message.len() <= MAX_MESSAGE + 6));
         }
     }
 }

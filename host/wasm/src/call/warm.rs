@@ -1,9 +1,9 @@
 //! Instances that are kept between reconciles, for guests that are slow to start.
 //!
-//! Opt-in for each Plugin, and bounded: an instance serves a number of reconciles, may grow by some memory, and goes
-//! when nothing asked for it for a while. It goes at once when a call did not return: after a trap, a deadline or a
-//! refused allocation nobody knows what its memory holds. It never serves another plugin, other code or another
-//! configuration. docs/decisions/0009-warm-instances.md says what an author gives up for it.
+//! Each Plugin opts in, and limits apply: an instance serves a number of reconciles, may grow by some memory, and ends
+//! when it was idle for a while. It ends at once when a call did not return, because the state of its memory is unknown
+//! after a trap, a deadline or a refused allocation. It never serves another plugin, other code or another configuration.
+//! docs/decisions/0009-warm-instances.md explains what an author gives up for it.
 
 use std::{
     sync::{Arc, Weak},
@@ -24,11 +24,11 @@ use crate::{
 /// The limits of a plugin's warm instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarmLimits {
-    /// Reconciles that one instance serves.
+    /// The maximum number of reconciles that one instance serves.
     pub max_calls: u32,
-    /// Bytes by which its memory may grow over what it had when it had started.
+    /// The maximum growth of its memory since it started, in bytes.
     pub max_memory_growth_bytes: usize,
-    /// The longest wait for the next reconcile.
+    /// The maximum wait for the next reconcile.
     pub max_idle: Duration,
 }
 
@@ -38,28 +38,28 @@ impl Default for WarmLimits {
     }
 }
 
-/// One instance, and what belongs to it.
+/// One instance with its store, code and slot.
 pub(crate) struct Instance {
     pub store: Store<Call>,
-    /// Its code, which stays mapped as long as it lives.
+    /// The code, which stays mapped as long as the instance lives.
     linked: Arc<Linked>,
-    /// None until the first reconcile: starting the guest is part of its time.
+    /// None until the first reconcile, because its timeout includes the start of the guest.
     guest: Option<bindings::Plugin>,
-    /// Reconciles that it has begun.
+    /// The number of reconciles that have begun.
     calls: u32,
-    /// Bytes of memory when it had started.
+    /// The size of the memory after the start, in bytes.
     first_bytes: usize,
-    /// Its place among the calls in flight.
+    /// The slot of the pool.
     _slot: OwnedSemaphorePermit,
 }
 
 impl Instance {
-    /// An instance to be.
+    /// Creates an instance whose guest has not started.
     pub(crate) fn new(linked: Arc<Linked>, store: Store<Call>, slot: OwnedSemaphorePermit) -> Self {
         Self { store, linked, guest: None, calls: 0, first_bytes: 0, _slot: slot }
     }
 
-    /// Starts the guest if it has not started, and reconciles.
+    /// Starts the guest if it has not started, and calls its reconcile function.
     pub(crate) async fn reconcile(
         &mut self,
         request: &generated::Request,
@@ -77,9 +77,10 @@ impl Instance {
     }
 }
 
-/// The idle instances of one plugin: at most as many as it ever reconciled at once.
+/// The idle instances of one plugin, at most as many as its maximum of concurrent reconciles so far.
 pub(crate) struct WarmInstances {
     limits: WarmLimits,
+    /// The instance that has been idle for longest comes first.
     idle: Mutex<Vec<Idle>>,
 }
 
@@ -87,8 +88,8 @@ pub(crate) struct WarmInstances {
 struct Idle {
     instance: Instance,
     since: Instant,
-    /// Its place among the instances that may be kept.
-    _kept: OwnedSemaphorePermit,
+    /// The permit to keep it, of [`Engine::warm`].
+    _permit: OwnedSemaphorePermit,
 }
 
 impl WarmInstances {
@@ -96,7 +97,7 @@ impl WarmInstances {
         Arc::new(Self { limits, idle: Mutex::default() })
     }
 
-    /// The instance that was used last: those that are not needed grow old.
+    /// Takes the instance that was used last, so that surplus ones stay idle and end.
     pub(crate) fn take(&self) -> Option<Instance> {
         self.idle.lock().pop().map(|idle| idle.instance)
     }
@@ -107,16 +108,16 @@ impl WarmInstances {
         if instance.calls >= self.limits.max_calls || grown > self.limits.max_memory_growth_bytes {
             return;
         }
-        let Ok(kept) = engine.warm().clone().try_acquire_owned() else { return };
+        let Ok(permit) = engine.warm().clone().try_acquire_owned() else { return };
         let mut idle = self.idle.lock();
         if idle.is_empty() {
             tokio::spawn(end_idle(Arc::downgrade(self), self.limits.max_idle));
         }
-        idle.push(Idle { instance, since: Instant::now(), _kept: kept });
+        idle.push(Idle { instance, since: Instant::now(), _permit: permit });
     }
 }
 
-/// Ends instances that have waited for too long; ends itself when none is left, or their plugin has gone.
+/// Ends instances that have been idle for too long. Returns when none is left, or when their reconciler is dropped.
 async fn end_idle(instances: Weak<WarmInstances>, max_idle: Duration) {
     let mut next = Instant::now() + max_idle;
     loop {

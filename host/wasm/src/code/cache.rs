@@ -1,9 +1,9 @@
 //! The directory of compiled code.
 //!
-//! Compiled code runs as it is, so an entry is trusted only if nobody else can have written it: the directory and the
-//! file belong to this process's user, and nobody else may write or read them. An entry's name holds the hash of its
-//! content, so that damage is found before the code runs. Entries appear whole (written beside, then renamed), are never
-//! changed, and the least recently used ones go when all together are larger than the limit.
+//! Compiled code runs unchecked, so an entry is trusted only if no other user can have written it: the directory and the
+//! file belong to this process's user, and nobody else may write or read them. An entry's name contains the hash of its
+//! content, so that damage is found before the code runs. Entries are written under another name, then renamed, and never
+//! changed. The least recently used entries are removed when all together exceed the limit.
 
 use std::{
     fs::{self, DirBuilder, File, Metadata, OpenOptions},
@@ -25,31 +25,31 @@ const SUFFIX: &str = ".cwasm";
 /// The prefix of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
 
-/// Bytes of free space under which a disk counts as full.
+/// The free space in bytes below which a disk counts as full.
 const FULL: u64 = 64 << 10;
 
-/// The age from which an unfinished file belongs to a process that has died.
+/// The age from which the process that wrote an unfinished file counts as dead.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// A directory of compiled code, for this process and others of the same user.
+/// A directory of compiled code, which this process may share with others of the same user.
 #[derive(Debug)]
 pub struct CodeCache {
     directory: PathBuf,
     max_bytes: u64,
     /// The user whose files are trusted.
     user: u32,
-    /// Removes the directory at the end.
+    /// The guard that removes a temporary directory when it is dropped.
     _temporary: Option<TempDir>,
     /// Held while entries are removed.
     evicting: Mutex<()>,
-    /// The error of the last attempt to keep code; None if it succeeded.
+    /// The error of the last attempt to cache code; None if it succeeded.
     failure: Mutex<Option<String>>,
 }
 
 /// The reason why a directory cannot hold compiled code.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// It cannot be made, read or written.
+    /// The directory cannot be created, read or written.
     #[error("the cache of compiled code {} cannot be used", .directory.display())]
     Io {
         /// The directory.
@@ -58,24 +58,24 @@ pub enum CacheError {
         #[source]
         source: io::Error,
     },
-    /// Others could put code there.
+    /// Other users could put code there.
     #[error(
-        "the cache of compiled code {} is not trusted: {why}; whoever can write there can run code in this host",
+        "the cache of compiled code {} is not trusted: {why}; users who can write there can run code in this host",
         .directory.display()
     )]
     NotTrusted {
         /// The directory.
         directory: PathBuf,
-        /// The change that helps.
+        /// The reason, with a remedy where there is one.
         why: String,
     },
 }
 
 impl CodeCache {
-    /// Opens a directory, and makes it if there is none. Entries take at most `max_bytes` in all.
+    /// Opens a directory, and creates it if there is none. All entries together take at most `max_bytes`.
     ///
     /// # Errors
-    /// [`CacheError`]: the directory is not this user's alone, or cannot be written.
+    /// Returns a [`CacheError`] if others may access the directory, or it cannot be written.
     pub fn open(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
         let io = |source| CacheError::Io { directory: directory.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(io)?;
@@ -93,16 +93,16 @@ impl CodeCache {
             evicting: Mutex::default(),
             failure: Mutex::default(),
         };
-        // Tells whether the directory can be written.
+        // This fails if the directory cannot be written.
         cache.temporary_file().map_err(io)?;
         cache.evict();
         Ok(cache)
     }
 
-    /// A directory of this process's own, which ends with it.
+    /// Creates a directory for this process alone, which is removed when the cache is dropped.
     ///
     /// # Errors
-    /// [`CacheError::Io`]: there is no place for temporary files.
+    /// Returns a [`CacheError`] if the directory for temporary files cannot be used.
     pub fn temporary(max_bytes: u64) -> Result<Self, CacheError> {
         let io = |source| CacheError::Io { directory: std::env::temp_dir(), source };
         let temporary = tempfile::Builder::new().prefix("operetta-compiled-").tempdir().map_err(io)?;
@@ -115,16 +115,16 @@ impl CodeCache {
         &self.directory
     }
 
-    /// Records whether code could be kept.
+    /// Records whether code could be cached.
     pub(super) fn record(&self, error: Option<&io::Error>) {
         *self.failure.lock() = error.map(ToString::to_string);
     }
 
-    /// Returns the reason why code cannot be kept at the moment; None if it can.
+    /// Returns the reason why code cannot be cached at the moment; None if it can.
     pub fn problem(&self) -> Option<String> {
         let is_full = || {
             let disk = rustix::fs::statvfs(&self.directory).ok()?;
-            // Some file systems do not count.
+            // Some file systems report no sizes.
             (disk.f_blocks > 0 && disk.f_bavail < FULL / disk.f_frsize.max(1)).then(|| "the disk is full".to_owned())
         };
         let why = self.failure.lock().clone().or_else(is_full)?;
@@ -134,18 +134,18 @@ impl CodeCache {
         ))
     }
 
-    /// The code that was put under this key, if it is there, whole, and this user's.
+    /// Returns the entry of this key, if there is one that is complete and trusted. An entry that is not is removed.
     pub(super) fn get(&self, key: &str) -> Option<File> {
         for (path, _) in self.entries().ok()? {
-            let Some(hash) = hash_of(&path, key) else { continue };
-            match self.checked(&path, hash) {
+            let Some(hash) = entry_hash(&path, key) else { continue };
+            match self.open_checked(&path, hash) {
                 Ok(file) => {
-                    // The time of its last use, for the eviction.
+                    // The eviction reads the modification time as the time of the last use.
                     let _touched = file.set_modified(SystemTime::now());
                     return Some(file);
                 }
                 Err(why) => {
-                    tracing::warn!(file = %path.display(), %why, "cached code is not trusted: compiling it again");
+                    tracing::warn!(file = %path.display(), %why, "cached code is not trusted, compiling it again");
                     let _removed = fs::remove_file(&path);
                 }
             }
@@ -153,14 +153,14 @@ impl CodeCache {
         None
     }
 
-    /// Opens an entry, if it can be trusted to hold what this host wrote.
-    fn checked(&self, path: &Path, hash: &str) -> Result<File, String> {
+    /// Opens an entry, and checks that it contains what this host wrote.
+    fn open_checked(&self, path: &Path, hash: &str) -> Result<File, String> {
         let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let opened = OpenOptions::new().read(true).custom_flags(no_link).open(path);
         let mut file = opened.map_err(|error| error.to_string())?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         if !metadata.is_file() || metadata.nlink() != 1 {
-            return Err("it is no file of its own".to_owned());
+            return Err("it is not a regular file with a single name".to_owned());
         }
         if let Some(why) = distrust(&metadata, self.user) {
             return Err(why);
@@ -169,12 +169,12 @@ impl CodeCache {
         if found == hash { Ok(file) } else { Err("it is damaged".to_owned()) }
     }
 
-    /// A file to write compiled code into, which disappears unless it is [`CodeCache::put`].
+    /// Creates a file to write compiled code into. It is removed unless it is passed to [`CodeCache::put`].
     pub(super) fn temporary_file(&self) -> io::Result<NamedTempFile> {
         tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.directory)
     }
 
-    /// Keeps what was written under this key; the file is to read.
+    /// Adds a written file as the entry of this key. Returns the file.
     pub(super) fn put(&self, key: &str, mut file: NamedTempFile) -> io::Result<File> {
         let hash = hash_file(file.as_file_mut())?;
         let file = file.persist(self.directory.join(format!("{key}.{hash}{SUFFIX}")))?;
@@ -182,16 +182,16 @@ impl CodeCache {
         Ok(file)
     }
 
-    /// Removes what was put under this key.
+    /// Removes the entries of this key.
     pub(super) fn remove(&self, key: &str) {
         for (path, _) in self.entries().unwrap_or_default() {
-            if hash_of(&path, key).is_some() {
+            if entry_hash(&path, key).is_some() {
                 let _removed = fs::remove_file(&path);
             }
         }
     }
 
-    /// Removes the least recently used entries over the limit, and what was never finished. Code that runs stays
+    /// Removes the least recently used entries over the limit, and abandoned unfinished files. Running code stays
     /// mapped.
     fn evict(&self) {
         let _one_at_a_time = self.evicting.lock();
@@ -215,7 +215,7 @@ impl CodeCache {
                 break;
             }
             if fs::remove_file(&path).is_ok() {
-                tracing::info!(file = %path.display(), "removed compiled code that was not used for longest");
+                tracing::info!(file = %path.display(), "removed the least recently used compiled code");
                 total -= size;
             }
         }
@@ -225,7 +225,7 @@ impl CodeCache {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
-            // Another process may have removed it since.
+            // Another process may have removed it meanwhile.
             if let Ok(metadata) = fs::symlink_metadata(&path) {
                 entries.push((path, metadata));
             }
@@ -234,7 +234,7 @@ impl CodeCache {
     }
 }
 
-/// Returns the reason why a file on disk could be another user's, if there is one.
+/// Returns the reason why another user may have written a file or directory, if there is one.
 fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
     let mode = metadata.mode() & 0o7777;
     if metadata.is_symlink() {
@@ -248,8 +248,8 @@ fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
     }
 }
 
-/// The hash in an entry's name, if it is one of this key.
-fn hash_of<'a>(path: &'a Path, key: &str) -> Option<&'a str> {
+/// Returns the hash in the name of an entry of this key; None for another file.
+fn entry_hash<'a>(path: &'a Path, key: &str) -> Option<&'a str> {
     path.file_name()?.to_str()?.strip_prefix(key)?.strip_prefix('.')?.strip_suffix(SUFFIX)
 }
 
@@ -281,7 +281,7 @@ mod tests {
         file.write_all(content).expect("written");
         cache.put(key, file).expect("put");
         let entries = cache.entries().expect("entries");
-        entries.into_iter().map(|(path, _)| path).find(|path| hash_of(path, key).is_some()).unwrap_or_default()
+        entries.into_iter().map(|(path, _)| path).find(|path| entry_hash(path, key).is_some()).unwrap_or_default()
     }
 
     fn read(cache: &CodeCache, key: &str) -> Option<Vec<u8>> {
@@ -293,19 +293,19 @@ mod tests {
         Some(content)
     }
 
-    fn names(cache: &CodeCache) -> usize {
+    fn count(cache: &CodeCache) -> usize {
         cache.entries().expect("entries").len()
     }
 
     #[test]
-    fn what_was_put_is_found_by_its_key_only() {
+    fn finds_entry_by_its_exact_key() {
         let cache = cache(1 << 20);
         put(&cache, "aa", b"one");
         put(&cache, "ab", b"two");
         assert_eq!(read(&cache, "aa").as_deref(), Some(&b"one"[..]));
         assert_eq!(read(&cache, "ab").as_deref(), Some(&b"two"[..]));
         assert_eq!(read(&cache, "a"), None);
-        assert_eq!(names(&cache), 2, "nothing unfinished is left");
+        assert_eq!(count(&cache), 2, "an unfinished file is left");
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
             let path = put(&cache, "aa", b"one");
             fs::write(&path, change).expect("writes");
             assert_eq!(read(&cache, "aa"), None);
-            assert!(!path.exists(), "it is compiled again only once");
+            assert!(!path.exists(), "the damaged file is left, so the code would be compiled at each load");
         }
     }
 
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_or_directory_of_another_user_is_not_trusted() {
+    fn distrusts_files_and_directories_of_other_users() {
         let mut cache = cache(1 << 20);
         put(&cache, "aa", b"one");
         let metadata = fs::symlink_metadata(cache.directory()).expect("metadata");
@@ -348,21 +348,21 @@ mod tests {
 
     #[test]
     fn refuses_open_or_linked_directory() {
-        let place = tempfile::tempdir().expect("a directory");
-        let open = place.path().join("open");
-        DirBuilder::new().mode(0o700).create(&open).expect("made");
+        let parent = tempfile::tempdir().expect("a directory");
+        let open = parent.path().join("open");
+        DirBuilder::new().mode(0o700).create(&open).expect("created");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("chmod");
         let error = CodeCache::open(&open, 1).expect_err("refused").to_string();
         assert!(error.contains("mode 0755") && error.contains("set mode 0700"), "{error}");
-        let link = place.path().join("link");
-        std::os::unix::fs::symlink(place.path(), &link).expect("links");
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink(parent.path(), &link).expect("links");
         assert!(matches!(CodeCache::open(&link, 1), Err(CacheError::NotTrusted { .. })));
-        let made = CodeCache::open(&place.path().join("a/b"), 1).expect("made with its parents");
-        assert_eq!(fs::metadata(made.directory()).expect("metadata").mode() & 0o777, 0o700);
+        let created = CodeCache::open(&parent.path().join("a/b"), 1).expect("created with its parents");
+        assert_eq!(fs::metadata(created.directory()).expect("metadata").mode() & 0o777, 0o700);
     }
 
     #[test]
-    fn the_least_recently_used_entries_go_first() {
+    fn evicts_least_recently_used_entries_first() {
         let cache = cache(30);
         let age = |key: &str, seconds| {
             let path = put(&cache, key, &[0; 10]);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_unfinished_is_removed() {
+    fn removes_unfinished_files_of_dead_processes() {
         let cache = cache(1 << 20);
         let (_, old) = cache.temporary_file().expect("a file").keep().expect("kept");
         let (_, new) = cache.temporary_file().expect("a file").keep().expect("kept");

@@ -1,4 +1,4 @@
-//! Inspects a file without compiling it: cheap, and possible for files that the host would refuse.
+//! Inspects a file without compiling it. This is cheap, and works for files that the host would refuse.
 
 use sha2::{Digest, Sha256};
 use wasmparser::{Encoding, Parser, Payload};
@@ -8,32 +8,32 @@ use crate::hex;
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A component, as a plugin has to be.
+    /// A component. Every plugin is one.
     Component,
-    /// A core module: what most compilers emit before `wasm-tools component new`.
+    /// A core module, which most compilers emit before `wasm-tools component new`.
     CoreModule,
-    /// No WebAssembly binary.
+    /// Another format.
     NotWasm,
 }
 
-/// The content of a file, as far as its outside shows.
+/// The properties of a file that need no compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The format.
     pub format: Format,
-    /// `sha256:` and the hash of its bytes in hex.
+    /// `sha256:` and the hash of the file's bytes in hex.
     pub digest: String,
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub size: usize,
     /// The imports, in order: interfaces for a component, `module.name` for a core module.
     pub imports: Vec<String>,
     /// The exports, in order.
     pub exports: Vec<String>,
-    /// The mistake in a file that does not parse; imports and exports are then those before it.
+    /// The mistake in a file that does not parse. The imports and exports are then those before it.
     pub error: Option<String>,
 }
 
-/// Lists what a file imports and exports. It checks the structure, not the code.
+/// Lists the imports and exports of a file. It checks the structure, not the code.
 pub fn inspect(bytes: &[u8]) -> Inspection {
     let mut inspection = Inspection {
         format: format(bytes),
@@ -51,8 +51,7 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
     inspection
 }
 
-/// The hash that names a plugin.
-/// `sha256:` and the hash of the bytes in hex.
+/// Returns the digest that names a plugin: `sha256:` and the hash of the bytes in hex.
 pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
@@ -68,7 +67,7 @@ fn format(bytes: &[u8]) -> Format {
 }
 
 fn read(bytes: &[u8], inspection: &mut Inspection) -> wasmparser::Result<()> {
-    // How many modules and components the parser is inside of; the file itself is the first.
+    // The number of modules and components that the parser is inside of, including the file itself.
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload?;

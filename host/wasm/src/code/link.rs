@@ -1,9 +1,9 @@
-//! Linking compiled code with the host's imports.
+//! Links compiled code with the host's imports.
 
 use wasmtime::component::Component;
 
 use crate::{
-    Engine, LoadError, MAPPER, RECONCILER, bindings::PluginPre, load_error::in_short, mapper_bindings::MappingPre,
+    Engine, LoadError, MAPPER, RECONCILER, bindings::PluginPre, load_error::short_message, mapper_bindings::MappingPre,
     store_data::Call,
 };
 
@@ -19,14 +19,17 @@ pub(crate) struct Linked {
 /// Resolves the imports once, so that creating an instance takes microseconds.
 ///
 /// # Errors
-/// [`LoadError::IncompatibleImport`], [`LoadError::IncompatibleExport`].
-pub(crate) fn link(engine: &Engine, component: &Component, maps: bool) -> Result<Linked, LoadError> {
-    let pre =
-        engine.linker().instantiate_pre(component).map_err(|error| LoadError::IncompatibleImport(in_short(&error)))?;
+/// Returns [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an interface differs from the
+/// contract.
+pub(crate) fn link(engine: &Engine, component: &Component, has_mapper: bool) -> Result<Linked, LoadError> {
+    let pre = engine
+        .linker()
+        .instantiate_pre(component)
+        .map_err(|error| LoadError::IncompatibleImport(short_message(&error)))?;
     let incompatible = |interface: &'static str| {
-        move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: in_short(&error) }
+        move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: short_message(&error) }
     };
-    let mapper = maps.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
+    let mapper = has_mapper.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
     let slots = engine.slots_of(component);
     Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper, slots })
 }

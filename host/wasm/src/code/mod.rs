@@ -1,9 +1,9 @@
-//! Compiled code: compiled in a child process, kept on disk, mapped into memory.
+//! Compiled code, which a child process compiles, the disk caches, and memory maps.
 //!
-//! A component is compiled once for each version of the host: the cache is keyed by the hash of the component and of
-//! everything that shapes its code. The child process has limits on memory and processor time and a lower priority than
-//! reconciles. Small components are compiled there as well, because their code can be large; none of them waits for a large
-//! component. docs/decisions/0008-compiled-code-cache.md has the reasons.
+//! A component is compiled once for each version of the host. The cache key is the hash of the component and of everything
+//! that its code depends on. The child process has limits on memory and processor time, and a lower priority than
+//! reconciles. It also compiles small components, because their code can be large. Small components do not wait for large
+//! ones. docs/decisions/0008-compiled-code-cache.md has the reasons.
 
 mod bulk;
 mod cache;
@@ -38,24 +38,23 @@ pub use worker::{WorkerError, WorkerLimits, check_worker, compile_worker};
 
 use crate::hex;
 
-/// The source of compiled code, and the limits of compiling. By default nothing is kept, and everything is compiled in
-/// this process.
+/// The source of compiled code. By default nothing is cached, and this process compiles everything.
 #[derive(Debug)]
 pub struct Code {
     /// The cache of compiled code.
     pub cache: Option<CodeCache>,
     /// The worker that compiles components; None compiles them in this process.
     pub worker: Option<Worker>,
-    /// One permit for components under [`LARGE`]: a compilation already uses every core.
+    /// One permit for components under [`LARGE`], because one compilation uses every core.
     small: Semaphore,
-    /// One permit for the others: a compilation takes up to the worker's whole limit of memory.
+    /// One permit for larger components, because one compilation may take the worker's whole memory limit.
     large: Semaphore,
 }
 
-/// Bytes from which a component may take many seconds to compile.
+/// The size in bytes from which a component may take many seconds to compile.
 const LARGE: usize = 1 << 20;
 
-/// A program that compiles components: it hands its arguments to [`compile_worker`].
+/// A program that compiles components. It passes its arguments to [`compile_worker`].
 #[derive(Clone, Debug)]
 pub struct Worker {
     /// The program.
@@ -69,18 +68,18 @@ pub struct Worker {
 /// The origin of a plugin's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was compiled before.
+    /// The cache had it.
     Cache,
-    /// Compiled by this process.
+    /// This process compiled it.
     Here,
-    /// Compiled by a child process.
+    /// A child process compiled it.
     Worker,
 }
 
 /// A plugin's code.
 pub(crate) struct Obtained {
     pub component: Component,
-    /// The file from which it can be mapped again, even when the cache forgets it. None if it is not kept.
+    /// The file from which it can be mapped again, even after the cache has removed it. None if the code is not cached.
     pub file: Option<File>,
 }
 
@@ -89,7 +88,7 @@ pub(crate) struct Obtained {
 pub struct Provenance {
     /// The origin.
     pub origin: Origin,
-    /// The time that it took, without waiting for other compilations.
+    /// The time to load or compile it, without the wait for other compilations.
     pub took: Duration,
 }
 
@@ -100,29 +99,32 @@ impl Default for Code {
 }
 
 impl Code {
-    /// Creates a source that keeps code in this cache and compiles with this worker.
+    /// Creates a source that caches code in this cache and compiles with this worker.
     pub fn new(cache: Option<CodeCache>, worker: Option<Worker>) -> Self {
         Self { cache, worker, small: Semaphore::new(1), large: Semaphore::new(1) }
     }
 
-    /// Returns the directory of the cache, which is this user's alone.
+    /// Returns the directory of the cache, which only this user may access.
     pub fn directory(&self) -> Option<&Path> {
         self.cache.as_ref().map(CodeCache::directory)
     }
 
-    /// Returns the reason why compiled code is not kept at the moment; None if it is.
+    /// Returns the reason why compiled code cannot be cached at the moment; None if it can.
     pub fn cache_problem(&self) -> Option<String> {
         self.cache.as_ref().and_then(CodeCache::problem)
     }
 
-    /// Checks the sandbox of the worker, with these files as bait. Returns its description, or the reason why it does not
-    /// hold; None without a worker.
+    /// Checks the sandbox of the worker, with these files as bait. Returns its description; None without a worker.
+    ///
+    /// # Errors
+    /// Returns the reason why the sandbox is not effective.
     pub async fn check_sandbox(&self, baits: &[PathBuf]) -> Option<Result<String, String>> {
         Some(self.worker.as_ref()?.check_sandbox(baits).await)
     }
 }
 
-/// Describes everything that shapes an engine's code: its version and settings, the compiler, and the processor.
+/// Returns a hash of everything that compiled code depends on: the engine's version and settings, the compiler, and the
+/// processor.
 fn compatibility(engine: &wasmtime::Engine) -> String {
     struct Stable(Sha256);
     impl Hasher for Stable {

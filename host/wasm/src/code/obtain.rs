@@ -1,4 +1,4 @@
-//! Obtaining a component's code: from the cache, from a worker, or compiled in this process.
+//! Obtains a component's code: from the cache, from a worker, or by compiling it in this process.
 
 use std::{
     fs::File,
@@ -12,14 +12,14 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 
 use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, bulk, compatibility, trusted};
-use crate::{LoadError, engine::Engine, hex, load_error::in_short};
+use crate::{LoadError, engine::Engine, hex, load_error::short_message};
 
 impl Code {
-    /// Returns the code of a component, compiled if necessary; `digest` is the hash of its bytes. To be compiled it waits
-    /// for a `turn` of its owner first.
+    /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes. A component that has to
+    /// be compiled first waits for its owner's permit, `turn`.
     ///
     /// # Errors
-    /// [`LoadError`], when it does not compile within the limits.
+    /// Returns a [`LoadError`] if the component does not compile within the limits.
     pub(crate) async fn obtain(
         engine: &Engine,
         bytes: Arc<Vec<u8>>,
@@ -28,25 +28,25 @@ impl Code {
     ) -> Result<(Obtained, Provenance), LoadError> {
         let key = key(engine.wasmtime(), digest);
         let code = engine.code();
-        if let Some(kept) = obtain_kept(engine, &key).await? {
-            return Ok(kept);
+        if let Some(cached) = obtain_cached(engine, &key).await? {
+            return Ok(cached);
         }
-        let waited = Instant::now();
+        let waiting_since = Instant::now();
         let _turn = match turn {
             Some(turn) => Some(acquire(turn).await?),
             None => None,
         };
         let _one_at_a_time = acquire(if bytes.len() < LARGE { &code.small } else { &code.large }).await?;
-        if waited.elapsed() > Duration::from_millis(1)
-            && let Some(kept) = obtain_kept(engine, &key).await?
+        if waiting_since.elapsed() > Duration::from_millis(1)
+            && let Some(cached) = obtain_cached(engine, &key).await?
         {
-            // This one waited for the same component.
-            return Ok(kept);
+            // The same component was compiled meanwhile.
+            return Ok(cached);
         }
         let started = Instant::now();
         match &code.worker {
             Some(worker) => {
-                // Memory, not the disk of the cache: that may be full, and the worker need not write to it.
+                // The output is in memory: the disk of the cache may be full, and the worker needs no access to it.
                 let output = rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC);
                 let output = File::from(output.map_err(|error| no_file(error.into()))?);
                 let compatibility = compatibility(engine.wasmtime());
@@ -62,9 +62,9 @@ impl Code {
     }
 }
 
-async fn obtain_kept(engine: &Engine, key: &str) -> Result<Option<(Obtained, Provenance)>, LoadError> {
+async fn obtain_cached(engine: &Engine, key: &str) -> Result<Option<(Obtained, Provenance)>, LoadError> {
     let started = Instant::now();
-    let component = blocking(engine, key, kept).await?;
+    let component = blocking(engine, key, load_cached).await?;
     Ok(component.map(|component| (component, Provenance { origin: Origin::Cache, took: started.elapsed() })))
 }
 
@@ -72,7 +72,7 @@ async fn acquire(semaphore: &Semaphore) -> Result<tokio::sync::SemaphorePermit<'
     semaphore.acquire().await.map_err(|closed| LoadError::Busy(closed.to_string()))
 }
 
-/// Runs blocking work off the runtime's threads.
+/// Runs blocking work outside the runtime's worker threads.
 async fn blocking<T: Send + 'static>(
     engine: &Engine,
     key: &str,
@@ -80,12 +80,12 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, LoadError> {
     let engine = engine.clone();
     let key = key.to_owned();
-    let done = tokio::task::spawn_blocking(move || work(&engine, &key)).await;
-    done.map_err(|stopped| LoadError::Busy(stopped.to_string()))?
+    let result = tokio::task::spawn_blocking(move || work(&engine, &key)).await;
+    result.map_err(|stopped| LoadError::Busy(stopped.to_string()))?
 }
 
-/// Returns code that was compiled before. If anything is wrong with it, it is compiled again.
-fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
+/// Returns code from the cache, or None if it is not there or cannot be loaded.
+fn load_cached(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
     let Some(cache) = &engine.code().cache else { return Ok(None) };
     let Some(file) = cache.get(key) else { return Ok(None) };
     match trusted::load(engine.wasmtime(), &file) {
@@ -98,21 +98,21 @@ fn kept(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
     }
 }
 
-/// Loads and keeps the output of a worker. Where it cannot be kept it is run from memory.
+/// Loads and caches the output of a worker. Code that cannot be cached runs from memory.
 fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadError> {
     // The worker does not know the pool's limits on tables and memories.
     let component =
-        trusted::load(engine.wasmtime(), &output).map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
-    let kept = engine.code().cache.as_ref().and_then(|cache| {
+        trusted::load(engine.wasmtime(), &output).map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
+    let cached = engine.code().cache.as_ref().and_then(|cache| {
         let written = cache.temporary_file().and_then(|mut file| {
             output.rewind()?;
             io::copy(&mut output, &mut file)?;
             cache.put(key, file)
         });
-        keep(cache, written, key)
+        record(cache, written, key)
     });
-    let Some(file) = kept else { return Ok(Obtained { component, file: None }) };
-    // Mapped from the file, its memory is the page cache's.
+    let Some(file) = cached else { return Ok(Obtained { component, file: None }) };
+    // Code that is mapped from the file shares the memory of the page cache.
     match trusted::load(engine.wasmtime(), &file) {
         Ok(component) => Ok(Obtained { component, file: Some(file) }),
         Err(_) => Ok(Obtained { component, file: None }),
@@ -121,7 +121,7 @@ fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadE
 
 fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
     let component = bulk::compiled(bytes, |bytes| Component::from_binary(engine.wasmtime(), bytes))
-        .map_err(|error| LoadError::CompileFailed(in_short(&error)))?;
+        .map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
     let file = engine.code().cache.as_ref().and_then(|cache| {
         let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
         let written = artefact.and_then(|artefact| {
@@ -129,15 +129,15 @@ fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadErr
             file.write_all(&artefact)?;
             cache.put(key, file)
         });
-        keep(cache, written, key)
+        record(cache, written, key)
     });
     Ok(Obtained { component, file })
 }
 
-/// Records whether code could be kept: the plugin runs all the same.
-fn keep(cache: &CodeCache, written: io::Result<File>, key: &str) -> Option<File> {
+/// Records whether code could be cached. The plugin runs in either case.
+fn record(cache: &CodeCache, written: io::Result<File>, key: &str) -> Option<File> {
     if let Err(error) = &written {
-        tracing::warn!(%key, %error, "failed to keep compiled code: it runs from memory and is compiled again at the next start");
+        tracing::warn!(%key, %error, "failed to cache compiled code, running it from memory until the next start");
     }
     cache.record(written.as_ref().err());
     written.ok()
@@ -147,7 +147,7 @@ fn no_file(error: io::Error) -> LoadError {
     LoadError::Busy(format!("failed to create a file for compiled code: {error}"))
 }
 
-/// Returns the cache key of a component's code: engines whose code differs have different keys.
+/// Returns the cache key of a component's code. Engines whose code differs have different keys.
 fn key(engine: &wasmtime::Engine, digest: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(digest);

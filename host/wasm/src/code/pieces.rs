@@ -1,12 +1,13 @@
-//! The code that fills, copies and initialises memory in pieces.
+//! Emits the code that fills, copies and initialises memory in pieces.
 
 use wasm_encoder::{BlockType, InstructionSink, ValType};
 use wasmparser::Operator;
 
-/// Bytes that one instruction moves. Each piece touches 16 pages: about 30 µs where the kernel has to find them.
+/// The number of bytes that one instruction moves. A piece touches 16 pages, about 30 µs where the kernel has to provide
+/// them.
 pub(super) const PIECE: i32 = 64 << 10;
 
-/// The instructions, with what each names.
+/// A bulk memory instruction with its immediates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Bulk {
     Fill { memory: u32 },
@@ -14,6 +15,7 @@ pub(super) enum Bulk {
     Init { memory: u32, data: u32 },
 }
 
+/// Returns the bulk memory instruction that an operator is, if it is one.
 pub(super) fn bulk(operator: &Operator<'_>) -> Option<Bulk> {
     match *operator {
         Operator::MemoryFill { mem } => Some(Bulk::Fill { memory: mem }),
@@ -23,6 +25,7 @@ pub(super) fn bulk(operator: &Operator<'_>) -> Option<Bulk> {
     }
 }
 
+/// Emits the instruction itself.
 pub(super) fn instruction(sink: &mut InstructionSink<'_>, bulk: Bulk) {
     match bulk {
         Bulk::Fill { memory } => sink.memory_fill(memory),
@@ -31,8 +34,8 @@ pub(super) fn instruction(sink: &mut InstructionSink<'_>, bulk: Bulk) {
     };
 }
 
-/// Tests whether the bytes that are left, local 2, are more than a piece.
-pub(super) fn long(sink: &mut InstructionSink<'_>, ty: ValType) {
+/// Emits a test whether more than a piece is left. Local 2 has the number of bytes left.
+pub(super) fn exceeds_piece(sink: &mut InstructionSink<'_>, ty: ValType) {
     sink.local_get(2);
     piece(sink, ty);
     if ty == ValType::I64 {
@@ -42,6 +45,7 @@ pub(super) fn long(sink: &mut InstructionSink<'_>, ty: ValType) {
     };
 }
 
+/// Emits the length of a piece.
 pub(super) fn piece(sink: &mut InstructionSink<'_>, ty: ValType) {
     if ty == ValType::I64 {
         sink.i64_const(PIECE.into())
@@ -50,7 +54,7 @@ pub(super) fn piece(sink: &mut InstructionSink<'_>, ty: ValType) {
     };
 }
 
-/// Piece after piece, as long as there is more than one; these locals go with them.
+/// Emits a loop over the pieces, from the first one on, as long as more than one is left. It advances these locals.
 pub(super) fn forwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bulk: Bulk, moving: &[u32]) {
     sink.loop_(BlockType::Empty).local_get(0).local_get(1);
     piece(sink, types[2]);
@@ -67,11 +71,11 @@ pub(super) fn forwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bul
         sink.local_set(*local);
     }
     shorten(sink, types[2]);
-    long(sink, types[2]);
+    exceeds_piece(sink, types[2]);
     sink.br_if(0).end();
 }
 
-/// From the last piece on, as long as there is more than one. Both memories are the same.
+/// Emits a loop over the pieces, from the last one on, as long as more than one is left. Both memories are the same.
 pub(super) fn backwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bulk: Bulk) {
     sink.loop_(BlockType::Empty);
     shorten(sink, types[2]);
@@ -85,11 +89,11 @@ pub(super) fn backwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bu
     }
     piece(sink, types[2]);
     instruction(sink, bulk);
-    long(sink, types[2]);
+    exceeds_piece(sink, types[2]);
     sink.br_if(0).end();
 }
 
-/// A piece less is left.
+/// Emits the subtraction of a piece from the bytes that are left.
 pub(super) fn shorten(sink: &mut InstructionSink<'_>, ty: ValType) {
     sink.local_get(2);
     piece(sink, ty);

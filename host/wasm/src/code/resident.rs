@@ -1,9 +1,9 @@
-//! Code that is mapped into memory: for busy plugins all the time, for others while they are called.
+//! Code that is mapped into memory: all the time for busy plugins, while they are called for others.
 //!
 //! An idle plugin has no instance, but its code takes address space, mappings and wasmtime's metadata. Code that was not
-//! called for a while is unmapped. When all code together exceeds a bound, the least recently called is unmapped sooner. The
-//! next call maps it again from the file it was compiled to, which takes about a millisecond and compiles nothing. Calls in
-//! flight and warm instances keep their code mapped, and so does a plugin whose code is in no file.
+//! called for a while is unmapped. When all code together exceeds a limit, the least recently called is unmapped sooner. The
+//! next call maps it again from its file, which takes about a millisecond and compiles nothing. Calls in flight and warm
+//! instances keep their code mapped. Code without a file also stays mapped.
 
 use std::{
     fs::File,
@@ -28,73 +28,80 @@ use crate::{Engine, LoadError};
 /// The code of one plugin.
 pub(crate) struct MappedCode {
     engine: Engine,
-    /// To map it from again.
+    /// The file from which it can be mapped again; None if it is in no file.
     file: Option<File>,
     /// True if it exports a mapper.
-    pub maps: bool,
-    /// Bytes of address space, when it is mapped.
+    pub has_mapper: bool,
+    /// The address space that it takes while it is mapped, in bytes.
     bytes: u64,
+    /// None while it is not mapped.
     linked: Mutex<Option<Arc<Linked>>>,
     /// Held while it is mapped again.
     mapping: tokio::sync::Mutex<()>,
-    /// The time of its last call, in nanoseconds of the shelf's clock.
+    /// The time of its last call, in nanoseconds of the clock of [`ResidentSet`].
     used: AtomicU64,
 }
 
-/// The code of all plugins of an engine.
-pub(crate) struct Shelf {
-    /// Bytes of code that may be mapped.
+/// The code of all plugins of an engine, within a limit on what is mapped.
+pub(crate) struct ResidentSet {
+    /// The maximum size of mapped code, in bytes.
     max_bytes: u64,
     /// The time for which code stays mapped after its last call.
     max_idle: Duration,
     codes: Mutex<Vec<Weak<MappedCode>>>,
+    /// The start of its clock.
     since: Instant,
+    /// The number of times that code was mapped again.
     again: AtomicU64,
 }
 
 /// The amount of mapped code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedTotals {
-    /// Plugins that are loaded.
+    /// The number of loaded plugins.
     pub loaded: usize,
-    /// Those of them whose code is mapped.
+    /// The number of loaded plugins whose code is mapped.
     pub mapped: usize,
-    /// Bytes of mapped code.
+    /// The size of mapped code in bytes.
     pub bytes: u64,
     /// The number of times that code was mapped again.
     pub again: u64,
 }
 
 impl MappedCode {
-    /// Links code, and puts it among the mapped code of its engine. To be called in a runtime.
+    /// Links code, and adds it to the mapped code of its engine.
     ///
     /// # Errors
-    /// [`LoadError::IncompatibleImport`], [`LoadError::IncompatibleExport`].
-    pub(crate) fn new(engine: &Engine, obtained: Obtained, maps: bool) -> Result<Arc<Self>, LoadError> {
+    /// Returns [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an interface differs from the
+    /// contract.
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime.
+    pub(crate) fn new(engine: &Engine, obtained: Obtained, has_mapper: bool) -> Result<Arc<Self>, LoadError> {
         let Obtained { component, file } = obtained;
-        let linked = link(engine, &component, maps)?;
+        let linked = link(engine, &component, has_mapper)?;
         let code = Arc::new(Self {
             engine: engine.clone(),
             file,
-            maps,
+            has_mapper,
             bytes: size(&component),
             linked: Mutex::new(Some(Arc::new(linked))),
             mapping: tokio::sync::Mutex::default(),
-            used: AtomicU64::new(engine.shelf().now()),
+            used: AtomicU64::new(engine.resident_set().now()),
         });
-        engine.shelf().put(&code);
+        engine.resident_set().put(&code);
         if code.file.is_some() {
-            tokio::spawn(unmap_idle(Arc::downgrade(&code), engine.shelf().max_idle));
+            tokio::spawn(unmap_idle(Arc::downgrade(&code), engine.resident_set().max_idle));
         }
         Ok(code)
     }
 
-    /// Returns the linked code; maps it again if necessary.
+    /// Returns the linked code, mapped again if necessary.
     ///
     /// # Errors
-    /// [`LoadError::Busy`] when memory or mappings are used up.
+    /// Returns [`LoadError::Busy`] if memory or mappings are used up.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
-        self.used.store(self.engine.shelf().now(), Ordering::Relaxed);
+        self.used.store(self.engine.resident_set().now(), Ordering::Relaxed);
         if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
@@ -102,28 +109,28 @@ impl MappedCode {
         if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
-        let again = |error: std::io::Error| LoadError::Busy(format!("failed to map the code: {error}"));
-        let file = self.file.as_ref().map(File::try_clone).transpose().map_err(again)?;
-        let Some(file) = file else { return Err(LoadError::Busy("the code is kept nowhere".to_owned())) };
+        let busy = |error: std::io::Error| LoadError::Busy(format!("failed to map the code: {error}"));
+        let file = self.file.as_ref().map(File::try_clone).transpose().map_err(busy)?;
+        let Some(file) = file else { return Err(LoadError::Busy("the code is in no file".to_owned())) };
         let engine = self.engine.clone();
-        let maps = self.maps;
+        let has_mapper = self.has_mapper;
         let linked = tokio::task::spawn_blocking(move || {
             let component = map_again(engine.wasmtime(), &file)?;
-            link(&engine, &component, maps)
+            link(&engine, &component, has_mapper)
         });
         let linked = Arc::new(linked.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??);
         *self.linked.lock() = Some(linked.clone());
-        self.engine.shelf().again.fetch_add(1, Ordering::Relaxed);
-        self.engine.shelf().make_room();
+        self.engine.resident_set().again.fetch_add(1, Ordering::Relaxed);
+        self.engine.resident_set().make_room();
         Ok(linked)
     }
 
-    /// The code as it is: mapped, or not.
+    /// Reports whether the code is mapped.
     fn is_mapped(&self) -> bool {
         self.linked.lock().is_some()
     }
 
-    /// Unmaps it if nothing uses it and it can be mapped again. Returns whether it did.
+    /// Unmaps the code if nothing uses it and it can be mapped again. Reports whether it was unmapped.
     fn unmap(&self) -> bool {
         let mut linked = self.linked.lock();
         let idle = self.file.is_some() && linked.as_ref().is_some_and(|linked| Arc::strong_count(linked) == 1);
@@ -133,25 +140,25 @@ impl MappedCode {
     }
 }
 
-impl Shelf {
+impl ResidentSet {
     pub(crate) fn new(max_bytes: u64, max_idle: Duration) -> Self {
         Self { max_bytes, max_idle, codes: Mutex::default(), since: Instant::now(), again: AtomicU64::new(0) }
     }
 
-    /// Nanoseconds since it is there.
+    /// Returns the time since its creation in nanoseconds.
     fn now(&self) -> u64 {
         self.since.elapsed().as_nanos() as u64
     }
 
     fn put(&self, code: &Arc<MappedCode>) {
         let mut codes = self.codes.lock();
-        codes.retain(|one| one.strong_count() > 0);
+        codes.retain(|code| code.strong_count() > 0);
         codes.push(Arc::downgrade(code));
         drop(codes);
         self.make_room();
     }
 
-    /// Unmaps what was not called for longest, down to the bound. What was called last stays.
+    /// Unmaps the least recently called code until the limit is met. The code that was called last stays mapped.
     fn make_room(&self) {
         let mut codes = self.codes();
         codes.retain(|code| code.is_mapped());
@@ -187,16 +194,16 @@ impl Shelf {
     }
 }
 
-/// Unmaps code whenever it was not called for so long, until it has gone.
+/// Unmaps code whenever it has been idle for this time. Returns when the code is dropped.
 async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
     let mut wait = max_idle;
     loop {
         tokio::time::sleep(wait).await;
         let Some(code) = code.upgrade() else { return };
-        let idle = code.engine.shelf().now().saturating_sub(code.used.load(Ordering::Relaxed));
+        let idle = code.engine.resident_set().now().saturating_sub(code.used.load(Ordering::Relaxed));
         wait = max_idle.saturating_sub(Duration::from_nanos(idle));
         if wait.is_zero() {
-            // What is in use is looked at again later, and so is what is called again.
+            // Code that is in use, or is called again, is checked again later.
             code.unmap();
             wait = max_idle;
         }
@@ -206,7 +213,7 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
 /// Maps code again that was [`Obtained`] before.
 ///
 /// # Errors
-/// [`LoadError::Busy`] when memory or mappings are used up.
+/// Returns [`LoadError::Busy`] if memory or mappings are used up.
 fn map_again(engine: &wasmtime::Engine, file: &File) -> Result<Component, LoadError> {
     trusted::load(engine, file).map_err(|error| LoadError::Busy(format!("failed to map the code: {error:#}")))
 }

@@ -5,19 +5,19 @@ use std::mem;
 use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section as _};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// A section of a component, or of a module or a component within it.
+/// A section of a component, or of a module or a component nested in it.
 pub struct SectionAt<'a, 'p> {
-    /// The section as it was parsed.
+    /// The parsed section.
     pub payload: &'p Payload<'a>,
-    /// Its bytes, without the header.
+    /// The section's bytes, without the header.
     pub data: &'a [u8],
-    /// The number of core modules that ended before it.
+    /// The number of core modules that ended before the section.
     pub modules: usize,
     /// True for a section of the outermost component.
     pub is_outermost: bool,
 }
 
-/// Copies a component. `edit` returns the bytes of each section, or None to leave the section out.
+/// Copies a component. `edit` returns the new bytes of each section, or None to omit the section.
 ///
 /// # Errors
 /// Returns the parser's error if the component is malformed.

@@ -16,7 +16,7 @@ use wasmtime_wizer::{ComponentInstanceState, Wizer};
 use super::sections::rewrite_sections;
 use crate::{
     Engine,
-    call::{self, Budget, Ended},
+    call::{self, Budget, CallError},
     store_data::Call,
 };
 
@@ -37,11 +37,11 @@ pub enum SnapshotError {
     Busy(String),
 }
 
-impl From<Ended> for SnapshotError {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::Fault(fault) => Self::Failed(fault),
-            Ended::Busy(why) => Self::Busy(why),
+impl From<CallError> for SnapshotError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Fault(fault) => Self::Failed(fault),
+            CallError::Busy(why) => Self::Busy(why),
         }
     }
 }

@@ -1,11 +1,12 @@
-//! The one place that lets the processor run bytes of a file.
+//! The only module that makes bytes of a file executable.
 //!
-//! Who may call [`load`] holds a file that this host wrote: an entry that [`CodeCache::get`] has checked (its directory
-//! and file belong to this user, nobody else may write them, and the content is what was written), or what a worker has
-//! just written into a file that nobody else has a name for. Wasmtime then checks that the code was made by its own
-//! version with compatible settings; it does not check the code itself, and could not.
+//! A caller of [`load`] must pass a file that this host wrote: an entry that [`CodeCache::get`] has checked or
+//! [`CodeCache::put`] has just written, or the output of a worker in a file without a name. The check of an entry covers
+//! that its directory and file belong to this user, that nobody else may write them, and that the content is unchanged.
+//! Wasmtime checks only that its own version compiled the code with compatible settings. It cannot check the code itself.
 //!
 //! [`CodeCache::get`]: super::CodeCache::get
+//! [`CodeCache::put`]: super::CodeCache::put
 
 #![allow(unsafe_code, reason = "running code from a file is what this module is for")]
 
@@ -21,17 +22,17 @@ use wasmtime::{Engine, Result, component::Component};
 /// Maps a file of compiled code.
 ///
 /// # Errors
-/// When the file is no compiled code, or that of another engine.
+/// Returns wasmtime's error if the file is not compiled code, or is that of another engine.
 pub(super) fn load(engine: &Engine, file: &File) -> Result<Component> {
-    // By its descriptor: what was checked is what is mapped, whatever has its name by now.
+    // The descriptor stands for the file that was checked, even if another file has its name now.
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    // SAFETY: the file was written by `Engine::precompile_component` or `Component::serialize` of this program, is not
-    // written again, and only processes of this user could write it: see above.
+    // SAFETY: the file has the output of `Engine::precompile_component` or `Component::serialize` of this program. It is
+    // not written again, and only processes of this user could write it, as the module documentation says.
     let mapped = unsafe { Component::deserialize_file(engine, &path) };
     if mapped.is_ok() {
         return mapped;
     }
-    // Some file systems are mounted `noexec`.
+    // A file cannot be mapped from a file system that is mounted `noexec`.
     let mut bytes = Vec::new();
     let mut file = file;
     file.rewind()?;

@@ -1,4 +1,4 @@
-//! `operetta:controller/config`: the Plugin object's `spec.config`.
+//! `operetta:controller/config`: returns the Plugin object's `spec.config`.
 
 use operetta_core::gate::Session;
 use wasmtime::component::HasData;

@@ -1,4 +1,4 @@
-//! `operetta:controller/events`: Events about objects, written in the background.
+//! `operetta:controller/events`: records Events about objects, which are written in the background.
 
 use operetta_core::{
     gate::Session,
@@ -7,19 +7,20 @@ use operetta_core::{
 };
 use wasmtime::component::HasData;
 
-use super::some;
+use super::non_empty;
 use crate::{
     bindings::operetta::controller::{events as generated, types},
     cut,
 };
 
-/// The API server's limit on an Event's reason and action, in bytes.
+/// The API server's limit on the reason and the action of an Event, in bytes.
 const MAX_REASON: usize = 128;
 
-/// Bytes of the names that say which object it is about; no object has a longer one, and many Events may wait.
+/// The maximum length of each name of the regarding object, in bytes. No object has a longer name, and many Events may
+/// be pending.
 const MAX_NAME: usize = 512;
 
-/// The API server's limit on an Event's note, in bytes.
+/// The API server's limit on the note of an Event, in bytes.
 const MAX_NOTE: usize = 1024;
 
 pub(super) struct Events;
@@ -47,10 +48,10 @@ impl generated::Host for View<'_> {
                 kind: cut(regarding.kind, MAX_NAME),
             },
             key: ObjectKey {
-                namespace: some(key.namespace).map(|namespace| cut(namespace, MAX_NAME)),
+                namespace: non_empty(key.namespace).map(|namespace| cut(namespace, MAX_NAME)),
                 name: cut(key.name, MAX_NAME),
             },
-            uid: some(uid).map(|uid| cut(uid, MAX_NAME)),
+            uid: non_empty(uid).map(|uid| cut(uid, MAX_NAME)),
             event_type: match kind {
                 generated::Kind::Normal => EventType::Normal,
                 generated::Kind::Warning => EventType::Warning,

@@ -1,6 +1,6 @@
 //! The imports of a plugin: the interfaces of `operetta:controller`, one file each, and an empty WASI.
 //!
-//! Each file holds a borrowed view of the call's session and implements one interface on it. Nothing here keeps state.
+//! Each file implements one interface on a borrowed view of the call's session. The implementations keep no state.
 
 mod config;
 mod events;
@@ -15,7 +15,7 @@ use wasmtime::{Engine, Result, component::Linker};
 
 use crate::{bindings::operetta::controller as generated, store_data::Call};
 
-/// The interfaces this host links. Each stands for every version that agrees in `major.minor` (in `major` from 1 on).
+/// The interfaces that this host links. Each stands for every version that agrees in `major.minor` (in `major` from 1 on).
 const OFFERED: &[(&str, &str, &[&str])] = &[
     ("operetta:controller", "0.1", &["config", "events", "log", "objects", "raw", "types"]),
     (
@@ -45,7 +45,7 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Every import the host offers, resolved.
+/// Returns a linker with every import that the host offers.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<Call>> {
     let mut linker: Linker<Call> = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -57,7 +57,7 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Call>> {
     Ok(linker)
 }
 
-/// The interfaces a plugin can import, as `package/interface@version`, where `@0.2` means any `0.2.x`.
+/// Returns the interfaces that a plugin can import, as `package/interface@version`, where `@0.2` means any `0.2.x`.
 pub fn offered() -> Vec<String> {
     let names = OFFERED.iter().flat_map(|(package, version, interfaces)| {
         interfaces.iter().map(move |interface| format!("{package}/{interface}@{version}"))
@@ -65,14 +65,14 @@ pub fn offered() -> Vec<String> {
     names.collect()
 }
 
-/// The same in one line, by package.
-pub(crate) fn offered_in_short() -> String {
+/// Returns these interfaces in one line, by package.
+pub(crate) fn offered_by_package() -> String {
     let packages =
         OFFERED.iter().map(|(package, version, interfaces)| format!("{package}@{version} ({})", interfaces.join(", ")));
     packages.collect::<Vec<_>>().join("; ")
 }
 
-/// Reports whether the host offers the interface of this import in a version that agrees.
+/// Reports whether the host offers the interface of this import in a compatible version.
 pub(crate) fn is_offered(import: &str) -> bool {
     let Some(name) = InterfaceName::parse(import) else { return false };
     OFFERED.iter().any(|(package, version, interfaces)| {
@@ -80,7 +80,7 @@ pub(crate) fn is_offered(import: &str) -> bool {
     })
 }
 
-/// `package/interface@version` in its parts.
+/// The parts of `package/interface@version`.
 pub(crate) struct InterfaceName<'a> {
     pub package: &'a str,
     pub interface: &'a str,
@@ -88,7 +88,7 @@ pub(crate) struct InterfaceName<'a> {
 }
 
 impl<'a> InterfaceName<'a> {
-    /// None for a name that is no versioned interface.
+    /// Parses a name. Returns None if it is not a versioned interface.
     pub(crate) fn parse(name: &'a str) -> Option<Self> {
         let (path, version) = name.split_once('@')?;
         let (package, interface) = path.split_once('/')?;
@@ -98,13 +98,13 @@ impl<'a> InterfaceName<'a> {
     /// Reports whether this version is one of `major.minor`.
     pub(crate) fn agrees_with(&self, major_minor: &str) -> bool {
         let rest = self.version.strip_prefix(major_minor);
-        // A pre-release agrees with nothing but itself.
+        // A pre-release agrees only with itself.
         rest.is_some_and(|rest| rest.starts_with('.') && !self.version.contains('-'))
     }
 }
 
-/// The contract's empty string where an option is meant.
-pub(crate) fn some(text: Option<String>) -> Option<String> {
+/// Returns the text, or None for an empty one: the contract treats an empty string as no value.
+pub(crate) fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
@@ -113,17 +113,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_message_offers_is_what_the_linker_links() {
+    fn linker_has_every_offered_interface() {
         let engine = Engine::default();
         for name in offered() {
             let patch = if name.starts_with("wasi:") { "12" } else { "0" };
             let full = format!("{name}.{patch}");
             assert!(is_offered(&full), "{full}");
             let mut linker = linker(&engine).expect("links");
-            // Types alone need no implementation. Any other name is taken.
+            // An interface of types alone needs no implementation. Any other name is already defined.
             if name != "operetta:controller/types@0.1" {
-                let again = linker.root().func_wrap(&full, |_, ()| Ok(()));
-                assert!(again.is_err(), "{full} is offered but not linked");
+                let defined_twice = linker.root().func_wrap(&full, |_, ()| Ok(()));
+                assert!(defined_twice.is_err(), "{full} is offered but not linked");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Time and chance of guests: what WASI asks, as core's [`Nondeterminism`] answers it.
+//! Clocks and randomness of guests: WASI's interfaces on core's [`Nondeterminism`].
 //!
-//! It is the one place that a guest learns them from, so whoever answers here records or replays them. A wait, such as
-//! `thread::sleep`, ends when the machine's clock says so: how long it is to be is the guest's reckoning by this one.
+//! Guests have no other clocks and randomness, so an implementation of [`Nondeterminism`] can record or replay them. A
+//! wait, such as `thread::sleep`, ends by the machine's clock; the guest computes its duration from this one.
 
 use std::{
     convert::Infallible,
@@ -13,12 +13,12 @@ use operetta_core::ports::Nondeterminism;
 use rand::TryRng;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
-/// The machine's own.
+/// The machine's own clocks and randomness.
 struct Machine {
     started: Instant,
 }
 
-/// The machine's own clocks and randomness.
+/// Returns the machine's own clocks and randomness.
 pub(crate) fn machine() -> &'static Arc<dyn Nondeterminism> {
     static MACHINE: LazyLock<Arc<dyn Nondeterminism>> = LazyLock::new(|| Arc::new(Machine { started: Instant::now() }));
     &MACHINE
@@ -34,7 +34,7 @@ impl Nondeterminism for Machine {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        // From the system's generator, of which each thread keeps one that is seeded by it.
+        // Each thread has a generator that the system's generator seeds.
         let Ok(()) = rand::rng().try_fill_bytes(bytes);
     }
 }
@@ -63,15 +63,15 @@ impl HostMonotonicClock for MonotonicClock {
     }
 }
 
-/// All that WASI has of chance, also what it calls insecure.
+/// The source of all randomness of WASI, including the one that it calls insecure.
 pub(crate) struct Random(pub Arc<dyn Nondeterminism>);
 
 impl Random {
     pub(crate) fn seed(&self) -> u128 {
-        u128::from_le_bytes(self.take())
+        u128::from_le_bytes(self.random_bytes())
     }
 
-    fn take<const N: usize>(&self) -> [u8; N] {
+    fn random_bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.random(&mut bytes);
         bytes
@@ -82,11 +82,11 @@ impl TryRng for Random {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        Ok(u32::from_le_bytes(self.take()))
+        Ok(u32::from_le_bytes(self.random_bytes()))
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        Ok(u64::from_le_bytes(self.take()))
+        Ok(u64::from_le_bytes(self.random_bytes()))
     }
 
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {

@@ -1,4 +1,4 @@
-//! `operetta:controller/objects` (and `types`): each function becomes one operation that passes the gate.
+//! `operetta:controller/objects` (and `types`): turns each function into one operation that passes the gate.
 
 use operetta_core::{
     gate::operation::{
@@ -10,7 +10,7 @@ use operetta_core::{
 };
 use wasmtime::component::HasData;
 
-use super::some;
+use super::non_empty;
 use crate::{
     bindings::operetta::controller::{objects as generated, types},
     store_data::Call,
@@ -25,7 +25,7 @@ impl HasData for Objects {
 pub(super) struct View<'a>(pub &'a mut Call);
 
 impl View<'_> {
-    /// Nothing is copied of a page that the guest has no room for.
+    /// Converts a page. A page that exceeds the guest's memory is refused before anything is copied.
     fn page(&self, page: Page) -> Result<generated::Page, types::Error> {
         let bytes = page.items.iter().map(|item| item.json().len()).sum::<usize>();
         let limit = self.0.memory_limit();
@@ -33,7 +33,7 @@ impl View<'_> {
             return Ok(page.into());
         }
         Err(ApiError::too_large(format!(
-            "the list has {bytes} bytes, over the plugin's limit of memory of {limit} bytes (limits.memory): ask for pages \
+            "the list has {bytes} bytes, over the plugin's memory limit of {limit} bytes (limits.memory): ask for pages \
              (limit), or for fewer fields (projection)"
         ))
         .into())
@@ -78,7 +78,7 @@ impl generated::Host for View<'_> {
         object: String,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        self.write(kind, WriteAction::Create { namespace: some(namespace), object }, options).await
+        self.write(kind, WriteAction::Create { namespace: non_empty(namespace), object }, options).await
     }
 
     async fn update(
@@ -110,7 +110,8 @@ impl generated::Host for View<'_> {
         force: bool,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        let action = WriteAction::Patch { key: key.into(), subresource: some(subresource), body: body.into(), force };
+        let action =
+            WriteAction::Patch { key: key.into(), subresource: non_empty(subresource), body: body.into(), force };
         self.write(kind, action, options).await
     }
 
@@ -135,7 +136,7 @@ impl From<types::GroupVersionKind> for GroupVersionKind {
 
 impl From<types::ObjectKey> for ObjectKey {
     fn from(key: types::ObjectKey) -> Self {
-        Self { namespace: some(key.namespace), name: key.name }
+        Self { namespace: non_empty(key.namespace), name: key.name }
     }
 }
 
@@ -151,16 +152,16 @@ impl From<generated::Read> for Read {
 impl From<generated::ListOptions> for ListOptions {
     fn from(options: generated::ListOptions) -> Self {
         Self {
-            namespace: some(options.namespace),
-            labels: some(options.labels),
-            fields: some(options.fields),
+            namespace: non_empty(options.namespace),
+            labels: non_empty(options.labels),
+            fields: non_empty(options.fields),
             selection: match options.selection {
                 generated::Selection::All => Selection::All,
                 generated::Selection::ByIndex((name, value)) => Selection::ByIndex { name, value },
                 generated::Selection::ByOwner(uid) => Selection::ByOwner(uid),
             },
             limit: options.limit,
-            continue_token: some(options.continue_token),
+            continue_token: non_empty(options.continue_token),
             read: options.read.into(),
             projection: options.projection,
         }
@@ -179,7 +180,7 @@ impl From<Page> for generated::Page {
 
 impl From<generated::WriteOptions> for WriteOptions {
     fn from(options: generated::WriteOptions) -> Self {
-        Self { dry_run: options.dry_run, field_manager: some(options.field_manager), strict: options.strict }
+        Self { dry_run: options.dry_run, field_manager: non_empty(options.field_manager), strict: options.strict }
     }
 }
 
@@ -196,8 +197,8 @@ impl From<generated::PatchBody> for PatchBody {
 impl From<generated::DeleteOptions> for DeleteOptions {
     fn from(options: generated::DeleteOptions) -> Self {
         Self {
-            uid: some(options.uid),
-            resource_version: some(options.resource_version),
+            uid: non_empty(options.uid),
+            resource_version: non_empty(options.resource_version),
             grace_period_seconds: options.grace_period_seconds,
             propagation: options.propagation.map(|propagation| match propagation {
                 generated::Propagation::Background => Propagation::Background,

@@ -1,8 +1,8 @@
-//! Output of a guest to stdout and stderr, on its way to the plugin's log.
+//! The output of a guest to stdout and stderr, which goes to the plugin's log.
 //!
-//! Bytes become lines here, under a lock, because a WASI stream cannot reach the session; before each host call, and
-//! when the call ends, the lines go to the session, where the limits count them. What is held in between is bounded:
-//! one write takes at most [`MAX_WRITE`] bytes, an unfinished line at most [`MAX_LINE`].
+//! A WASI stream cannot reach the session, so it collects lines under a lock. Before each host call, and when the call
+//! ends, the lines go to the session, which counts them against its limits. The buffer is bounded: one write has at most
+//! [`MAX_WRITE`] bytes, an unfinished line at most [`MAX_LINE`].
 
 use std::sync::Arc;
 
@@ -18,34 +18,35 @@ use wasmtime_wasi::{
 
 use crate::call::trap_message::{TrapMessage, TrapMessageReader};
 
-/// Bytes of one line; longer ones are split.
+/// The maximum length of a line in bytes. Longer lines are split.
 const MAX_LINE: usize = 4096;
 
-/// Bytes of one write.
+/// The maximum size of a write in bytes.
 const MAX_WRITE: usize = 16 * 1024;
 
-/// The output of one call; clones share it.
+/// The output of one call. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Output(Arc<Mutex<Lines>>);
 
 #[derive(Default)]
 struct Lines {
-    /// Complete lines in the order they were written, of both streams.
+    /// The complete lines of both streams, in the order in which they were written.
     complete: Vec<(LogLevel, String)>,
     /// The unfinished line of stdout; never more than `MAX_LINE` bytes.
     stdout: Vec<u8>,
     /// The unfinished line of stderr; never more than `MAX_LINE` bytes.
     stderr: Vec<u8>,
-    last_words: TrapMessageReader,
+    /// The reader of the trap message in stderr.
+    trap_message: TrapMessageReader,
 }
 
 impl Output {
-    /// The stream whose lines are logged at this level.
+    /// Returns the stream whose lines are logged at this level.
     pub(crate) fn stream(&self, level: LogLevel) -> Stream {
         Stream { output: self.clone(), level }
     }
 
-    /// Hands the complete lines to the log.
+    /// Passes the complete lines to the log.
     pub(crate) fn drain(&self, session: &mut Session) {
         let lines = std::mem::take(&mut self.0.lock().complete);
         for (level, line) in lines {
@@ -53,7 +54,7 @@ impl Output {
         }
     }
 
-    /// Hands everything to the log; returns what the guest said last on stderr.
+    /// Passes all lines to the log, including unfinished ones. Returns the trap message in stderr.
     pub(crate) fn finish(&self, session: &mut Session) -> Option<TrapMessage> {
         {
             let mut lines = self.0.lock();
@@ -62,12 +63,13 @@ impl Output {
             }
         }
         self.drain(session);
-        self.0.lock().last_words.take()
+        self.0.lock().trap_message.take()
     }
 }
 
 impl Lines {
-    fn open(&mut self, level: LogLevel) -> &mut Vec<u8> {
+    /// Returns the unfinished line of the stream that is logged at this level.
+    fn unfinished(&mut self, level: LogLevel) -> &mut Vec<u8> {
         if level == LogLevel::Warn { &mut self.stderr } else { &mut self.stdout }
     }
 
@@ -86,30 +88,30 @@ impl Lines {
 
     fn extend(&mut self, level: LogLevel, text: &[u8]) {
         for byte in text {
-            let open = self.open(level);
-            // A character starts here, so nothing is torn; three bytes more at most if the text is no UTF-8.
-            if open.len() >= MAX_LINE - 3 && (byte & 0xC0) != 0x80 || open.len() >= MAX_LINE {
+            let line = self.unfinished(level);
+            // The line is split where a character starts, or at most three bytes later if the text is not UTF-8.
+            if line.len() >= MAX_LINE - 3 && (byte & 0xC0) != 0x80 || line.len() >= MAX_LINE {
                 self.end_line(level);
             }
-            self.open(level).push(*byte);
+            self.unfinished(level).push(*byte);
         }
     }
 
     fn end_line(&mut self, level: LogLevel) {
-        let bytes = std::mem::take(self.open(level));
+        let bytes = std::mem::take(self.unfinished(level));
         let text = String::from_utf8_lossy(&bytes);
         let line = text.trim_end();
         if line.is_empty() {
             return;
         }
         if level == LogLevel::Warn {
-            self.last_words.hear(line);
+            self.trap_message.read_line(line);
         }
         self.complete.push((level, line.to_owned()));
     }
 }
 
-/// One of the two output streams, as WASI sees it: always ready, never a terminal.
+/// One of the two output streams of WASI. It is always ready, and never a terminal.
 pub(crate) struct Stream {
     output: Output,
     level: LogLevel,
@@ -126,7 +128,7 @@ impl StdoutStream for Stream {
         Box::new(self.output.stream(self.level))
     }
 
-    /// Only WASI 0.3 asks for it, which is not linked.
+    /// Discards the output: only WASI 0.3 calls this, and it is not linked.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(tokio::io::sink())
     }
@@ -141,7 +143,7 @@ impl Pollable for Stream {
 impl OutputStream for Stream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         if bytes.len() > MAX_WRITE {
-            return Err(StreamError::trap("it wrote more to a stream than check-write allowed"));
+            return Err(StreamError::trap("the guest wrote more to a stream than check-write allowed"));
         }
         self.output.0.lock().write(self.level, &bytes);
         Ok(())
@@ -178,16 +180,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_split_between_characters() {
+    fn splits_endless_line_between_characters() {
         let text = "é".repeat(MAX_LINE);
         let lines = lines(&[(LogLevel::Info, text.as_bytes())]);
         assert!(lines.len() > 1);
-        assert!(lines.iter().all(|line| line.len() <= MAX_LINE && line.chars().all(|c| c == 'é')), "torn");
+        assert!(
+            lines.iter().all(|line| line.len() <= MAX_LINE && line.chars().all(|c| c == 'é')),
+            "a character is split"
+        );
         assert_eq!(lines.concat(), text);
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced_and_stay_bounded() {
+    fn replaces_invalid_utf_8_within_bounds() {
         let lines = lines(&[(LogLevel::Info, &[0x80; 3 * MAX_LINE])]);
         assert_eq!(lines.len(), 3);
         assert!(lines.iter().all(|line| line.chars().all(|c| c == char::REPLACEMENT_CHARACTER)));

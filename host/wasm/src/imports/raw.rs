@@ -1,9 +1,9 @@
-//! `operetta:controller/raw`: requests as HTTP has them, through the same gate as `objects`.
+//! `operetta:controller/raw`: sends raw HTTP requests, through the same gate as `objects`.
 
 use operetta_core::gate::{Session, raw_request::RawRequest};
 use wasmtime::component::HasData;
 
-use super::some;
+use super::non_empty;
 use crate::bindings::operetta::controller::raw as generated;
 
 pub(super) struct Raw;
@@ -17,8 +17,8 @@ pub(super) struct View<'a>(pub &'a mut Session);
 impl generated::Host for View<'_> {
     async fn send(&mut self, request: generated::Request) -> generated::Response {
         let generated::Request { method, path, query, content_type, accept, body, cached } = request;
-        let content_type = some(content_type);
-        let accept = some(accept);
+        let content_type = non_empty(content_type);
+        let accept = non_empty(accept);
         let request = RawRequest { method, path, query, content_type, accept, body, cached };
         let response = self.0.raw(request).await;
         generated::Response {

@@ -1,8 +1,7 @@
-//! WASI 0.2, linked broadly but empty: every interface that a language's runtime may import exists and gives access to
-//! nothing.
+//! An empty WASI 0.2: every interface that a language's runtime may import is linked, and gives access to nothing.
 //!
 //! There are no files, sockets, name lookups or environment variables. There is one argument, because some runtimes read
-//! the zeroth unconditionally. stdin is at its end; stdout and stderr go to the plugin's log; clocks and randomness come
+//! the zeroth unconditionally. stdin is at its end. stdout and stderr go to the plugin's log. Clocks and randomness come
 //! from the session, see [`crate::imports::nondeterminism`].
 
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use super::{
     output::Output,
 };
 
-/// The bytes of randomness in one call: a guest that wants more asks again.
+/// The maximum number of random bytes of one host call. A guest that needs more calls again.
 const MAX_RANDOM: u64 = 1 << 20;
 
 /// The WASI state of one call.
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
     use crate::{CallLimits, Engine, EngineConfig, call, store_data::Call};
 
-    /// What was recorded.
+    /// Recorded clocks and randomness.
     struct Recorded;
 
     impl Nondeterminism for Recorded {
@@ -96,9 +95,9 @@ mod tests {
         }
     }
 
-    struct Nowhere;
+    struct DiscardLogs;
 
-    impl LogSink for Nowhere {
+    impl LogSink for DiscardLogs {
         fn enabled(&self, _: LogLevel) -> bool {
             false
         }
@@ -109,35 +108,35 @@ mod tests {
     fn store(nondeterminism: Option<Arc<dyn Nondeterminism>>) -> Store<Call> {
         let engine = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("an engine");
         let shared = Shared { nondeterminism, ..Shared::default() };
-        let gate = Gate::mapping(Arc::new(Nowhere), "{}".into(), GateLimits::default(), shared);
+        let gate = Gate::mapping(Arc::new(DiscardLogs), "{}".into(), GateLimits::default(), shared);
         call::store(&engine, gate.session(None), &CallLimits::default().budget())
     }
 
     #[test]
-    fn time_and_randomness_are_what_the_session_has_of_them() {
+    fn clocks_and_randomness_come_from_the_session() {
         let mut store = store(Some(Arc::new(Recorded)));
         let call = store.data_mut();
         let time = wall_clock::Host::now(&mut call.clocks()).expect("a time");
         assert_eq!((time.seconds, time.nanoseconds), (1_000_000_000, 5));
         assert_eq!(monotonic_clock::Host::now(&mut call.clocks()).expect("a time"), 7);
-        let chance = WasiRandomView::random(call);
-        assert_eq!(random::Host::get_random_bytes(chance, 3).expect("bytes"), [9; 3]);
+        let random = WasiRandomView::random(call);
+        assert_eq!(random::Host::get_random_bytes(random, 3).expect("bytes"), [9; 3]);
         let nines = u64::from_le_bytes([9; 8]);
-        assert_eq!(random::Host::get_random_u64(chance).expect("a number"), nines);
-        assert_eq!(insecure::Host::get_insecure_random_u64(chance).expect("a number"), nines);
-        assert_eq!(insecure_seed::Host::insecure_seed(chance).expect("a seed"), (nines, nines));
+        assert_eq!(random::Host::get_random_u64(random).expect("a number"), nines);
+        assert_eq!(insecure::Host::get_insecure_random_u64(random).expect("a number"), nines);
+        assert_eq!(insecure_seed::Host::insecure_seed(random).expect("a seed"), (nines, nines));
     }
 
     #[test]
-    fn without_more_they_are_the_machines() {
+    fn clocks_and_randomness_default_to_the_machine() {
         let mut store = store(None);
         let call = store.data_mut();
         let time = wall_clock::Host::now(&mut call.clocks()).expect("a time");
         assert!(time.seconds > 1_700_000_000, "after 2023: {}", time.seconds);
         let first = monotonic_clock::Host::now(&mut call.clocks()).expect("a time");
         assert!(monotonic_clock::Host::now(&mut call.clocks()).expect("a time") >= first);
-        let chance = WasiRandomView::random(call);
-        let [one, other] = [(); 2].map(|()| random::Host::get_random_bytes(chance, 16).expect("bytes"));
+        let random = WasiRandomView::random(call);
+        let [one, other] = [(); 2].map(|()| random::Host::get_random_bytes(random, 16).expect("bytes"));
         assert_ne!(one, other);
     }
 }

@@ -92,7 +92,7 @@ async fn other_contract_names_the_hosts_version() {
     let later = wat(r#"(module (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
         (func (export "operetta:controller/reconciler@0.2.0#describe") (result i32) i32.const 0))"#);
-    let parts = ["operetta:controller/reconciler@0.2.0", "speaks operetta:controller@0.1.0"];
+    let parts = ["operetta:controller/reconciler@0.2.0", "supports operetta:controller@0.1.0"];
     expect(component("later", &later), "UnsupportedVersion", &parts).await;
     let import = r#"(component (import "operetta:controller/objects@0.7.0" (instance))
         (instance $r) (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#;
