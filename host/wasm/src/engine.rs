@@ -271,6 +271,7 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
 }
 
 fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, EngineError> {
+    let resident = Resident::within(config.keep_resident_bytes, memory_bytes(), calls);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
@@ -283,9 +284,8 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
         .max_tables_per_module(TABLES)
         .table_elements(TABLE_ELEMENTS)
         .max_memory_size(config.max_memory_bytes)
-        .linear_memory_keep_resident(config.keep_resident_bytes)
-        .max_unused_warm_slots(unused_slots(config.keep_resident_bytes, memory_bytes()))
-        .table_keep_resident(TABLE_ELEMENTS * size_of::<usize>())
+        .linear_memory_keep_resident(resident.memory)
+        .table_keep_resident(resident.table)
         .pagemap_scan(Enabled::Auto);
     let mut with_pool = common(config);
     with_pool.memory_init_cow(true);
@@ -293,11 +293,27 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
     start(&with_pool)
 }
 
-/// Returns the number of free slots that keep their memory for the next call of the same plugin: wasmtime's default, or
-/// fewer on a small machine.
-fn unused_slots(keep_resident_bytes: usize, memory_bytes: u64) -> u32 {
-    let fit = memory_bytes / RESIDENT_DIVISOR / (keep_resident_bytes as u64).max(1);
-    u32::try_from(fit).unwrap_or(u32::MAX).clamp(4, 100)
+/// The bytes that a free slot keeps mapped.
+///
+/// Every slot that was ever in use counts, because wasmtime keeps them all until their code is unloaded: after a peak of
+/// calls, `max_unused_warm_slots` bounds nothing.
+#[derive(Debug, PartialEq, Eq)]
+struct Resident {
+    memory: usize,
+    table: usize,
+}
+
+impl Resident {
+    /// Divides a part of this process's memory among the slots of all calls: half for memories, half for tables. A memory
+    /// keeps at most `max_memory`.
+    fn within(max_memory: usize, memory_bytes: u64, calls: u32) -> Self {
+        let half = memory_bytes / RESIDENT_DIVISOR / 2 / u64::from(calls.max(1));
+        let part = |slots: u32, max: usize| usize::try_from(half / u64::from(slots)).unwrap_or(usize::MAX).min(max);
+        Self {
+            memory: part(MEMORIES_PER_CALL, max_memory),
+            table: part(TABLES_PER_CALL, TABLE_ELEMENTS * size_of::<usize>()),
+        }
+    }
 }
 
 /// Returns the memory that this process may use, in bytes: the lesser of the machine's memory and its
@@ -354,10 +370,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_slots_are_bounded_by_machine_size() {
-        let slots = |memory_mib: u64| unused_slots(2 << 20, memory_mib << 20);
-        assert_eq!([slots(64), slots(256), slots(1024), slots(64 << 10)], [4, 8, 32, 100]);
-        assert_eq!(unused_slots(0, 1 << 30), 100, "slots that keep no memory are not bounded by it");
+    fn free_slots_of_all_calls_keep_a_sixteenth_of_memory() {
+        let resident = |memory_mib: u64| Resident::within(2 << 20, memory_mib << 20, 1_000);
+        for memory_mib in [64, 512, 24 << 10] {
+            let Resident { memory, table } = resident(memory_mib);
+            let all = 1_000 * (memory as u64 * u64::from(MEMORIES_PER_CALL) + table as u64 * u64::from(TABLES_PER_CALL));
+            assert!(all <= memory_mib << 16, "{all} bytes of {memory_mib} MiB");
+        }
+        assert_eq!(resident(1 << 20), Resident { memory: 2 << 20, table: 512 << 10 }, "a large machine");
         assert!(memory_bytes() > 64 << 20, "this machine has more than 64 MiB");
     }
 
