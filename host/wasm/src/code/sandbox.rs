@@ -1,9 +1,9 @@
 //! The sandbox of the compile worker, which may only compute.
 //!
-//! The compiler reads bytes that a plugin's author wrote, and a bug in it could let them run as the host's user. The process
-//! therefore drops all other rights before it reads the first of them. Landlock denies files, TCP, abstract sockets and
-//! signals. seccomp denies every system call that is not in a list. That includes opening a file, creating a socket,
-//! running a program, inspecting another process, and mapping executable memory. Denied calls fail with EPERM.
+//! The compiler reads bytes that a plugin's author wrote, and a bug in it could let them run as the host's user. The
+//! process therefore drops all other rights before it reads the first of them. Landlock denies files, TCP, abstract
+//! sockets and signals. seccomp denies every system call that is not in a list. That includes opening a file, creating a
+//! socket, running a program, inspecting another process, and mapping executable memory. Denied calls fail with EPERM.
 
 use std::{
     collections::BTreeMap,
