@@ -6,7 +6,7 @@ use operetta_core::manifest::ManifestError;
 
 use crate::{CONTRACT_VERSION, MAPPER, RECONCILER, cut, imports};
 
-/// The maximum length of a text in a message that a component's author has written, in bytes.
+/// The maximum length of a component's own text in a message, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 2048;
 
 /// The reason why a plugin was refused. Its author must change it; the caller retries [`LoadError::Busy`] only.

@@ -57,7 +57,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Checks, compiles, links and describes a component. What `describe()` logs goes to `logs`.
+    /// Checks, compiles, links and describes a component. The log of `describe()` goes to `logs`.
     ///
     /// # Errors
     /// Returns a [`LoadError`] for the first mistake.

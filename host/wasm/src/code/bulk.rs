@@ -1,9 +1,10 @@
-//! Bulk memory instructions in pieces.
+//! Splits bulk memory instructions into pieces.
 //!
-//! `memory.fill`, `memory.copy` and `memory.init` are single instructions, and no epoch ends one: over 128 MiB that were never
-//! touched, one holds its thread for tens of milliseconds, as often as a guest likes. So what is compiled has, for each, the
-//! call of a function that does the same in pieces of 64 KiB, with an epoch check before each. All else stays
-//! byte for byte. What traps, traps before anything is written, as before. Tables need none of it: they are small.
+//! `memory.fill`, `memory.copy` and `memory.init` are single instructions, and the epoch interrupts none. Over 128 MiB of
+//! untouched memory, one blocks its thread for tens of milliseconds, and a guest may repeat it. Before a component is
+//! compiled, each is therefore replaced by the call of a function that does the same in pieces of 64 KiB, with an epoch
+//! check before each. All other code stays byte for byte. An operation that traps still does so before it writes anything.
+//! Table instructions stay as they are, because tables are small.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +13,15 @@ use wasm_encoder::{
 };
 use wasmparser::{BinaryReader, Encoding, FunctionBody, MemoryType, Parser, Payload, Result, TypeRef};
 
-use super::pieces::{Bulk, backwards, bulk, forwards, instruction, long};
+use super::pieces::{Bulk, backwards, bulk, exceeds_piece, forwards, instruction};
 
-/// Names what this makes of a component: code that was compiled of something else is compiled again.
+/// The name of this transformation. It is part of the cache key, so a change of it compiles all code again.
 pub(super) const FORM: &str = "bulk memory in pieces of 64 KiB";
 
 /// Compiles a component with its bulk memory instructions in pieces.
 ///
 /// # Errors
-/// The compiler's, which says best what is wrong with a component that cannot be parsed.
+/// Returns the compiler's error, which also explains best why a component cannot be parsed.
 pub(super) fn compiled<T>(component: &[u8], compile: impl FnOnce(&[u8]) -> wasmtime::Result<T>) -> wasmtime::Result<T> {
     match in_pieces(component) {
         Ok(component) => compile(&component),
@@ -28,10 +29,10 @@ pub(super) fn compiled<T>(component: &[u8], compile: impl FnOnce(&[u8]) -> wasmt
     }
 }
 
-/// A component that does the same, whose bulk memory instructions end soon.
+/// Returns an equivalent component with its bulk memory instructions in pieces.
 ///
 /// # Errors
-/// What cannot be parsed. Not all that is invalid is found.
+/// Returns the parser's error if the component is malformed. The component is not validated.
 fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
     let mut output = Vec::with_capacity(component.len());
     let mut outer = Vec::new();
@@ -45,8 +46,8 @@ fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
             Payload::Version { .. } => output.extend_from_slice(&wasm_encoder::Component::HEADER),
             Payload::ModuleSection { unchecked_range, .. } => {
                 let module = component.get(unchecked_range.clone()).unwrap_or_default();
-                let changed = Module::read(module)?.in_pieces(module)?;
-                let data = changed.as_deref().unwrap_or(module);
+                let rewritten = Module::read(module)?.in_pieces(module)?;
+                let data = rewritten.as_deref().unwrap_or(module);
                 RawSection { id: ComponentSectionId::CoreModule as u8, data }.append_to(&mut output);
             }
             Payload::ComponentSection { .. } => outer.push(std::mem::take(&mut output)),
@@ -65,17 +66,19 @@ fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
     Ok(output)
 }
 
-/// The parts of a module that the rewriting needs.
+/// The parts of a module that the transformation needs.
 #[derive(Default)]
 struct Module<'a> {
+    /// The number of types.
     types: u32,
-    /// Imported ones and its own.
+    /// The number of functions, including imported ones.
     functions: u32,
     memories: Vec<MemoryType>,
-    /// Bytes of each data segment.
+    /// The length of each data segment in bytes.
     data: Vec<usize>,
     bodies: Vec<FunctionBody<'a>>,
-    /// The instructions it has, and the function that each becomes: those after its own, in this order.
+    /// The bulk memory instructions, and the index of the function that replaces each. These functions follow the
+    /// module's own, in this order.
     bulk: BTreeMap<Bulk, u32>,
 }
 
@@ -120,13 +123,13 @@ impl<'a> Module<'a> {
                 _ => {}
             }
         }
-        for (function, at) in found.bulk.values_mut().zip(found.functions..) {
-            *function = at;
+        for (function, index) in found.bulk.values_mut().zip(found.functions..) {
+            *function = index;
         }
         Ok(found)
     }
 
-    /// None where it is the same.
+    /// Returns the module with its bulk memory instructions in pieces, or None if it has none.
     fn in_pieces(&self, module: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.bulk.is_empty() {
             return Ok(None);
@@ -136,7 +139,7 @@ impl<'a> Module<'a> {
             let payload = payload?;
             let Some((id, range)) = payload.as_section() else { continue };
             let section = &module[range];
-            let changed = match payload {
+            let extended = match payload {
                 Payload::TypeSection(_) => self.with_types(section)?,
                 Payload::FunctionSection(_) => self.with_functions(section)?,
                 Payload::CodeSectionStart { .. } => {
@@ -148,13 +151,13 @@ impl<'a> Module<'a> {
                     continue;
                 }
             };
-            RawSection { id, data: &changed }.append_to(&mut output);
+            RawSection { id, data: &extended }.append_to(&mut output);
         }
         Ok(Some(output))
     }
 
     fn with_types(&self, section: &[u8]) -> Result<Vec<u8>> {
-        more(section, self.bulk.len(), |output| {
+        extend(section, self.bulk.len(), |output| {
             for bulk in self.bulk.keys() {
                 output.push(0x60);
                 self.parameters(*bulk).as_slice().encode(output);
@@ -164,7 +167,7 @@ impl<'a> Module<'a> {
     }
 
     fn with_functions(&self, section: &[u8]) -> Result<Vec<u8>> {
-        more(section, self.bulk.len(), |output| {
+        extend(section, self.bulk.len(), |output| {
             for (ty, _) in (self.types..).zip(&self.bulk) {
                 ty.encode(output);
             }
@@ -182,7 +185,7 @@ impl<'a> Module<'a> {
         Ok(code)
     }
 
-    /// A function of the module with calls for its bulk memory instructions.
+    /// Returns the body of a function, with calls in place of its bulk memory instructions.
     fn body(&self, body: &FunctionBody<'_>) -> Result<Vec<u8>> {
         let bytes = body.as_bytes();
         let start = body.range().start;
@@ -202,32 +205,34 @@ impl<'a> Module<'a> {
         Ok(output)
     }
 
-    fn wide(&self, memory: u32) -> bool {
+    /// Reports whether the addresses of a memory have 64 bits.
+    fn is_64(&self, memory: u32) -> bool {
         self.memories.get(memory as usize).is_some_and(|memory| memory.memory64)
     }
 
-    /// The operands of the instruction.
+    /// Returns the types of the instruction's operands.
     fn parameters(&self, bulk: Bulk) -> [ValType; 3] {
-        let of = |wide| if wide { ValType::I64 } else { ValType::I32 };
+        let address = |is_64| if is_64 { ValType::I64 } else { ValType::I32 };
         match bulk {
-            Bulk::Fill { memory } => [of(self.wide(memory)), ValType::I32, of(self.wide(memory))],
+            Bulk::Fill { memory } => [address(self.is_64(memory)), ValType::I32, address(self.is_64(memory))],
             Bulk::Copy { to, from } => {
-                let [to, from] = [to, from].map(|memory| self.wide(memory));
-                [of(to), of(from), of(to && from)]
+                let [to, from] = [to, from].map(|memory| self.is_64(memory));
+                [address(to), address(from), address(to && from)]
             }
-            Bulk::Init { memory, .. } => [of(self.wide(memory)), ValType::I32, ValType::I32],
+            Bulk::Init { memory, .. } => [address(self.is_64(memory)), ValType::I32, ValType::I32],
         }
     }
 
-    /// Does what the instruction does, in pieces. Its operands are locals 0 to 2, local 3 is an end.
+    /// Returns the function that does what the instruction does, in pieces. Its operands are locals 0 to 2. Local 3 is
+    /// the end of a range.
     fn function(&self, bulk: Bulk) -> Function {
         let types = self.parameters(bulk);
         let mut function = Function::new([(1, ValType::I64)]);
         let mut sink = function.instructions();
         let sink = &mut sink;
-        // What leaves the block is done at once: what is short, what is left, and what traps.
+        // After the block comes the instruction itself, for short operations, for the last piece, and for those that trap.
         sink.block(BlockType::Empty);
-        long(sink, types[2]);
+        exceeds_piece(sink, types[2]);
         sink.i32_eqz().br_if(0);
         match bulk {
             Bulk::Fill { memory } => {
@@ -236,7 +241,7 @@ impl<'a> Module<'a> {
             }
             Bulk::Init { memory, data } => {
                 self.leave_outside(sink, 0, memory, &types);
-                // One that was dropped has none, which the first piece finds.
+                // A dropped segment is empty, so the first piece of it traps.
                 let bytes =
                     self.data.get(data as usize).and_then(|bytes| i64::try_from(*bytes).ok()).unwrap_or_default();
                 sink.local_get(1).i64_extend_i32_u().local_get(2).i64_extend_i32_u().i64_add();
@@ -247,9 +252,9 @@ impl<'a> Module<'a> {
                 self.leave_outside(sink, 0, to, &types);
                 self.leave_outside(sink, 1, from, &types);
                 if to == from {
-                    // The last piece first where the others would overwrite it.
+                    // The last piece comes first where the others would overwrite its source.
                     sink.local_get(0).local_get(1);
-                    if self.wide(to) {
+                    if self.is_64(to) {
                         sink.i64_gt_u()
                     } else {
                         sink.i32_gt_u()
@@ -271,7 +276,7 @@ impl<'a> Module<'a> {
         function
     }
 
-    /// Leaves the block where the bytes from this local on are not all within the memory.
+    /// Emits a branch out of the block, taken if the range that begins at this local exceeds the memory.
     fn leave_outside(&self, sink: &mut InstructionSink<'_>, local: u32, memory: u32, types: &[ValType; 3]) {
         let widened = |sink: &mut InstructionSink<'_>, local: u32| {
             sink.local_get(local);
@@ -283,19 +288,19 @@ impl<'a> Module<'a> {
         widened(sink, local);
         widened(sink, 2);
         sink.i64_add().local_tee(3).memory_size(memory);
-        if !self.wide(memory) {
+        if !self.is_64(memory) {
             sink.i64_extend_i32_u();
         }
         sink.i64_const(page.into()).i64_shl().i64_gt_u();
-        // Or their end is over the largest number.
+        // The branch is also taken if the end of the range overflows.
         sink.local_get(3);
         widened(sink, local);
         sink.i64_lt_u().i32_or().br_if(0);
     }
 }
 
-/// A section with `count` more items, which `write` appends.
-fn more(section: &[u8], count: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>> {
+/// Returns a section with `count` more items, which `write` appends.
+fn extend(section: &[u8], count: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>> {
     let mut reader = BinaryReader::new(section, 0);
     let before = reader.read_var_u32()?;
     let mut output = Vec::with_capacity(section.len() + 16 * count);
@@ -311,7 +316,8 @@ mod tests {
 
     use super::{super::pieces::PIECE, *};
 
-    /// Two memories of ten pages, one of them with 64 bits where it says so, and each instruction of each.
+    /// Returns a module with two memories of ten pages, and functions that have each instruction on each. The second
+    /// memory has 64 bits if `wide` is not empty.
     fn module(wide: &str) -> Vec<u8> {
         let (ty, second) = if wide.is_empty() { ("i32", "") } else { ("i64", "i64") };
         let text = format!(
@@ -332,7 +338,7 @@ mod tests {
         wat::parse_str(text).expect("text")
     }
 
-    /// The same numbers in each run.
+    /// Pseudo-random numbers, the same in each run.
     struct Numbers(u64);
 
     impl Numbers {
@@ -355,7 +361,7 @@ mod tests {
             Self { store, instance }
         }
 
-        /// Whether it did not trap.
+        /// Calls an export. Reports whether it returned without a trap.
         fn call(&mut self, name: &str, operands: [u64; 3]) -> bool {
             let function = self.instance.get_func(&mut self.store, name).expect("an export");
             let types: Vec<_> = function.ty(&self.store).params().collect();
@@ -376,11 +382,11 @@ mod tests {
     }
 
     #[test]
-    fn pieces_behave_and_trap_alike() {
+    fn pieces_behave_and_trap_like_instructions() {
         for wide in ["", "64"] {
             let original = module(wide);
             let in_pieces = Module::read(&original).and_then(|module| module.in_pieces(&original));
-            let in_pieces = in_pieces.expect("it parses").expect("it is changed");
+            let in_pieces = in_pieces.expect("it parses").expect("it has bulk instructions");
             let engine = Engine::default();
             let mut guests = [Guest::new(&engine, &original), Guest::new(&engine, &in_pieces)];
             let mut numbers = Numbers(1);
@@ -397,7 +403,7 @@ mod tests {
                 let name = ["fill", "copy", "init", "fill_b", "copy_b", "copy_ab", "init_b"][numbers.below(7) as usize];
                 let at = near(&mut numbers, 655_360);
                 let from = if name.starts_with("copy") { near(&mut numbers, 655_360) } else { numbers.below(300) };
-                // Also a little before or after itself, which is where the order of the pieces matters.
+                // Overlapping ranges come up as well, where the order of the pieces matters.
                 let around = [70_000, 40][numbers.below(2) as usize];
                 let beside = at.saturating_sub(around).saturating_add(numbers.below(2 * around));
                 let from = if numbers.below(3) == 0 { beside } else { from };
@@ -406,8 +412,8 @@ mod tests {
                 let [one, other] = guests.each_mut().map(|guest| guest.call(name, operands));
                 assert_eq!(one, other, "{name} {operands:?}");
                 trapped += u32::from(!one);
-                // Comparing all of it each time would take the test's time. What traps has written nothing, so the next
-                // comparison sees it.
+                // Comparing the memories after each call would take too long. A call that traps writes nothing, so the next
+                // comparison finds any difference.
                 if numbers.below(10) == 0 {
                     for memory in ["a", "b"] {
                         let [one, other] = guests.each_mut().map(|guest| guest.memory(memory));
@@ -420,13 +426,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_epoch_check_before_each_piece() {
+    fn checks_epoch_before_each_piece() {
         let mut config = Config::new();
         config.epoch_interruption(true);
         let engine = Engine::new(&config).expect("an engine");
         let original = module("");
         let in_pieces = Module::read(&original).and_then(|module| module.in_pieces(&original));
-        let in_pieces = in_pieces.expect("it parses").expect("it is changed");
+        let in_pieces = in_pieces.expect("it parses").expect("it has bulk instructions");
         let checks = |module: &[u8]| {
             let mut guest = Guest::new(&engine, module);
             guest.store.set_epoch_deadline(0);
@@ -437,8 +443,8 @@ mod tests {
             assert!(guest.call("fill", [0, 1, 9 << 16]));
             *guest.store.data()
         };
-        assert!(checks(&original) <= 2, "the instruction has none");
-        assert!(checks(&in_pieces) >= 9, "one for each piece");
+        assert!(checks(&original) <= 2, "the instruction has an epoch check");
+        assert!(checks(&in_pieces) >= 9, "a piece has no epoch check");
     }
 
     #[test]
@@ -455,10 +461,10 @@ mod tests {
         let changed = in_pieces(&nested("(memory.fill (local.get 0) (local.get 0) (local.get 0))")).expect("it parses");
         wasmtime::component::Component::from_binary(&Engine::default(), &changed).expect("it is valid");
         let custom = changed.windows(4).filter(|bytes| *bytes == b"\x03\x01xy").count();
-        assert_eq!(custom, 2, "what is no code is still there");
+        assert_eq!(custom, 2, "a custom section is lost");
         assert!(in_pieces(&plain[..plain.len() - 1]).is_err());
-        let words =
+        let nonsense =
             compiled(b"nonsense", |bytes| wasmtime::component::Component::from_binary(&Engine::default(), bytes));
-        assert!(words.is_err());
+        assert!(nonsense.is_err());
     }
 }

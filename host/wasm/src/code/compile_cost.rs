@@ -1,32 +1,32 @@
-//! The compile-cost check: bounds how much code a component makes of itself by nesting.
+//! The compile-cost check, which bounds the code that a component generates by nesting.
 //!
-//! To instantiate a component is to repeat all that is within it, at compile time: forty components, each of which makes
-//! two instances of the one before, are two kilobytes and more than any machine can hold. So that is counted before it is
-//! compiled. So are the bytes of modules: each instance of one writes its data and its elements, and no epoch ends that.
-//! What cannot be told from where a component is defined, which one an import or an instance stands for, is refused: no
-//! toolchain makes it.
+//! An instance of a component repeats everything in it at compile time. Forty components that each instantiate the previous
+//! one twice have two kilobytes, and compile to more than any machine can hold. Instances are therefore counted before
+//! compilation. So are the bytes of modules: each instance of a module writes its data and its elements, and the epoch does
+//! not interrupt that. A component is refused if the definition of an instantiated component or module is unknown, because
+//! it comes from an import or an instance. No toolchain emits such components.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentInstanceSectionReader, ComponentOuterAliasKind,
     ComponentTypeRef, Encoding, Instance, InstanceSectionReader, Parser, Payload,
 };
 
-/// Instances, and the KiB of their modules, all repetitions included. The largest plugins seen come to 30,000, nearly all
-/// of it one module.
+/// The maximum cost: the number of instances plus the KiB of their modules, with all repetitions. The largest plugins seen
+/// cost 30,000, nearly all of it one module.
 const MAX_COST: u64 = 100_000;
 
 /// The reason why a component is not compiled.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CompileCostError {
-    /// It is malformed.
+    /// The component is malformed.
     #[error("{0}")]
     Malformed(String),
-    /// It repeats itself too often.
+    /// The cost exceeds the maximum.
     #[error("its instances come to more than {MAX_COST}, where each counts one, and one for each KiB of its module")]
     TooHeavy,
-    /// Nobody can tell what it repeats.
+    /// The definition of an instantiated component or module is unknown.
     #[error(
-        "a component in it is given components or modules from outside: they can only be used where they are defined"
+        "it takes components or modules from an import or an instance: they can only be used where they are defined"
     )]
     Unknown,
 }
@@ -41,30 +41,35 @@ impl From<wasmparser::BinaryReaderError> for CompileCostError {
 struct Inside {
     /// The cost so far; never more than `MAX_COST`, or the component is refused.
     cost: u64,
-    /// The exports so far, with their contents.
+    /// The cost of the exports so far.
     exports: u64,
-    /// The KiB of each of its modules, by index.
+    /// The size of each of its modules in KiB, by index.
     modules: Vec<u64>,
     /// True if it is nested in another component.
     nested: bool,
 }
 
-/// The heaviest of each so far, wherever: which one an index or an alias means is not looked up.
+/// The maximum costs so far, of the whole file. They stand for any index or alias, which is not resolved.
 #[derive(Default)]
-struct Heaviest {
+struct Maxima {
+    /// The cost of a component.
     component: u64,
-    /// The exports of a component.
+    /// The cost of a component's exports.
     exports: u64,
-    /// The contents of an instance, which can be taken out of it.
+    /// The cost of an instance's contents, which can be taken out of it.
     instance: u64,
+    /// The size of a module in KiB.
     module: u64,
 }
 
-/// Checks that a component stays within bounds when its instances are made.
+/// Checks that the compile cost of a component is within the limit.
+///
+/// # Errors
+/// Returns a [`CompileCostError`] if the component is malformed, costs too much, or its cost is unknown.
 pub(crate) fn check(component: &[u8]) -> Result<(), CompileCostError> {
     // None for a module.
     let mut inside: Vec<Option<Inside>> = Vec::new();
-    let mut heaviest = Heaviest { component: 1, exports: 1, instance: 1, module: 0 };
+    let mut maxima = Maxima { component: 1, exports: 1, instance: 1, module: 0 };
     for payload in Parser::new(0).parse_all(component) {
         match payload? {
             Payload::Version { encoding, .. } => {
@@ -73,13 +78,13 @@ pub(crate) fn check(component: &[u8]) -> Result<(), CompileCostError> {
             }
             Payload::End(_) => {
                 if let Some(left) = inside.pop().flatten() {
-                    heaviest.component = heaviest.component.max(left.cost);
-                    heaviest.exports = heaviest.exports.max(left.exports);
+                    maxima.component = maxima.component.max(left.cost);
+                    maxima.exports = maxima.exports.max(left.exports);
                 }
             }
             payload => {
                 if let Some(Some(inside)) = inside.last_mut() {
-                    inside.compile_cost(payload, &mut heaviest)?;
+                    inside.add_payload(payload, &mut maxima)?;
                 }
             }
         }
@@ -89,21 +94,21 @@ pub(crate) fn check(component: &[u8]) -> Result<(), CompileCostError> {
 
 impl Inside {
     /// Adds the cost of a part of the component.
-    fn compile_cost(&mut self, payload: Payload<'_>, heaviest: &mut Heaviest) -> Result<(), CompileCostError> {
+    fn add_payload(&mut self, payload: Payload<'_>, maxima: &mut Maxima) -> Result<(), CompileCostError> {
         use ComponentExternalKind::{Component, Module};
         match payload {
             Payload::ModuleSection { unchecked_range, .. } => {
                 let module = unchecked_range.len() as u64 / 1024;
-                heaviest.module = heaviest.module.max(module);
+                maxima.module = maxima.module.max(module);
                 self.modules.push(module);
             }
             Payload::InstanceSection(section) => self.core_instances(section)?,
-            Payload::ComponentInstanceSection(section) => self.component_instances(section, heaviest)?,
+            Payload::ComponentInstanceSection(section) => self.component_instances(section, maxima)?,
             Payload::ComponentExportSection(section) => {
                 for export in section {
-                    let own = of([export?.kind], heaviest.instance);
-                    self.add(own)?;
-                    self.exports = self.exports.saturating_add(own);
+                    let cost = sum([export?.kind], maxima.instance);
+                    self.add(cost)?;
+                    self.exports = self.exports.saturating_add(cost);
                 }
             }
             Payload::ComponentImportSection(section) if self.nested => {
@@ -120,7 +125,7 @@ impl Inside {
                             return Err(CompileCostError::Unknown);
                         }
                         ComponentAlias::Outer { kind: ComponentOuterAliasKind::CoreModule, .. } => {
-                            self.modules.push(heaviest.module);
+                            self.modules.push(maxima.module);
                         }
                         _ => {}
                     }
@@ -147,35 +152,35 @@ impl Inside {
     fn component_instances(
         &mut self,
         section: ComponentInstanceSectionReader<'_>,
-        heaviest: &mut Heaviest,
+        maxima: &mut Maxima,
     ) -> Result<(), CompileCostError> {
         for instance in section {
-            let made = match instance? {
+            let contents = match instance? {
                 ComponentInstance::Instantiate { args, .. } => {
-                    let args = of(args.iter().map(|arg| arg.kind), heaviest.instance);
-                    self.add(heaviest.component.saturating_add(args))?;
-                    heaviest.exports
+                    let args = sum(args.iter().map(|arg| arg.kind), maxima.instance);
+                    self.add(maxima.component.saturating_add(args))?;
+                    maxima.exports
                 }
                 ComponentInstance::FromExports(exports) => {
-                    let own = of(exports.iter().map(|export| export.kind), heaviest.instance).saturating_add(1);
-                    self.add(own)?;
-                    own
+                    let cost = sum(exports.iter().map(|export| export.kind), maxima.instance).saturating_add(1);
+                    self.add(cost)?;
+                    cost
                 }
             };
-            heaviest.instance = heaviest.instance.max(made);
+            maxima.instance = maxima.instance.max(contents);
         }
         Ok(())
     }
 
-    fn add(&mut self, more: u64) -> Result<(), CompileCostError> {
-        self.cost = self.cost.saturating_add(more);
+    fn add(&mut self, cost: u64) -> Result<(), CompileCostError> {
+        self.cost = self.cost.saturating_add(cost);
         if self.cost > MAX_COST { Err(CompileCostError::TooHeavy) } else { Ok(()) }
     }
 }
 
-/// Adds up things of these kinds: an instance counts with all its contents.
-fn of(kinds: impl IntoIterator<Item = ComponentExternalKind>, instance_weight: u64) -> u64 {
-    let cost = |kind| if kind == ComponentExternalKind::Instance { instance_weight } else { 1 };
+/// Returns the cost of items of these kinds. An instance costs as much as its contents, everything else 1.
+fn sum(kinds: impl IntoIterator<Item = ComponentExternalKind>, instance_cost: u64) -> u64 {
+    let cost = |kind| if kind == ComponentExternalKind::Instance { instance_cost } else { 1 };
     kinds.into_iter().map(cost).fold(0, u64::saturating_add)
 }
 
@@ -187,7 +192,7 @@ mod tests {
         check(&wat::parse_str(text).expect("text"))
     }
 
-    /// Components, each of which makes two instances of the one before.
+    /// Returns a component of nested ones, each of which instantiates the previous one twice.
     fn doubling(levels: usize) -> String {
         let level = |n: usize| {
             format!(
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_from_outside_is_refused_within_another() {
+    fn refuses_nested_use_of_imported_components_and_modules() {
         let import = r#"(import "c" (component $c)) (instance (instantiate $c))"#;
         assert_eq!(checked(&format!("(component (component {import}))")), Err(CompileCostError::Unknown));
         let alias = r#"(import "i" (instance $i (export "c" (component)))) (alias export $i "c" (component $c))"#;

@@ -137,7 +137,7 @@ fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadErr
 /// Records whether code could be cached. The plugin runs in either case.
 fn record(cache: &CodeCache, written: io::Result<File>, key: &str) -> Option<File> {
     if let Err(error) = &written {
-        tracing::warn!(%key, %error, "failed to cache compiled code, running it from memory until the next start");
+        tracing::warn!(%key, %error, "failed to cache compiled code, running it from memory and compiling it at each start");
     }
     cache.record(written.as_ref().err());
     written.ok()

@@ -1,9 +1,9 @@
 //! Code that is mapped into memory: all the time for busy plugins, while they are called for others.
 //!
 //! An idle plugin has no instance, but its code takes address space, mappings and wasmtime's metadata. Code that was not
-//! called for a while is unmapped. When all code together exceeds a limit, the least recently called is unmapped sooner. The
-//! next call maps it again from its file, which takes about a millisecond and compiles nothing. Calls in flight and warm
-//! instances keep their code mapped. Code without a file also stays mapped.
+//! called for a while is unmapped. When all code together exceeds a limit, the least recently called is unmapped sooner.
+//! The next call maps it again from its file, which takes about a millisecond and compiles nothing. Calls in flight and
+//! warm instances keep their code mapped. Code without a file also stays mapped.
 
 use std::{
     fs::File,

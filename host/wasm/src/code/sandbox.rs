@@ -1,9 +1,9 @@
-//! The sandbox of the process that compiles: code of a component may at most compute there.
+//! The sandbox of the compile worker, which may only compute.
 //!
-//! The compiler reads bytes that a plugin's author wrote, and a mistake in it could let them run as the host's user. So the
-//! process gives up everything but computing before it reads the first of them: Landlock denies files, TCP, abstract
-//! sockets and signals; seccomp denies every system call that is not in a list, so also opening any file, making any
-//! socket, running a program, looking into another process, and memory that is executable. Denied calls fail with EPERM.
+//! The compiler reads bytes that a plugin's author wrote, and a bug in it could let them run as the host's user. The
+//! process therefore drops all other rights before it reads the first of them. Landlock denies files, TCP, abstract
+//! sockets and signals. seccomp denies every system call that is not in a list. That includes opening a file, creating a
+//! socket, running a program, inspecting another process, and mapping executable memory. Denied calls fail with EPERM.
 
 use std::{
     collections::BTreeMap,
@@ -23,15 +23,16 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// The newest version of Landlock that is asked for; older kernels enforce what they know.
+/// The newest version of Landlock that is requested. Older kernels enforce what they support.
 const LANDLOCK: ABI = ABI::V6;
 
-/// The system calls that allocating, computing on threads, reading stdin and writing stdout need, whatever their arguments.
+/// The system calls that are allowed with any arguments. They allocate memory, compute on threads, read stdin and write
+/// stdout.
 const ALLOWED: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
-    // Denied by the second filter, with the answer that makes the C library fall back to `clone`.
+    // The other filter denies it with ENOSYS, which makes the C library fall back to `clone`.
     libc::SYS_clone3,
     libc::SYS_close,
     libc::SYS_exit,
@@ -67,21 +68,22 @@ const ALLOWED: &[libc::c_long] = &[
 /// The reason why a process cannot be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// Landlock is there and refuses.
-    #[error("Landlock cannot be applied: {0}")]
+    /// The kernel has Landlock, but refuses the rules.
+    #[error("failed to apply Landlock: {0}")]
     Landlock(#[from] RulesetError),
-    /// The filter cannot be built on this processor.
-    #[error("the seccomp filter cannot be built: {0}")]
+    /// The filter cannot be built for this processor.
+    #[error("failed to build the seccomp filter: {0}")]
     Filter(#[from] BackendError),
     /// The kernel refuses the filter.
-    #[error("the seccomp filter cannot be applied: {0}")]
+    #[error("failed to apply the seccomp filter: {0}")]
     Seccomp(#[from] seccompiler::Error),
 }
 
-/// Confines this process for good: all of its threads, and those to come. Returns the version of Landlock that helps.
+/// Confines this process for good, including all of its current and later threads. Returns a description of the sandbox.
 ///
 /// # Errors
-/// [`SandboxError`]. A kernel without Landlock is none: seccomp alone denies the same.
+/// Returns a [`SandboxError`] if the kernel refuses. A kernel without Landlock is no error, because seccomp alone denies
+/// the same.
 pub(super) fn confine() -> Result<String, SandboxError> {
     let landlock = restrict_by_landlock()?;
     seccompiler::apply_filter_all_threads(&denying(&[libc::SYS_clone3], libc::ENOSYS)?)?;
@@ -89,7 +91,7 @@ pub(super) fn confine() -> Result<String, SandboxError> {
     Ok(landlock)
 }
 
-/// Denies this thread, and those it starts, everything that Landlock knows.
+/// Denies this thread, and those it starts, everything that Landlock restricts. Returns a description of the sandbox.
 fn restrict_by_landlock() -> Result<String, RulesetError> {
     let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -101,34 +103,34 @@ fn restrict_by_landlock() -> Result<String, RulesetError> {
             format!("seccomp and Landlock (ABI {})", effective_abi as i32)
         }
         (LandlockStatus::Available { effective_abi, .. }, _) => {
-            format!("seccomp and a part of Landlock: the kernel knows ABI {} only", effective_abi as i32)
+            format!("seccomp and a part of Landlock: the kernel supports ABI {} only", effective_abi as i32)
         }
         (LandlockStatus::NotEnabled, _) => "seccomp alone: Landlock is not enabled in this kernel".to_owned(),
         (LandlockStatus::NotImplemented, _) => "seccomp alone: this kernel has no Landlock".to_owned(),
     })
 }
 
-/// The filter that fails these system calls, whatever their arguments.
+/// Returns the filter that denies these system calls with any arguments.
 fn denying(calls: &[libc::c_long], errno: i32) -> Result<BpfProgram, BackendError> {
     let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
     let deny = SeccompAction::Errno(errno.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, deny, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// The filter that fails all system calls but the allowed ones.
+/// Returns the filter that denies all system calls but the allowed ones.
 fn allowing() -> Result<BpfProgram, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-    let own = u64::from(std::process::id());
+    let own_pid = u64::from(std::process::id());
     let conditional = [
-        // Threads, no processes.
+        // It may start threads, but no processes.
         (libc::SYS_clone, 0, bits(libc::CLONE_THREAD as u64, libc::CLONE_THREAD as u64)),
-        // No executable memory.
+        // It may not map executable memory.
         (libc::SYS_mmap, 2, bits(libc::PROT_EXEC as u64, 0)),
         (libc::SYS_mprotect, 2, bits(libc::PROT_EXEC as u64, 0)),
-        // Only to itself, as an abort does.
-        (libc::SYS_tgkill, 0, (SeccompCmpOp::Eq, own)),
+        // It may signal only itself, as an abort does, and read or set only its own limits.
+        (libc::SYS_tgkill, 0, (SeccompCmpOp::Eq, own_pid)),
         (libc::SYS_prlimit64, 0, (SeccompCmpOp::Eq, 0)),
-        // Names of threads.
+        // It may name threads.
         (libc::SYS_prctl, 0, (SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)),
     ];
     for (call, argument, (operator, value)) in conditional {
@@ -139,17 +141,17 @@ fn allowing() -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, deny, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Compares some bits of an argument.
+/// Returns the condition that these bits of an argument have the wanted values.
 fn bits(mask: u64, wanted: u64) -> (SeccompCmpOp, u64) {
     (SeccompCmpOp::MaskedEq(mask), wanted)
 }
 
-/// Tries what code in a confined process must not be able to do, with these files as bait. Returns what it could do.
+/// Attempts what a confined process must not be able to do, with these files as bait. Returns the attempts that succeeded.
 pub(super) fn break_out(baits: &[PathBuf], parent: Option<rustix::process::Pid>) -> Vec<String> {
-    let mut done = Vec::new();
+    let mut succeeded = Vec::new();
     let mut attempt = |what: String, outcome: io::Result<()>| {
         if outcome.is_ok() {
-            done.push(what);
+            succeeded.push(what);
         }
     };
     for bait in baits {
@@ -167,7 +169,7 @@ pub(super) fn break_out(baits: &[PathBuf], parent: Option<rustix::process::Pid>)
         let memory = format!("/proc/{}/mem", parent.as_raw_nonzero());
         attempt("read the host's memory".to_owned(), File::open(memory).map(drop));
     }
-    done
+    succeeded
 }
 
 #[cfg(test)]
@@ -177,11 +179,11 @@ mod tests {
     #[test]
     fn unconfined_process_breaks_out() {
         let bait = tempfile::NamedTempFile::new().expect("a file");
-        let done = break_out(&[bait.path().to_owned()], rustix::process::getppid());
+        let succeeded = break_out(&[bait.path().to_owned()], rustix::process::getppid());
         for what in
             ["open ", "list /", "create a file", "listen on TCP", "UDP", "Unix", "run a program", "signal the host"]
         {
-            assert!(done.iter().any(|one| one.contains(what)), "{what} is no test of the sandbox: {done:?}");
+            assert!(succeeded.iter().any(|one| one.contains(what)), "{what} does not test the sandbox: {succeeded:?}");
         }
     }
 }

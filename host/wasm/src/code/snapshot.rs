@@ -1,10 +1,10 @@
-//! Pre-initialised components: a guest whose start is costly is started once, when it is built, and its memory as it is
-//! then becomes the component's initial memory.
+//! Pre-initialised components. A guest whose start is costly is started once, when it is built. Its memory after the start
+//! becomes the component's initial memory.
 //!
-//! What the guest read during its start it has read for good: random seeds, the time, arguments and environment. It sees
-//! the same imports as in `describe()`, so nothing of a cluster. What is no memory is not kept: handles of the host, such as
-//! stdout, are new in each instance. Adapters, which hold them, therefore starts over: modules without a memory of their
-//! own keep the globals they had before.
+//! Everything that the guest reads during its start is part of the snapshot: random seeds, the time, arguments and
+//! environment. The guest has the same imports as in `describe()`, so it sees nothing of a cluster. Only memory and globals
+//! are kept; handles of the host, such as stdout, are new in each instance. Adapters hold such handles and must start over,
+//! so modules without a memory of their own keep the globals of the original component.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,13 +26,13 @@ const BUDGET: Budget = Budget { memory_bytes: 1 << 30, transfer_bytes: usize::MA
 /// The reason why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The component has something of which no snapshot can be taken, or no such function.
+    /// The component has a part that snapshots do not support, or lacks the function.
     #[error("no snapshot can be taken of this component: {0}")]
     Unsupported(String),
-    /// The function trapped or took too much.
+    /// The function trapped or exceeded a limit.
     #[error("its initialisation failed: {0}")]
     Failed(#[source] Fault),
-    /// The engine had no room for it now.
+    /// The engine had no slot or memory; another try may succeed.
     #[error("the engine is busy: {0}")]
     Busy(String),
 }
@@ -46,11 +46,11 @@ impl From<CallError> for SnapshotError {
     }
 }
 
-/// Calls the exported `function` (no arguments, no results) and returns the component with the state after it. The
-/// function stays an export. What it logs goes to `logs`.
+/// Calls the exported `function` (no arguments, no results) and returns the component with the state after the call. The
+/// function stays exported. Its log goes to `logs`.
 ///
 /// # Errors
-/// [`SnapshotError`].
+/// Returns a [`SnapshotError`] if the component is unsupported, the function fails, or the engine is busy.
 pub async fn snapshot(
     engine: &Engine,
     bytes: &[u8],
@@ -59,7 +59,7 @@ pub async fn snapshot(
 ) -> Result<Vec<u8>, SnapshotError> {
     let unsupported = |error: wasmtime::Error| SnapshotError::Unsupported(format!("{error:#}"));
     let mut wizer = Wizer::new();
-    // Without it the function would have to go from the component's exports, too, which Wizer does not do.
+    // Otherwise the function would also have to be removed from the component's exports, which Wizer does not do.
     wizer.init_func(function).keep_init_func(true);
     let (context, instrumented) = wizer.instrument_component(bytes).map_err(unsupported)?;
     let component = Component::from_binary(engine.wasmtime(), &instrumented).map_err(unsupported)?;
@@ -75,40 +75,44 @@ pub async fn snapshot(
         let initialize = instance.get_typed_func::<(), ()>(&mut store, function)?;
         initialize.call_async(&mut store, ()).await?;
         let mut state = State { store: &mut store, instance, error: None };
-        let made = wizer.snapshot_component(&context, &mut state).await?;
-        state.error.map_or(Ok(made), Err)
+        let snapshot = wizer.snapshot_component(&context, &mut state).await?;
+        state.error.map_or(Ok(snapshot), Err)
     });
     let outcome = outcome.await;
-    let made = call::finish(&mut store, outcome, &BUDGET)?;
-    // What has too much memory in too many places makes more data segments than a module may have.
-    { restart_adapters(bytes, &made) }
-        .and_then(|made| Validator::new().validate_all(&made).map(|_| made))
+    let snapshot = call::finish(&mut store, outcome, &BUDGET)?;
+    // Memory that is scattered widely makes more data segments than a module may have, so the result is validated.
+    { restart_adapters(bytes, &snapshot) }
+        .and_then(|snapshot| Validator::new().validate_all(&snapshot).map(|_| snapshot))
         .map_err(|error| SnapshotError::Unsupported(error.to_string()))
 }
 
-/// The snapshot with the globals of modules without a memory as they are in the original.
+/// Returns the snapshot with the original's globals in modules without a memory.
 fn restart_adapters<'a>(original: &'a [u8], snapshot: &'a [u8]) -> wasmparser::Result<Vec<u8>> {
     let globals = adapters_globals(original)?;
     rewrite_sections(snapshot, |section| {
-        let kept = globals.get(section.modules).copied().flatten();
+        let original = globals.get(section.modules).copied().flatten();
         let is_global = matches!(section.payload, Payload::GlobalSection(_)) && !section.is_outermost;
-        Some(kept.filter(|_| is_global).unwrap_or(section.data))
+        Some(original.filter(|_| is_global).unwrap_or(section.data))
     })
 }
 
-/// The global section of each core module, in order; none for modules that define a memory, and for those without globals.
+/// Returns the global section of each core module, in order. None for modules that define a memory, and for those
+/// without globals.
 fn adapters_globals(component: &[u8]) -> wasmparser::Result<Vec<Option<&[u8]>>> {
     let mut found = Vec::new();
-    // The encodings of what the parser is inside of; the section and whether there is a memory, of the module.
+    // The encodings of the modules and components that the parser is inside of.
     let mut inside = Vec::new();
+    // The global section of the current module.
     let mut globals = None;
+    // True if the current module defines a memory.
     let mut memory = false;
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload?;
         match &payload {
             Payload::Version { encoding, .. } => {
                 inside.push(*encoding);
-                (globals, memory) = (None, false);
+                globals = None;
+                memory = false;
             }
             Payload::MemorySection(_) => memory = true,
             Payload::GlobalSection(_) => globals = payload.as_section().map(|(_, range)| &component[range]),
@@ -119,7 +123,7 @@ fn adapters_globals(component: &[u8]) -> wasmparser::Result<Vec<Option<&[u8]>>> 
     Ok(found)
 }
 
-/// The instance, as Wizer asks for its state. Its trait knows no errors: the first one is kept.
+/// The instance whose state Wizer reads. Wizer's trait returns no errors, so the first one is recorded.
 struct State<'a> {
     store: &'a mut wasmtime::Store<Call>,
     instance: Instance,
@@ -127,16 +131,16 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    async fn ask<R: Lift + Send + Sync + 'static>(&mut self, instance: &str, function: &str) -> Option<R> {
-        let answer = async {
+    async fn call<R: Lift + Send + Sync + 'static>(&mut self, instance: &str, function: &str) -> Option<R> {
+        let result = async {
             let missing = || wasmtime::format_err!("the instrumented component has no {instance}#{function}");
             let (_, found) = self.instance.get_export(&mut *self.store, None, instance).ok_or_else(missing)?;
             let (_, found) = self.instance.get_export(&mut *self.store, Some(&found), function).ok_or_else(missing)?;
             let function = self.instance.get_typed_func::<(), (R,)>(&mut *self.store, found)?;
             wasmtime::Result::<R>::Ok(function.call_async(&mut *self.store, ()).await?.0)
         };
-        match answer.await {
-            Ok(answer) => Some(answer),
+        match result.await {
+            Ok(value) => Some(value),
             Err(error) => {
                 self.error.get_or_insert(error);
                 None
@@ -147,24 +151,24 @@ impl State<'_> {
 
 impl ComponentInstanceState for State<'_> {
     async fn call_func_ret_list_u8(&mut self, instance: &str, func: &str, contents: impl FnOnce(&[u8]) + Send) {
-        if let Some(list) = self.ask::<WasmList<u8>>(instance, func).await {
+        if let Some(list) = self.call::<WasmList<u8>>(instance, func).await {
             contents(list.as_le_slice(&*self.store));
         }
     }
 
     async fn call_func_ret_s32(&mut self, instance: &str, func: &str) -> i32 {
-        self.ask(instance, func).await.unwrap_or_default()
+        self.call(instance, func).await.unwrap_or_default()
     }
 
     async fn call_func_ret_s64(&mut self, instance: &str, func: &str) -> i64 {
-        self.ask(instance, func).await.unwrap_or_default()
+        self.call(instance, func).await.unwrap_or_default()
     }
 
     async fn call_func_ret_f32(&mut self, instance: &str, func: &str) -> u32 {
-        self.ask::<f32>(instance, func).await.map_or(0, f32::to_bits)
+        self.call::<f32>(instance, func).await.map_or(0, f32::to_bits)
     }
 
     async fn call_func_ret_f64(&mut self, instance: &str, func: &str) -> u64 {
-        self.ask::<f64>(instance, func).await.map_or(0, f64::to_bits)
+        self.call::<f64>(instance, func).await.map_or(0, f64::to_bits)
     }
 }

@@ -1,8 +1,8 @@
-//! Compiling in a process of its own: this program again, with a limit on memory and processor time.
+//! Compiles in a child process, which is this program with limits on memory and processor time.
 //!
-//! The parent writes the component to the child's stdin and gives it a file as stdout. What the child says on stderr is
-//! why it did not succeed. It begins by limiting and confining itself ([`super::sandbox`]), before it reads a byte that a
-//! plugin's author wrote. Its processor time is limited, so it ends also if its parent is gone.
+//! The parent writes the component to the child's stdin and passes it a file as stdout. The child writes the reason of a
+//! failure to stderr. It limits and confines itself ([`super::sandbox`]) before it reads a byte that a plugin's author
+//! wrote. Its processor time is limited, so it also ends after its parent has died.
 
 use std::{
     fs::File,
@@ -24,9 +24,9 @@ use crate::{LoadError, cut, engine};
 /// The limits of one compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerLimits {
-    /// Bytes of address space beyond what the program itself takes: nearly all of it is memory.
+    /// The maximum address space beyond that of the program itself, in bytes. Nearly all of it is memory.
     pub memory_bytes: u64,
-    /// Seconds of processor time, all threads together.
+    /// The maximum processor time of all threads together, in seconds.
     pub cpu_seconds: u64,
 }
 
@@ -36,13 +36,13 @@ impl Default for WorkerLimits {
     }
 }
 
-/// The reason why a worker wrote nothing. [`WorkerError::exit_code`] tells the parent whose fault it is.
+/// The reason why a worker compiled nothing. [`WorkerError::exit_code`] tells the parent the variant.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The component is to be changed.
+    /// The component does not compile. Its author must change it.
     #[error("{0}")]
     Component(String),
-    /// The host's doing: another try may succeed.
+    /// The host failed. Another try may succeed.
     #[error("{0}")]
     Host(String),
 }
@@ -57,24 +57,25 @@ impl WorkerError {
     }
 }
 
-/// Exit code: the component does not compile.
+/// The exit code of [`WorkerError::Component`].
 const COMPONENT: u8 = 65;
-/// Exit code: something else went wrong.
+/// The exit code of [`WorkerError::Host`].
 const HOST: u8 = 70;
 
-/// Seconds of processor time for a component under [`LARGE`]: others of its size wait for it.
+/// The processor time in seconds for a component under [`LARGE`]. Others of its size wait for it.
 const SMALL_CPU_SECONDS: u64 = 60;
 
-/// The niceness of a worker: the host's reconciles come first.
+/// The niceness of a worker, so that the host's reconciles come first.
 const NICENESS: i32 = 5;
 
-/// Bytes of what a worker says that are read.
-const MAX_WORDS: u64 = 16 * 1024;
+/// The number of bytes of a worker's stderr that are read.
+const MAX_STDERR: u64 = 16 * 1024;
 
 /// Runs a worker process: compiles the component on stdin to stdout, for an engine whose settings have this hash.
 ///
 /// # Errors
-/// [`WorkerError`]; a worker over its limits ends by a signal instead.
+/// Returns a [`WorkerError`] if the component does not compile or the host fails. A signal ends a worker that exceeds
+/// its limits.
 pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), WorkerError> {
     let host = |error: &dyn std::fmt::Display| WorkerError::Host(error.to_string());
     limit(limits).map_err(|error| host(&error))?;
@@ -94,7 +95,7 @@ pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), Worke
 /// description of the sandbox.
 ///
 /// # Errors
-/// [`WorkerError::Host`] with what was possible all the same.
+/// Returns [`WorkerError::Host`] with what was still possible.
 pub fn check_worker(limits: &WorkerLimits, baits: &[PathBuf]) -> Result<String, WorkerError> {
     let host = |error: &dyn std::fmt::Display| WorkerError::Host(error.to_string());
     limit(limits).map_err(|error| host(&error))?;
@@ -104,7 +105,8 @@ pub fn check_worker(limits: &WorkerLimits, baits: &[PathBuf]) -> Result<String, 
     if possible.is_empty() {
         return Ok(description);
     }
-    Err(WorkerError::Host(format!("the sandbox of the compile worker does not hold: it could {}", possible.join(", "))))
+    let possible = possible.join(", ");
+    Err(WorkerError::Host(format!("the sandbox of the compile worker is not effective: the worker could {possible}")))
 }
 
 fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
@@ -112,18 +114,18 @@ fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
     let set = |resource, soft, hard| {
         rustix::process::setrlimit(resource, Rlimit { current: Some(soft), maximum: Some(hard) })
     };
-    let most = own_address_space()?.saturating_add(limits.memory_bytes);
-    set(Resource::As, most, most)?;
+    let address_space = own_address_space()?.saturating_add(limits.memory_bytes);
+    set(Resource::As, address_space, address_space)?;
     set(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds.saturating_add(5))?;
     set(Resource::Core, 0, 0)?;
-    // Its output is a file in memory.
+    // The output is a file in memory.
     set(Resource::Fsize, limits.memory_bytes, limits.memory_bytes)?;
-    // Neither a core dump nor another process of this user shall show what it has in memory.
+    // Neither a core dump nor another process of this user may read the memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
-/// Bytes of address space that this process has now.
+/// Returns the address space of this process in bytes.
 fn own_address_space() -> std::io::Result<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or_default();
@@ -131,17 +133,17 @@ fn own_address_space() -> std::io::Result<u64> {
 }
 
 impl Worker {
-    /// The command that starts the program within limits, without anything of the host's environment.
+    /// Returns the command that starts the program with these limits, without the host's environment.
     fn command(&self, limits: &WorkerLimits) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
             .args(["--memory-bytes", &limits.memory_bytes.to_string()])
             .args(["--cpu-seconds", &limits.cpu_seconds.to_string()])
-            // It needs nothing of the host's credentials.
+            // The environment may have credentials of the host, and the worker needs none.
             .env_clear()
             .env("RUST_BACKTRACE", "0");
-        // Confined, it cannot read how many processors its control group has.
+        // A confined process cannot read the number of processors of its control group.
         if let Ok(processors) = std::thread::available_parallelism() {
             command.env("RAYON_NUM_THREADS", processors.to_string());
         }
@@ -151,20 +153,23 @@ impl Worker {
     /// Starts the program to check its sandbox, with these files as bait. Returns the description of the sandbox.
     ///
     /// # Errors
-    /// The reason why the sandbox does not hold or cannot be made.
+    /// Returns the reason why the sandbox is not effective or cannot be set up.
     pub(super) async fn check_sandbox(&self, baits: &[PathBuf]) -> Result<String, String> {
         let check = self.command(&self.limits).arg("--check-sandbox").args(baits).stdin(Stdio::null()).output();
-        let output = check.await.map_err(|error| format!("the compiling process does not start: {error}"))?;
+        let output = check.await.map_err(|error| format!("failed to start the compile worker: {error}"))?;
         let text = |bytes: &[u8]| cut(String::from_utf8_lossy(bytes).trim().to_owned(), 4096);
         match output.status.success() {
             true => Ok(text(&output.stdout)),
-            false => Err(format!("the check of its sandbox ended with {}: {}", output.status, text(&output.stderr))),
+            false => Err(format!("the sandbox check ended with {}: {}", output.status, text(&output.stderr))),
         }
     }
 
     /// Compiles a component into a file.
+    ///
+    /// # Errors
+    /// Returns a [`LoadError`] if the component does not compile within the limits, or the worker fails.
     pub(super) async fn compile(&self, bytes: &[u8], compatibility: &str, output: &File) -> Result<(), LoadError> {
-        let busy = |error: std::io::Error| LoadError::Busy(format!("the compiling process does not start: {error}"));
+        let busy = |error: std::io::Error| LoadError::Busy(format!("failed to run the compile worker: {error}"));
         let mut limits = self.limits;
         if bytes.len() < LARGE {
             limits.cpu_seconds = limits.cpu_seconds.min(SMALL_CPU_SECONDS);
@@ -182,30 +187,30 @@ impl Worker {
         let stderr = child.stderr.take();
         let feed = async {
             if let Some(mut stdin) = stdin {
-                // It may have ended already; how it ended says why.
+                // The worker may have ended already. Its status then has the reason.
                 let _written = stdin.write_all(bytes).await;
             }
         };
-        let listen = async {
-            let mut words = Vec::new();
+        let read_stderr = async {
+            let mut message = Vec::new();
             if let Some(mut stderr) = stderr {
-                let _read = (&mut stderr).take(MAX_WORDS).read_to_end(&mut words).await;
+                let _read = (&mut stderr).take(MAX_STDERR).read_to_end(&mut message).await;
                 let _rest = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
             }
-            String::from_utf8_lossy(&words).trim().to_owned()
+            String::from_utf8_lossy(&message).trim().to_owned()
         };
-        let ((), words) = tokio::join!(feed, listen);
+        let ((), message) = tokio::join!(feed, read_stderr);
         let status = child.wait().await.map_err(busy)?;
-        outcome(limits, status, words, bytes.len())
+        outcome(limits, status, message, bytes.len())
     }
 }
 
-fn outcome(limits: WorkerLimits, status: ExitStatus, words: String, bytes: usize) -> Result<(), LoadError> {
+fn outcome(limits: WorkerLimits, status: ExitStatus, message: String, bytes: usize) -> Result<(), LoadError> {
     /// The messages of Rust, its thread pool, the allocator, the compiler and the operating system for a lack of
     /// memory. The allocator repeats its message so often that other output is lost.
     const NO_MEMORY: [&str; 6] = [
         "memory allocation of",
-        // wasmtime, where it handles that itself, and std's I/O errors.
+        // wasmtime, where it handles the failure itself, and std's I/O errors.
         "out of memory",
         "Cannot allocate memory",
         "ThreadPoolBuildError",
@@ -218,19 +223,19 @@ fn outcome(limits: WorkerLimits, status: ExitStatus, words: String, bytes: usize
     if status.success() {
         return Ok(());
     }
-    if NO_MEMORY.iter().any(|sign| words.contains(sign)) {
+    if NO_MEMORY.iter().any(|text| message.contains(text)) {
         return Err(LoadError::CompileMemoryExceeded { bytes, limit_bytes: limits.memory_bytes });
     }
     match (status.code(), status.signal()) {
-        (Some(code), _) if code == i32::from(COMPONENT) => Err(LoadError::CompileFailed(cut(words, 4096))),
+        (Some(code), _) if code == i32::from(COMPONENT) => Err(LoadError::CompileFailed(cut(message, 4096))),
         (_, Some(OUTPUT_TOO_LARGE)) => {
             Err(LoadError::CompileMemoryExceeded { bytes, limit_bytes: limits.memory_bytes })
         }
         (_, Some(OUT_OF_TIME)) => Err(LoadError::CompileTimedOut { bytes, limit_seconds: limits.cpu_seconds }),
-        // A panic of the compiler: trying again would not help.
+        // The compiler panicked. A retry would not help.
         (Some(101), _) | (_, Some(ABORTED)) => {
-            Err(LoadError::CompileFailed(format!("the compiler failed: {}", cut(words, 4096))))
+            Err(LoadError::CompileFailed(format!("the compiler failed: {}", cut(message, 4096))))
         }
-        _ => Err(LoadError::Busy(format!("the compiling process ended with {status}: {}", cut(words, 4096)))),
+        _ => Err(LoadError::Busy(format!("the compile worker ended with {status}: {}", cut(message, 4096)))),
     }
 }

@@ -1,7 +1,7 @@
 //! Clocks and randomness of guests: WASI's interfaces on core's [`Nondeterminism`].
 //!
 //! Guests have no other clocks and randomness, so an implementation of [`Nondeterminism`] can record or replay them. A
-//! wait, such as `thread::sleep`, ends by the machine's clock; the guest computes its duration from this one.
+//! wait, such as `thread::sleep`, runs on the machine's clock, for a duration that the guest computes from these clocks.
 
 use std::{
     convert::Infallible,
