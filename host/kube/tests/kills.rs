@@ -44,6 +44,6 @@ async fn killed_api_server_and_etcd_lose_no_object() {
     scene.write(&mut random, period, pause, true).await;
     // Of a write whose answer was lost nobody knows whether it was done: the writers' notes are not the whole truth.
     assert!(scene.delivered() > 500, "{} events", scene.delivered());
-    let violations = scene.end(false).await;
+    let violations = scene.end(false, false).await;
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }

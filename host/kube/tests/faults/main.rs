@@ -71,7 +71,7 @@ async fn play(seed: u64, swallow_every: Option<usize>) -> Played {
     scene.write(&mut random, FAULTS - early, pause, false).await;
     proxy.heal();
     let delivered = scene.delivered();
-    let violations = scene.end(true).await;
+    let violations = scene.end(true, swallow_every.is_some()).await;
     let mut met = BTreeMap::new();
     for asked in proxy.asked().into_iter().filter(|asked| asked.fault != Fault::None) {
         *met.entry(asked.fault.label()).or_default() += 1;

@@ -23,8 +23,12 @@ use crate::{
     truth::{Truth, Writer},
 };
 
-/// How long informers get to catch up once nothing goes wrong any more. On a busy machine: it tells "never" from "later".
+/// The time that informers have to catch up once nothing goes wrong any more. On a busy machine it tells "never" from
+/// "later".
 const CATCH_UP: Duration = Duration::from_secs(90);
+
+/// The same for informers that lose events: they never catch up, and the test waits for all of it.
+const CATCH_UP_IN_VAIN: Duration = Duration::from_secs(15);
 
 /// What is there before the informers begin, and stays.
 const ANCHORS: [&str; 3] = ["anchor-0", "anchor-1", "anchor-2"];
@@ -148,12 +152,13 @@ impl Scene {
         self.watched.iter().flat_map(|watched| &watched.recorders).map(|(_, recorder, _)| recorder.all().len()).sum()
     }
 
-    /// Waits until every informer has caught up, and judges. With `trusting`, what the writers noted is the whole truth.
-    pub async fn end(self, trusting: bool) -> Vec<String> {
+    /// Waits until every informer has caught up, and returns the violations. With `trusting`, the writers have noted
+    /// everything that happened. With `lossy`, the informers lose events.
+    pub async fn end(self, trusting: bool, lossy: bool) -> Vec<String> {
+        let end = Instant::now() + if lossy { CATCH_UP_IN_VAIN } else { CATCH_UP };
         let mut violations = Vec::new();
         for watched in self.watched {
             let listed = Listed::of(&self.client, &watched.informer).await;
-            let end = Instant::now() + CATCH_UP;
             while !watched.differences(&listed).is_empty() && Instant::now() < end {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
