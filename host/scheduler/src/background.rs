@@ -1,14 +1,14 @@
-//! Threads for guests that keep theirs for long: everything else goes before them.
+//! Threads of lower priority for guests with long polls.
 
 use std::io;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The niceness of these threads (nice(2)): to busy threads of the host they leave nine tenths of a processor.
+/// The niceness of these threads (nice(2)). They leave nine tenths of a processor to busy threads of the host.
 const NICENESS: i32 = 10;
 
-/// A runtime of threads of a lower priority, without timers and sockets. Dropping it ends them, each at the end of its
-/// poll, and drops what they had left.
+/// A runtime of threads of a lower priority, without timers and sockets. Dropping it ends each thread after its current
+/// poll, and drops their tasks.
 pub struct Background {
     handle: Handle,
     /// None only while dropping.
@@ -16,17 +16,17 @@ pub struct Background {
 }
 
 impl Background {
-    /// With so many threads.
+    /// Starts this number of threads.
     ///
     /// # Errors
-    /// A thread does not start.
+    /// Fails if a thread does not start.
     pub fn start(threads: usize) -> io::Result<Self> {
-        let give_way = || {
-            // Of this thread only; a kernel that refuses leaves it as it is.
+        let renice = || {
+            // Applies to this thread only. If the kernel refuses, the thread keeps its priority.
             let _niceness = rustix::process::nice(NICENESS);
         };
         let mut runtime = Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(threads).thread_name("operetta-background").on_thread_start(give_way);
+        let runtime = runtime.worker_threads(threads).thread_name("operetta-background").on_thread_start(renice);
         let runtime = runtime.event_interval(1).global_queue_interval(1).build()?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
     }

@@ -1,4 +1,4 @@
-//! Tests of demoted reconciles: they run in the background, and keep nothing from others.
+//! Tests of demoted reconciles, which run in the background without delaying others.
 
 use std::{
     future::poll_fn,
@@ -30,10 +30,10 @@ use operetta_core::{
     ports::Reconciler,
 };
 
-/// Longer than a poll may be, by as much as it may count.
+/// A poll that exceeds the allowed duration by the most that one poll adds.
 const LONG: Duration = Duration::from_millis(2);
 
-/// One thread, without timers and sockets; its name tells it.
+/// Starts a runtime of one thread with this name, without timers and sockets.
 fn background() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).thread_name("background").build().expect("a thread")
 }
@@ -47,12 +47,12 @@ fn request(name: &str) -> ReconcileRequest {
     ReconcileRequest { controller: "c".to_owned(), key, retries: 0, reconcile_id: name.to_owned() }
 }
 
-/// Does what the key says, and notes where it was.
+/// A reconciler that acts by the key's name, and records on which threads it ran.
 #[derive(Default)]
-struct Notes(Mutex<Vec<(String, bool)>>, AtomicUsize);
+struct Recorder(Mutex<Vec<(String, bool)>>, AtomicUsize);
 
 #[async_trait]
-impl Reconciler for Notes {
+impl Reconciler for Recorder {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let name = request.key.name.as_str();
         self.0.lock().push((name.to_owned(), is_background()));
@@ -63,7 +63,7 @@ impl Reconciler for Notes {
             "sleeps" => sleep(Duration::from_millis(2)).await,
             "spawns" => tokio::spawn(async { assert!(!is_background()) }).await.expect("no panic"),
             "stays" => {
-                let _gone = Gone(&self.1);
+                let _dropped = CountDrop(&self.1);
                 std::future::pending::<()>().await;
             }
             _ => {}
@@ -72,12 +72,12 @@ impl Reconciler for Notes {
     }
 }
 
-/// Gives its thread back after each poll, as a guest that spins does.
+/// Yields after each poll, as a guest that spins does.
 async fn spin_until_in_background() {
     let mut polls = 0;
     poll_fn(|cx| {
         polls += 1;
-        assert!(polls <= 100, "it stays");
+        assert!(polls <= 100, "it stays in the foreground");
         burn(LONG);
         cx.waker().wake_by_ref();
         if is_background() { Poll::Ready(()) } else { Poll::Pending }
@@ -85,89 +85,92 @@ async fn spin_until_in_background() {
     .await;
 }
 
-struct Gone<'a>(&'a AtomicUsize);
+struct CountDrop<'a>(&'a AtomicUsize);
 
-impl Drop for Gone<'_> {
+impl Drop for CountDrop<'_> {
     fn drop(&mut self) {
         assert!(is_background());
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// A plugin, and one slot.
-fn new_plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
+/// Creates a plugin on a scheduler with one slot.
+fn new_plugin(
+    background: &Runtime,
+    concurrency: Option<u32>,
+) -> (Arc<Recorder>, Arc<FairReconciler>, Arc<FairScheduler>) {
     let scheduler = FairScheduler::with_background(1, background.handle().clone());
     let account = scheduler.group("tenant", Share::default()).account(Share { concurrency, ..Share::default() });
-    let notes = Arc::new(Notes::default());
-    (notes.clone(), Arc::new(FairReconciler::new(notes, account)), scheduler)
+    let recorder = Arc::new(Recorder::default());
+    (recorder.clone(), Arc::new(FairReconciler::new(recorder, account)), scheduler)
 }
 
-/// One that is known to take long.
-fn plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Notes>, Arc<FairReconciler>, Arc<FairScheduler>) {
-    let (notes, reconciler, scheduler) = new_plugin(background, concurrency);
+/// Creates a plugin that is demoted.
+fn plugin(background: &Runtime, concurrency: Option<u32>) -> (Arc<Recorder>, Arc<FairReconciler>, Arc<FairScheduler>) {
+    let (recorder, reconciler, scheduler) = new_plugin(background, concurrency);
     (0..10).for_each(|_| reconciler.account.demotion.polled(u64::MAX));
-    (notes, reconciler, scheduler)
+    (recorder, reconciler, scheduler)
 }
 
-/// Ends a runtime where that may wait for its threads.
+/// Ends a runtime without waiting for its threads.
 fn end(runtime: Runtime) {
     runtime.shutdown_background();
 }
 
 #[tokio::test]
-async fn its_threads_have_a_lower_priority() {
+async fn background_threads_have_lower_priority() {
     let niceness = || rustix::process::getpriority_process(None).expect("known");
     let background = Background::start(2).expect("threads");
     let there = background.handle().spawn(async move { niceness() }).await.expect("no panic");
-    assert!(there > niceness(), "{there} there, {} here", niceness());
+    assert!(there > niceness(), "{there} in the background, {} here", niceness());
 }
 
 #[tokio::test]
 async fn repeated_long_poll_demotes_to_background() {
     let background = background();
-    let (notes, reconciler, _scheduler) = new_plugin(&background, None);
+    let (recorder, reconciler, _scheduler) = new_plugin(&background, None);
     for (name, times) in [("new", 1), ("long", 10), ("demoted", 3), ("forgiven", 300)] {
         for _ in 0..times {
             reconciler.reconcile(&request(name)).await.expect("done");
         }
     }
-    let seen = notes.0.lock().clone();
-    let of = |name: &'static str| seen.iter().filter(move |of| of.0 == name).map(|of| of.1);
-    assert_eq!(of("new").next(), Some(false));
-    assert!(!of("long").next().expect("ten"), "not for one poll");
-    assert!(of("demoted").all(|in_background| in_background), "{seen:?}");
-    assert!(!of("forgiven").next_back().expect("many"), "{seen:?}");
+    let seen = recorder.0.lock().clone();
+    let placed = |name: &'static str| seen.iter().filter(move |run| run.0 == name).map(|run| run.1);
+    assert_eq!(placed("new").next(), Some(false));
+    assert!(!placed("long").next().expect("ten"), "demoted after one poll");
+    assert!(placed("demoted").all(|in_background| in_background), "{seen:?}");
+    assert!(!placed("forgiven").next_back().expect("many"), "{seen:?}");
     end(background);
 }
 
 #[tokio::test]
 async fn spinning_reconcile_continues_in_background() {
     let background = background();
-    let (notes, reconciler, scheduler) = new_plugin(&background, Some(1));
+    let (recorder, reconciler, scheduler) = new_plugin(&background, Some(1));
     for _ in 0..2 {
         timeout(300 * SECOND, reconciler.reconcile(&request("spins"))).await.expect("it ends").expect("done");
     }
-    let seen: Vec<bool> = notes.0.lock().iter().map(|seen| seen.1).collect();
+    let seen: Vec<bool> = recorder.0.lock().iter().map(|seen| seen.1).collect();
     assert_eq!(seen, [false, true], "the second one begins where the first one ended");
     assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0));
     end(background);
 }
 
-/// The one slot is held by a poll that does not end before the other one's did.
+/// The only slot is held by a poll that ends after the quiet account's polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn underserved_tenant_does_not_wait_for_background() {
     let background = background();
     let scheduler = FairScheduler::with_background(1, background.handle().clone());
     let [noisy, quiet] =
         ["noisy", "quiet"].map(|name| scheduler.group(name, Share::default()).account(Share::default()));
-    // So that it has had more.
+    // So that it has had more time.
     noisy.run(async { burn(Duration::from_millis(20)) }).await;
     let (started, has_started) = oneshot::channel();
-    let (let_go, may_go) = mpsc::channel();
+    let (release, released) = mpsc::channel();
     let held = background.spawn(TokioContext::new(
         noisy.run_in_background(async move {
             started.send(()).expect("awaited");
-            may_go.recv_timeout(300 * SECOND).expect("the other one was polled meanwhile");
+            released.recv_timeout(300 * SECOND).expect("the quiet account was polled");
         }),
         Handle::current(),
     ));
@@ -176,9 +179,9 @@ async fn underserved_tenant_does_not_wait_for_background() {
     for _ in 0..3 {
         timeout(300 * SECOND, quiet.run(async {})).await.expect("it does not wait");
     }
-    let_go.send(()).expect("it waits");
+    release.send(()).expect("it waits");
     held.await.expect("no panic");
-    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0), "one slot, once");
+    assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0), "the slot is free once");
     assert_eq!(quiet.usage().wait, Duration::ZERO);
     let usage = noisy.usage();
     assert_eq!(usage.polls, 2);
@@ -204,16 +207,16 @@ async fn background_charges_thread_time() {
 #[tokio::test]
 async fn background_uses_the_callers_runtime() {
     let background = background();
-    let (notes, reconciler, _scheduler) = plugin(&background, None);
+    let (recorder, reconciler, _scheduler) = plugin(&background, None);
     // The background's runtime has no timers.
     reconciler.reconcile(&request("sleeps")).await.expect("done");
     reconciler.reconcile(&request("spawns")).await.expect("done");
-    assert!(notes.0.lock().iter().all(|(_, in_background)| *in_background));
+    assert!(recorder.0.lock().iter().all(|(_, in_background)| *in_background));
     end(background);
 }
 
 #[tokio::test]
-async fn a_panic_in_the_background_is_the_callers() {
+async fn background_panic_reaches_caller() {
     let background = background();
     let (_, reconciler, scheduler) = plugin(&background, None);
     let panicking = reconciler.clone();
@@ -227,12 +230,12 @@ async fn a_panic_in_the_background_is_the_callers() {
 #[tokio::test]
 async fn dropped_background_run_frees_its_thread() {
     let background = background();
-    let (notes, reconciler, scheduler) = plugin(&background, Some(1));
+    let (recorder, reconciler, scheduler) = plugin(&background, Some(1));
     let dropped = timeout(Duration::from_millis(20), reconciler.reconcile(&request("stays"))).await;
     dropped.expect_err("it stays");
-    // There is but one place.
-    timeout(300 * SECOND, reconciler.reconcile(&request("next"))).await.expect("a place").expect("done");
-    assert_eq!(notes.1.load(Ordering::SeqCst), 1, "it is gone before the next one begins");
+    // The plugin has one worker slot.
+    timeout(300 * SECOND, reconciler.reconcile(&request("next"))).await.expect("a free worker slot").expect("done");
+    assert_eq!(recorder.1.load(Ordering::SeqCst), 1, "it is dropped before the next one begins");
     assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (1, 0));
     end(background);
 }
@@ -243,5 +246,5 @@ async fn stopping_host_fails_background_reconciles() {
     let (_, reconciler, _scheduler) = plugin(&background, None);
     end(background);
     let failed = timeout(300 * SECOND, reconciler.reconcile(&request("late"))).await.expect("it ends");
-    assert_eq!(failed, Err(Failure::Retry("the host stops".to_owned())));
+    assert_eq!(failed, Err(Failure::Retry("the host is stopping".to_owned())));
 }

@@ -1,44 +1,44 @@
-//! A token bucket of processor time: exact, with the time passed in.
+//! An exact token bucket of processor time; the caller passes in the time.
 
-/// Processor time that a full bucket holds, in nanoseconds: what may be used at once after a rest.
+/// The processor time that a full bucket holds, in nanoseconds: the burst after an idle time.
 pub const BURST: u64 = 100_000_000;
 
-/// Tokens for one nanosecond of processor time: limits count in millionths of a processor.
+/// The tokens for one nanosecond of processor time, so that limits are in millionths of a processor.
 const UNIT: i64 = 1_000_000;
 
 /// The tokens of a full bucket.
 const FULL: i64 = BURST as i64 * UNIT;
 
-/// The lowest limit, in millionths of a processor. One of zero would keep a reconcile in flight for ever.
+/// The lowest limit, in millionths of a processor. A limit of zero would keep a reconcile in flight forever.
 const LOWEST: i64 = 1_000;
 
 /// The highest limit, in millionths of a processor.
 const HIGHEST: i64 = 1_000_000_000;
 
-/// Processor time that grows with time, up to [`BURST`]. A poll is paid when it is over, so the bucket may be in debt.
+/// Processor time that grows with time, up to [`BURST`]. A poll is charged when it ends, so the bucket may be in debt.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// Tokens that grow in a nanosecond: the limit in millionths of a processor.
+    /// The tokens added per nanosecond: the limit in millionths of a processor.
     rate: i64,
     /// At most [`FULL`]. The bucket is open while this is above zero.
     tokens: i64,
-    /// The time up to which tokens have grown, in nanoseconds.
+    /// The time of the last refill, in nanoseconds.
     at: u64,
 }
 
 impl Bucket {
-    /// A full bucket; `limit` in processor seconds for each second, at least a thousandth.
+    /// Creates a full bucket. `limit` is in processor seconds per second, at least a thousandth.
     pub fn new(limit: f64, now: u64) -> Self {
         Self { rate: rate(limit), tokens: FULL, at: now }
     }
 
-    /// Another limit; what is left and what is owed stays.
+    /// Changes the limit. Tokens and debt remain.
     pub fn set_limit(&mut self, limit: f64, now: u64) {
         self.refill(now);
         self.rate = rate(limit);
     }
 
-    /// Pays for `polled` nanoseconds.
+    /// Charges `polled` nanoseconds.
     pub fn charge(&mut self, polled: u64, now: u64) {
         self.refill(now);
         let polled = i64::try_from(polled).unwrap_or(i64::MAX);
@@ -59,7 +59,7 @@ impl Bucket {
     }
 }
 
-/// A float cast saturates, and makes zero of what is no number.
+/// Converts a limit. A float cast saturates, and turns NaN into zero.
 fn rate(limit: f64) -> i64 {
     ((limit * UNIT as f64).round() as i64).clamp(LOWEST, HIGHEST)
 }
@@ -76,20 +76,20 @@ mod tests {
         bucket.charge(99 * MS, 0);
         assert_eq!(bucket.opens_at(0), None);
         bucket.charge(2 * MS, 0);
-        assert_eq!(bucket.opens_at(0), Some(4 * MS + 1), "1 ms is owed, a quarter grows");
+        assert_eq!(bucket.opens_at(0), Some(4 * MS + 1), "1 ms of debt is refilled at a quarter");
         assert_eq!(bucket.opens_at(4 * MS), Some(4 * MS + 1));
         assert_eq!(bucket.opens_at(4 * MS + 1), None);
     }
 
     #[test]
-    fn a_bucket_never_holds_more_than_its_burst() {
+    fn bucket_never_exceeds_burst() {
         let mut bucket = Bucket::new(64.0, 0);
         bucket.charge(BURST, u64::MAX / 2);
         assert!(bucket.opens_at(u64::MAX / 2).is_some());
     }
 
     #[test]
-    fn bucket_never_overflows_or_stops_for_ever() {
+    fn bucket_never_overflows_or_stays_closed() {
         for limit in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY, f64::MIN_POSITIVE] {
             let mut bucket = Bucket::new(limit, 0);
             bucket.charge(BURST + MS, 0);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn another_limit_keeps_what_is_owed() {
+    fn limit_change_keeps_debt() {
         let mut bucket = Bucket::new(1.0, 0);
         bucket.charge(BURST + 10 * MS, 0);
         bucket.set_limit(0.5, 4 * MS);

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::run_queue::{RunQueue, Tenant};
 
-/// The name of one request for a slot, from `State::want` or `State::done` until it is taken or cancelled; never used twice.
+/// The id of a request for a slot, from `State::want` or `State::done` until the slot is taken or the request is
+/// cancelled. Never used twice.
 pub type Ticket = u64;
 
 /// A waiter for a slot.
@@ -28,13 +29,13 @@ pub(super) struct Account<W> {
 pub(super) struct Granted<W> {
     pub(super) account: usize,
     pub(super) waiter: Waiter<W>,
-    /// True for a poll in the background, which yields to others. Otherwise a task was woken that is on no thread yet.
+    /// True for a background poll, whose slot may be taken back. Otherwise the woken task is not on a thread yet.
     pub(super) in_background: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) tenant: Tenant,
-    /// The group's accounts. They stay in it while the group itself is throttled.
-    pub(super) line: RunQueue,
+    /// The run queue of the group's accounts. They stay in it while the group itself is throttled.
+    pub(super) queue: RunQueue,
 }

@@ -1,9 +1,9 @@
-//! One future, polled only while it has a slot.
+//! The future that is polled only while it has a slot.
 //!
-//! It holds no slot while it waits for something else. To distinguish a waiting future from one that spins and only yields,
-//! it is polled with a waker of its own. A future that is woken during its poll wants the next slot at once, and competes
-//! for it before its old slot is granted to another. Otherwise two spinning futures of any weight would alternate, because
-//! each would be absent whenever the other's slot becomes free.
+//! It holds no slot while it waits for something else. The inner future is polled with a waker of its own, which
+//! distinguishes a waiting future from one that spins and only yields. A future that is woken during its poll asks for the
+//! next slot at once, and competes for it before its old slot is granted to another. Otherwise two spinning futures of any
+//! weight would alternate, because each would be absent whenever the other's slot becomes free.
 
 use std::{
     future::Future,
@@ -26,21 +26,21 @@ use crate::{Account, Started, state::Ticket};
 const IDLE: u8 = 0;
 /// The inner future is being polled.
 const POLLING: u8 = 1;
-/// The inner future has to be polled, and will be: another wake-up changes nothing.
+/// The inner future will be polled; another wake-up changes nothing.
 const WOKEN: u8 = 2;
 
-/// Polled nanoseconds that cost a task one unit of its budget, of which tokio gives it 128: it lasts for 256 µs.
+/// The polled nanoseconds that cost a task one unit of its budget. Tokio's budget of 128 units lasts for 256 µs.
 const NANOS_PER_UNIT: u64 = 2_000;
 
-/// At least as many units as tokio gives.
+/// The number of units in a task's budget, at least as many as tokio gives.
 const BUDGET: u64 = 128;
 
 pin_project! {
     /// A future that is polled only while it has one of the scheduler's slots, and whose polls are charged to an
-    /// account. Made by [`Account::run`].
+    /// account. Created by [`Account::run`].
     ///
-    /// Cancel safe as far as the inner future is: dropped, it gives back its slot or its place in the line. Once woken
-    /// it has to be polled or dropped soon, for it may hold a slot.
+    /// Cancel safe if the inner future is: dropping it returns its slot or its queue position. Once woken it must be
+    /// polled or dropped soon, because it may hold a slot.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Fair<F> {
         turn: Turn,
@@ -50,23 +50,23 @@ pin_project! {
     }
 }
 
-/// A future's way to its slots.
+/// The state in which a future asks for and holds slots.
 struct Turn {
     account: Arc<Account>,
     signal: Arc<Signal>,
     in_background: bool,
-    /// Set while it waits for a slot or has one and is not yet polled.
+    /// Set while it waits for a slot, or has one and is not polled yet.
     ticket: Option<Ticket>,
 }
 
-/// The waker of an inner future, and of its task when it gets a slot.
+/// The waker of an inner future. Also wakes its task when a slot is granted.
 pub struct Signal {
     state: AtomicU8,
-    /// Wakes the task; renewed with every poll.
+    /// The task's waker, replaced with every poll.
     task: Mutex<Option<Waker>>,
 }
 
-/// A poll under way: dropped, by a panic too, it is charged and its slot is given back.
+/// A poll in progress. Dropping it, also by a panic, charges the poll and returns its slot.
 struct Polling<'a> {
     turn: &'a mut Turn,
     started: Started,
@@ -88,7 +88,7 @@ impl<F: Future> Future for Fair<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        // Before the look at the slot: one that is given in between wakes this very task.
+        // Before asking for a slot: a slot that is granted in between wakes this task.
         this.turn.signal.set_task(cx.waker());
         let Some(mut polling) = this.turn.begin() else { return Poll::Pending };
         let result = this.future.poll(&mut Context::from_waker(this.waker));
@@ -99,19 +99,19 @@ impl<F: Future> Future for Fair<F> {
 }
 
 impl Turn {
-    /// Begins a poll, if there is a slot for it. Otherwise the task is woken when there is.
+    /// Begins a poll if it has a slot. Otherwise the task is woken when it has one.
     fn begin(&mut self) -> Option<Polling<'_>> {
         let begun = self.account.begin(self.ticket, &self.signal, self.in_background);
         self.ticket = begun.as_ref().err().copied();
         let state = if begun.is_err() { WOKEN } else { POLLING };
-        // Sees what was written before a wake-up that the state has swallowed.
+        // Acquires the writes that precede a wake-up which did not wake the task.
         self.signal.state.swap(state, Ordering::AcqRel);
         begun.ok().map(|started| Polling { turn: self, started, again: false, ended: false })
     }
 }
 
 impl Polling<'_> {
-    /// Gives the slot back and says how many nanoseconds the poll took.
+    /// Returns the slot. The result is the poll's duration in nanoseconds.
     fn end(&mut self) -> u64 {
         self.ended = true;
         let again = self.again.then(|| self.turn.signal.clone());
@@ -129,11 +129,11 @@ impl Drop for Polling<'_> {
     }
 }
 
-/// Takes the polled time from the task's budget. When that is used up, the thread looks at timers and sockets next;
-/// else tokio first polls whom this poll has woken, and whom that one wakes, up to three: turns of guests that spin.
+/// Takes the polled time from the task's budget. Once it is spent, the thread serves timers and sockets next. Otherwise
+/// tokio first polls the task that this poll has woken, and the one that it wakes, up to three: polls of spinning guests.
 fn spend_budget(polled: u64) {
     let mut cx = Context::from_waker(Waker::noop());
-    // Bounded, also for a task that has no budget.
+    // Bounded also for a task without a budget.
     for _ in 0..BUDGET.min(polled / NANOS_PER_UNIT) {
         match coop::poll_proceed(&mut cx) {
             Poll::Ready(restore) => restore.made_progress(),
@@ -147,7 +147,7 @@ impl Drop for Turn {
         if let Some(ticket) = self.ticket.take() {
             self.account.cancel(ticket);
         }
-        // Whoever still holds the inner waker shall not hold the task.
+        // A remaining holder of the inner waker must not keep the task alive.
         self.signal.replace_task(None);
     }
 }
@@ -170,13 +170,13 @@ impl Signal {
         self.replace_task(Some(waker.clone()));
     }
 
-    /// The old waker is dropped outside of the lock: it may be the last to hold its task.
+    /// Replaces the task's waker. The old one is dropped outside of the lock, because it may be the last owner of its task.
     fn replace_task(&self, waker: Option<Waker>) {
         let old = mem::replace(&mut *self.task.lock(), waker);
         drop(old);
     }
 
-    /// Ends a poll. Woken during it, the state stays [`WOKEN`].
+    /// Ends a poll, and reports whether it was woken meanwhile. The state is then still [`WOKEN`].
     fn was_woken(&self) -> bool {
         self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_err()
     }

@@ -5,26 +5,26 @@ use std::sync::Arc;
 use crate::{Account, Group, Share, Usage, demotion::Demotion, worker_slots::WorkerSlots};
 
 impl Group {
-    /// The group's name.
+    /// Returns the group's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A new account.
+    /// Creates an account.
     pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
         let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
         let worker_slots = WorkerSlots::new(share.concurrency);
         Arc::new(Account { id, demotion: Demotion::default(), worker_slots, group: self.clone() })
     }
 
-    /// Changes what the group may use, from now on. Nobody is thrown out.
+    /// Changes the group's share from now on. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
         self.worker_slots.set_limit(share.concurrency);
         self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
     }
 
-    /// Returns the usage of the group's accounts, with those that are gone. Takes time linear in the number of
-    /// accounts. `throttled` counts the group's own limit and those of its accounts.
+    /// Returns the usage of the group's accounts, including removed ones. Takes time linear in the number of accounts.
+    /// `throttled` counts the group's own limit and those of its accounts.
     pub fn usage(&self) -> Usage {
         self.scheduler.update(|state, now, _| state.group_usage(self.id, now))
     }

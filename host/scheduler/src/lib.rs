@@ -1,62 +1,61 @@
-//! Fair scheduling of plugins: chooses whose guest is polled next, by the time that its guests were polled so far.
+//! Fair scheduling of plugins: the plugin whose guests have been polled least is polled next.
 //!
 //! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit of scheduling is one
 //! poll. A [`Fair`] future is polled only while it has one of the scheduler's *slots*. The measured time of each poll is
 //! charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A [`FairScheduler`] promises:
 //!
 //! - **Shares.** A free slot goes to the waiting group with the least virtual time (polled time divided by weight), within
-//!   the group to the account with the least, and within the account to the first that came. A tenant with a hundred
-//!   plugins has one tenant's share, and a plugin with a hundred workers has one plugin's.
+//!   the group to the account with the least, and within the account to the first waiter. A tenant with a hundred plugins
+//!   has one tenant's share, and a plugin with a hundred workers has one plugin's.
 //! - **Work conservation.** No slot is idle while a waiter may use it. Weights matter only while slots are short.
-//! - **Little is saved up.** A group or an account that was idle, or could not use its share, returns with a credit of 5 ms
+//! - **Bounded credit.** A group or an account that was idle, or could not use its share, returns with a credit of 5 ms
 //!   for each slot (at weight 100, otherwise in proportion). This lets a short reconcile go first with all of its polls. It
 //!   is also the longest delay that a returning account can cause. New accounts and groups have no credit.
-//! - **Limits hold.** An account or a group beyond its `cpu_limit` is passed over until its token bucket, 100 ms deep, is
-//!   refilled; [`Usage`] counts that. A poll is charged when it is over, so each slot can exceed the limit by one poll.
-//! - **Nobody starves.** This also holds when a waiting or running future is dropped or panics, and when shares change.
+//! - **Limits.** An account or a group beyond its `cpu_limit` is throttled until its token bucket, 100 ms deep, refills;
+//!   [`Usage`] counts that. A poll is charged when it ends, so each slot can exceed the limit by one poll.
+//! - **No starvation.** This also holds when a waiting or running future is dropped or panics, and when shares change.
 //!
 //! # Slots and threads
 //!
-//! A future that waits for anything but a slot holds no slot. A future that is granted a slot holds it until its task is
-//! polled, which is the time that the task is in the runtime's queue. Other tasks in that queue ask for a slot meanwhile,
-//! get none, and join the run queue instead. So everybody who wants to run is in one run queue.
+//! A future that waits for anything but a slot holds no slot. A future that is granted a slot holds it while its task is
+//! in the runtime's queue, until the task is polled. Other tasks in that queue ask for a slot meanwhile, get none, and
+//! join the run queue. So every future that is ready is in one run queue.
 //!
-//! A task that asks for a slot is on a thread. A task that was granted a slot and not polled yet is on none. So the
-//! scheduler **takes a slot back** from the second for the first, if the first has had less time and would be next. The
-//! one that yields returns to its position in the run queue. With as many threads as slots, an asking thread therefore
-//! always finds a slot that nobody polls with, and an underserved tenant never waits for the end of another one's turn.
-//! Time is charged all the same, so nobody gets more than its share.
+//! A task that asks for a slot is on a thread. A task that was granted a slot and is not polled yet is on none. So the
+//! scheduler **takes back a slot** from the second for the first, if the first has had less time and would be next. The
+//! task that loses its slot returns to its position in the run queue. With as many threads as slots, an asking thread
+//! therefore always finds a slot that no poll uses, and an underserved tenant never waits for the end of another
+//! tenant's poll. Time is charged all the same, so no tenant gets more than its share.
 //!
 //! A tokio worker serves timers, sockets and wake-ups from other threads only when it is idle or has polled some sixty
 //! tasks. While guests spin on all threads, such a wake-up would reach the run queue hundreds of milliseconds late. So
-//! **set `event_interval(1)` and `global_queue_interval(1)`** on the runtime, and have as many worker threads as slots and
+//! **set `event_interval(1)` and `global_queue_interval(1)`** on the runtime, and use as many worker threads as slots and
 //! as processors. An extra thread for timers does not help: it gets a processor when the kernel's time slice of another
 //! thread ends, after some 8 ms. A worker first polls the task that the last poll woke, up to three times in a row while
-//! the task's budget lasts, so the scheduler spends that budget after 256 µs of polls. A task that yields by tokio's own
-//! means is polled again before all others; a controller's workers therefore yield through the scheduler.
+//! the task's budget lasts, so the scheduler spends that budget after 256 µs of polls. A task that calls tokio's
+//! `yield_now` is polled again before all others; a controller's workers therefore yield through the scheduler.
 //!
-//! A slot stays with its future until the future is polled or dropped. A task that awaits a [`Fair`] future must not do
-//! other work at the same time, such as a busy second arm of a `select!`: it would keep the slot from tenants that have
-//! had as much.
+//! A future keeps its slot until it is polled or dropped. A task that awaits a [`Fair`] future must not do other work at
+//! the same time, such as a busy second arm of a `select!`: it would keep the slot from tenants that have had as much.
 //!
 //! A future that spins must wake itself when it yields, as wasmtime's `UpdateDeadline::Yield` does. It then joins the run
-//! queue before its slot is granted to another. `tokio::task::yield_now` wakes later, when the thread has nothing else to
-//! do; such a future gets less than its share, never more.
+//! queue before its slot is granted to another. `tokio::task::yield_now` wakes later, when the thread is otherwise idle;
+//! such a future gets less than its share, never more.
 //!
 //! # The background
 //!
-//! A guest can hold its thread for longer than a turn, in one instruction or one call of the host. Nobody else gets past
-//! it there. Even turns of a millisecond delay each event and each answer that a reconcile on the same thread waits for.
-//! So the reconciles of an account are demoted when some of its polls took most of a turn or more: they run on threads of
-//! lower priority ([`Background`]), from which the kernel takes the processor as soon as a thread of the host has work.
-//! A background slot can be taken back **while it is polled with**: the poll continues on the processor time that is left,
-//! and is charged by its thread's processor time. Timers and sockets of background reconciles are served in the foreground.
+//! A guest can hold its thread for longer than a millisecond, in one instruction or one host call, and nothing else runs
+//! on that thread meanwhile. Even polls of a millisecond delay each event and each response that a reconcile on the same
+//! thread waits for. So an account is demoted when some of its polls last most of a millisecond or more: its reconciles
+//! run on threads of lower priority ([`Background`]), which the kernel preempts as soon as a thread of the host has work.
+//! A background slot can be taken back **during its poll**: the poll continues on the processor time that is left, and is
+//! charged by its thread's processor time. Timers and sockets of background reconciles are served in the foreground.
 //!
 //! # Limits
 //!
 //! Only polls are charged, in the foreground by wall time. Time that the operating system takes from a polling thread is
-//! charged too, so limits hold back more on an overcommitted machine. Nothing interrupts a foreground poll. Throttling
-//! ends by tokio's timers, exact to a millisecond; over time the limit is exact. The scheduler starts one task, at the
+//! charged too, so limits throttle more on an overcommitted machine. Nothing interrupts a foreground poll. Throttling
+//! ends by tokio's timers, exact to a millisecond; over time the limit is exact. The scheduler starts one task at the
 //! first throttling, which waits for these timers and ends with the scheduler. [`Fair`] must always be polled within the
 //! same tokio runtime, with time enabled.
 //!
@@ -118,28 +117,28 @@ pub use share::{Share, Usage};
 use state::{State, Ticket};
 use worker_slots::{WorkerSlot, WorkerSlots};
 
-/// The scheduler over all plugins of a host.
+/// The scheduler of all plugins of a host.
 pub struct FairScheduler {
     /// Never held while a future is polled or a task is woken.
     shared: Mutex<Shared>,
-    /// Wakes the alarm when its next time has changed, or the scheduler is gone.
+    /// Wakes the alarm task when its next time has changed or the scheduler is dropped.
     changed: Arc<Notify>,
     clock: Box<dyn Clock>,
-    /// Threads of a lower priority.
+    /// The runtime of threads with a lower priority.
     background: Option<Handle>,
 }
 
 struct Shared {
     state: State<Arc<Signal>>,
-    /// The group made last for each name; entries of groups that are gone remain for a moment only.
+    /// The last group created for each name. Entries of dropped groups remain only for a moment.
     groups: HashMap<String, Weak<Group>>,
     /// True if the alarm task was started.
     has_alarm: bool,
-    /// The time that the alarm waits for, or is on its way to.
+    /// The time that the alarm waits for, or is about to wait for.
     alarm_at: Option<u64>,
 }
 
-/// A tenant: what it uses, all of its accounts together.
+/// A tenant: the usage of all its accounts together.
 pub struct Group {
     name: String,
     id: usize,
@@ -147,7 +146,7 @@ pub struct Group {
     scheduler: Arc<FairScheduler>,
 }
 
-/// A plugin: what it uses, all of its futures together. Gone when its last handle, [`Fair`] and [`Permit`] are.
+/// A plugin: the usage of all its futures together. Removed with its last handle and [`Fair`] future.
 pub struct Account {
     id: usize,
     /// Decides whether the account runs in the background.
@@ -156,27 +155,27 @@ pub struct Account {
     group: Arc<Group>,
 }
 
-/// A worker_slot among the reconciles in flight; dropping it gives it back.
-#[must_use = "dropping it gives the worker_slot back"]
+/// The right to have a reconcile in flight. Dropping it returns the right.
+#[must_use = "dropping the permit returns it"]
 pub struct Permit {
     _account: WorkerSlot,
     _group: WorkerSlot,
 }
 
-/// A poll under way.
+/// A poll in progress.
 struct Started {
-    /// The start, in nanoseconds: of the scheduler's clock, and in the background of the thread's.
+    /// The start in nanoseconds, by the scheduler's clock; in the background by the thread's processor time.
     at: u64,
-    /// The ticket of its slot in the background.
+    /// The ticket of its slot, for a poll in the background.
     in_background: Option<Ticket>,
 }
 
-/// A clock: nanoseconds since some beginning, never falling.
+/// A monotonic clock, in nanoseconds since an arbitrary start.
 trait Clock: Send + Sync {
     fn now(&self) -> u64;
 
-    /// Processor time of this thread.
-    fn of_thread(&self) -> u64 {
+    /// Returns the processor time of this thread.
+    fn thread_time(&self) -> u64 {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let seconds = u64::try_from(time.tv_sec);
         let nanos = u64::try_from(time.tv_nsec);
@@ -184,7 +183,7 @@ trait Clock: Send + Sync {
     }
 }
 
-/// The time since this instant.
+/// The clock that starts at this instant.
 struct Monotonic(Instant);
 
 impl Clock for Monotonic {
@@ -194,12 +193,12 @@ impl Clock for Monotonic {
 }
 
 impl FairScheduler {
-    /// With so many slots: how many futures may be polled at the same time. At least one.
+    /// Creates a scheduler with this number of slots (futures polled at the same time), at least one.
     pub fn new(slots: usize) -> Arc<Self> {
         Self::with(slots, None, Monotonic(Instant::now()))
     }
 
-    /// The same; reconciles of accounts that keep their thread for long run on this runtime: [`Background::handle`].
+    /// Creates a scheduler that runs the reconciles of demoted accounts on this runtime: see [`Background::handle`].
     pub fn with_background(slots: usize, background: Handle) -> Arc<Self> {
         Self::with(slots, Some(background), Monotonic(Instant::now()))
     }
@@ -209,8 +208,8 @@ impl FairScheduler {
         Arc::new(Self { shared: Mutex::new(shared), changed: Arc::default(), clock: Box::new(clock), background })
     }
 
-    /// The group of this name: the one there is, with this share from now on, or a new one. It is there as long as
-    /// anybody has a handle of it or of one of its accounts.
+    /// Returns the group of this name with this share, an existing one or a new one. A group lives as long as a handle to
+    /// it or to one of its accounts.
     pub fn group(self: &Arc<Self>, name: impl Into<String>, share: Share) -> Arc<Group> {
         let name = name.into();
         let mut shared = self.shared.lock();
@@ -226,14 +225,14 @@ impl FairScheduler {
         group
     }
 
-    /// Carries out an operation at its time and wakes whom it gave a slot.
+    /// Carries out an operation at the current time and wakes the tasks that it granted a slot.
     fn update<T>(
         self: &Arc<Self>,
         operation: impl FnOnce(&mut State<Arc<Signal>>, u64, &mut Vec<Arc<Signal>>) -> T,
     ) -> T {
         let mut woken = Vec::new();
         let mut shared = self.shared.lock();
-        // Read under the lock: so the state's time never falls.
+        // Read under the lock, so that the state's time never goes back.
         let now = self.clock.now();
         let result = operation(&mut shared.state, now, &mut woken);
         self.set_alarm(shared);
@@ -241,14 +240,14 @@ impl FairScheduler {
         result
     }
 
-    /// Lets the alarm wait for the right time.
+    /// Sets the alarm to the next due time, and starts its task if there is none.
     fn set_alarm(self: &Arc<Self>, mut shared: MutexGuard<'_, Shared>) {
         let due = shared.state.next_due();
         if shared.alarm_at == due {
             return;
         }
         if !shared.has_alarm {
-            // Outside of a runtime, as in a drop, nobody is polled either: the next poll starts it.
+            // Outside of a runtime, as in a drop, nothing is polled either. The next poll starts the task.
             let Ok(runtime) = Handle::try_current() else { return };
             runtime.spawn(alarm(Arc::downgrade(self), self.changed.clone()));
             shared.has_alarm = true;
@@ -259,7 +258,7 @@ impl FairScheduler {
     }
 }
 
-/// Ends each throttling at its time.
+/// Ends each throttling when it is due.
 async fn alarm(scheduler: Weak<FairScheduler>, changed: Arc<Notify>) {
     while let Some(strong) = scheduler.upgrade() {
         let wait = strong.update(|state, now, woken| {
@@ -281,37 +280,37 @@ impl Drop for FairScheduler {
 }
 
 impl Account {
-    /// The account's group.
+    /// Returns the account's group.
     pub fn group(&self) -> &Arc<Group> {
         &self.group
     }
 
-    /// Changes what the account may use, from now on. Nobody is thrown out.
+    /// Changes the account's share from now on. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
         self.worker_slots.set_limit(share.concurrency);
         self.group.scheduler.update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
-    /// Returns the usage of the account. `throttled` counts the account's own limit: time that the group's limit takes
-    /// is counted there, and here in `wait`.
+    /// Returns the usage of the account. `throttled` counts the account's own limit only. Throttling by the group's limit
+    /// counts as the group's, and here as `wait`.
     pub fn usage(&self) -> Usage {
         self.group.scheduler.update(|state, now, _| state.usage(self.id, now))
     }
 
-    /// Waits for a worker_slot among the account's reconciles in flight, then among the group's; each first come, first
-    /// served. Cancel safe: a dropped call has taken no worker_slot.
+    /// Waits until the account's `concurrency` and then the group's lets another reconcile begin; each first come, first
+    /// served. Cancel safe: a dropped call has taken no permit.
     pub async fn enter(&self) -> Permit {
         let account = self.worker_slots.clone().enter().await;
         let group = self.group.worker_slots.clone().enter().await;
         Permit { _account: account, _group: group }
     }
 
-    /// Lets the future be polled in turn, on this account.
+    /// Returns a future that polls this one when it has a slot, and charges the polls to this account.
     pub fn run<F>(self: &Arc<Self>, future: F) -> Fair<F> {
         Fair::new(self.clone(), false, future)
     }
 
-    /// The same on one of the background's threads.
+    /// Does the same as [`Self::run`] on a background thread.
     fn run_in_background<F>(self: &Arc<Self>, future: F) -> Fair<F> {
         Fair::new(self.clone(), true, future)
     }
@@ -321,7 +320,7 @@ impl Account {
         self.group.scheduler.background.as_ref()
     }
 
-    /// Asks for a slot, or whether the ticket has one. Otherwise returns the ticket to wait with.
+    /// Asks for a slot, or for the slot of this ticket. Without a slot, returns the ticket to wait with.
     fn begin(&self, ticket: Option<Ticket>, signal: &Arc<Signal>, in_background: bool) -> Result<Started, Ticket> {
         let scheduler = &self.group.scheduler;
         if in_background {
@@ -329,7 +328,7 @@ impl Account {
                 Some(ticket) => (ticket, state.begin_in_background(self.id, ticket, now)),
                 None => state.want_in_background(self.id, signal.clone(), now, woken),
             });
-            let started = || Started { at: scheduler.clock.of_thread(), in_background: Some(ticket) };
+            let started = || Started { at: scheduler.clock.thread_time(), in_background: Some(ticket) };
             return begins.then(started).ok_or(ticket);
         }
         scheduler.update(|state, now, woken| {
@@ -341,12 +340,12 @@ impl Account {
         })
     }
 
-    /// Ends a poll; with a signal another one is wanted at once. Returns its ticket, and what the poll took.
+    /// Ends a poll; a signal asks for another slot at once. Returns the new ticket and the duration of the poll.
     fn end(&self, started: &Started, again: Option<Arc<Signal>>) -> (Option<Ticket>, u64) {
         let scheduler = &self.group.scheduler;
-        // Before the lock: waiting for that is not the guest's time.
+        // Before the lock: waiting for it is not the guest's time.
         let clock = &scheduler.clock;
-        let ended = if started.in_background.is_some() { clock.of_thread() } else { clock.now() };
+        let ended = if started.in_background.is_some() { clock.thread_time() } else { clock.now() };
         let polled = ended.saturating_sub(started.at);
         self.demotion.polled(polled);
         let ticket = scheduler.update(|state, now, woken| match started.in_background {

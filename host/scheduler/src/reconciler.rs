@@ -1,4 +1,4 @@
-//! A reconciler whose polls take their turn: where the scheduler meets the controllers.
+//! The reconciler that polls another one through the scheduler.
 
 use std::{
     future::{Future, poll_fn},
@@ -17,15 +17,15 @@ use operetta_core::{
     ports::Reconciler,
 };
 
-/// Runs another reconciler on an account's share of the processors. Once the account is demoted, each of its reconciles
-/// goes on in the background, from where it is.
+/// Runs another reconciler on an account's share of the processors. Once the account is demoted, its reconciles in flight
+/// continue in the background.
 pub struct FairReconciler {
     inner: Arc<dyn Reconciler>,
     pub(super) account: Arc<Account>,
 }
 
 impl FairReconciler {
-    /// Charges to `account` what `inner` takes.
+    /// Charges the polls of `inner` to `account`.
     pub fn new(inner: Arc<dyn Reconciler>, account: Arc<Account>) -> Self {
         Self { inner, account }
     }
@@ -34,7 +34,7 @@ impl FairReconciler {
 #[async_trait]
 impl Reconciler for FairReconciler {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        let worker_slot = self.account.enter().await;
+        let permit = self.account.enter().await;
         let Some(background) = self.account.background() else {
             return self.account.run(self.inner.reconcile(request)).await;
         };
@@ -42,27 +42,27 @@ impl Reconciler for FairReconciler {
         let request = request.clone();
         let mut work = Box::pin(async move { inner.reconcile(&request).await });
         if !self.account.demotion.begin() {
-            let here = poll_fn(|cx| match self.account.demotion.is_demoted() {
+            let in_foreground = poll_fn(|cx| match self.account.demotion.is_demoted() {
                 false => work.as_mut().poll(cx).map(Some),
                 true => Poll::Ready(None),
             });
-            if let Some(result) = self.account.run(here).await {
+            if let Some(result) = self.account.run(in_foreground).await {
                 return result;
             }
         }
         let fair = self.account.run_in_background(work);
         let work = async move {
-            // The worker_slot is free when the reconcile is gone, which is later than this call may be.
-            let _place = worker_slot;
+            // Returned when the reconcile is dropped, which may be after this call.
+            let _permit = permit;
             fair.await
         };
-        // What it waits for is served by the threads here: timers, connections, whatever it lets run on.
+        // Timers, connections and spawned tasks of the reconcile stay on this runtime.
         let task = background.spawn(TokioContext::new(work, Handle::current()));
         match AbortOnDropHandle::new(task).await {
             Ok(result) => result,
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => panic::resume_unwind(panic),
-                Err(_cancelled) => Err(Failure::Retry("the host stops".to_owned())),
+                Err(_cancelled) => Err(Failure::Retry("the host is stopping".to_owned())),
             },
         }
     }

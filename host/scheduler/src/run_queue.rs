@@ -1,33 +1,33 @@
-//! The run queue: the next among siblings by virtual time, the same for groups and for the accounts of a group.
+//! The run queue: orders siblings by virtual time, both the groups and the accounts of a group.
 //!
 //! A tenant's virtual time is its polled time divided by its weight. The ready tenant with the least virtual time is next.
 //! The queue's own time, its *floor*, is the highest virtual time at which a tenant was picked (start-time fair queueing).
-//! A tenant that becomes ready is lifted to the floor less [`State::credit`](super::state::State). So an idle tenant saves
-//! that much and no more, and a tenant that cannot use its whole share loses the rest.
+//! A tenant that becomes ready is lifted to the floor less [`State::credit`](super::state::State). So this is the most
+//! that an idle tenant saves, and a tenant that cannot use its whole share loses the rest.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{Share, Usage, bucket::Bucket};
 
-/// Virtual nanoseconds that one polled nanosecond counts at weight 1; hence 100 at [`Share`]'s default weight.
+/// The virtual nanoseconds per polled nanosecond at weight 1; hence 100 at [`Share`]'s default weight.
 pub const SCALE: u64 = 10_000;
 
 /// The position of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// Nobody waits.
+    /// Without waiters.
     Out,
-    /// In the line, at this virtual time.
+    /// In the run queue, at this virtual time.
     Ready(u128),
-    /// Held back by its limit until this time.
+    /// Throttled by its limit until this time.
     Throttled(u64),
 }
 
-/// A group or an account: what competes with its siblings.
+/// A group or an account, which competes with its siblings.
 #[derive(Debug)]
 pub struct Tenant {
     weight: u64,
-    /// Polled nanoseconds, times [`SCALE`], by weight.
+    /// The polled nanoseconds times [`SCALE`], divided by the weight.
     virtual_time: u128,
     /// Set while there is a limit.
     bucket: Option<Bucket>,
@@ -62,7 +62,7 @@ impl Tenant {
         new
     }
 
-    /// Takes effect on what is polled from now on. A limit that was none before begins with a full bucket.
+    /// Changes the share of later polls. A new limit begins with a full bucket.
     pub fn set_share(&mut self, share: &Share, now: u64) {
         self.weight = share.weight.clamp(1, Share::MAX_WEIGHT).into();
         match (&mut self.bucket, share.cpu_limit) {
@@ -71,13 +71,13 @@ impl Tenant {
         }
     }
 
-    /// Until when its limit holds it back; None if it does not.
+    /// Returns the time until which its limit throttles it; None if it does not.
     pub fn closed_until(&mut self, now: u64) -> Option<u64> {
         self.bucket.as_mut().and_then(|bucket| bucket.opens_at(now))
     }
 
-    /// A poll took `polled` nanoseconds. One that took no measurable time counts as one: two that cost nothing still
-    /// take turns.
+    /// Charges a poll of `polled` nanoseconds. The virtual time counts at least one, so that tenants whose polls take no
+    /// measurable time still alternate.
     pub fn charge(&mut self, polled: u64, now: u64) {
         self.used.polled = self.used.polled.saturating_add(polled);
         self.used.polls += 1;
@@ -87,16 +87,16 @@ impl Tenant {
         }
     }
 
-    /// A waiter got its slot after `wait` nanoseconds.
+    /// Records that a waiter got its slot after `wait` nanoseconds.
     pub fn waited(&mut self, wait: u64) {
         self.used.wait = self.used.wait.saturating_add(wait);
         self.used.wait_max = self.used.wait_max.max(wait);
     }
 
-    /// Adds the throttling of an account that is gone; what it polled and waited was counted at once.
-    pub fn inherit(&mut self, gone: &Self) {
-        self.used.throttled += gone.used.throttled;
-        self.used.throttled_time += gone.used.throttled_time;
+    /// Adds the throttling of a removed account. Its polls and waits were counted when they ended.
+    pub fn inherit(&mut self, removed: &Self) {
+        self.used.throttled += removed.used.throttled;
+        self.used.throttled_time += removed.used.throttled_time;
     }
 
     pub fn position(&self) -> Position {
@@ -123,12 +123,12 @@ impl Tenant {
     }
 }
 
-/// The siblings that have a waiter and are not throttled.
+/// The siblings that have waiters and are not throttled.
 #[derive(Debug, Default)]
 pub struct RunQueue {
-    /// Virtual time and id of exactly those tenants whose position is [`Position::Ready`].
+    /// The virtual time and id of exactly the tenants whose position is [`Position::Ready`].
     ready: BTreeSet<(u128, usize)>,
-    /// Never falls.
+    /// Never decreases.
     floor: u128,
 }
 
@@ -146,12 +146,12 @@ impl RunQueue {
         self.ready.first().map(|(_, id)| *id)
     }
 
-    /// Reports whether nobody is ahead of this id and virtual time.
+    /// Reports whether no tenant is ahead of this id and virtual time.
     pub fn is_next(&self, id: usize, virtual_time: u128) -> bool {
         self.ready.first().is_none_or(|first| (virtual_time, id) <= *first)
     }
 
-    /// The tenant's virtual time in the line, when it has come into it.
+    /// Returns the virtual time of the tenant in this queue, or the one with which it would enter.
     pub fn time(&self, tenant: &Tenant, credit: u128) -> u128 {
         match tenant.position {
             Position::Ready(at) => at,
@@ -159,7 +159,7 @@ impl RunQueue {
         }
     }
 
-    /// The tenant gets a slot.
+    /// Records that the tenant gets a slot.
     pub fn pick(&mut self, tenant: &mut Tenant, credit: u128) {
         if tenant.position == Position::Out {
             tenant.virtual_time = self.time(tenant, credit);
@@ -167,7 +167,7 @@ impl RunQueue {
         self.floor = self.floor.max(tenant.virtual_time);
     }
 
-    /// Brings the tenant to the position where it belongs, after any change, and returns the position before.
+    /// Updates the tenant's position after any change, and returns the previous one.
     pub fn put(&mut self, id: usize, tenant: &mut Tenant, waits: bool, credit: u128, now: u64) -> Position {
         let before = tenant.position;
         if !waits && before == Position::Out {

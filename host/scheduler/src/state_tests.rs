@@ -1,4 +1,4 @@
-//! The rules on simulated slots and guests: time passes only here.
+//! Tests of the scheduler's rules on simulated slots, guests and time.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
@@ -8,23 +8,23 @@ pub(super) const US: u64 = 1_000;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const SECOND: u64 = 1_000 * MS;
 
-/// What a guest does.
+/// The behaviour of a guest.
 #[derive(Clone, Copy)]
 pub(super) struct Guest {
     pub account: usize,
-    /// How long each of its polls takes.
+    /// The duration of each poll.
     pub poll: u64,
-    /// How long it waits for something between two polls; zero for one that spins.
+    /// The wait between two polls; zero for a guest that spins.
     pub rest: u64,
 }
 
-/// In the order in which they happen at the same time.
+/// An event. Simultaneous events are handled in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Polled(usize),
     Wants(usize),
-    /// It was woken for its turn.
-    Comes(usize),
+    /// A task that was granted a slot is on a thread.
+    OnThread(usize),
 }
 
 pub(super) struct Host {
@@ -34,7 +34,7 @@ pub(super) struct Host {
     /// The ticket of each guest that waits.
     tickets: Vec<Option<u64>>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
-    /// How long one that was woken takes to come to its thread.
+    /// The time from a wake-up until the task is on a thread.
     pub late: u64,
 }
 
@@ -44,19 +44,19 @@ impl Host {
         Self { state, now: 0, guests: Vec::new(), tickets: Vec::new(), events: BinaryHeap::new(), late: 0 }
     }
 
-    /// An account of its own group.
+    /// Adds an account in its own group.
     pub fn account(&mut self, share: Share) -> usize {
         let group = self.state.add_group(&Share::default(), self.now);
         self.state.add_account(group, &share, self.now)
     }
 
-    /// An account of its own group of this weight.
+    /// Adds an account in its own group, which has this weight.
     fn tenant(&mut self, weight: u32) -> usize {
         let group = self.state.add_group(&weighing(weight), self.now);
         self.state.add_account(group, &Share::default(), self.now)
     }
 
-    /// Guests that begin now.
+    /// Starts guests now.
     pub fn start(&mut self, count: usize, guest: Guest) {
         for _ in 0..count {
             self.events.push(Reverse((self.now, Event::Wants(self.guests.len()))));
@@ -82,21 +82,21 @@ impl Host {
             if due < next {
                 self.state.dispatch(self.now, &mut woken);
             } else if let Some(Reverse((_, event))) = self.events.pop() {
-                self.happens(event, &mut woken);
+                self.handle(event, &mut woken);
             }
             for at in woken {
                 if self.late > 0 {
-                    self.events.push(Reverse((self.now + self.late, Event::Comes(at))));
+                    self.events.push(Reverse((self.now + self.late, Event::OnThread(at))));
                 } else {
-                    self.comes(at);
+                    self.on_thread(at);
                 }
             }
         }
         self.now = end;
     }
 
-    /// Somebody may have taken the slot back meanwhile.
-    fn comes(&mut self, at: usize) {
+    /// Takes the granted slot, unless it was taken back meanwhile.
+    fn on_thread(&mut self, at: usize) {
         let Some(ticket) = self.tickets[at] else { return };
         if self.state.take(self.guests[at].account, ticket, self.now) {
             self.tickets[at] = None;
@@ -104,9 +104,9 @@ impl Host {
         }
     }
 
-    fn happens(&mut self, event: Event, woken: &mut Vec<usize>) {
+    fn handle(&mut self, event: Event, woken: &mut Vec<usize>) {
         match event {
-            Event::Comes(at) => self.comes(at),
+            Event::OnThread(at) => self.on_thread(at),
             Event::Wants(at) => {
                 self.tickets[at] = self.state.want(self.guests[at].account, || at, self.now, woken);
                 if self.tickets[at].is_none() {
@@ -141,7 +141,7 @@ pub(super) fn limited(limit: f64) -> Share {
     Share { cpu_limit: Some(limit), ..Share::default() }
 }
 
-/// Asserts that something is as expected within 5 %.
+/// Asserts that a duration is as expected within 5 %.
 #[track_caller]
 pub(super) fn assert_about(is: Duration, expected: f64) {
     let is = is.as_secs_f64();
@@ -149,7 +149,7 @@ pub(super) fn assert_about(is: Duration, expected: f64) {
 }
 
 #[test]
-fn weights_hold_whatever_the_number_of_slots_accounts_and_workers() {
+fn weights_hold_for_any_slots_accounts_and_workers() {
     let cases: [(&[u32], usize, usize); 8] = [
         (&[100, 100], 1, 1),
         (&[100, 300], 1, 1),
@@ -170,7 +170,7 @@ fn weights_hold_whatever_the_number_of_slots_accounts_and_workers() {
                 false => host.state.add_account(group, &weighing(weight), 0),
             };
             let accounts: Vec<_> = weights.iter().map(|weight| account(*weight)).collect();
-            // The later ones have more workers: it is of no use to them.
+            // Later accounts have more workers, which must not help them.
             for (at, account) in accounts.iter().enumerate() {
                 host.spin(workers * (1 + at), *account);
             }
@@ -185,7 +185,7 @@ fn weights_hold_whatever_the_number_of_slots_accounts_and_workers() {
 }
 
 #[test]
-fn long_polls_are_paid_with_fewer_turns() {
+fn accounts_with_long_polls_are_polled_less_often() {
     let mut host = Host::new(1);
     let [long, short] = [(); 2].map(|()| host.account(Share::default()));
     host.start(1, Guest { account: long, poll: 20 * MS, rest: 0 });
@@ -196,7 +196,7 @@ fn long_polls_are_paid_with_fewer_turns() {
 }
 
 #[test]
-fn a_tenant_with_fifty_plugins_has_one_tenants_share() {
+fn tenant_with_fifty_plugins_gets_one_share() {
     for slots in [1, 2] {
         let mut host = Host::new(slots);
         let alone = host.account(Share::default());
@@ -237,7 +237,7 @@ fn returning_account_is_served_next() {
     host.run(10 * SECOND);
     host.spin(5, idle);
     host.run(7 * MS);
-    assert!(host.usage(idle).polled >= Duration::from_millis(5), "first its credit");
+    assert!(host.usage(idle).polled >= Duration::from_millis(5), "its credit comes first");
     let before = host.usage(idle).polled;
     host.run(10 * SECOND);
     assert_about(host.usage(idle).polled - before, 5.0);
@@ -251,7 +251,7 @@ fn unused_share_expires() {
     host.spin(10, busy);
     host.run(10 * SECOND);
     assert_about(host.usage(single).polled, 10.0);
-    // From now on it can use both slots, and its weight says so; but for the past it gets nothing.
+    // From now on it can use both slots, with equal weights. Its unused share of the past does not count.
     host.state.set_group_share(0, &Share::default(), host.now, &mut Vec::new());
     host.state.set_group_share(1, &Share::default(), host.now, &mut Vec::new());
     host.spin(9, single);
@@ -261,7 +261,7 @@ fn unused_share_expires() {
 }
 
 #[test]
-fn a_new_account_has_saved_nothing_and_owes_nothing() {
+fn new_account_starts_without_credit_or_debt() {
     let mut host = Host::new(1);
     let old = host.account(Share::default());
     host.spin(1, old);
@@ -273,7 +273,7 @@ fn a_new_account_has_saved_nothing_and_owes_nothing() {
 }
 
 #[test]
-fn a_limit_holds_and_is_counted() {
+fn limit_holds_and_throttling_is_counted() {
     for (slots, workers, limit) in [(1, 1, 0.25), (2, 8, 0.25), (2, 8, 1.5), (4, 1, 0.001)] {
         let mut host = Host::new(slots);
         let account = host.account(limited(limit));
@@ -303,11 +303,11 @@ fn group_limit_covers_all_its_accounts() {
     assert_about(host.usage(other).polled, 30.0);
     let usage = host.state.group_usage(group, host.now);
     assert!(usage.throttled > 0 && usage.throttled_time > Duration::from_secs(5), "{usage:?}");
-    assert_eq!(host.usage(accounts[0]).throttled, 0, "it was not its own limit");
+    assert_eq!(host.usage(accounts[0]).throttled, 0, "it was the group's limit");
 }
 
 #[test]
-fn what_a_limited_account_leaves_is_the_others() {
+fn other_accounts_get_time_left_by_limited_one() {
     let mut host = Host::new(1);
     let [limited, free] = [limited(0.1), Share::default()].map(|share| host.account(share));
     host.spin(10, limited);
@@ -318,7 +318,7 @@ fn what_a_limited_account_leaves_is_the_others() {
 }
 
 #[test]
-fn a_limit_can_come_change_and_go_at_any_time() {
+fn limit_can_be_set_changed_and_removed() {
     let mut host = Host::new(1);
     let account = host.account(Share::default());
     host.spin(3, account);
@@ -359,7 +359,7 @@ fn cancelled_ticket_keeps_others_order() {
 }
 
 #[test]
-fn cancelled_grant_goes_to_the_next() {
+fn cancelled_grant_goes_to_next_waiter() {
     let mut host = Host::new(1);
     let account = host.account(Share::default());
     let state = &mut host.state;
@@ -372,7 +372,7 @@ fn cancelled_grant_goes_to_the_next() {
     assert_eq!(woken, [1, 2]);
     let mut take = |at: usize| state.take(account, tickets[at], MS);
     assert!(take(1) && !take(0) && !take(2));
-    assert!(!take(1), "once");
+    assert!(!take(1), "a slot is taken once");
     state.done(account, MS, None, 2 * MS, &mut woken);
     state.cancel(account, tickets[2], 2 * MS, &mut woken);
     assert_eq!(state.counts(), (1, 0, 1, 1));
@@ -386,15 +386,15 @@ fn throttling_ends_with_the_last_waiter() {
     let mut woken = Vec::new();
     assert_eq!(state.want(account, || 0, 0, &mut woken), None);
     assert_eq!(state.done(account, 200 * MS, None, 200 * MS, &mut woken), None);
-    assert_eq!(state.next_due(), None, "nobody waits");
+    assert_eq!(state.next_due(), None, "there are no waiters");
     let ticket = state.want(account, || 1, 200 * MS, &mut woken).expect("over its limit");
-    assert_eq!(state.next_due(), Some(600 * MS + 1), "100 ms are owed");
+    assert_eq!(state.next_due(), Some(600 * MS + 1), "there are 100 ms of debt");
     assert_eq!(state.cancel(account, ticket, 300 * MS, &mut woken), Some(1));
     assert_eq!((state.next_due(), woken.len()), (None, 0));
     let usage = state.usage(account, SECOND);
     assert_eq!((usage.throttled, usage.throttled_time), (1, Duration::from_millis(100)));
     state.remove_account(account);
-    assert_eq!(state.group_usage(0, SECOND).throttled, 1, "the group remembers");
+    assert_eq!(state.group_usage(0, SECOND).throttled, 1, "the group keeps the usage");
     state.remove_group(0);
     assert_eq!(state.counts(), (1, 0, 0, 0));
 }

@@ -1,4 +1,4 @@
-//! Many guests at once, at random and on many threads: nobody is forgotten and no slot is lost.
+//! Stress tests with many guests, at random and on many threads: no wake-up and no slot is lost.
 //!
 //! A failing random run prints its seed; `OPERETTA_SEED` repeats it.
 
@@ -21,10 +21,10 @@ use crate::{
     *,
 };
 
-/// Invariants: every future that is not dropped ends, whatever the others do and whatever happens to the shares; then
-/// all slots are free and nobody waits.
+/// Invariants: every future that is not dropped ends, whatever other futures do and however shares change. Then all slots
+/// are free and there are no waiters.
 #[tokio::test(start_paused = true)]
-async fn random_guests_drops_panics_and_shares_lose_no_wake_up() {
+async fn random_drops_panics_and_shares_lose_no_wake_up() {
     let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
     let seed: u64 = seed.unwrap_or_else(rand::random);
     println!("OPERETTA_SEED={seed}");
@@ -43,13 +43,13 @@ async fn random_guests_drops_panics_and_shares_lose_no_wake_up() {
                 1 => account.group().set_share(share(&mut random)),
                 2..6 => sleep(Duration::from_micros(random.random_range(0..5000))).await,
                 _ => {
-                    let patience = random.random_bool(0.3).then(|| random.random_range(0..20));
+                    let limit_millis = random.random_bool(0.3).then(|| random.random_range(0..20));
                     let in_background = random.random_bool(0.3);
                     let guest = guest(StdRng::seed_from_u64(random.random()), clock.clone());
                     tasks.push(tokio::spawn(async move {
                         let permit = account.enter().await;
                         let run = pin!(Fair::new(account.clone(), in_background, guest));
-                        match patience {
+                        match limit_millis {
                             Some(millis) => drop(timeout(Duration::from_millis(millis), run).await),
                             None => run.await,
                         }
@@ -64,7 +64,7 @@ async fn random_guests_drops_panics_and_shares_lose_no_wake_up() {
         });
         for task in tasks {
             let ended = timeout(10_000 * SECOND, task).await;
-            assert!(ended.is_ok(), "forgotten: {:?}", counts(&scheduler));
+            assert!(ended.is_ok(), "a task never ended: {:?}", counts(&scheduler));
         }
         let (free, waiting, ..) = counts(&scheduler);
         assert_eq!((free, waiting), (slots, 0));
@@ -79,7 +79,7 @@ fn share(random: &mut StdRng) -> Share {
     }
 }
 
-/// Works, yields, sleeps, and at times panics.
+/// Works, yields, sleeps and sometimes panics.
 async fn guest(mut random: StdRng, clock: Fake) {
     for _ in 0..random.random_range(0..20) {
         clock.busy(random.random_range(0..2 * MS));
@@ -144,11 +144,11 @@ async fn quiet_account_keeps_polling_beside_spinners() {
     stop.store(true, Ordering::SeqCst);
     assert_eq!(quiet.usage().polls, ROUNDS);
     for (account, tasks) in noisy {
-        // What is owed depends on how busy the machine is, for the clock is a real one.
+        // The debt depends on the load of the machine, because the clock is real.
         account.set_share(Share::default());
         let mut polls = 0;
         for task in tasks {
-            polls += timeout(300 * SECOND, task).await.expect("not forgotten").expect("no panic");
+            polls += timeout(300 * SECOND, task).await.expect("every task ends").expect("no panic");
         }
         let usage = account.usage();
         assert_eq!(usage.polls, polls);
@@ -157,7 +157,7 @@ async fn quiet_account_keeps_polling_beside_spinners() {
     assert_eq!((counts(&scheduler).0, counts(&scheduler).1), (SLOTS, 0));
 }
 
-/// Guests that spin until they are dropped, with polls of this time, in a task each.
+/// Spawns guests that spin until they are dropped, each in its own task, with polls of duration `turn`.
 fn spinning(
     account: &Arc<Account>,
     count: usize,
@@ -177,7 +177,7 @@ fn spinning(
     tasks
 }
 
-/// As a host has it, with a thread for each of its slots.
+/// Builds a runtime as the host does, with one thread per slot.
 fn runtime(threads: usize) -> Runtime {
     let mut runtime = Builder::new_multi_thread();
     let runtime = runtime.worker_threads(threads).event_interval(1).global_queue_interval(1);
@@ -203,13 +203,13 @@ fn underserved_account_never_waits_for_a_slot() {
     });
 }
 
-/// Counts what begins on the only thread between the time at which a timer is due and the one at which it is served:
-/// at most one poll.
+/// Asserts that at most one poll begins on the only thread between the time when a timer is due and the time when it is
+/// served.
 fn assert_timers_are_served(
     neighbour: impl FnOnce(&Arc<Account>, Arc<dyn Fn() + Send + Sync>) -> JoinSet<()> + Send + 'static,
 ) {
-    // To a millisecond, and that one is rounded up.
-    const EXACT: Duration = Duration::from_millis(2);
+    // Timers are exact to a millisecond, and rounded up.
+    const TOLERANCE: Duration = Duration::from_millis(2);
     const PERIOD: Duration = Duration::from_millis(3);
     let timers = async {
         let account = FairScheduler::new(1).group("noisy", Share::default()).account(Share::default());
@@ -218,7 +218,7 @@ fn assert_timers_are_served(
         let seen = due.clone();
         let counted = late.clone();
         let begins = move || {
-            if seen.lock().is_some_and(|due| due.elapsed() > EXACT) {
+            if seen.lock().is_some_and(|due| due.elapsed() > TOLERANCE) {
                 counted.fetch_add(1, Ordering::SeqCst);
             }
         };
@@ -232,7 +232,7 @@ fn assert_timers_are_served(
             assert!(late <= 1, "{late} polls began after the timer was due");
         }
     };
-    // On a worker.
+    // On a worker thread.
     let runtime = runtime(1);
     runtime.block_on(runtime.spawn(timers)).expect("no panic");
 }
@@ -262,7 +262,7 @@ fn timers_run_between_busy_reconciles() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn racing_wakes_and_drops_forget_nobody() {
+async fn racing_wakes_and_drops_lose_no_task() {
     let scheduler = FairScheduler::new(3);
     let accounts: Vec<_> = (0..4)
         .map(|at| scheduler.group(format!("tenant {}", at % 2), Share::default()).account(Share::default()))
@@ -278,7 +278,7 @@ async fn racing_wakes_and_drops_forget_nobody() {
                         tokio::task::yield_now().await;
                         ask.send(round).ok();
                     }));
-                    // Some in the background, on whatever threads.
+                    // Some run as background polls, on any thread.
                     let asks = Fair::new(account.clone(), (task ^ round) % 3 == 0, answer);
                     match (task + round) % 5 {
                         0 => drop(timeout(Duration::from_micros(round), asks).await),
@@ -295,7 +295,7 @@ async fn racing_wakes_and_drops_forget_nobody() {
         })
         .collect();
     for task in tasks {
-        timeout(300 * SECOND, task).await.expect("not forgotten").expect("no panic");
+        timeout(300 * SECOND, task).await.expect("every task ends").expect("no panic");
     }
     timeout(300 * SECOND, async {
         while (counts(&scheduler).0, counts(&scheduler).1) != (3, 0) {
@@ -303,5 +303,5 @@ async fn racing_wakes_and_drops_forget_nobody() {
         }
     })
     .await
-    .expect("every slot comes back");
+    .expect("every slot is returned");
 }

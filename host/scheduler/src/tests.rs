@@ -1,4 +1,4 @@
-//! The shell: futures, wakers, places and the alarm, with paused time and a clock that only guests advance.
+//! Tests of futures, wakers, permits and the alarm, with paused time and a clock that only guests advance.
 
 use std::{
     future::{pending, poll_fn},
@@ -14,7 +14,7 @@ use crate::*;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// tokio's paused time and what guests were busy, in nanoseconds.
+/// A clock of tokio's paused time plus the guests' busy time, in nanoseconds.
 #[derive(Clone)]
 pub(super) struct Fake(Arc<AtomicU64>, time::Instant);
 
@@ -43,7 +43,7 @@ fn account(scheduler: &Arc<FairScheduler>, share: Share) -> Arc<Account> {
     scheduler.group("tenant", Share::default()).account(share)
 }
 
-/// A guest that spins: each poll takes so long, then it wakes itself and yields; done after so many.
+/// Spins for `polls` polls of `nanos` each; between them it wakes itself and yields.
 pub(super) async fn spin(clock: Fake, nanos: u64, mut polls: u64) {
     poll_fn(|cx| {
         clock.busy(nanos);
@@ -57,7 +57,7 @@ pub(super) async fn spin(clock: Fake, nanos: u64, mut polls: u64) {
     .await;
 }
 
-/// Wakes nobody and counts.
+/// A waker that only counts.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -67,7 +67,7 @@ impl Wake for Count {
     }
 }
 
-/// A waker and how often it was woken.
+/// Returns a waker and its count.
 fn waker() -> (Waker, Arc<Count>) {
     let count = Arc::new(Count::default());
     (count.clone().into(), count)
@@ -83,7 +83,7 @@ fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// Free slots, waiters, accounts and groups.
+/// Returns the numbers of free slots, waiters, accounts and groups.
 pub(super) fn counts(scheduler: &FairScheduler) -> (usize, usize, usize, usize) {
     scheduler.shared.lock().state.counts()
 }
@@ -101,7 +101,7 @@ async fn polls_at_once_when_slot_free_and_charges_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_that_spin_share_one_slot_by_weight() {
+async fn spinning_accounts_share_slot_by_weight() {
     let (scheduler, clock) = host(1);
     let [light, heavy] = [100, 300].map(|weight| account(&scheduler, Share { weight, ..Share::default() }));
     let spinning = tokio::spawn(light.run(spin(clock.clone(), MS, 1_000_000)));
@@ -112,26 +112,26 @@ async fn two_that_spin_share_one_slot_by_weight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_that_waits_for_something_else_holds_no_slot() {
+async fn waiting_future_holds_no_slot() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
     let waiting = tokio::spawn(account.run(sleep(SECOND)));
     let never = tokio::spawn(account.run(pending::<()>()));
     tokio::task::yield_now().await;
-    timeout(SECOND / 2, account.run(spin(clock, MS, 10))).await.expect("there is a slot");
+    timeout(SECOND / 2, account.run(spin(clock, MS, 10))).await.expect("a slot is free");
     waiting.await.expect("no panic");
     assert_eq!(account.usage().polls, 13);
     never.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_waiters_make_way_for_the_next() {
+async fn dropped_waiters_let_next_waiter_proceed() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
     let (waker, woken) = waker();
     let mut holder = Box::pin(account.run(spin(clock, MS, 100)));
     assert!(poll(holder.as_mut(), &waker).is_pending());
-    assert_eq!(woken.take(), 1, "it spins, and nobody else waits");
+    assert_eq!(woken.take(), 1, "it spins without other waiters");
     let mut waiters: Vec<_> = (0..4).map(|_| Box::pin(account.run(async {}))).collect();
     for waiter in &mut waiters {
         assert!(poll(waiter.as_mut(), &waker).is_pending());
@@ -139,9 +139,9 @@ async fn dropped_waiters_make_way_for_the_next() {
     assert_eq!((woken.take(), counts(&scheduler).1), (0, 4));
     drop(waiters.remove(1));
     assert!(poll(holder.as_mut(), &waker).is_pending());
-    assert_eq!((woken.take(), counts(&scheduler).1), (1, 3), "the first of them has the slot");
+    assert_eq!((woken.take(), counts(&scheduler).1), (1, 3), "the first waiter has the slot");
     drop(waiters.remove(0));
-    assert_eq!((woken.take(), counts(&scheduler).1), (1, 2), "the second has it");
+    assert_eq!((woken.take(), counts(&scheduler).1), (1, 2), "the second waiter has the slot");
     assert!(poll(holder.as_mut(), &waker).is_pending() && poll(waiters[1].as_mut(), &waker).is_pending());
     assert!(poll(waiters[0].as_mut(), &waker).is_ready());
     drop(holder);
@@ -150,7 +150,7 @@ async fn dropped_waiters_make_way_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_gives_the_slot_back_and_is_charged() {
+async fn panicking_poll_is_charged_and_returns_slot() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
     let panicking = account.run(async move {
@@ -164,7 +164,7 @@ async fn a_panic_gives_the_slot_back_and_is_charged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_task_that_polled_last_is_woken() {
+async fn wakes_task_that_polled_last() {
     let (scheduler, clock) = host(1);
     let account = account(&scheduler, Share::default());
     let (first, first_woken) = waker();
@@ -195,7 +195,7 @@ async fn wake_while_waiting_is_not_lost() {
     assert!(poll(guest.as_mut(), &waker).is_pending());
     wake();
     wake();
-    assert_eq!(woken.take(), 1, "once is enough");
+    assert_eq!(woken.take(), 1, "the second wake-up changes nothing");
     let mut holder = Box::pin(account.run(spin(clock, MS, 100)));
     assert!(poll(holder.as_mut(), Waker::noop()).is_pending());
     assert!(poll(guest.as_mut(), &waker).is_pending(), "it waits for the slot");
@@ -209,7 +209,7 @@ async fn wake_while_waiting_is_not_lost() {
     assert!(poll(guest.as_mut(), &waker).is_ready());
     drop(guest);
     wake();
-    assert_eq!(woken.take(), 0, "nobody is there");
+    assert_eq!(woken.take(), 0, "the task is gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ async fn account_over_limit_sleeps_until_allowed() {
     let seconds = clock.now() as f64 / 1e9;
     assert!(
         (3.6 * 0.95..3.6 * 1.05).contains(&seconds),
-        "{seconds} s, a tenth of one second at once, the rest by four"
+        "{seconds} s: a tenth of a second at once, the rest at a quarter"
     );
     let usage = account.usage();
     assert_eq!(usage.polled, SECOND);
@@ -253,20 +253,20 @@ async fn worker_slots_are_first_come_first_served() {
     let [one, other] = [group.account(limit(2)), group.account(Share::default())];
     let mut permits = vec![one.enter().await, one.enter().await];
     let mut third = Box::pin(one.enter());
-    assert!(timeout(SECOND, &mut third).await.is_err(), "the account has two places");
+    assert!(timeout(SECOND, &mut third).await.is_err(), "the account has two worker slots");
     permits.push(other.enter().await);
     let mut fourth = Box::pin(other.enter());
-    assert!(timeout(SECOND, &mut fourth).await.is_err(), "the group has three");
+    assert!(timeout(SECOND, &mut fourth).await.is_err(), "the group has three worker slots");
     drop(permits.remove(0));
-    timeout(SECOND, &mut fourth).await.map(|permit| permits.push(permit)).expect("who came first");
-    assert!(timeout(SECOND, &mut third).await.is_err(), "it has the account's place and waits for the group's");
+    timeout(SECOND, &mut fourth).await.map(|permit| permits.push(permit)).expect("the first waiter has a slot");
+    assert!(timeout(SECOND, &mut third).await.is_err(), "it has the account's slot and waits for the group's");
     drop(third);
     permits.clear();
     let _both = [one.enter().await, one.enter().await];
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_number_of_places_changes_while_they_are_taken() {
+async fn worker_slot_limit_changes_while_slots_are_taken() {
     let (scheduler, _) = host(1);
     let limit = |concurrency| Share { concurrency, ..Share::default() };
     let account = account(&scheduler, limit(Some(4)));
@@ -307,13 +307,13 @@ async fn group_lives_as_long_as_its_users() {
     sleep(SECOND).await;
     let fair = Box::pin(account.run(async {}));
     drop(account);
-    assert_eq!(counts(&scheduler), (1, 1, 1, 1), "the futures have it");
+    assert_eq!(counts(&scheduler), (1, 1, 1, 1), "the futures keep it alive");
     throttled.abort();
     drop((throttled.await, fair));
     assert_eq!((counts(&scheduler), scheduler.shared.lock().groups.len()), ((1, 0, 0, 0), 0));
     let weak = Arc::downgrade(&scheduler);
     drop(scheduler);
     sleep(SECOND).await;
-    assert!(weak.upgrade().is_none(), "no task has it");
+    assert!(weak.upgrade().is_none(), "no task keeps it alive");
     assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
 }

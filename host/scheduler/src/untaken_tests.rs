@@ -1,4 +1,4 @@
-//! Slots that are taken back from one who was woken for it and is on no thread yet.
+//! Tests of slots that are taken back from a woken task that is not on a thread yet.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::{
     state_tests::{Guest, Host, MS, SECOND, US, assert_about, limited},
 };
 
-/// A host whose one slot is on its way to a guest of an account that has had much.
+/// A host whose only slot is granted, but not taken, to a guest of an account that has had much time.
 struct Late {
     state: State<usize>,
     noisy: usize,
-    /// Of the guest that has the slot, and of one that waits behind it.
+    /// The tickets of the guest that has the slot, and of one that waits behind it.
     tickets: [u64; 2],
     now: u64,
 }
 
 impl Late {
-    /// With accounts of these shares, each in its own group, that were idle until now.
+    /// Creates a host with idle accounts of these shares, each in its own group.
     fn new<const N: usize>(idle: [Share; N]) -> (Self, [usize; N]) {
         let mut state = State::new(1);
         let woken = &mut Vec::new();
@@ -30,9 +30,9 @@ impl Late {
         let group = state.add_group(&Share::default(), 0);
         let noisy = state.add_account(group, &Share::default(), 0);
         assert_eq!(state.want(noisy, || 0, 0, woken), None);
-        let first = state.want(noisy, || 1, 0, woken).expect("there is one slot");
-        let second = state.done(noisy, SECOND, Some(2), now, woken).expect("it wants again");
-        assert_eq!(*woken, [1], "the slot is on its way");
+        let first = state.want(noisy, || 1, 0, woken).expect("the only slot is taken");
+        let second = state.done(noisy, SECOND, Some(2), now, woken).expect("it asks again");
+        assert_eq!(*woken, [1], "the slot is granted");
         (Self { state, noisy, tickets: [first, second], now }, idle)
     }
 
@@ -40,11 +40,11 @@ impl Late {
         self.state.take(self.noisy, self.tickets[at], self.now)
     }
 
-    /// Whether one that asks now is polled at once.
-    fn asks(&mut self, account: usize) -> bool {
+    /// Asks for a slot, and reports whether the account has one at once.
+    fn gets_slot(&mut self, account: usize) -> bool {
         let mut woken = Vec::new();
         let ticket = self.state.want(account, || 9, self.now, &mut woken);
-        assert!(woken.is_empty(), "it is awake");
+        assert!(woken.is_empty(), "the caller needs no wake-up");
         ticket.is_none()
     }
 }
@@ -52,19 +52,15 @@ impl Late {
 #[test]
 fn underserved_account_polls_at_once() {
     let (mut late, [quiet]) = Late::new([Share::default()]);
-    assert!(late.asks(quiet));
-    assert!(!late.take(0) && !late.take(1), "the slot is another one's");
+    assert!(late.gets_slot(quiet));
+    assert!(!late.take(0) && !late.take(1), "the slot was taken back");
     let mut woken = Vec::new();
     late.now += MS;
     assert_eq!(late.state.done(quiet, 50 * US, None, late.now, &mut woken), None);
-    assert_eq!(woken, [1], "who came first, once more");
+    assert_eq!(woken, [1], "the first waiter is woken again");
     late.now += MS;
     assert!(!late.take(1) && late.take(0));
-    assert_eq!(
-        late.state.usage(late.noisy, late.now).wait,
-        Duration::from_millis(1002),
-        "from the first time it asked"
-    );
+    assert_eq!(late.state.usage(late.noisy, late.now).wait, Duration::from_millis(1002), "since it first asked");
     assert_eq!(late.state.usage(quiet, late.now).wait, Duration::ZERO);
 }
 
@@ -74,20 +70,20 @@ fn new_and_limited_accounts_wait_their_turn() {
     let new_group = late.state.add_group(&Share::default(), late.now);
     let new_account = late.state.add_account(new_group, &Share::default(), late.now);
     let noisy = late.noisy;
-    assert!(!late.asks(new_account) && !late.asks(noisy));
-    // It goes beyond its limit with the slot that it gets, and is idle.
-    assert!(late.asks(used_up));
+    assert!(!late.gets_slot(new_account) && !late.gets_slot(noisy));
+    // It exceeds its limit with the slot that it gets, and is then idle.
+    assert!(late.gets_slot(used_up));
     late.state.done(used_up, 200 * MS, None, late.now, &mut Vec::new());
     late.now += SECOND;
-    assert!(!late.asks(used_up));
+    assert!(!late.gets_slot(used_up));
     assert!(late.state.next_due().is_some(), "it is throttled");
 }
 
 #[test]
-fn a_slot_on_a_thread_is_not_taken_back() {
+fn keeps_slot_that_a_thread_has_taken() {
     let (mut late, [quiet]) = Late::new([Share::default()]);
     assert!(late.take(0));
-    assert!(!late.asks(quiet));
+    assert!(!late.gets_slot(quiet));
 }
 
 #[test]
@@ -98,20 +94,20 @@ fn overtaking_respects_own_account_and_waiters() {
         let mut woken = Vec::new();
         late.state.set_group_share(0, &heavy, late.now, &mut woken);
         for (account, polled) in [(poor, 101 * MS), (other, 2 * MS)] {
-            assert!(late.asks(account));
+            assert!(late.gets_slot(account));
             late.state.done(account, polled, None, late.now, &mut Vec::new());
         }
-        assert!(!late.asks(poor), "it is over its limit");
+        assert!(!late.gets_slot(poor), "it is over its limit");
         late.state.set_share(poor, &Share::default(), late.now, &mut woken);
         assert!(woken.is_empty(), "it waits for the slot");
-        assert!(!late.asks(if own { poor } else { other }));
+        assert!(!late.gets_slot(if own { poor } else { other }));
     }
 }
 
 #[test]
 fn dropped_yielder_leaves_the_next_its_turn() {
     let (mut late, [quiet]) = Late::new([Share::default()]);
-    assert!(late.asks(quiet));
+    assert!(late.gets_slot(quiet));
     let mut woken = Vec::new();
     assert_eq!(late.state.cancel(late.noisy, late.tickets[0], late.now, &mut woken), Some(1));
     assert!(woken.is_empty());

@@ -1,16 +1,16 @@
-//! Worker slots: a limit on concurrent users that may change while slots are taken.
+//! Worker slots: a limit on concurrent reconciles that may change while slots are taken.
 //!
-//! First come, first served. Fewer worker_slots throw nobody out: those who leave take the surplus with them.
+//! First come, first served. A lower limit ends no reconcile; surplus slots are removed when they are returned.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Stands for no limit.
+/// The number of slots that means no limit.
 const UNLIMITED: usize = u32::MAX as usize >> 3;
 
-/// The worker_slots of an account or a group.
+/// The worker slots of an account or a group.
 #[derive(Debug)]
 pub struct WorkerSlots {
     semaphore: Arc<Semaphore>,
@@ -20,11 +20,12 @@ pub struct WorkerSlots {
 #[derive(Debug)]
 struct Limit {
     worker_slots: usize,
-    /// WorkerSlots to be removed when they are given back: the semaphore's permits, free and taken, are `worker_slots + surplus`.
+    /// The number of slots to remove when they are returned. The semaphore's permits, free and taken, are
+    /// `worker_slots + surplus`.
     surplus: usize,
 }
 
-/// One worker_slot; dropping it gives it back.
+/// One worker slot. Dropping it returns it.
 #[derive(Debug)]
 pub struct WorkerSlot {
     /// Present until it is dropped.
@@ -33,14 +34,14 @@ pub struct WorkerSlot {
 }
 
 impl WorkerSlots {
-    /// None: without limit.
+    /// Creates the slots of this limit; None means no limit.
     pub fn new(limit: Option<u32>) -> Arc<Self> {
         let worker_slots = count(limit);
         let semaphore = Arc::new(Semaphore::new(worker_slots));
         Arc::new(Self { semaphore, limit: Mutex::new(Limit { worker_slots, surplus: 0 }) })
     }
 
-    /// Changes the number of worker_slots; None: without limit.
+    /// Changes the limit; None means no limit.
     pub fn set_limit(&self, limit: Option<u32>) {
         let mut now = self.limit.lock();
         let wanted = count(limit);
@@ -56,7 +57,7 @@ impl WorkerSlots {
         now.worker_slots = wanted;
     }
 
-    /// Waits for a worker_slot. Cancel safe: a dropped call has taken none and loses its turn.
+    /// Waits for a worker slot. Cancel safe: a dropped call has taken none and loses its queue position.
     pub async fn enter(self: Arc<Self>) -> WorkerSlot {
         let permit = self.semaphore.clone().acquire_owned().await.ok();
         WorkerSlot { permit, worker_slots: self }

@@ -1,5 +1,5 @@
-//! The namespaces in which RoleBindings name a subject: elsewhere RBAC gives it nothing but what it has in all namespaces,
-//! and there is nothing to ask. And the subjects of all bindings: a change of a binding or a role concerns nobody else.
+//! The subjects of all RoleBindings and ClusterRoleBindings. A change of a binding or a role concerns its subjects only. In
+//! namespaces without a binding for a subject, RBAC grants it only its cluster-wide permissions, so no review is needed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -7,32 +7,32 @@ use serde::Deserialize;
 
 use crate::{authz::access::ServiceAccount, object::ObjectKey};
 
-/// Those that a change of permissions concerns.
+/// The subjects that a change of permissions concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concerned {
     /// The namespace in which permissions have changed; None for all.
     pub namespace: Option<String>,
-    /// The users and groups whose permissions they are.
+    /// The users and groups whose permissions have changed.
     pub subjects: BTreeSet<String>,
 }
 
 /// The fields of a binding, as JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct BindingText<'a> {
-    /// Its subjects.
+    /// The subjects.
     pub subjects: &'a str,
-    /// Its roleRef.
+    /// The roleRef.
     pub role: &'a str,
 }
 
 /// The subjects and roles of all RoleBindings and ClusterRoleBindings. The latter have keys without a namespace.
 #[derive(Debug, Default)]
 pub struct RoleBindings {
-    /// Each binding, to take it back when it changes.
+    /// The bindings.
     bindings: HashMap<ObjectKey, Binding>,
-    /// By subject, the namespaces of its bindings, with their numbers.
+    /// The number of bindings by subject and namespace.
     namespaces: HashMap<String, HashMap<String, usize>>,
-    /// By role, its bindings. A ClusterRole has a key without a namespace.
+    /// The bindings by role. A ClusterRole has a key without a namespace.
     by_role: HashMap<ObjectKey, HashSet<ObjectKey>>,
 }
 
@@ -51,7 +51,7 @@ struct Subject {
     namespace: String,
 }
 
-/// A role as a binding names it (rbac/v1 RoleRef).
+/// The role of a binding (rbac/v1 RoleRef).
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RoleRef {
@@ -60,9 +60,9 @@ struct RoleRef {
 }
 
 impl RoleBindings {
-    /// Replaces a binding by one with these fields; None removes it. Returns those whose permissions have changed by it: if
-    /// subjects and role are the same, nobody. Subjects that cannot be read count as everybody: the answers of access
-    /// reviews decide.
+    /// Replaces a binding by one with these fields; None removes it. Returns the subjects whose permissions have changed,
+    /// which are none if the subjects and the role are the same. Subjects that cannot be decoded count as all users: access
+    /// reviews decide about them.
     pub fn set(&mut self, binding: &ObjectKey, text: Option<BindingText<'_>>) -> Concerned {
         let namespace = binding.namespace.clone();
         let before = self.remove(binding);
@@ -74,7 +74,7 @@ impl RoleBindings {
             Ok(subjects) => subjects.into_iter().map(|subject| user_or_group(subject, home)).collect(),
             Err(_) => BTreeSet::from(["system:authenticated".to_owned()]),
         };
-        // The API server takes no other roleRef.
+        // The API server accepts no other roleRef.
         let role = serde_json::from_str::<RoleRef>(text.role).unwrap_or_default();
         let role_home = namespace.clone().filter(|_| role.kind == "Role");
         let now = Binding { role: ObjectKey { namespace: role_home, name: role.name }, subjects };
@@ -87,7 +87,7 @@ impl RoleBindings {
         Concerned { namespace, subjects: changed }
     }
 
-    /// Returns those whose permissions change with a role: the subjects of its bindings.
+    /// Returns the subjects of a role's bindings, whose permissions change with it.
     pub fn bound_to(&self, role: &ObjectKey) -> Vec<Concerned> {
         let keys = self.by_role.get(role).into_iter().flatten();
         let bindings = keys.filter_map(|key| Some((key, self.bindings.get(key)?)));
@@ -108,22 +108,22 @@ impl RoleBindings {
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Binding> {
         let binding = self.bindings.remove(key)?;
-        if let Some(of_role) = self.by_role.get_mut(&binding.role) {
-            of_role.remove(key);
-            if of_role.is_empty() {
+        if let Some(keys) = self.by_role.get_mut(&binding.role) {
+            keys.remove(key);
+            if keys.is_empty() {
                 self.by_role.remove(&binding.role);
             }
         }
         let Some(namespace) = &key.namespace else { return Some(binding) };
         for subject in &binding.subjects {
-            if let Some(numbers) = self.namespaces.get_mut(subject)
-                && let Some(number) = numbers.get_mut(namespace)
+            if let Some(counts) = self.namespaces.get_mut(subject)
+                && let Some(count) = counts.get_mut(namespace)
             {
-                *number -= 1;
-                if *number == 0 {
-                    numbers.remove(namespace);
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(namespace);
                 }
-                if numbers.is_empty() {
+                if counts.is_empty() {
                     self.namespaces.remove(subject);
                 }
             }
@@ -168,25 +168,26 @@ mod tests {
             &ObjectKey::namespaced("c", "one"),
             text(r#"[{"kind":"ServiceAccount","namespace":"c","name":"plugin"}]"#),
         );
-        let of = |bindings: &RoleBindings| bindings.namespaces_of(&account).into_iter().collect::<Vec<_>>().join(",");
-        assert_eq!(of(&bindings), "a,b");
+        let namespaces =
+            |bindings: &RoleBindings| bindings.namespaces_of(&account).into_iter().collect::<Vec<_>>().join(",");
+        assert_eq!(namespaces(&bindings), "a,b");
         bindings.set(&ObjectKey::namespaced("a", "one"), None);
-        assert_eq!(of(&bindings), "a,b");
+        assert_eq!(namespaces(&bindings), "a,b");
         bindings.set(&ObjectKey::namespaced("a", "two"), text("[]"));
-        assert_eq!(of(&bindings), "b");
+        assert_eq!(namespaces(&bindings), "b");
         bindings.set(&ObjectKey::namespaced("b", "one"), None);
-        assert_eq!(of(&bindings), "");
+        assert_eq!(namespaces(&bindings), "");
         let here = ObjectKey::namespaced("team", "here");
         bindings.set(&here, text(r#"[{"kind":"ServiceAccount","name":"plugin"}]"#));
-        assert_eq!(of(&bindings), "team", "without a namespace it is the binding's");
+        assert_eq!(namespaces(&bindings), "team", "the namespace defaults to that of the binding");
         bindings.set(&here, None);
-        assert_eq!(bindings.namespaces.len(), 1, "nothing is left of what is gone");
+        assert_eq!(bindings.namespaces.len(), 1, "entries of removed bindings are removed");
         bindings.set(&ObjectKey::namespaced("d", "odd"), text(r#"[{"kind":1}]"#));
-        assert_eq!(of(&bindings), "d");
+        assert_eq!(namespaces(&bindings), "d");
     }
 
     #[test]
-    fn change_concerns_subjects_of_the_binding_only() {
+    fn change_concerns_only_subjects_of_binding() {
         let mut bindings = RoleBindings::default();
         let user = |name: &str| format!(r#"{{"kind":"User","name":"{name}"}}"#);
         let mut set = |key: &ObjectKey, users: &[&str], role: &str| {
@@ -200,7 +201,7 @@ mod tests {
         let one = ObjectKey::namespaced("a", "one");
         let wide = ObjectKey::cluster_scoped("one");
         assert_eq!(set(&one, &["ann", "bob"], role), "ann,bob");
-        assert_eq!(set(&one, &["ann", "bob"], role), "", "an annotation has changed");
+        assert_eq!(set(&one, &["ann", "bob"], role), "", "only an annotation has changed");
         assert_eq!(set(&one, &["bob", "eve"], role), "ann,eve");
         assert_eq!(set(&one, &["bob"], cluster_role), "bob,eve");
         assert_eq!(set(&one, &["bob"], role), "bob");

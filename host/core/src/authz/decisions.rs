@@ -18,7 +18,7 @@ pub(super) const UNSETTLED: Duration = Duration::from_millis(300);
 #[derive(Default)]
 pub(super) struct Kept {
     pub(super) subjects: HashMap<ServiceAccount, Subject>,
-    /// The last change of anybody's permissions.
+    /// The last change of any subject's permissions.
     pub(super) last: Option<Change>,
 }
 
@@ -59,9 +59,9 @@ pub(super) enum Age {
 }
 
 impl Kept {
-    /// Returns the decisions about a subject, and follows its changes from now on.
+    /// Returns the decisions about a subject, and records its changes from now on.
     pub(super) fn subject(&mut self, account: &ServiceAccount) -> &mut Subject {
-        // The last change may have been one of its own.
+        // The last change may concern this subject.
         let changed = self.last;
         let new =
             || Subject { answers: HashMap::new(), changed_in: HashMap::new(), changed, changes: Default::default() };
@@ -86,7 +86,7 @@ impl Kept {
         }
     }
 
-    /// Returns a valid decision and its age. Marks an ageing one as being renewed: the caller renews it.
+    /// Returns a decision and its age. Marks an ageing one as being renewed; the caller renews it.
     pub(super) fn look_up(&mut self, subject: &ServiceAccount, access: &Access, keep: Duration) -> Option<(bool, Age)> {
         let subject = self.subjects.get_mut(subject)?;
         let in_namespace = access.namespace.as_ref().and_then(|namespace| subject.changed_in.get(namespace)).copied();

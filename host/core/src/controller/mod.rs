@@ -43,11 +43,11 @@ use crate::{
     queue::{Priority, WorkQueue},
 };
 
-/// Keys that a queue may hold for a plugin's own mapping to add more. Objects of the kind alone may be as many, and each of
-/// them is in the queue at first: those are always added.
+/// The number of keys in a queue from which a plugin's own mapping may add no new ones. Keys of the kind's own objects are
+/// always added: they may be as many, and all of them are in the queue at first.
 pub const MAX_MAPPED: usize = 100_000;
 
-/// Sees every reconcile.
+/// An observer of every reconcile.
 pub trait Observer: Send + Sync {
     /// Called when a reconcile has ended and its outcome was applied. `took` is its wall time, `retries_now` the key's
     /// number of failures in a row including this one. Runs on the worker, before the key can be reconciled again: it
@@ -84,7 +84,7 @@ struct Shared {
     /// The wanted number of workers: the worker with index `i` runs while `i` is below it.
     wanted: watch::Sender<u32>,
     /// True for each index that a worker has. An index is taken and returned under this lock, together with a check of
-    /// `wanted`: so no index is taken twice, and none below `wanted` stays free.
+    /// `wanted`. So no index is taken twice, and none below `wanted` stays free.
     worker_slots: Mutex<Vec<bool>>,
 }
 
@@ -148,9 +148,9 @@ impl Controller {
         self.enqueue(key, priority);
     }
 
-    /// Adds a key that the plugin's own mapping of an event has named: that counts as a change from outside, as it is not
-    /// known any more which of the events it was. Reports whether the queue has the key: a mapping can invent keys for ever,
-    /// so that a new one is refused while the queue holds [`MAX_MAPPED`].
+    /// Adds a key that the plugin's own mapping of an event named, and reports whether the queue has it. Counts as a change
+    /// from outside, because the event is not known any more. A mapping can invent any number of keys, so a new key is
+    /// refused while the queue holds [`MAX_MAPPED`].
     pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) -> bool {
         let _held = self.shared.guard.outside(&key);
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
@@ -199,7 +199,7 @@ impl Controller {
 }
 
 impl Shared {
-    /// Runs one worker.
+    /// Runs a worker.
     async fn work(self: Arc<Self>, index: u32) {
         let mut wanted = self.wanted.subscribe();
         while !self.leaves(index) {
@@ -244,7 +244,7 @@ impl Shared {
         };
         let reconciler = self.reconciler.read().clone();
         let start = Instant::now();
-        let result = caught(async { reconciler.reconcile(&request).await }).await;
+        let result = catch_panic(async { reconciler.reconcile(&request).await }).await;
         let took = start.elapsed();
         self.guard.ended(&request.key, &result);
         apply_outcome(&self.queue, &request.key, &result);
@@ -256,7 +256,7 @@ impl Shared {
     /// Calls the observer. A panic in it loses neither the key nor the worker.
     fn notify(&self, key: &ObjectKey, call: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-            tracing::error!(controller = self.name, %key, "observer panicked: {}", message(&*panic));
+            tracing::error!(controller = self.name, %key, "observer panicked: {}", panic_message(&*panic));
         }
     }
 }
@@ -293,20 +293,20 @@ impl Drop for InFlight<'_> {
 }
 
 /// Runs a reconcile and turns a panic into a fault.
-async fn caught(reconcile: impl Future<Output = Result<Action, Failure>>) -> Result<Action, Failure> {
+async fn catch_panic(reconcile: impl Future<Output = Result<Action, Failure>>) -> Result<Action, Failure> {
     let mut reconcile = pin!(reconcile);
     // Unwind safe: after a panic the future is dropped and never polled again.
     let poll = |cx: &mut std::task::Context<'_>| match catch_unwind(AssertUnwindSafe(|| reconcile.as_mut().poll(cx))) {
         Ok(poll) => poll,
         Err(panic) => {
-            let message = format!("the reconciler panicked: {}", message(&*panic));
+            let message = format!("the reconciler panicked: {}", panic_message(&*panic));
             Poll::Ready(Err(Failure::Fault(Fault::Trap(message))))
         }
     };
     poll_fn(poll).await
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
@@ -371,9 +371,9 @@ mod tests {
         }
     }
 
-    /// The arguments of a call of an observer, and its time.
+    /// The arguments and the time of a call of an observer.
     #[derive(Clone, Debug)]
-    struct Told {
+    struct Observed {
         request: ReconcileRequest,
         result: Outcome,
         took: Duration,
@@ -382,10 +382,10 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Notes(Mutex<Vec<Told>>);
+    struct Recorder(Mutex<Vec<Observed>>);
 
-    impl Notes {
-        fn all(&self) -> Vec<Told> {
+    impl Recorder {
+        fn all(&self) -> Vec<Observed> {
             self.0.lock().clone()
         }
 
@@ -394,17 +394,17 @@ mod tests {
         }
     }
 
-    impl Observer for Notes {
+    impl Observer for Recorder {
         fn reconciled(&self, request: &ReconcileRequest, result: &Outcome, took: Duration, retries_now: u32) {
             let request = request.clone();
             let result = result.clone();
-            self.0.lock().push(Told { request, result, took, retries_now, at: Instant::now() });
+            self.0.lock().push(Observed { request, result, took, retries_now, at: Instant::now() });
         }
     }
 
-    fn controller(reconciler: impl Reconciler + 'static) -> (Arc<Controller>, Arc<Notes>) {
-        let notes = Arc::new(Notes::default());
-        (Controller::new("c", queue(), Arc::new(reconciler), notes.clone()), notes)
+    fn controller(reconciler: impl Reconciler + 'static) -> (Arc<Controller>, Arc<Recorder>) {
+        let recorder = Arc::new(Recorder::default());
+        (Controller::new("c", queue(), Arc::new(reconciler), recorder.clone()), recorder)
     }
 
     /// Runs one key for ten seconds. The reconciler returns `first`, and Done from the second time on. Returns the
@@ -412,14 +412,14 @@ mod tests {
     /// first.
     async fn times_after(first: Outcome) -> (Vec<u64>, Vec<u32>, u32) {
         let count = AtomicU64::new(0);
-        let (controller, notes) = controller(Answer(move |_: &ReconcileRequest| {
+        let (controller, recorder) = controller(Answer(move |_: &ReconcileRequest| {
             if count.fetch_add(1, Ordering::Relaxed) == 0 { first.clone() } else { Ok(Action::Done) }
         }));
         let start = Instant::now();
         controller.start(2);
         controller.enqueue(key("a"), Priority::Normal);
         sleep(10 * SECOND).await;
-        let seen = notes.all();
+        let seen = recorder.all();
         assert!(seen.iter().all(|seen| seen.request.controller == "c" && seen.request.key == key("a")));
         let times = seen.iter().map(|seen| (seen.at - start).as_secs()).collect();
         let retries = seen.iter().map(|seen| seen.request.retries).collect();
@@ -446,7 +446,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn counts_consecutive_failures_not_events() {
         let count = AtomicU64::new(0);
-        let (controller, notes) =
+        let (controller, recorder) =
             controller(Answer(move |_: &ReconcileRequest| match count.fetch_add(1, Ordering::Relaxed) {
                 3 => Ok(Action::RequeueAfter(SECOND)),
                 _ => Err(Failure::Retry("no".into())),
@@ -457,14 +457,14 @@ mod tests {
             controller.enqueue(key("a"), Priority::Normal);
         }
         sleep(10 * SECOND).await;
-        let retries: Vec<_> = notes.all().iter().map(|seen| seen.request.retries).collect();
+        let retries: Vec<_> = recorder.all().iter().map(|seen| seen.request.retries).collect();
         assert_eq!(retries, [0, 1, 2, 3, 0, 1]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn panic_loses_neither_key_nor_worker() {
         let count = AtomicU64::new(0);
-        let (controller, notes) = controller(Answer(move |request: &ReconcileRequest| {
+        let (controller, recorder) = controller(Answer(move |request: &ReconcileRequest| {
             if request.key.name == "bad" && count.fetch_add(1, Ordering::Relaxed) == 0 {
                 panic!("by {}", request.key.name);
             }
@@ -474,9 +474,9 @@ mod tests {
         controller.enqueue(key("bad"), Priority::Normal);
         controller.enqueue(key("good"), Priority::Normal);
         sleep(2 * SECOND).await;
-        assert_eq!(notes.names(), ["bad", "good", "bad"]);
+        assert_eq!(recorder.names(), ["bad", "good", "bad"]);
         let panicked = Failure::Fault(Fault::Trap("the reconciler panicked: by bad".into()));
-        assert_eq!(notes.all()[0].result, Err(panicked));
+        assert_eq!(recorder.all()[0].result, Err(panicked));
     }
 
     #[tokio::test(start_paused = true)]
@@ -500,7 +500,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn swap_finishes_in_flight_reconciles_and_loses_no_key() {
         let permits = Arc::new(Semaphore::new(0));
-        let (controller, notes) = controller(Gated { permits: permits.clone() });
+        let (controller, recorder) = controller(Gated { permits: permits.clone() });
         controller.start(1);
         for name in ["a", "b", "c"] {
             controller.enqueue(key(name), Priority::Normal);
@@ -512,9 +512,9 @@ mod tests {
         controller.enqueue(key("a"), Priority::Normal);
         permits.add_permits(1);
         sleep(SECOND).await;
-        assert!(old.upgrade().is_none(), "nobody holds it any more");
-        assert_eq!(notes.names(), ["a", "b", "c", "a"]);
-        let seen = notes.all();
+        assert!(old.upgrade().is_none(), "it is dropped");
+        assert_eq!(recorder.names(), ["a", "b", "c", "a"]);
+        let seen = recorder.all();
         assert_eq!((seen[0].result.clone(), seen[0].took), (Ok(Action::Done), SECOND));
         assert!(seen[1..].iter().all(|seen| seen.result == Err(Failure::Terminal("new".into()))));
     }
@@ -522,7 +522,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stop_waits_for_in_flight_and_starts_nothing() {
         let permits = Arc::new(Semaphore::new(0));
-        let (controller, notes) = controller(Gated { permits: permits.clone() });
+        let (controller, recorder) = controller(Gated { permits: permits.clone() });
         controller.start(2);
         for name in ["a", "b", "c"] {
             controller.enqueue(key(name), Priority::Normal);
@@ -533,16 +533,16 @@ mod tests {
         controller.enqueue(key("d"), Priority::Normal);
         permits.add_permits(10);
         timeout(SECOND, stop).await.expect("stopped");
-        assert_eq!(notes.names(), ["a", "b"]);
+        assert_eq!(recorder.names(), ["a", "b"]);
         controller.start(1);
         sleep(SECOND).await;
-        assert_eq!(notes.names(), ["a", "b"], "a stopped controller stays stopped");
+        assert_eq!(recorder.names(), ["a", "b"], "a stopped controller stays stopped");
     }
 
     #[tokio::test(start_paused = true)]
     async fn abandoned_stop_aborts_and_returns_the_key() {
         for give_up_stop in [true, false] {
-            let (controller, notes) = controller(Gated { permits: Arc::new(Semaphore::new(0)) });
+            let (controller, recorder) = controller(Gated { permits: Arc::new(Semaphore::new(0)) });
             let queue = controller.queue().clone();
             let shared = Arc::downgrade(&controller.shared);
             controller.start(2);
@@ -557,14 +557,14 @@ mod tests {
             assert!(shared.upgrade().is_none(), "no task is left");
             assert_eq!(queue.stats().processing, 0);
             // A queue that shuts down takes no keys back.
-            assert_eq!((queue.len(), notes.names().len()), (usize::from(!give_up_stop), 0));
+            assert_eq!((queue.len(), recorder.names().len()), (usize::from(!give_up_stop), 0));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn workers_grow_at_once_and_shrink_when_idle() {
         let permits = Arc::new(Semaphore::new(0));
-        let (controller, notes) = controller(Gated { permits: permits.clone() });
+        let (controller, recorder) = controller(Gated { permits: permits.clone() });
         let busy = || async {
             sleep(SECOND).await;
             controller.queue().stats().processing
@@ -578,30 +578,30 @@ mod tests {
         controller.set_workers(5);
         assert_eq!((busy().await, controller.workers()), (5, 5));
         controller.set_workers(1);
-        assert_eq!(busy().await, 5, "none is cut off");
+        assert_eq!(busy().await, 5, "no reconcile is aborted");
         controller.set_workers(3);
-        assert_eq!(busy().await, 5, "three of them stay: none is started anew");
+        assert_eq!(busy().await, 5, "three workers stay, and none is started");
         permits.add_permits(5);
         assert_eq!(busy().await, 3);
         controller.set_workers(0);
         permits.add_permits(3);
-        assert_eq!((busy().await, notes.names().len()), (0, 8));
+        assert_eq!((busy().await, recorder.names().len()), (0, 8));
         controller.set_workers(4);
         assert_eq!(busy().await, 4);
         permits.add_permits(20);
         sleep(SECOND).await;
-        let mut names: Vec<usize> = notes.names().iter().map(|name| name.parse().expect("a number")).collect();
+        let mut names: Vec<usize> = recorder.names().iter().map(|name| name.parse().expect("a number")).collect();
         names.sort_unstable();
-        assert!(names.into_iter().eq(0..20), "every key once");
+        assert!(names.into_iter().eq(0..20), "every key is reconciled once");
     }
 
     #[tokio::test(start_paused = true)]
     async fn reconcile_ids_are_unique() {
-        let (controller, notes) = controller(Answer(|_: &ReconcileRequest| Ok(Action::Requeue)));
+        let (controller, recorder) = controller(Answer(|_: &ReconcileRequest| Ok(Action::Requeue)));
         controller.start(3);
         (0..20).for_each(|at| controller.enqueue(key(&at.to_string()), Priority::Low));
         sleep(60 * SECOND).await;
-        let mut ids: Vec<_> = notes.all().into_iter().map(|seen| seen.request.reconcile_id).collect();
+        let mut ids: Vec<_> = recorder.all().into_iter().map(|seen| seen.request.reconcile_id).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
@@ -658,7 +658,7 @@ mod tests {
             calm: AtomicBool::new(false),
             twice: AtomicBool::new(false),
         });
-        let (controller, notes) = controller(Chaos(disorder.clone()));
+        let (controller, recorder) = controller(Chaos(disorder.clone()));
         controller.start(8);
         let mut added = HashMap::new();
         for _ in 0..4000 {
@@ -679,7 +679,7 @@ mod tests {
         let Stats { depth, waiting, processing, .. } = controller.queue().stats();
         assert_eq!((depth, waiting, processing), (0, 0, 0));
         assert!(!disorder.twice.load(Ordering::SeqCst), "a key was reconciled twice at once");
-        let seen = notes.all();
+        let seen = recorder.all();
         for (key, at) in added {
             let last = seen.iter().rev().find(|seen| seen.request.key == key).expect("reconciled");
             assert!(last.at - last.took >= at, "{key} was not reconciled after it was added");

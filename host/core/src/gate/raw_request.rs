@@ -18,10 +18,10 @@ use crate::{
     status::{ApiError, ErrorKind, Status},
 };
 
-/// Bytes of a path, which the audit log records. A namespace and names of the greatest length need fewer.
+/// The maximum length of a path, in bytes. The audit log records paths. A namespace and names of maximum length fit.
 const MAX_PATH: usize = 1024;
 
-/// Bytes of the value of a header.
+/// The maximum length of a header's value, in bytes.
 const MAX_HEADER: usize = 4096;
 
 /// The maximum length of a query, in bytes.
@@ -93,7 +93,7 @@ pub struct ResourcePath {
     pub subresource: Option<String>,
 }
 
-/// The part of metav1.DeleteOptions that the host goes by.
+/// The fields of metav1.DeleteOptions that the host reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DeleteOptions {
@@ -162,18 +162,18 @@ impl RawRequest {
         self.cached && self.method == "GET"
     }
 
-    /// Reports whether the request cannot change anything, given its [`parameters`](Self::parameters). The body of a
-    /// DELETE, where kube-rs and client-go put the options, replaces the options of its query, as in the API server.
+    /// Reports whether the request cannot change anything, given its [`parameters`](Self::parameters). Options in the body
+    /// of a DELETE, as kube-rs and client-go send them, replace those of its query, as in the API server.
     pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
         match self.delete_options() {
             Ok(Some(options)) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
             Ok(None) => parameters.contains_key("dryRun"),
-            // It is refused before it is sent.
+            // The request is refused before it is sent.
             Err(_) => false,
         }
     }
 
-    /// Reads the body of a DELETE; None without one, and for other methods.
+    /// Decodes the body of a DELETE. Returns None without one, and for other methods.
     fn delete_options(&self) -> Result<Option<DeleteOptions>, ApiError> {
         let Some(body) = self.body.as_deref().filter(|body| self.method == "DELETE" && !body.is_empty()) else {
             return Ok(None);
@@ -241,7 +241,8 @@ impl RawRequest {
                 ["application/json", "*/*", "text/plain", ""].contains(&essence)
             };
             if !accept.split(',').any(json) || !printable(accept) {
-                let message = format!("{:?} cannot be answered: only forms of application/json can", shown(accept));
+                let message =
+                    format!("accept {:?} is not supported: only forms of application/json are", shown(accept));
                 return Err(refused(406, "NotAcceptable", message));
             }
         }
@@ -302,7 +303,7 @@ fn parse(path: &str) -> Result<Target, ApiError> {
     };
     Ok(match rest {
         [] => Target::Discovery,
-        // Verbs of their own, to RequestInfo.
+        // RequestInfo treats these as verbs.
         ["watch", ..] => return Err(needs_stream("a watch")),
         ["proxy", ..] => return Err(needs_stream("proxy")),
         // A Namespace itself, and its subresources, whatever follows them.
@@ -340,21 +341,21 @@ mod tests {
     }
 
     #[test]
-    fn delete_body_can_ask_for_a_dry_run() {
-        let asks = |method: &str, query: &str, body: &str| {
+    fn delete_body_may_request_dry_run() {
+        let is_dry_run = |method: &str, query: &str, body: &str| {
             let request = RawRequest { body: Some(body.into()), ..request(method, "/api/v1/nodes/a", query) };
             request.is_dry_run(&request.parameters().expect("parameters"))
         };
-        assert!(asks("DELETE", "dryRun=All", ""));
-        assert!(asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":["All"]}"#));
-        assert!(!asks("DELETE", "dryRun=All", "{}"), "the API server ignores the query then");
-        assert!(!asks("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":[]}"#));
-        assert!(!asks("DELETE", "", ""));
-        assert!(!asks("PUT", "", r#"{"dryRun":["All"]}"#), "that is the object's");
+        assert!(is_dry_run("DELETE", "dryRun=All", ""));
+        assert!(is_dry_run("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":["All"]}"#));
+        assert!(!is_dry_run("DELETE", "dryRun=All", "{}"), "the API server ignores the query if there is a body");
+        assert!(!is_dry_run("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":[]}"#));
+        assert!(!is_dry_run("DELETE", "", ""));
+        assert!(!is_dry_run("PUT", "", r#"{"dryRun":["All"]}"#), "it is a field of the object");
     }
 
     #[test]
-    fn refuses_delete_options_that_the_api_server_may_read_otherwise() {
+    fn rejects_delete_options_that_are_ambiguous() {
         for body in ["apiVersion: v1\ndryRun: [All]", r#"{"dryRun":["All"],"dryRun":[]}"#, r#"{"dryRun":"All"}"#, " "] {
             let request = RawRequest { body: Some(body.into()), ..request("DELETE", "/api/v1/nodes/a", "") };
             let error = request.target().expect_err(body);
@@ -483,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn error_becomes_the_api_servers_status() {
+    fn error_becomes_status_of_api_server() {
         let answer = RawResponse::of_error(&ApiError::new(ErrorKind::TimedOut, "too slow"));
         let body: serde_json::Value = serde_json::from_str(&answer.body).expect("json");
         assert_eq!(answer.status, 504);
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_decoded() {
+    fn decodes_parameters() {
         let parameters = request("GET", "/api/v1/pods", "labelSelector=a%3Db%2Cc+in+(d)&limit=5").parameters();
         let expected = [("labelSelector", "a=b,c in (d)"), ("limit", "5")];
         assert_eq!(parameters, Ok(expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into()));

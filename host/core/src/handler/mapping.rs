@@ -1,7 +1,7 @@
 //! Mappings by the plugin itself, between an informer and a controller's queue.
 //!
 //! Handlers run on the informer's task, where plugin code must not run. So the events of a watch with a custom mapping
-//! are stored here, at most one per watched object, until a worker calls the plugin:
+//! are stored here, at most one per watched object, until a worker calls the plugin.
 //!
 //! - **Changes are merged.** The plugin gets all changes since the last mapping as one event, with the current state
 //!   and the state whose keys were enqueued last, so that the keys of the old state are enqueued as well.
@@ -11,10 +11,10 @@
 //!   objects, which the store no longer has, may take [`MAX_HELD`] bytes together. States beyond that are dropped, and
 //!   [`Mappings::note`] reports it.
 //! - **Each key is checked**: see [`KeyRules`].
-//! - **A full queue is waited for**: while the controller holds [`MAX_MAPPED`] keys, an event that names new ones is kept,
-//!   and mapped again later.
+//! - **A full queue delays events**: while the controller's queue holds [`MAX_MAPPED`] keys, an event that names new ones is
+//!   kept, and mapped again later.
 //!
-//! The rest is done by a controller with a [`MapReconciler`], whose keys are those of the watched objects.
+//! A controller with a [`MapReconciler`] calls the plugin. Its keys are those of the watched objects.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -166,12 +166,12 @@ impl Taken<'_> {
         Some(MapEvent { kind: self.mappings.kind.clone(), change, object: now, old })
     }
 
-    /// The priority of its keys.
+    /// Returns the priority of the keys.
     fn priority(&self) -> Priority {
         self.change.as_ref().map(|change| change.priority).unwrap_or_default()
     }
 
-    /// Its keys are enqueued: nothing goes back.
+    /// Removes the changes, because their keys are enqueued.
     fn complete(mut self) {
         self.change = None;
     }
@@ -192,7 +192,7 @@ impl Drop for Taken<'_> {
 /// The rules for keys that a custom mapping may enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRules {
-    /// The kind that the controller is for.
+    /// The kind that the controller reconciles.
     pub kind: GroupVersionKind,
     /// True if the kind is cluster-scoped: its keys then have no namespace.
     pub cluster_scoped: bool,
@@ -227,11 +227,11 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(64)]
 }
 
-/// The result of a [`MapReconciler`] when there was nothing to map, because the event was mapped together with the one
-/// before. It does not say whether mapping the object succeeds.
+/// The result of a [`MapReconciler`] when there was nothing to map, because the event was mapped together with an earlier
+/// one. It does not tell whether mapping the object succeeds.
 pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
 
-/// Takes a key of a mapping. Reports whether the queue has it now; false when the queue is full.
+/// Enqueues a key of a mapping. Returns false when the queue is full.
 pub type Enqueue = Arc<dyn Fn(ObjectKey, Priority) -> bool + Send + Sync>;
 
 /// A reconciler that lets the plugin map one watched object, and enqueues the keys it names. Its own keys are those of
@@ -253,8 +253,8 @@ impl MapReconciler {
 
 #[async_trait]
 impl Reconciler for MapReconciler {
-    /// Wakes the good keys also where others are bad: of those the failure tells, and it is not retried, because the
-    /// same event would be mapped the same way. It is retried when the queue had no room for all keys.
+    /// Enqueues the valid keys. Invalid keys make the reconcile fail, without a retry, because the same event would be
+    /// mapped the same way. It is retried if the queue has no room for all keys.
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let Some(taken) = self.mappings.take(&request.key) else { return Ok(NOTHING) };
         let Some(event) = taken.event() else { return Ok(NOTHING) };
@@ -274,8 +274,7 @@ impl Reconciler for MapReconciler {
             }
         }
         if refused > 0 {
-            let full =
-                format!("the queue holds {MAX_MAPPED} keys: {refused} that the mapping has named are not added yet");
+            let full = format!("the queue holds {MAX_MAPPED} keys: {refused} mapped keys are not added yet");
             return Err(Failure::Retry(full));
         }
         taken.complete();

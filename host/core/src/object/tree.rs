@@ -1,14 +1,14 @@
-//! Trees of JSON texts of strangers: only of those that are small enough. A tree takes up to a hundred times the bytes of
-//! its text.
+//! Parses untrusted JSON texts into trees, if they are small enough. A tree takes up to a hundred times the bytes of its
+//! text.
 
 use serde_json::Value;
 
-/// Values (scalars, lists and objects) of a tree.
+/// The maximum number of values (scalars, lists and objects) of a tree.
 pub const MAX_VALUES: usize = 50_000;
-/// The same, each counted once for each value that it is in, and for itself: what it takes to compare each with another.
+/// The maximum sum of the depths of these values, which bounds the cost of comparing each value with another.
 const MAX_NESTED: usize = 10 * MAX_VALUES;
 
-/// Parses a JSON text; None for one that is too large, too deep, or no JSON.
+/// Parses a JSON text. Returns None if it is too large, too deep, or not JSON.
 pub fn tree(json: &str) -> Option<Value> {
     let (values, nested) = values(json);
     if values > MAX_VALUES || nested > MAX_NESTED {
@@ -17,7 +17,7 @@ pub fn tree(json: &str) -> Option<Value> {
     serde_json::from_str(json).ok()
 }
 
-/// Counts the values of a JSON text, or more; and the sum of their depths.
+/// Returns upper bounds of the number of values in a JSON text and of the sum of their depths.
 fn values(json: &str) -> (usize, usize) {
     let mut count = 1;
     let mut nested = 1;
@@ -30,7 +30,7 @@ fn values(json: &str) -> (usize, usize) {
             b'\\' if string => escaped = true,
             b'"' => string = !string,
             _ if string => {}
-            // Each value but the first stands behind a comma, or is the first of a list or an object.
+            // Each value but the root follows a comma, or is the first in a list or an object.
             b',' => {
                 count += 1;
                 nested += depth;
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_never_counted_too_few() {
+    fn never_counts_too_few_values() {
         for (json, count, nested) in [
             ("1", 1, 1),
             ("[]", 2, 3),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_text_of_too_many_values() {
+    fn rejects_text_with_too_many_values() {
         let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
         assert!(tree(&list(MAX_VALUES - 1)).is_some());
         assert!(tree(&list(MAX_VALUES)).is_none());

@@ -1,4 +1,4 @@
-//! The objects in the API server's answers.
+//! Objects in the API server's answers.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn is_written(answer: &Object, kind: &GroupVersionKind, written: &Obj
 /// Decodes the object in an answer.
 ///
 /// # Errors
-/// `Other`, when the answer is no object.
+/// `Other` if the answer is not an object.
 pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {
     let object = Object::from_json(text, &resource.kind, ManagedFields::Keep);
     object.map(Arc::new).map_err(|error| unreadable(&error))
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answer_that_is_another_object_was_not_written() {
+    fn rejects_answer_with_another_object() {
         let pod = GroupVersionKind::new("v1", "Pod");
         let answer = |kind: &str, namespace: &str, name: &str| {
             let text = format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}","namespace":"{namespace}"}}}}"#);

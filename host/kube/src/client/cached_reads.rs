@@ -52,8 +52,8 @@ const FAILING_SYNC: Duration = Duration::from_secs(3);
 enum Source {
     Whole(Arc<Informer>),
     Selected(Vec<Arc<Informer>>),
-    /// No source: the host may not watch all of the kind.
-    OutOfReach,
+    /// No source: the host may not watch the requested part of the kind.
+    NotWatchable,
 }
 
 /// The part of a kind that is requested.
@@ -93,7 +93,7 @@ impl PluginApi {
                     }
                     self.throttle().await;
                 }
-                Source::OutOfReach => self.throttle().await,
+                Source::NotWatchable => self.throttle().await,
             }
         }
         let text = self.wire.send(requests::get(resource, &key)?).await?;
@@ -121,14 +121,14 @@ impl PluginApi {
                 self.throttle().await;
                 self.list_live(resource, options).await
             }
-            Lister::OutOfReach => match parts {
+            Lister::NotWatchable => match parts {
                 Parts::Some(access, refusal) => self.list_parts(resource, options, &access, refusal).await,
                 // The plugin may see more than the host.
                 Parts::All if plain => {
                     self.throttle().await;
                     self.list_live(resource, options).await
                 }
-                Parts::All => Err(out_of_reach(resource, options.namespace.as_deref())),
+                Parts::All => Err(not_watchable(resource, options.namespace.as_deref())),
             },
         }
     }
@@ -140,7 +140,7 @@ impl PluginApi {
         let asked = Asked { namespace: options.namespace.as_deref(), whole, projection: &projection };
         let informers = match self.source(resource, asked).await? {
             Source::Whole(informer) => return Ok(Lister::Informer(informer, options.clone())),
-            Source::OutOfReach => return Ok(Lister::OutOfReach),
+            Source::NotWatchable => return Ok(Lister::NotWatchable),
             Source::Selected(informers) => informers,
         };
         let same = |informer: &Arc<Informer>| {
@@ -206,7 +206,7 @@ impl PluginApi {
             }
             _ => None,
         };
-        // Kept until the list is made: the plugin's code may be replaced meanwhile.
+        // Kept until the list is done, because the plugin's code may be replaced meanwhile.
         let mut _used = None;
         let lookup = match &options.selection {
             Selection::All => Lookup::All,
@@ -278,7 +278,7 @@ impl PluginApi {
         } else if namespace.is_some() && watch_scope.may_watch(resource, namespace, None).await.unwrap_or(false) {
             namespace.map(str::to_owned)
         } else {
-            return Ok(Source::OutOfReach);
+            return Ok(Source::NotWatchable);
         };
         let mut on_demand = self.on_demand.lock();
         let Some(on_demand) = on_demand.as_mut() else { return without_cache(resource, whole) };
@@ -289,12 +289,13 @@ impl PluginApi {
 
     /// Returns the informer that cached reads have started for the whole kind or for the namespace. The inner None
     /// means that there is none yet, the outer None that none may be started.
-    #[allow(clippy::option_option, reason = "whether there may be one, and whether there is")]
+    #[allow(clippy::option_option, reason = "one may be started, and one exists")]
     fn on_demand(&self, resource: &ApiResource, namespace: Option<&str>) -> Option<Option<Arc<Informer>>> {
         let on_demand = self.on_demand.lock();
         let on_demand = on_demand.as_ref()?;
-        let of = |location: Option<&str>| on_demand.get(&(resource.kind.clone(), location.map(str::to_owned))).cloned();
-        Some(of(None).or_else(|| of(namespace)))
+        let started =
+            |location: Option<&str>| on_demand.get(&(resource.kind.clone(), location.map(str::to_owned))).cloned();
+        Some(started(None).or_else(|| started(namespace)))
     }
 }
 
@@ -304,7 +305,7 @@ enum Lister {
     Informer(Arc<Informer>, ListOptions),
     ApiServer,
     /// No source: the host may not watch all of the list's scope.
-    OutOfReach,
+    NotWatchable,
 }
 
 /// Returns the source for a kind when the quota of cached bytes is used up.
@@ -317,7 +318,7 @@ fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError
 }
 
 /// Returns the error for a kind that the host itself may not watch. No permission of the plugin helps.
-fn out_of_reach(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
+fn not_watchable(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
     let location = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name:?}"));
     let message = format!(
         "this list of {} needs the host's cache, and the host itself may not list and watch {} {location}",
@@ -341,7 +342,7 @@ async fn listable(
 ) -> Result<BTreeSet<String>, ApiError> {
     // In other namespaces RBAC grants nothing more, so no review is needed.
     let namespaces = match grants.namespaces() {
-        Some(within_reach) => namespaces.intersection(&within_reach).cloned().collect(),
+        Some(granted) => namespaces.intersection(&granted).cloned().collect(),
         None => namespaces,
     };
     let asked = stream::iter(namespaces).map(async |namespace| {

@@ -187,7 +187,7 @@ impl PluginApi {
         &self.wire
     }
 
-    /// Replaces what the plugin watches; cached reads follow. Stores drop the indexes that nobody else uses.
+    /// Replaces the plugin's informers and indexes, also for cached reads. Stores drop indexes without other users.
     pub fn watch(&self, watched: Watched) {
         for index in &watched.indexes {
             let kind = GroupVersionKind::new(&index.api_version, &index.kind);
@@ -200,7 +200,7 @@ impl PluginApi {
         drop(before);
     }
 
-    /// Has a store keep an index until the plugin watches something else, and as long as the caller needs it.
+    /// Declares an index in a store. The store keeps it until the plugin's watches change, and while the caller uses it.
     pub(crate) fn use_index(&self, store: &Arc<Store>, key: &IndexKey) -> Arc<IndexUse> {
         let known = |watched: &Watched| watched.used.lock().iter().find(|used| used.is(store, key)).cloned();
         if let Some(used) = known(&self.watched.read()) {

@@ -1,8 +1,8 @@
-//! Objects that cannot be read, for example because they are nested too deep. Whoever may write one must not disturb those
-//! who watch its kind: it is skipped, and the watch goes on behind it.
+//! Objects that cannot be read, for example because they are nested too deep. They are skipped and the watch continues, so
+//! that the writer of such an object cannot disturb the watchers of its kind.
 //!
-//! The store keeps the state of it that could be read last; an object that never could be read is not in it. Its deletion
-//! is delivered like any other.
+//! The store keeps the last state that could be read; an object that never could be read is not in it. Its deletion is
+//! delivered like any other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use super::{
     frames::{Identity, Unreadable},
 };
 
-/// Objects that are named. More are counted only.
+/// The maximum number of objects that are named. Others are only counted.
 const MAX_NAMED: usize = 1_000;
 
 /// The objects that an informer leaves out.
 #[derive(Default)]
 pub(super) struct LeftOut {
-    /// Those that cannot be read now, each with the reason; at most [`MAX_NAMED`].
+    /// The objects that cannot be read now, each with the reason; at most [`MAX_NAMED`].
     now: BTreeMap<ObjectKey, String>,
-    /// Those that the log has named already, at most as many: an object that is changed all day is named once.
+    /// The objects that the log has named, at most [`MAX_NAMED`]. An object that changes often is named once.
     logged: BTreeSet<ObjectKey>,
-    /// The states of objects that could not be read.
+    /// The number of object states that could not be read.
     total: u64,
 }
 
@@ -39,13 +39,13 @@ impl LeftOut {
 }
 
 impl Informer {
-    /// A list is complete, and could not read these.
+    /// Records that a list is complete except for these objects.
     pub(super) fn listed_without(&self, unreadable: &[Unreadable]) {
         self.left_out.lock().now.clear();
         unreadable.iter().for_each(|what| self.leave_out(what));
     }
 
-    /// The watch brought an object that cannot be read, or the end of one.
+    /// Records a watch event of an object that cannot be read, or its deletion.
     pub(super) fn skipped(&self, what: &Unreadable, identity: &Identity) {
         if identity.deleted {
             self.read_again(&identity.key);
@@ -56,7 +56,7 @@ impl Informer {
         self.bookmarked(&identity.resource_version);
     }
 
-    /// An object of this key can be read, or is gone.
+    /// Records that the object of this key can be read again, or is deleted.
     pub(super) fn read_again(&self, key: &ObjectKey) {
         let mut left_out = self.left_out.lock();
         if !left_out.now.is_empty() {
@@ -64,12 +64,12 @@ impl Informer {
         }
     }
 
-    /// Returns the number of states of objects that could not be read.
+    /// Returns the number of object states that could not be read.
     pub(super) fn unreadable_total(&self) -> u64 {
         self.left_out.lock().total
     }
 
-    /// Names the objects that cannot be read now: the first of them, and how many more there are.
+    /// Describes the objects that cannot be read now: the first one, and the number of others.
     pub fn left_out(&self) -> Option<String> {
         let left_out = self.left_out.lock();
         let (key, why) = left_out.now.first_key_value()?;
@@ -86,7 +86,7 @@ impl Informer {
         };
         if is_new {
             let error = self.unreadable(what);
-            tracing::warn!(kind = %self.resource.kind, %error, "object is skipped");
+            tracing::warn!(kind = %self.resource.kind, %error, "skipped unreadable object");
         }
     }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_each_object_once_and_only_so_many() {
+    fn names_each_object_once_up_to_limit() {
         let mut left_out = LeftOut::default();
         let key = |at: usize| ObjectKey::namespaced("n", at.to_string());
         assert!(left_out.add(&key(0), "deep"));

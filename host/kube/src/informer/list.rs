@@ -154,7 +154,7 @@ impl Items {
     /// `Unavailable` for a truncated answer, `Other` for an answer that is not a list.
     pub fn end(mut self) -> Result<ListMeta, ApiError> {
         if self.position == Position::Inside || self.depth > 0 {
-            return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list before its end"));
+            return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list early"));
         }
         let mut envelope = self.head;
         envelope.append(&mut self.buffer);
@@ -265,8 +265,8 @@ mod tests {
             (r#"{"metadata":{},"items":[]}"#, "missing field `resourceVersion`"),
             (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]]}"#, "list"),
             ("]", "a bracket too many"),
-            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}"#, "before its end"),
-            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]"#, "before its end"),
+            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}"#, "ended the list early"),
+            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]"#, "ended the list early"),
         ] {
             let error = read(text.as_bytes(), 4).expect_err(text);
             assert!(error.status.message.contains(why), "{text}: {error}");

@@ -1,15 +1,15 @@
-//! Lists, then watches without missing a change, as client-go's reflector.go does.
+//! Lists and then watches a kind without missing a change, as client-go's reflector.go does.
 //!
-//! - A list is consistent (what a quorum read gives; the API server answers it from its own cache), in a few large pages,
-//!   each taken apart while it comes. It can be a streaming one instead (KEP-3157, [`Timing::streaming_lists`]): a watch
-//!   that first sends all there is. An API server that does not know that gives pages.
-//! - A watch goes on from the last resourceVersion that was heard, be it of an event or of a bookmark; that it ends,
-//!   breaks off or is silent for too long makes no new list.
-//! - Only when the API server no longer has that resourceVersion (410), or does not have it yet, all is listed again,
-//!   with what it has now, and compared with the store.
-//! - An object that cannot be read is skipped and reported by kind and key; what the store has of it stays. Only if it is
-//!   not even known which object it is, all is listed again.
-//! - After a failure there is a pause that grows and that is never the same in two informers; a Retry-After is heeded.
+//! - A list is consistent (equal to a quorum read; the API server answers it from its own cache). It has a few large pages,
+//!   each parsed while it arrives. Alternatively it is a streaming list (KEP-3157, [`Timing::streaming_lists`]): a watch
+//!   that first sends all objects. An API server that does not support it sends pages.
+//! - A watch continues from the last resourceVersion received, from an event or a bookmark. Its end, a broken connection or
+//!   a stall causes no new list.
+//! - The reflector relists only when the API server no longer has that resourceVersion (410), or does not have it yet. The
+//!   current objects are then compared with the store.
+//! - An object that cannot be read is skipped and reported by kind and key; the store keeps its last state. If its key
+//!   cannot be read either, the reflector relists.
+//! - After a failure the reflector waits with growing, jittered delays, and respects Retry-After.
 
 use std::{
     sync::{Arc, Weak},
@@ -176,9 +176,9 @@ impl Reflector {
         loop {
             match lines.fill(self.timing.answer).await {
                 Ok(true) => {}
-                Ok(false) => return Err(broken_off("the list")),
+                Ok(false) => return Err(ended_early("the list")),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
-                    // A server that treats it as a plain watch also sends all objects, and then nothing.
+                    // A server that treats it as a plain watch also sends all objects, but no bookmark.
                     self.lists.silent_streams += 1;
                     return Err(error.into());
                 }
@@ -272,18 +272,18 @@ impl Reflector {
     /// Reads a watch to its end.
     async fn follow(&mut self, mut lines: Lines) -> Result<(), Stop> {
         let began = Instant::now();
-        let mut heard = false;
+        let mut received_any = false;
         loop {
             let informer = self.informer()?;
             while let Some(line) = lines.next_line() {
-                heard = true;
+                received_any = true;
                 match WatchEvent::parse(line, &informer.resource.kind) {
                     WatchEvent::Applied(object) => {
-                        self.heard(&informer, &object);
+                        self.received(&informer, &object);
                         informer.applied(object);
                     }
                     WatchEvent::Deleted(object) => {
-                        self.heard(&informer, &object);
+                        self.received(&informer, &object);
                         informer.deleted(object);
                     }
                     WatchEvent::Bookmark { resource_version, .. } => {
@@ -293,7 +293,7 @@ impl Reflector {
                     }
                     WatchEvent::Unreadable(what) => {
                         let Some(identity) = &what.identity else {
-                            // Any object may have changed: only a list tells.
+                            // Any object may have changed, so a relist is needed.
                             self.position = None;
                             return Err(informer.unreadable(&what).into());
                         };
@@ -308,14 +308,14 @@ impl Reflector {
             drop(informer);
             match lines.fill(self.timing.stall).await {
                 Ok(true) => {}
-                Ok(false) if !heard && began.elapsed() < VERY_SHORT => return Err(broken_off("the watch")),
+                Ok(false) if !received_any && began.elapsed() < VERY_SHORT => return Err(ended_early("the watch")),
                 Ok(false) => return Ok(()),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
-                    tracing::debug!(path = self.path, "a stalled watch is replaced");
+                    tracing::debug!(path = self.path, "watch stalled, replacing it");
                     return Ok(());
                 }
-                Err(error) if error.kind == ErrorKind::Unavailable && heard => {
-                    tracing::debug!(path = self.path, %error, "the watch goes on over another connection");
+                Err(error) if error.kind == ErrorKind::Unavailable && received_any => {
+                    tracing::debug!(path = self.path, %error, "watch connection broke, continuing over another");
                     return Ok(());
                 }
                 Err(error) => return Err(error.into()),
@@ -323,7 +323,7 @@ impl Reflector {
         }
     }
 
-    fn heard(&mut self, informer: &Informer, object: &Object) {
+    fn received(&mut self, informer: &Informer, object: &Object) {
         self.position = Some(object.resource_version().to_owned());
         self.pause.reset();
         informer.read_again(object.key());
@@ -342,7 +342,7 @@ impl Reflector {
 
     async fn open(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Body, ApiError> {
         let answer = self.wire.open(self.request(parameters, metadata)?);
-        tokio::time::timeout(self.timing.answer, answer).await.map_err(|_elapsed| silent(self.timing.answer))?
+        tokio::time::timeout(self.timing.answer, answer).await.map_err(|_elapsed| no_answer(self.timing.answer))?
     }
 
     fn request(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Request<Vec<u8>>, ApiError> {
@@ -378,11 +378,11 @@ fn is_lost(error: &ApiError) -> bool {
     error.kind == ErrorKind::Expired || error.status.causes.iter().any(too_large)
 }
 
-fn silent(patience: Duration) -> ApiError {
-    let message = format!("the API server gave no answer for {} s", patience.as_secs_f32());
+fn no_answer(limit: Duration) -> ApiError {
+    let message = format!("the API server did not answer for {} s", limit.as_secs_f32());
     ApiError::new(ErrorKind::TimedOut, message)
 }
 
-fn broken_off(what: &str) -> Stop {
-    Stop::Failed(ApiError::new(ErrorKind::Unavailable, format!("the API server ended {what} before its end")))
+fn ended_early(what: &str) -> Stop {
+    Stop::Failed(ApiError::new(ErrorKind::Unavailable, format!("the API server ended {what} early")))
 }

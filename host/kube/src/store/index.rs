@@ -1,4 +1,4 @@
-//! Objects by a value: by the uid of their controlling owner, or by the value of a declared index.
+//! Indexes of objects by a value: the uid of their controlling owner, or the value of a declared index.
 
 use std::{
     collections::HashMap,
@@ -22,11 +22,11 @@ pub(super) struct Index {
     bytes: usize,
 }
 
-/// An index that somebody has declared.
+/// A declared index.
 pub(super) struct Declared {
     pub(super) key: IndexKey,
     pub(super) index: Index,
-    /// Its [`IndexUse`]s; at least one.
+    /// The number of its [`IndexUse`]s, at least one.
     pub(super) users: usize,
 }
 
@@ -55,7 +55,7 @@ impl Drop for IndexUse {
         let Some(at) = inner.indexes.iter().position(|declared| declared.key == self.key) else { return };
         inner.indexes[at].users -= 1;
         let unused = (inner.indexes[at].users == 0).then(|| inner.indexes.remove(at));
-        // A large one takes its time: not under the lock that readers wait for.
+        // Dropping a large index takes time, so it is done without the lock that readers wait for.
         drop(inner);
         drop(unused);
     }

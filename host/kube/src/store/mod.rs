@@ -187,8 +187,8 @@ impl Store {
     }
 
     /// Reads several things consistently.
-    pub fn snapshot<T>(&self, look: impl FnOnce(&Snapshot<'_>) -> T) -> T {
-        self.read(|inner| look(&Snapshot { inner }))
+    pub fn snapshot<T>(&self, read: impl FnOnce(&Snapshot<'_>) -> T) -> T {
+        self.read(|inner| read(&Snapshot { inner }))
     }
 
     /// Returns the object of an entry of this store.
@@ -250,7 +250,8 @@ impl Store {
         inner.order = Some(order);
     }
 
-    /// Begins an index, over what is there and what comes, or joins its users. It is kept until the last of them is gone.
+    /// Declares an index of current and later objects, or adds a user to it. The index is kept until its last user is
+    /// dropped.
     pub fn declare_index(self: &Arc<Self>, index: &IndexKey) -> IndexUse {
         if self.inner.write().joins(index) {
             return IndexUse::new(self, index);
@@ -263,21 +264,21 @@ impl Store {
         if inner.joins(index) {
             return IndexUse::new(self, index);
         }
-        let mut made = Index::default();
+        let mut built = Index::default();
         for slot in taken(&inner.slots) {
             let now = inner.slots[slot as usize].as_ref();
             let then = entries.get(slot as usize).and_then(Option::as_ref);
             let known = now.zip(then).is_some_and(|(now, then)| now.is(then));
             let changed = if known { None } else { now.and_then(value) };
             let value = if known { values[slot as usize].as_deref() } else { changed.as_deref() };
-            made.change(&inner.slots, slot, None, value);
+            built.change(&inner.slots, slot, None, value);
         }
-        inner.indexes.push(Declared { key: index.clone(), index: made, users: 1 });
+        inner.indexes.push(Declared { key: index.clone(), index: built, users: 1 });
         IndexUse::new(self, index)
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
-        look(&self.inner.read())
+    fn read<T>(&self, read: impl FnOnce(&Inner) -> T) -> T {
+        read(&self.inner.read())
     }
 
     /// Finds the slot of a key or the position for it, and the object there. Both stay valid, because only the writer

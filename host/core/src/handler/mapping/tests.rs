@@ -294,7 +294,7 @@ async fn mapping_of_endless_keys_waits_for_a_full_queue() {
     assert_eq!(target.queue().len(), MAX_MAPPED);
     for at in 0..10 {
         let Err(Failure::Retry(message)) = map(&format!("x-{at}")).await else { panic!("not refused") };
-        assert_eq!(message, "the queue holds 100000 keys: 1000 that the mapping has named are not added yet");
+        assert_eq!(message, "the queue holds 100000 keys: 1000 mapped keys are not added yet");
     }
     assert_eq!((target.queue().len(), mappings.len()), (MAX_MAPPED, 10), "the events are kept");
     // Keys that are there already, and those of other controllers, are not concerned.

@@ -9,7 +9,7 @@ use operetta_core::{
     status::ApiError,
 };
 
-use crate::client::cached_reads::{Lister, Parts, listable, out_of_reach, wait_synced};
+use crate::client::cached_reads::{Lister, Parts, listable, not_watchable, wait_synced};
 use crate::{
     client::object_api::PluginApi,
     discovery::ApiResource,
@@ -38,7 +38,7 @@ impl PluginApi {
             let of_namespace = ListOptions { namespace: Some(namespace), ..options.clone() };
             match self.lister(resource, &of_namespace).await? {
                 Lister::Informer(informer, options) => parts.push((informer, options)),
-                Lister::OutOfReach => {}
+                Lister::NotWatchable => {}
                 Lister::ApiServer => {
                     self.throttle().await;
                     return self.list_live(resource, options).await;
@@ -46,7 +46,7 @@ impl PluginApi {
             }
         }
         if parts.is_empty() {
-            return Err(out_of_reach(resource, None));
+            return Err(not_watchable(resource, None));
         }
         // One more than the page shows whether there is another page.
         let wanted = options.limit.map(|limit| limit.max(1).saturating_add(1));
