@@ -1,16 +1,16 @@
-//! Lists the hostile guests, so that one without a test does not compile: writes `foreach_hostile!` and their texts.
+//! Generates `foreach_hostile!` and the texts of the hostile guests, so that a guest without a test does not compile.
 
 use std::{env, error::Error, fs, path::Path};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Where it stands now, which need not be where this program was compiled.
+    // The current path of the crate, which need not be the one where this program was compiled.
     let folder = format!("{}/../../plugins/fixtures/hostile", env::var("CARGO_MANIFEST_DIR")?);
     println!("cargo:rerun-if-changed={folder}");
     let mut names = Vec::new();
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
         if let (Some(name), Some("wat")) = (path.file_stem(), path.extension().and_then(|ending| ending.to_str())) {
-            names.push(name.to_str().ok_or("a name that is no text")?.to_owned());
+            names.push(name.to_str().ok_or("a file name that is not UTF-8")?.to_owned());
         }
     }
     names.sort();

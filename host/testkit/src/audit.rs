@@ -1,49 +1,49 @@
-//! The API server's audit log: what really went over the wire, whoever sent it.
+//! The API server's audit log: every request, whoever sent it.
 //!
-//! The API server writes a line before it answers (blocking mode): what a client has an answer to is in the log.
+//! The API server writes a line before it answers (blocking mode), so each answered request is in the log.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-/// One stage of one request (audit.k8s.io/v1 Event); texts that the server left out are empty.
+/// One stage of one request (audit.k8s.io/v1 Event); absent texts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditEvent {
-    /// The same for all stages of a request.
+    /// The id of the request, the same for all its stages.
     #[serde(rename = "auditID")]
     pub audit_id: String,
     /// `RequestReceived`, `ResponseStarted`, `ResponseComplete` or `Panic`.
     pub stage: String,
     /// The RBAC verb.
     pub verb: String,
-    /// Path and query.
+    /// The path and query.
     #[serde(rename = "requestURI")]
     pub request_uri: String,
-    /// The program.
+    /// The User-Agent header of the request.
     pub user_agent: String,
-    /// Who sent it.
+    /// The user that sent the request.
     pub user: User,
-    /// As whom.
+    /// The user that was impersonated.
     pub impersonated_user: User,
-    /// How it was authenticated.
+    /// The authentication of the request.
     pub authentication_metadata: AuthenticationMetadata,
-    /// What it is about.
+    /// The object of the request.
     pub object_ref: ObjectRef,
-    /// How it ended.
+    /// The status of the answer.
     pub response_status: ResponseStatus,
-    /// The API server's time at which the request came, in RFC 3339.
+    /// The API server's time when it received the request, in RFC 3339.
     pub request_received_timestamp: String,
     /// The API server's time of this stage, in RFC 3339.
     pub stage_timestamp: String,
 }
 
 impl AuditEvent {
-    /// Returns the time at which the request came.
+    /// Returns the time when the API server received the request.
     ///
     /// # Panics
-    /// When the audit log does not have it.
+    /// Panics if the audit log does not have it.
     pub fn received(&self) -> Timestamp {
         self.request_received_timestamp.parse().expect("a time")
     }
@@ -51,7 +51,7 @@ impl AuditEvent {
     /// Returns the time of this stage.
     ///
     /// # Panics
-    /// When the audit log does not have it.
+    /// Panics if the audit log does not have it.
     pub fn at(&self) -> Timestamp {
         self.stage_timestamp.parse().expect("a time")
     }
@@ -79,17 +79,17 @@ pub struct AuthenticationMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectRef {
-    /// The plural.
+    /// The plural name of the kind.
     pub resource: String,
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// `status`, `scale` and so on.
+    /// The subresource, for example `status` or `scale`.
     pub subresource: String,
 }
 
-/// The end of an [`AuditEvent`].
+/// The status of the answer to an [`AuditEvent`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResponseStatus {
@@ -97,18 +97,18 @@ pub struct ResponseStatus {
     pub code: u16,
 }
 
-/// The whole log, in the order it was written.
+/// The whole audit log, in the order of its lines.
 #[derive(Clone, Debug, Default)]
 pub struct AuditLog(Vec<AuditEvent>);
 
 impl AuditLog {
     pub(crate) fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        // The last line may be half written.
+        // The last line may be incomplete.
         Self(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    /// Watches of a resource that were answered and have not ended.
+    /// Returns the watches of a resource that were answered and have not ended.
     pub fn open_watches(&self, resource: &str) -> Vec<&AuditEvent> {
         let mut open = BTreeMap::new();
         for event in self.0.iter().filter(|event| event.verb == "watch" && event.object_ref.resource == resource) {
@@ -121,24 +121,24 @@ impl AuditLog {
         open.into_values().collect()
     }
 
-    /// Requests of a verb on a resource that are over, in the order they ended.
+    /// Returns the completed requests with a verb on a resource, in the order they ended.
     pub fn done<'a>(&'a self, verb: &'a str, resource: &'a str) -> impl Iterator<Item = &'a AuditEvent> {
         self.0.iter().filter(move |event| {
             event.stage == "ResponseComplete" && event.verb == verb && event.object_ref.resource == resource
         })
     }
 
-    /// Requests that are over of whoever `who` chooses, in the order they ended.
-    pub fn done_by(&self, who: impl Fn(&AuditEvent) -> bool) -> impl Iterator<Item = &AuditEvent> {
-        self.0.iter().filter(move |event| event.stage == "ResponseComplete" && who(event))
+    /// Returns the completed requests for which `matches` returns true, in the order they ended.
+    pub fn done_by(&self, matches: impl Fn(&AuditEvent) -> bool) -> impl Iterator<Item = &AuditEvent> {
+        self.0.iter().filter(move |event| event.stage == "ResponseComplete" && matches(event))
     }
 
-    /// Writes as the ServiceAccounts of a namespace that are over, without those of Events.
+    /// Returns the completed writes as ServiceAccounts of a namespace, without those of Events.
     pub fn writes_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a AuditEvent> {
         self.0.iter().filter(move |event| {
             let account = event.impersonated_user.username.strip_prefix("system:serviceaccount:");
             event.stage == "ResponseComplete"
-                && account.and_then(|account| account.split_once(':')).is_some_and(|(of, _)| of == namespace)
+                && account.and_then(|account| account.split_once(':')).is_some_and(|(own, _)| own == namespace)
                 && ["create", "update", "patch", "delete"].contains(&event.verb.as_str())
                 && event.object_ref.resource != "events"
         })

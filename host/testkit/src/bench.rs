@@ -9,7 +9,8 @@
 //!
 //! The JSON is a list of `{"metric", "unit", "operetta", "peers", "ratio", "spread", "target"}`: `operetta` and each
 //! peer are medians over the rounds, `ratio` is operetta / peer, `spread` is the least and the greatest round, `target`
-//! is null where there is none. Peers are measured in the same run, their rounds between ours: [`Samples::interleaved`].
+//! is null where there is none. Peers are measured in the same run, their rounds between ours:
+//! [`Samples::interleaved`].
 //!
 //! Needs only std and serde_json, so that a bench of a crate that has nothing to do with the rest of this one can take
 //! the file alone: `#[path = "../../testkit/src/bench.rs"] mod bench;`.
@@ -31,7 +32,7 @@ impl Samples {
     /// From values measured elsewhere.
     ///
     /// # Panics
-    /// If there are none.
+    /// Panics if there are none.
     pub fn new(mut values: Vec<f64>) -> Self {
         assert!(!values.is_empty(), "a metric needs at least one round");
         values.sort_by(f64::total_cmp);
@@ -157,7 +158,7 @@ impl Report {
     /// Prints the table and writes `target/bench/NAME.json` under the workspace's root.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn finish(self) -> io::Result<PathBuf> {
         println!("{self}");
         let directory = workspace_root().join("target/bench");
@@ -189,7 +190,7 @@ impl fmt::Display for Report {
 /// A size that the environment may set to another number: small ones show whether a bench works.
 ///
 /// # Panics
-/// When what is set is no number.
+/// Panics if what is set is no number.
 pub fn number(name: &str, otherwise: usize) -> usize {
     let Ok(text) = std::env::var(name) else { return otherwise };
     text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number"))

@@ -1,7 +1,7 @@
 //! The program under test as users run it: a process with its flags, its log and its HTTP endpoints.
 //!
-//! A control plane has one host: two would both run every Plugin. The host ends with the test program or, if the tests of
-//! a nextest run share it, with the run.
+//! A control plane has one host: two would both run every Plugin. The host ends with the test program or, if the tests
+//! of a nextest run share it, with the run.
 
 use std::{
     fs::{self, File},
@@ -30,18 +30,19 @@ pub struct HostOptions {
     pub config: String,
     /// RUST_LOG. Empty means the program's default.
     pub log: String,
-    /// The indexes of rules to leave out of the host's ClusterRole `operetta`, or `operetta-unrestricted` where it has that.
+    /// The indexes of the rules to leave out of the host's ClusterRole: `operetta-unrestricted`, or `operetta` if
+    /// `narrow`.
     pub without_rules: Vec<usize>,
-    /// Gives the host the rights of `deploy/base` alone, so that each plugin needs [`Host::grant`]. By default it has those of
-    /// `deploy/unrestricted` as well.
+    /// Gives the host only the permissions of `deploy/base`, so that each plugin needs [`Host::grant`]. By default it
+    /// also has those of `deploy/unrestricted`.
     pub narrow: bool,
-    /// Uses an empty code cache. By default all test runs share one cache, in which compiled plugins are found by content.
+    /// Uses an empty code cache. By default all test runs share one cache, whose entries are found by content.
     pub compiles_anew: bool,
-    /// Puts the code cache on a file system of its own of this size in kilobytes. Needs a mount namespace.
+    /// Puts the code cache on a separate file system of this size in kilobytes. Needs a mount namespace.
     pub cache_disk_kb: Option<u32>,
-    /// Leaves the Lease of another host alone. By default a start removes it, for tests kill their hosts.
+    /// Keeps the Lease of another host. By default a start removes it, because tests kill their hosts.
     pub beside_another: bool,
-    /// The kubeconfig to use instead of the one of the ServiceAccount in `deploy/base`.
+    /// The kubeconfig to use instead of that of the ServiceAccount in `deploy/base`.
     pub kubeconfig: Option<PathBuf>,
 }
 
@@ -64,20 +65,20 @@ enum Process {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LogLine {
-    /// error, warn, info, debug or trace.
+    /// `error`, `warn`, `info`, `debug` or `trace`.
     pub level: String,
     /// The controller, during a reconcile.
     pub controller: String,
     /// The key, during a reconcile.
     pub key: String,
-    /// The text.
+    /// The message.
     pub message: String,
     /// Pairs of name and value.
     pub fields: Vec<(String, String)>,
 }
 
 impl Host {
-    /// Installs the manifests of `deploy/`, starts a host with the rights they give, and waits until it is ready.
+    /// Installs the manifests of `deploy/`, starts a host with their permissions, and waits until it is ready.
     /// `program` is the built `operetta`, in its integration tests `env!("CARGO_BIN_EXE_operetta")`.
     ///
     /// # Panics
@@ -93,7 +94,7 @@ impl Host {
     /// Panics with the host's log if it does not start.
     pub async fn shared(program: impl AsRef<Path>, control_plane: &ControlPlane, options: &HostOptions) -> Self {
         let Some(run) = TestRun::current() else { return Self::start(program, control_plane, options).await };
-        // The control plane's name is a part of its own: a host does not follow its tests to another control plane.
+        // The name contains that of the control plane: a host does not follow its tests to another one.
         let plane = control_plane.folder().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let start = |folder: &Path| {
             install(control_plane, options);
@@ -112,7 +113,7 @@ impl Host {
         host.when_ready().await
     }
 
-    /// Waits until it is ready.
+    /// Waits until the host is ready.
     pub async fn when_ready(mut self) -> Self {
         self.until_listening().await;
         eventually("the host is ready", async || {
@@ -144,12 +145,12 @@ impl Host {
         }
     }
 
-    /// The address of its admin endpoints, for example /metrics.
+    /// Returns the address of the admin endpoints, for example /metrics.
     pub fn admin_address(&self) -> &str {
         &self.admin_address
     }
 
-    /// Its resident memory in bytes.
+    /// Returns the resident memory in bytes.
     ///
     /// # Panics
     /// Panics if this is not Linux.
@@ -157,7 +158,7 @@ impl Host {
         usage::memory_bytes(self.pid())
     }
 
-    /// The processor time that it has used, in the kernel's ticks of 10 ms.
+    /// Returns the processor time used so far, in the kernel's ticks of 10 ms.
     ///
     /// # Panics
     /// Panics if this is not Linux.
@@ -172,15 +173,15 @@ impl Host {
         }
     }
 
-    /// Its complete log.
+    /// Returns the complete log.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Checks that the process runs and that no thread of it has panicked.
+    /// Asserts that the process runs and that none of its threads has panicked.
     ///
     /// # Panics
-    /// Panics otherwise, with the end of its log.
+    /// Panics otherwise, with the end of the log.
     pub fn assert_sound(&self) {
         let ended = match &self.process {
             Process::Own { child, .. } => {
@@ -198,7 +199,7 @@ impl Host {
         }
     }
 
-    /// The output of `operetta logs` for a plugin; empty while the host has no plugin of that name. Blocks.
+    /// Returns the output of `operetta logs` for a plugin; empty while the host has no plugin of that name. Blocks.
     pub fn logs(&self, namespace: &str, plugin: &str) -> Vec<LogLine> {
         let output = self.run(&["logs", plugin, "-n", namespace, "-o", "json"]);
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -225,7 +226,7 @@ impl Host {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Its metrics in Prometheus' text format. Blocks.
+    /// Returns the metrics in Prometheus' text format. Blocks.
     ///
     /// # Panics
     /// Panics if the host does not answer.
@@ -233,12 +234,12 @@ impl Host {
         self.get("/metrics").expect("metrics")
     }
 
-    /// The sum of a metric over the lines that have all of these labels, each written like `plugin="a"`.
+    /// Returns the sum of a metric over the lines that have all of these labels, each written like `plugin="a"`.
     pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let text = self.metrics();
-        let of_name = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-        let chosen = of_name.filter(|line| labels.iter().all(|label| line.contains(label)));
-        chosen.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+        let lines = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        let labelled = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
+        labelled.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
     }
 
     /// Sends SIGTERM, as a cluster does, and waits until the process has ended. Blocks.
@@ -264,7 +265,8 @@ impl Host {
         child.wait().expect("a process");
     }
 
-    /// Starts the program again after [`Host::kill`], with the same files and a new log. Does not wait until it is ready.
+    /// Starts the program again after [`Host::kill`], with the same files and a new log. Does not wait until it is
+    /// ready.
     ///
     /// # Panics
     /// Panics if the program cannot be started, or if tests share it.
@@ -284,26 +286,26 @@ impl Host {
         .await;
     }
 
-    /// The answer to `/readyz?verbose`, whatever its status. Blocks.
+    /// Returns the answer to `/readyz?verbose`, whatever its status. Blocks.
     pub fn readiness(&self) -> String {
         self.get("/readyz?verbose").unwrap_or_else(|answer| answer)
     }
 
-    /// The folder of its files.
+    /// Returns the folder of the host's files.
     ///
     /// # Panics
-    /// Never: the log is in a folder.
+    /// Never panics: the log is in a folder.
     pub fn folder(&self) -> &Path {
         self.log.parent().expect("a folder")
     }
 
-    /// Sends a GET to its admin address. Returns the body, or the error.
+    /// Sends a GET to the admin address and returns the body, or the error.
     fn get(&self, path: &str) -> Result<String, String> {
         let mut answer = String::new();
         let exchange = |answer: &mut String| {
             let mut stream = TcpStream::connect(&self.admin_address)?;
             stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-            // Version 1.0: the server closes at the end.
+            // With HTTP/1.0 the server closes the connection at the end.
             write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
             stream.read_to_string(answer)
         };
@@ -324,7 +326,7 @@ fn admin_address(log: &str) -> Option<String> {
     log.lines().find_map(started)
 }
 
-/// The command that runs a host with its files in `folder`.
+/// Returns the command that runs a host with its files in `folder`.
 fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, folder: &Path) -> Command {
     let config = folder.join("config.yaml");
     fs::write(&config, if options.config.is_empty() { "{}" } else { &options.config }).expect("a configuration");
@@ -349,7 +351,7 @@ fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, 
     command
 }
 
-/// The command that runs a program with a small file system of its own at `cache`, in a mount namespace.
+/// Returns the command that runs a program with a small separate file system at `cache`, in a mount namespace.
 fn on_own_disk(program: &Path, cache: &Path, kilobytes: u32) -> Command {
     fs::create_dir_all(cache).expect("a folder");
     let mount = format!("mount -t tmpfs -o mode=0700,size={kilobytes}k tmpfs \"$0\" && exec \"$@\"");
@@ -358,20 +360,20 @@ fn on_own_disk(program: &Path, cache: &Path, kilobytes: u32) -> Command {
     command
 }
 
-/// Installs the CRD, the host's rights according to the options, and the admission policy for namespaces.
+/// Installs the CRD, the host's permissions according to the options, and the admission policy for namespaces.
 fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let deploy = workspace().join("deploy");
     let base = ["crd/plugins.yaml", "base/namespace.yaml"];
-    let rights =
+    let permissions =
         ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml", "base/rbac-lease.yaml"];
     let unrestricted = (!options.narrow).then_some("unrestricted/rbac.yaml");
-    let files = base.into_iter().chain(rights).chain(unrestricted);
+    let files = base.into_iter().chain(permissions).chain(unrestricted);
     let texts: Vec<_> = files.map(|file| fs::read_to_string(deploy.join(file)).expect(file)).collect();
     control_plane.apply_by_force(&texts.join("\n---\n"));
     if !options.beside_another {
         control_plane.delete_lease("operetta-system", "operetta");
     }
-    // The last one first: a removal changes the indexes of later rules.
+    // The highest index comes first, because a removal changes the indexes of later rules.
     let mut indexes = options.without_rules.clone();
     indexes.sort_unstable_by(|one, other| other.cmp(one));
     for index in indexes {

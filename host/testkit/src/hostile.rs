@@ -1,19 +1,22 @@
 //! The hostile corpus: guests of `plugins/fixtures/hostile/`, one misbehaviour each.
 //!
-//! A file is WebAssembly text. Its first comment says what it does, and after `expect:` how the host has to answer, where
-//! `...` stands for any text. It is a whole `(component ...)`, or the fields of a core module: what these do not define is
-//! added, so that a file is little more than what it does wrong. Added are the imports that it calls, a memory,
-//! `$describe`, `$reconcile` (of the type `$reconcile`; its parameters 3 to 6 are namespace and name), `$realloc` and the
-//! functions of `HELPERS`. One that defines `$map` has a mapper, too. Where a line begins with `@`:
+//! A file is WebAssembly text. Its first comment says what the guest does and, after `expect:`, how the host must
+//! answer; `...` stands for any text. The file is a whole `(component ...)`, or the fields of a core module. The latter
+//! are completed, so that a file is little more than the misbehaviour: the imports that it calls, a memory,
+//! `$describe`, `$reconcile` (of the type `$reconcile`; its parameters 3 to 6 are namespace and name), `$realloc` and
+//! the functions of `HELPERS` are added. A guest that defines `$map` has a mapper, too. A line that begins with `@` is
+//! a directive:
 //!
-//! - `@manifest JSON`: what `describe` returns; `@controllers JSON`: the same, of these controllers;
-//! - `@utf16`: texts cross as UTF-16.
+//! - `@manifest JSON`: the manifest that `describe` returns; `@controllers JSON`: the controllers of the default
+//!   manifest;
+//! - `@utf16`: texts cross the boundary as UTF-16.
 //!
-//! Anywhere, `@repeat N text @end` is the text N times, with `{n}` for 0, 1, 2, … and `{n+1}` for what comes after.
+//! Anywhere, `@repeat N text @end` repeats the text N times; in it, `{n}` is the number of the repetition from 0, and
+//! `{n+1}` the next number.
 //!
-//! Memory: 8 the pair that `describe` returns, 16 the result of `reconcile` (all zero: done), 64 `v1Podna` (version, kind,
-//! namespace and name of what is reconciled), 256 results of imports, 512 to 65535 the file's, from 65536 on the manifest,
-//! after it what `$realloc` hands out.
+//! The memory layout: the pair that `describe` returns at 8, the result of `reconcile` at 16 (all zero: done),
+//! `v1Podna` (version, kind, namespace and name of the reconciled object) at 64, results of imports at 256, 512 to
+//! 65535 for the file, the manifest from 65536, and after it the arena of `$realloc`.
 
 use wit_component::StringEncoding;
 
@@ -41,9 +44,9 @@ const HELPERS: &[(&str, &str)] = &[
            (call $get (i32.const 64) (i32.const 2) (i32.const 66) (i32.const 3) (i32.const 1) (i32.const 69) (i32.const 1)
              (i32.const 70) (i32.const 1) (i32.const 0) (i32.const 256)))",
     ),
-    // Fails with the message of the error that $get_own has got.
+    // Fails with the message of the error that $get_own returned.
     ("$retry_error", "(func $retry_error (result i32) (call $retry (i32.load (i32.const 276)) (i32.load (i32.const 280))))"),
-    // A whole line at level info.
+    // Logs a line at level info.
     (
         "$say",
         "(func $say (param $text i32) (param $len i32)
@@ -54,32 +57,32 @@ const HELPERS: &[(&str, &str)] = &[
 /// One hostile guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
-    /// Its file's name without the ending.
+    /// The file's name without its extension.
     pub name: &'static str,
     text: &'static str,
 }
 
 impl Fixture {
-    /// The fixture of this name.
+    /// Returns the fixture of this name.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     pub fn of(name: &str) -> Self {
         all().find(|fixture| fixture.name == name).unwrap_or_else(|| panic!("there is no fixture {name}"))
     }
 
-    /// What it does.
+    /// Returns the description of the misbehaviour.
     pub fn does(&self) -> String {
         self.header().take_while(|line| !line.starts_with("expect:")).collect::<Vec<_>>().join(" ")
     }
 
-    /// How the host has to answer.
+    /// Returns the answer that the host must give.
     ///
     /// # Panics
-    /// When its file does not say.
+    /// Panics if the file has none.
     pub fn expected(&self) -> String {
         let lines: Vec<_> = self.header().skip_while(|line| !line.starts_with("expect:")).collect();
-        assert!(!lines.is_empty(), "{} does not say how the host has to answer", self.name);
+        assert!(!lines.is_empty(), "{} has no `expect:` line", self.name);
         lines.join(" ").trim_start_matches("expect:").trim().to_owned()
     }
 
@@ -87,10 +90,10 @@ impl Fixture {
         self.text.lines().map_while(|line| line.strip_prefix(";;")).map(str::trim)
     }
 
-    /// The component.
+    /// Builds the component.
     ///
     /// # Panics
-    /// When its text is wrong.
+    /// Panics if the text is invalid.
     pub fn build(&self) -> Vec<u8> {
         let text = repeat(self.text);
         let (directives, code): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('@'));
@@ -102,22 +105,22 @@ impl Fixture {
             return parse(&code);
         }
         let (before, after) = MANIFEST.split_once("[{").expect("controllers");
-        let of_controllers = |json| format!("{before}{json}{}", after.rsplit_once(']').expect("controllers").1);
+        let with_controllers = |json| format!("{before}{json}{}", after.rsplit_once(']').expect("controllers").1);
         let manifest = directive("@manifest").map(str::to_owned);
         let manifest =
-            manifest.or_else(|| directive("@controllers").map(of_controllers)).unwrap_or(MANIFEST.to_owned());
+            manifest.or_else(|| directive("@controllers").map(with_controllers)).unwrap_or(MANIFEST.to_owned());
         let encoding = if directive("@utf16").is_some() { StringEncoding::UTF16 } else { StringEncoding::UTF8 };
         let world = if code.contains("(func $map ") { "hostile-mapper" } else { "hostile-guest" };
         wat_guest::component_of(world, &parse(&module(&code, &manifest)), encoding)
     }
 }
 
-/// All of them, by name.
+/// Returns all fixtures, sorted by name.
 pub fn all() -> impl Iterator<Item = Fixture> {
     TEXTS.iter().map(|(name, text)| Fixture { name, text })
 }
 
-/// Whether this is the answer that is expected; `...` stands for any text.
+/// Reports whether an answer is the expected one, in which `...` stands for any text.
 pub fn is_answer(expected: &str, answer: &str) -> bool {
     let mut parts = expected.split("...");
     let Some(mut rest) = answer.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -126,13 +129,13 @@ pub fn is_answer(expected: &str, answer: &str) -> bool {
         if parts.peek().is_none() {
             return rest.ends_with(part);
         }
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
+        let Some(start) = rest.find(part) else { return false };
+        rest = &rest[start + part.len()..];
     }
     rest.is_empty()
 }
 
-/// The innermost first: a repetition may be within another one.
+/// Expands each `@repeat`, from the last one backwards because they may be nested.
 fn repeat(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some((before, rest)) = text.rsplit_once("@repeat ") {
@@ -145,15 +148,15 @@ fn repeat(text: &str) -> String {
     text
 }
 
-/// The fields with what they lack.
+/// Completes the fields of a module.
 fn module(fields: &str, manifest: &str) -> String {
     let calls = |text: &str, name: &str| {
         text.match_indices(name)
-            .any(|(at, _)| text[at + name.len()..].starts_with(|next: char| next.is_whitespace() || next == ')'))
+            .any(|(start, _)| text[start + name.len()..].starts_with(|next: char| next.is_whitespace() || next == ')'))
     };
     let defines = |name: &str| calls(fields, &format!("(func {name}"));
     let mut code = fields.to_owned();
-    // Helpers call those that come before them in the list.
+    // Helpers may call those before them in the list.
     for (name, helper) in HELPERS.iter().rev() {
         if calls(&code, name) && !defines(name) {
             code = format!("{helper}\n{code}");
@@ -161,7 +164,7 @@ fn module(fields: &str, manifest: &str) -> String {
     }
     let imports: String = IMPORTS.iter().filter(|(name, _)| calls(&code, name)).map(|(_, import)| *import).collect();
     let arena = (MANIFEST_AT + manifest.len()).next_multiple_of(8);
-    let or = |name: &str, default: &str| if defines(name) { String::new() } else { default.to_owned() };
+    let unless_defined = |name: &str, default: &str| if defines(name) { String::new() } else { default.to_owned() };
     let post = |function: &str| {
         let name = format!("$post_{function}");
         let export = format!(r#"(export "cabi_post_{RECONCILER}#{function}" (func {name}))"#);
@@ -184,9 +187,9 @@ fn module(fields: &str, manifest: &str) -> String {
         } else {
             format!(r#"(memory (export "memory") {})"#, arena.div_ceil(65536) + 1)
         },
-        describe = or("$describe", "(func $describe (result i32) (i32.const 8))"),
-        reconcile = or("$reconcile", "(func $reconcile (type $reconcile) (i32.const 16))"),
-        realloc = or(
+        describe = unless_defined("$describe", "(func $describe (result i32) (i32.const 8))"),
+        reconcile = unless_defined("$reconcile", "(func $reconcile (type $reconcile) (i32.const 16))"),
+        realloc = unless_defined(
             "$realloc",
             "(func $realloc (param i32 i32 i32 i32) (result i32)
                (global.set $arena (i32.and (i32.add (global.get $arena) (i32.const 7)) (i32.const -8)))
@@ -211,14 +214,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_stand_for_any_text_and_nothing_else_does() {
+    fn expected_dots_match_any_text() {
         assert!(is_answer("a...c", "abc") && is_answer("...", "") && is_answer("a...b...c", "a b c"));
         assert!(is_answer("done", "done") && !is_answer("done", "done.") && !is_answer("a...c", "abcd"));
         assert!(!is_answer("a...b...c", "ac"));
     }
 
     #[test]
-    fn a_text_is_repeated_with_its_number() {
+    fn repeats_text_with_number() {
         assert_eq!(repeat("a @repeat 2 x{n}-{n+1} @end b @repeat 1 y@end"), "a x0-1 x1-2  b y");
         assert_eq!(repeat("@repeat 2 (@repeat 2 {n}@end)@end"), "(01)(01)");
     }

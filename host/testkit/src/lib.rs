@@ -11,12 +11,14 @@
 //! namespace.until_condition("touch", "Ready", "True", "Running").await;
 //! ```
 //!
-//! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own corner of it, [`fault_proxy`] stands
-//! before it and spoils what it says, [`guests`] finds the built components, [`wat_guest`] makes small ones on the spot,
-//! [`hostile`] is the corpus of those that attack, [`host`] runs the program, [`wait`] waits and says for what. A test that
-//! kills things has a control plane and a host of its own, in a test file of its own; all others of a file share one of
-//! each. For benches: [`mod@bench`] is the form of a report, [`peers`] runs what is measured beside the host,
-//! [`pods`] makes Pods, [`usage`] says what a process uses.
+//! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own namespace, [`fault_proxy`] puts
+//! faults into the API server's answers, [`guests`] finds the built components, [`wat_guest`] builds small ones from
+//! text, [`hostile`] is the corpus of hostile ones, [`host`] runs the program, and [`wait`] polls conditions. A test
+//! that kills a process has its own control plane and host, in its own test file; all other tests of a file share one
+//! of each.
+//!
+//! For benches: [`mod@bench`] writes reports, [`peers`] runs the programs that are measured beside the host, [`pods`]
+//! generates Pods, and [`usage`] reads the resource usage of a process.
 
 mod apply;
 pub mod audit;
@@ -56,7 +58,7 @@ fn workspace() -> PathBuf {
     root.expect("cargo runs the tests of a clone").to_path_buf()
 }
 
-/// Where cargo builds to.
+/// Returns cargo's target directory.
 fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
@@ -84,10 +86,10 @@ mod tests {
         let is_guest = |name: &str| workspace().join(format!("plugins/fixtures/hostile/{name}.wat")).exists();
         let pages =
             [("host/kube/src/informer/PROMISES.md", 15), ("host/core/src/queue/PROMISES.md", 12), ("SECURITY.md", 60)];
-        for (page, least) in pages {
+        for (page, minimum) in pages {
             let text = fs::read_to_string(workspace().join(page)).expect(page);
             let rows = text.lines().filter(|line| line.starts_with("| "));
-            // Tests are in the last column. In SECURITY.md each row has some, and every quoted word there is one.
+            // The last column names the tests. In SECURITY.md each row has one, and every quoted word there is a test.
             let is_security = page == "SECURITY.md";
             let last = |row: &str| row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default().to_owned();
             let columns: Vec<String> = if is_security {
@@ -103,9 +105,9 @@ mod tests {
             }
             let names = columns.iter().flat_map(|row| row.split('`').skip(1).step_by(2));
             let is_name = |name: &&str| is_security || name.matches('_').count() > 2;
-            // A name may be cut short.
+            // A name may be abbreviated with an ellipsis.
             let names: Vec<&str> = names.filter(is_name).map(|name| name.trim_end_matches('…')).collect();
-            assert!(names.len() > least, "{page}: {names:?}");
+            assert!(names.len() > minimum, "{page}: {names:?}");
             for name in names {
                 assert!(is_guest(name) || code.contains(&format!("fn {name}")), "{page}: there is no test {name}");
             }

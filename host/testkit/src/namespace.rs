@@ -1,4 +1,4 @@
-//! A test's own namespace, with short words for what tests do in it.
+//! A test's own namespace, with methods for the usual steps of a test.
 
 use k8s_openapi::ByteString;
 use kube::{
@@ -14,8 +14,8 @@ use crate::{ControlPlane, eventually};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind(pub &'static str, pub &'static str);
 
-/// The kinds that tests handle.
-#[allow(missing_docs, reason = "each is the kind of its name")]
+/// The kinds that tests use.
+#[allow(missing_docs, reason = "each constant is the kind of its name")]
 pub mod kinds {
     use super::Kind;
 
@@ -27,14 +27,14 @@ pub mod kinds {
     pub const PLUGIN: Kind = Kind("operetta.dev/v1alpha1", "Plugin");
 }
 
-/// A namespace of one test. It stays until the control plane goes.
+/// A namespace of one test. It exists until the control plane ends.
 pub struct TestNamespace<'a> {
     control_plane: &'a ControlPlane,
     client: Client,
     name: String,
 }
 
-/// A ConfigMap that makes a plugin.
+/// A drop-in ConfigMap.
 #[derive(Clone, Debug)]
 pub struct DropIn {
     name: String,
@@ -46,40 +46,41 @@ pub struct DropIn {
 /// A condition of a Plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// True or False.
+    /// `True` or `False`.
     pub status: String,
     /// One word.
     pub reason: String,
     /// One sentence.
     pub message: String,
-    /// The generation of the Plugin that the host had read when it wrote this.
+    /// The generation of the Plugin that the host had read when it wrote the condition.
     pub observed_generation: Option<i64>,
 }
 
 impl Condition {
-    /// Reports whether the condition was written for the Plugin's current spec, not for one before it.
+    /// Reports whether the condition was written for the Plugin's current spec.
     fn is_current(&self, plugin: &Value) -> bool {
         self.observed_generation == plugin["metadata"]["generation"].as_i64()
     }
 }
 
 impl DropIn {
-    /// One component, `NAME.wasm`, that acts as the ServiceAccount `plugin`, which each test's namespace has.
+    /// Creates a drop-in of one component, `NAME.wasm`. It acts as the ServiceAccount `plugin`, which each test's
+    /// namespace has.
     pub fn new(name: &str, wasm: impl Into<Vec<u8>>) -> Self {
         let files = vec![(format!("{name}.wasm"), wasm.into())];
         Self { name: name.to_owned(), files, service_account: "plugin".to_owned(), config: None }
     }
 
-    /// One component, `NAME.wasm.zst`.
+    /// Creates a drop-in of one compressed component, `NAME.wasm.zst`.
     ///
     /// # Panics
-    /// When it does not compress.
+    /// Panics if the compression fails.
     pub fn compressed(name: &str, wasm: &[u8]) -> Self {
-        let small = zstd::encode_all(wasm, 3).expect("compressed");
-        Self { files: vec![(format!("{name}.wasm.zst"), small)], ..Self::new(name, vec![]) }
+        let compressed = zstd::encode_all(wasm, 3).expect("compressed");
+        Self { files: vec![(format!("{name}.wasm.zst"), compressed)], ..Self::new(name, vec![]) }
     }
 
-    /// Without files; see [`DropIn::file`].
+    /// Creates a drop-in without files; see [`DropIn::file`].
     pub fn empty(name: &str) -> Self {
         Self { files: vec![], ..Self::new(name, vec![]) }
     }
@@ -96,13 +97,13 @@ impl DropIn {
         self
     }
 
-    /// Sets as whom it acts.
+    /// Sets the ServiceAccount that the plugin acts as.
     pub fn service_account(mut self, name: &str) -> Self {
         self.service_account = name.to_owned();
         self
     }
 
-    /// The ConfigMap.
+    /// Returns the ConfigMap.
     pub fn object(&self) -> Value {
         let files = self.files.iter().map(|(key, bytes)| (key.clone(), json!(ByteString(bytes.clone()))));
         let mut object = json!({
@@ -119,17 +120,17 @@ impl DropIn {
         object
     }
 
-    /// The ConfigMap of the code alone, as a Plugin's `spec.source` names it: it is no drop-in.
+    /// Returns a ConfigMap of the code alone, for a Plugin's `spec.source`. It is no drop-in.
     pub fn code(&self) -> Value {
         let mut object = self.object();
         object["metadata"] = json!({"name": self.name});
         object
     }
 
-    /// The ConfigMaps, the first one last, when its one file is split into pieces of at most `bytes`.
+    /// Splits the one file into pieces of at most `bytes` and returns their ConfigMaps, the first one last.
     ///
     /// # Panics
-    /// Without a file.
+    /// Panics if there is no file.
     pub fn split(&self, bytes: usize) -> Vec<Value> {
         let (key, file) = &self.files[0];
         let pieces: Vec<&[u8]> = file.chunks(bytes).collect();
@@ -158,10 +159,10 @@ impl<'a> TestNamespace<'a> {
         let opened = Self::open(control_plane, name).await;
         let kind = Kind("v1", "Namespace");
         let namespaces: Api<DynamicObject> = Api::all_with(opened.client.clone(), &resource(kind));
-        // As a cluster administrator lets plugins run in it.
+        // The opt-in of a cluster administrator.
         let labels = json!({"operetta.dev/plugins": "enabled"});
-        let made = object(kind, json!({"metadata": {"name": opened.name, "labels": labels}}));
-        namespaces.create(&PostParams::default(), &made).await.expect("a namespace");
+        let namespace = object(kind, json!({"metadata": {"name": opened.name, "labels": labels}}));
+        namespaces.create(&PostParams::default(), &namespace).await.expect("a namespace");
         opened.consenting("plugin").await;
         opened
     }
@@ -171,17 +172,17 @@ impl<'a> TestNamespace<'a> {
         Self { control_plane, client, name }
     }
 
-    /// Its name.
+    /// Returns the name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The control plane it is on.
+    /// Returns the control plane of the namespace.
     pub fn control_plane(&self) -> &'a ControlPlane {
         self.control_plane
     }
 
-    /// Makes a ServiceAccount that consents to be acted as by every plugin, if there is none of that name.
+    /// Creates a ServiceAccount that consents to every plugin, unless one of that name exists.
     pub async fn consenting(&self, service_account: &str) {
         let annotations = json!({"operetta.dev/allow-plugins": "*"});
         let account = json!({"metadata": {"name": service_account, "annotations": annotations}});
@@ -191,11 +192,11 @@ impl<'a> TestNamespace<'a> {
             .await
         {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
-            made => drop(made.expect("a ServiceAccount")),
+            created => drop(created.expect("a ServiceAccount")),
         }
     }
 
-    /// Lets a ServiceAccount, which is made if need be and consents to every plugin, do everything in here.
+    /// Grants a ServiceAccount all permissions in this namespace, and creates it as [`TestNamespace::consenting`] does.
     pub async fn allow_all(&self, service_account: &str) {
         self.consenting(service_account).await;
         let binding = json!({
@@ -206,44 +207,44 @@ impl<'a> TestNamespace<'a> {
         self.create_object(Kind("rbac.authorization.k8s.io/v1", "RoleBinding"), binding).await;
     }
 
-    /// Creates an object here; as stored.
+    /// Creates an object in this namespace and returns it as stored.
     ///
     /// # Panics
-    /// When the API server refuses it.
+    /// Panics if the API server refuses it.
     pub async fn create_object(&self, kind: Kind, value: Value) -> Value {
-        let made = self.api(kind).create(&PostParams::default(), &object(kind, value)).await;
-        json!(made.unwrap_or_else(|error| panic!("create of a {}: {error}", kind.1)))
+        let created = self.api(kind).create(&PostParams::default(), &object(kind, value)).await;
+        json!(created.unwrap_or_else(|error| panic!("failed to create {}: {error}", kind.1)))
     }
 
     /// Reads an object; None when it does not exist.
     pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
         let found = self.api(kind).get_opt(name).await;
-        found.unwrap_or_else(|error| panic!("get of {} {name}: {error}", kind.1)).map(|found| json!(found))
+        found.unwrap_or_else(|error| panic!("failed to get {} {name}: {error}", kind.1)).map(|found| json!(found))
     }
 
     /// Reads all objects of a kind.
     pub async fn list(&self, kind: Kind) -> Vec<Value> {
         let found = self.api(kind).list(&ListParams::default()).await;
-        let found = found.unwrap_or_else(|error| panic!("list of {}: {error}", kind.1));
+        let found = found.unwrap_or_else(|error| panic!("failed to list {}: {error}", kind.1));
         found.items.into_iter().map(|object| json!(object)).collect()
     }
 
-    /// Merges a patch into an object; as stored.
+    /// Merges a patch into an object and returns it as stored.
     ///
     /// # Panics
-    /// When the API server refuses it.
+    /// Panics if the API server refuses it.
     pub async fn patch(&self, kind: Kind, name: &str, patch: Value) -> Value {
         let patched = self.api(kind).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        json!(patched.unwrap_or_else(|error| panic!("patch of {} {name}: {error}", kind.1)))
+        json!(patched.unwrap_or_else(|error| panic!("failed to patch {} {name}: {error}", kind.1)))
     }
 
     /// Deletes an object.
     ///
     /// # Panics
-    /// When it does not exist.
+    /// Panics if it does not exist.
     pub async fn delete(&self, kind: Kind, name: &str) {
         let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
-        deleted.unwrap_or_else(|error| panic!("delete of {} {name}: {error}", kind.1));
+        deleted.unwrap_or_else(|error| panic!("failed to delete {} {name}: {error}", kind.1));
     }
 
     /// Deletes all objects of a kind.
@@ -255,16 +256,16 @@ impl<'a> TestNamespace<'a> {
         deleted.unwrap_or_else(|error| panic!("deletion of all {}: {error}", kind.1));
     }
 
-    /// Waits until an object is as `look` wants it; that says what is missing.
-    pub async fn until<T>(&self, kind: Kind, name: &str, mut look: impl FnMut(&Value) -> Result<T, String>) -> T {
+    /// Waits until `check` accepts an object, and returns its result. An Err of `check` says what is missing.
+    pub async fn until<T>(&self, kind: Kind, name: &str, mut check: impl FnMut(&Value) -> Result<T, String>) -> T {
         eventually(&format!("{} {name} in {}", kind.1, self.name), async || {
             let found = self.get(kind, name).await.ok_or("it does not exist")?;
-            look(&found).map_err(|missing| format!("{missing}: {found}"))
+            check(&found).map_err(|missing| format!("{missing}: {found}"))
         })
         .await
     }
 
-    /// Waits until an object is gone.
+    /// Waits until an object does not exist.
     pub async fn until_gone(&self, kind: Kind, name: &str) {
         eventually(&format!("{} {name} in {} is gone", kind.1, self.name), async || {
             self.get(kind, name).await.map_or(Ok(()), |found| Err(found.to_string()))
@@ -272,7 +273,7 @@ impl<'a> TestNamespace<'a> {
         .await;
     }
 
-    /// Waits for an Event about an object with this reason; its message.
+    /// Waits for an Event with this reason about an object, and returns its message.
     pub async fn until_event(&self, kind: Kind, name: &str, reason: &str) -> String {
         eventually(&format!("an Event {reason} about {} {name} in {}", kind.1, self.name), async || {
             let events = self.list(kinds::EVENT).await;
@@ -282,8 +283,8 @@ impl<'a> TestNamespace<'a> {
             };
             let found = events.iter().find(about).and_then(|event| event["message"].as_str());
             found.map(str::to_owned).ok_or_else(|| {
-                let seen = events.iter().map(|event| format!("{}: {}", event["reason"], event["message"]));
-                seen.collect::<Vec<_>>().join("\n")
+                let others = events.iter().map(|event| format!("{}: {}", event["reason"], event["message"]));
+                others.collect::<Vec<_>>().join("\n")
             })
         })
         .await
@@ -304,17 +305,17 @@ impl<'a> TestNamespace<'a> {
         .await;
     }
 
-    /// Drops a plugin in.
+    /// Creates a drop-in ConfigMap and returns it as stored.
     pub async fn drop_in(&self, drop_in: &DropIn) -> Value {
         self.create_object(kinds::CONFIG_MAP, drop_in.object()).await
     }
 
-    /// A condition of a Plugin; None while it has none of that type.
+    /// Returns a condition of a Plugin; None while it has none of that type.
     pub async fn plugin_condition(&self, plugin: &str, type_: &str) -> Option<Condition> {
         condition(&self.get(kinds::PLUGIN, plugin).await?, type_)
     }
 
-    /// Waits until a Plugin's condition has a status and a reason for the Plugin's current generation; its message.
+    /// Waits until a Plugin's condition has this status and reason for the current generation, and returns its message.
     pub async fn until_condition(&self, plugin: &str, type_: &str, status: &str, reason: &str) -> String {
         self.until(kinds::PLUGIN, plugin, |found| match condition(found, type_) {
             Some(now) if now.status == status && now.reason == reason && now.is_current(found) => Ok(now.message),
@@ -323,18 +324,18 @@ impl<'a> TestNamespace<'a> {
         .await
     }
 
-    /// Waits until a Plugin is degraded for a reason, in words that contain these; and checks that the status says it
-    /// in one sentence, where people look first.
+    /// Waits until a Plugin is degraded for a reason, with these words in the message, which it returns. Checks that
+    /// the message is one sentence and that `status.reason` has the same reason.
     pub async fn until_degraded(&self, plugin: &str, reason: &str, words: &[&str]) -> String {
-        // It may say something else first: what the host knew then.
-        let says = |found: &Value| match condition(found, "Degraded") {
+        // An earlier message may have other words: the host knew less then.
+        let check = |found: &Value| match condition(found, "Degraded") {
             Some(now) if now.status == "True" && now.reason == reason => {
                 let missing = words.iter().find(|word| !now.message.contains(**word));
-                missing.map_or(Ok(now.message.clone()), |word| Err(format!("{word:?} is not in: {}", now.message)))
+                missing.map_or(Ok(now.message.clone()), |word| Err(format!("{word:?} is missing in: {}", now.message)))
             }
             other => Err(format!("Degraded is {other:?}, not True for {reason}")),
         };
-        let message = self.until(kinds::PLUGIN, plugin, says).await;
+        let message = self.until(kinds::PLUGIN, plugin, check).await;
         assert!(!message.is_empty() && !message.contains('\n'), "not one sentence: {message:?}");
         self.until(kinds::PLUGIN, plugin, |found| match found["status"]["reason"].as_str() {
             Some(now) if now == reason => Ok(()),
@@ -344,7 +345,7 @@ impl<'a> TestNamespace<'a> {
         message
     }
 
-    /// Waits until a Plugin is degraded, for whatever reason, in words that contain these.
+    /// Waits until a Plugin is degraded for any reason, with these words in the message, which it returns.
     pub async fn until_degraded_by(&self, plugin: &str, words: &[&str]) -> String {
         self.until(kinds::PLUGIN, plugin, |found| match condition(found, "Degraded") {
             Some(now) if now.status == "True" && words.iter().all(|word| now.message.contains(word)) => Ok(now.message),
@@ -353,10 +354,10 @@ impl<'a> TestNamespace<'a> {
         .await
     }
 
-    /// Runs kubectl in here. Blocks.
+    /// Runs kubectl in this namespace and returns its standard output. Blocks.
     ///
     /// # Panics
-    /// When it fails.
+    /// Panics if kubectl fails.
     pub fn kubectl(&self, args: &[&str]) -> String {
         self.control_plane.kubectl(&[&["-n", &self.name], args].concat())
     }
@@ -366,7 +367,7 @@ impl<'a> TestNamespace<'a> {
     }
 }
 
-/// As the host writes digests.
+/// Returns the digest of these bytes as the host writes it.
 pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }

@@ -8,9 +8,9 @@
 //! let row = theirs.iter().fold(Row::new("queue.per_key", "us", ours), |row, (name, samples)| row.peer(*name, samples));
 //! ```
 //!
-//! [`Peers::beside`] asks a peer's long-lived process for one round at a time, between ours. [`Process`] is one that
-//! is started anew for each round and looked at from outside; [`Peers::store`] is one that is fed objects. A peer that could
-//! not be built is said so once, and left out; one that fails ends the bench with what it said.
+//! [`Peers::beside`] asks a peer's long-lived process for one round at a time, between ours. [`Process`] is one that is
+//! started anew for each round and looked at from outside; [`Peers::store`] is one that is fed objects. A peer that
+//! could not be built is said so once, and left out; one that fails ends the bench with what it said.
 //!
 //! Needs only std and serde_json, and `bench.rs` as the crate's module `bench`, for benches that take the files alone.
 
@@ -93,7 +93,7 @@ impl Peers {
     /// `benches/peers/README.md` says, without the peer.
     ///
     /// # Panics
-    /// When a peer has no answer, with what it said.
+    /// Panics if a peer has no answer, with what it said.
     pub fn beside(
         &self,
         rounds: usize,
@@ -114,7 +114,7 @@ impl Peers {
     /// One round of a peer.
     ///
     /// # Panics
-    /// When it has no answer, with what it said.
+    /// Panics if it has no answer, with what it said.
     pub fn round(&self, peer: &'static str, question: &Value) -> f64 {
         let mut running = self.running.lock();
         let program = rounds_program(peer);
@@ -128,11 +128,11 @@ impl Peers {
         answer["samples"][0].as_f64().unwrap_or_else(|| panic!("{peer} answers {question} with {answer}"))
     }
 
-    /// What each of these objects, one a line of JSON with apiVersion and kind, costs in a peer's caches; None when the peer
-    /// was not built. `benches/peers/README.md` names the peers.
+    /// What each of these objects, one a line of JSON with apiVersion and kind, costs in a peer's caches; None when the
+    /// peer was not built. `benches/peers/README.md` names the peers.
     ///
     /// # Panics
-    /// When the file cannot be read, or the peer has no answer.
+    /// Panics if the file cannot be read, or the peer has no answer.
     pub fn store(&self, peer: &str, objects: &Path) -> Option<StoreCost> {
         let (program, arguments): (_, &[&str]) = if peer.starts_with("kube-rs") {
             ("peer-kube-rs-store", &["--peer", peer])
@@ -152,7 +152,7 @@ impl Process {
     /// Starts a program.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// Panics if it cannot be started.
     pub fn start(name: &str, program: &Path, arguments: &[&str], stdin: Stdio) -> Self {
         let mut command = Command::new(program);
         let command = command.args(arguments).stdin(stdin).stdout(Stdio::piped()).env("RUST_BACKTRACE", "0");
@@ -170,7 +170,7 @@ impl Process {
     /// Writes one line to it.
     ///
     /// # Panics
-    /// When it does not read any more.
+    /// Panics if it does not read any more.
     pub fn tell(&mut self, line: &Value) {
         let stdin = self.stdin.as_mut().expect("piped");
         writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{} does not read: {error}", self.name));
@@ -179,7 +179,7 @@ impl Process {
     /// Waits for its next line.
     ///
     /// # Panics
-    /// When it has ended, or says `{"error": …}`.
+    /// Panics if it has ended, or says `{"error": …}`.
     pub fn line(&mut self) -> Value {
         let mut line = String::new();
         let read = self.stdout.read_line(&mut line);

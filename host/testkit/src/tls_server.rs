@@ -1,4 +1,4 @@
-//! A TLS server that is no API server: what a host sees when its address or its certificates are wrong.
+//! A TLS server that is no API server, for tests of a wrong address or a wrong certificate.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -10,15 +10,16 @@ use axum_server::tls_rustls::RustlsConfig;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use tokio::runtime::Builder;
 
-/// A server, which runs until the process ends.
+/// A server that runs until the process ends.
 pub struct TlsServer {
-    /// Its address.
+    /// The address of the server.
     pub address: SocketAddr,
-    /// The authority that has signed its certificate, in PEM.
+    /// The authority that signed the server's certificate, in PEM.
     pub authority: String,
 }
 
-/// Serves 404 for everything, with a certificate of an authority of its own, which may have expired long ago.
+/// Answers every request with 404, with a certificate of its own authority. If `expired`, the certificate ended in
+/// 2002.
 ///
 /// # Panics
 /// Panics if it cannot be served.

@@ -1,7 +1,7 @@
-//! Guests made on the spot: a few instructions of core WebAssembly, wrapped as a component of the contract.
+//! Guests that tests write in place: a few instructions of core WebAssembly, wrapped as a component of the contract.
 //!
-//! Memory of a guest: the pair that `describe` returns at 8, the result of `reconcile` at 16 (all zero: done), the
-//! area for results of imports at 256, texts from 1024 on, an arena from 64 KiB on.
+//! The memory layout of a guest: the pair that `describe` returns at 8, the result of `reconcile` at 16 (all zero:
+//! done), the area for results of imports at 256, texts from 1024, an arena from 64 KiB.
 
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
@@ -12,7 +12,7 @@ pub const MANIFEST: &str = r#"{"apiVersion":"operetta.dev/v1alpha1","kind":"Mani
 const MANIFEST_AT: usize = 1024;
 const TEXT_AT: usize = 2048;
 
-/// The imports a test guest may declare, as core imports.
+/// The imports that a guest may use: the name of each and its core import.
 pub(crate) const IMPORTS: &[(&str, &str)] = &[
     (
         "$get",
@@ -87,15 +87,15 @@ pub(crate) const IMPORTS: &[(&str, &str)] = &[
     ("$lone", r#"(import "$root" "lone" (func $lone))"#),
 ];
 
-/// The component with a number in a custom section at its end: another digest, and the same code.
+/// Appends a custom section with a number to a component, which changes its digest but not its code.
 pub fn numbered(component: &[u8], number: usize) -> Vec<u8> {
     let text = format!("{number:08}");
-    // Its id, its size, and the size of its name.
+    // The section's id, its size, the size of its name, and its name.
     let head = [0, u8::try_from(2 + text.len()).unwrap_or_default(), 1, b'n'];
     [component, &head, text.as_bytes()].concat()
 }
 
-/// A guest to be: what its functions do, in the text format.
+/// A builder of guests, whose functions are in WebAssembly's text format.
 pub struct Guest {
     manifest: String,
     text: String,
@@ -117,37 +117,37 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// What `describe` returns.
+    /// Sets the manifest that `describe` returns.
     pub fn manifest(mut self, text: &str) -> Self {
         self.manifest = text.into();
         self
     }
 
-    /// A text the guest holds at `$text`, `$text_len` bytes long.
+    /// Sets a text that the guest has at `$text`, `$text_len` bytes long.
     pub fn text(mut self, text: &str) -> Self {
         self.text = text.into();
         self
     }
 
-    /// The body of `describe`; it ends with the address of a (pointer, length) pair.
+    /// Sets the body of `describe`, which ends with the address of a (pointer, length) pair.
     pub fn describe(mut self, body: &str) -> Self {
         self.describe = body.into();
         self
     }
 
-    /// The body of `reconcile`; it ends with the address of a result.
+    /// Sets the body of `reconcile`, which ends with the address of a result.
     pub fn reconcile(mut self, body: &str) -> Self {
         self.reconcile = body.into();
         self
     }
 
-    /// More functions, globals or tables of the module.
+    /// Adds functions, globals or tables to the module.
     pub fn with(mut self, fields: &str) -> Self {
         self.functions += fields;
         self
     }
 
-    /// This many functions more, each some hundred bytes of arithmetic: something to compile.
+    /// Adds `count` functions of some hundred bytes of arithmetic each, to make compiling take longer.
     pub fn with_functions(self, count: usize) -> Self {
         let line = |n: usize| {
             format!("(local.set 0 (i32.add (i32.mul (local.get 0) (i32.const {n})) (i32.load (local.get 0))))")
@@ -158,12 +158,12 @@ impl Guest {
         self.with(&functions)
     }
 
-    /// The component.
+    /// Builds the component.
     pub fn build(&self) -> Vec<u8> {
         self.build_in("guest")
     }
 
-    /// The component, of another world of `wat_guest.wit`.
+    /// Builds the component for a world of `wat_guest.wit`.
     pub fn build_in(&self, world: &str) -> Vec<u8> {
         let text = self.core();
         component(world, &wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}")))
@@ -173,8 +173,8 @@ impl Guest {
         let bodies = [&self.describe, &self.reconcile, &self.functions].map(|body| format!("{body} "));
         let used = |name: &str| {
             bodies.iter().any(|body| {
-                body.match_indices(name).any(|(at, _)| {
-                    body[at + name.len()..].starts_with(|next: char| next.is_whitespace() || next == ')')
+                body.match_indices(name).any(|(start, _)| {
+                    body[start + name.len()..].starts_with(|next: char| next.is_whitespace() || next == ')')
                 })
             })
         };
@@ -239,7 +239,7 @@ pub fn component(world: &str, module: &[u8]) -> Vec<u8> {
     component_of(world, module, StringEncoding::UTF8)
 }
 
-/// The same, with texts encoded like this.
+/// Wraps a core module as [`component`] does, with this encoding of texts.
 pub(crate) fn component_of(world: &str, module: &[u8], encoding: StringEncoding) -> Vec<u8> {
     let mut resolve = Resolve::default();
     resolve.push_dir(crate::workspace().join("wit")).expect("the contract");
@@ -251,10 +251,12 @@ pub(crate) fn component_of(world: &str, module: &[u8], encoding: StringEncoding)
     { encoder }.encode().expect("a component")
 }
 
-pub(crate) fn pair(at: usize, len: usize) -> Vec<u8> {
-    [at, len].map(|number| u32::try_from(number).expect("small").to_le_bytes()).concat()
+/// Encodes an address and a length as the canonical ABI has them in memory.
+pub(crate) fn pair(address: usize, len: usize) -> Vec<u8> {
+    [address, len].map(|number| u32::try_from(number).expect("small").to_le_bytes()).concat()
 }
 
+/// Escapes bytes for a string in WebAssembly's text format.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("\\{byte:02x}")).collect()
 }

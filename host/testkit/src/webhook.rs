@@ -1,5 +1,5 @@
-//! An admission webhook that refuses objects with any Status: tests use it to make a real API server return errors that it
-//! seldom returns by itself.
+//! An admission webhook that refuses objects with any Status, so that a real API server returns errors that are rare
+//! otherwise.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -16,9 +16,9 @@ use crate::TestNamespace;
 /// The label of the ConfigMaps that the webhook reviews.
 const LABEL: (&str, &str) = ("conformance", "refuse");
 
-/// Installs the webhook for a namespace and serves it until the process ends, on its own thread: the runtime of a test ends
-/// with the test. The webhook refuses a ConfigMap labelled `conformance: refuse` with the Status that `refusals` has for
-/// its name.
+/// Installs the webhook for a namespace and serves it until the process ends. It has its own thread, because a test's
+/// runtime ends with the test. The webhook refuses a ConfigMap labelled `conformance: refuse` with the Status that
+/// `refusals` has for its name.
 ///
 /// # Panics
 /// Panics if the webhook cannot be served or installed.

@@ -374,7 +374,8 @@ mod tests {
         let resident = |memory_mib: u64| Resident::within(2 << 20, memory_mib << 20, 1_000);
         for memory_mib in [64, 512, 24 << 10] {
             let Resident { memory, table } = resident(memory_mib);
-            let all = 1_000 * (memory as u64 * u64::from(MEMORIES_PER_CALL) + table as u64 * u64::from(TABLES_PER_CALL));
+            let all =
+                1_000 * (memory as u64 * u64::from(MEMORIES_PER_CALL) + table as u64 * u64::from(TABLES_PER_CALL));
             assert!(all <= memory_mib << 16, "{all} bytes of {memory_mib} MiB");
         }
         assert_eq!(resident(1 << 20), Resident { memory: 2 << 20, table: 512 << 10 }, "a large machine");

@@ -1,6 +1,6 @@
-//! The hostile corpus against the real sandbox: every guest of `plugins/fixtures/hostile/` is answered as its file says,
-//! the host stays as it was, and a guest without a test does not compile. What reaches the host's ports is held to more in
-//! reached.rs.
+//! Tests of the hostile corpus in the real sandbox: every guest of `plugins/fixtures/hostile/` gets the answer that its
+//! file states, and the host stays unharmed. A guest without a test does not compile. reached.rs tests what guests send to
+//! the host's ports.
 
 #[path = "../sandbox/ports.rs"]
 mod ports;
@@ -14,7 +14,7 @@ use reached::*;
 #[global_allocator]
 static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 
-/// Tests of guests of which the file says all.
+/// Tests of guests whose file states all expectations.
 macro_rules! answered {
     ($($name:ident)*) => { $(
         #[tokio::test]
@@ -54,10 +54,10 @@ answered! {
     world_outside zeroes_without_end
 }
 
-/// A guest without a test of its name does not compile.
+/// Fails to compile for a guest without a test of its name.
 macro_rules! is_tested {
     ($name:ident) => {
-        #[allow(unused_imports, reason = "it is a test, and stands for itself")]
+        #[allow(unused_imports, reason = "the import only shows that the test exists")]
         use self::$name as _;
     };
 }

@@ -1,4 +1,4 @@
-//! Guests whose answer is not all: what of them reaches the log, the recorder and the API server.
+//! Tests of guests that reach the log, the event recorder and the API server, beyond the answer to each.
 
 use std::{
     collections::HashSet,
@@ -19,8 +19,8 @@ use crate::{
     stage::{self, run, run_with},
 };
 
-/// Bytes of log that one call may keep, and the one line that says that there was more.
-const LOG: usize = 256 * 1024 + 100;
+/// The number of bytes of log that one call may keep, with the one line that reports the limit.
+const LOG_BYTES: usize = 256 * 1024 + 100;
 
 #[tokio::test]
 pub async fn host_call_that_never_returns() {
@@ -39,7 +39,7 @@ pub async fn config_of_32_mb() {
     run_with("config_of_32_mb", Ports { config: "x".repeat(32 << 20), ..Ports::default() }).await;
 }
 
-/// Runs a guest that logs too much, and expects a bounded log of each of its two calls.
+/// Runs a guest that logs too much, and asserts that the log of each of its two calls is bounded. Returns the lines.
 async fn logs_within_bounds(name: &str) -> Vec<String> {
     let ports = run(name).await;
     let records = ports.records.lock().clone();
@@ -48,18 +48,18 @@ async fn logs_within_bounds(name: &str) -> Vec<String> {
         record.message.len() + record.fields.iter().map(field).sum::<usize>()
     };
     let bytes: usize = records.iter().map(kept).sum();
-    assert!(bytes <= 2 * LOG, "{name}: {bytes} bytes of log");
+    assert!(bytes <= 2 * LOG_BYTES, "{name}: {bytes} bytes of log");
     let lines: Vec<String> = ports.lines().into_iter().map(|(_, line)| line).collect();
-    let says_so =
+    let limit_lines =
         lines.iter().filter(|line| line.starts_with("log limit of 262144 bytes per reconcile reached")).count();
-    assert_eq!(says_so, 2, "one for each call");
+    assert_eq!(limit_lines, 2, "one for each call");
     lines
 }
 
 #[tokio::test]
 pub async fn log_flood() {
     let lines = logs_within_bounds("log_flood").await;
-    assert_eq!(lines.len(), 2 * 257, "256 lines of 1 KiB, and one that says so");
+    assert_eq!(lines.len(), 2 * 257, "256 lines of 1 KiB, and one that reports the limit");
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ pub async fn output_flood() {
 #[tokio::test]
 pub async fn log_of_control_characters() {
     let ports = run("log_of_control_characters").await;
-    assert_eq!(ports.lines().len(), 2, "one line for each call, whatever stands in it");
+    assert_eq!(ports.lines().len(), 2, "one line for each call, whatever it contains");
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ pub async fn text_out_of_bounds() {
 #[tokio::test]
 pub async fn event_flood() {
     let events = run("event_flood").await.events.lock().len();
-    assert_eq!(events, 2 * 10_000, "as many as a reconcile has calls");
+    assert_eq!(events, 2 * 10_000, "as many as a reconcile may make calls");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ pub async fn event_of_megabytes() {
 pub async fn event_with_line_breaks() {
     let ports = run("event_with_line_breaks").await;
     let reasons: Vec<_> = ports.events.lock().iter().map(|event| event.reason.clone()).collect();
-    assert_eq!(reasons, ["a\r\nb\u{1b}[31m", "a\r\nb\u{1b}[31m"], "the API server says what it thinks of it");
+    assert_eq!(reasons, ["a\r\nb\u{1b}[31m", "a\r\nb\u{1b}[31m"], "validation is left to the API server");
 }
 
 #[tokio::test]
@@ -134,11 +134,11 @@ pub async fn status_of_another_object() {
     for operation in operations("status_of_another_object").await {
         let Called::Write(write) = operation else { panic!("{operation:?}") };
         assert!(matches!(write.action, WriteAction::Update { status: true, .. }), "{write:?}");
-        assert_eq!(write.key(), Some(&victim), "RBAC is asked about the object that is written");
+        assert_eq!(write.key(), Some(&victim), "RBAC decides about the object that is written");
     }
 }
 
-/// Tests of guests whose request the gate refuses: no port of the host hears of it.
+/// Tests of guests whose request the gate refuses: it reaches no port of the host.
 macro_rules! refused_by_the_gate {
     ($($name:ident)*) => { $(
         #[tokio::test]
@@ -164,7 +164,7 @@ refused_by_the_gate! {
     describe_that_reads mapper_that_reads
 }
 
-/// The writes that a guest is let through with.
+/// Runs a guest and returns its writes, which must be its only operations.
 async fn writes(name: &str) -> Vec<Write> {
     let to_write = |operation| match operation {
         Called::Write(write) => write,
@@ -186,7 +186,7 @@ pub async fn create_of_another_namespace() {
         assert_eq!(
             (write.kind.kind.as_str(), write.namespace()),
             ("Pod", Some("n")),
-            "the call says where, not the body"
+            "the call names the namespace, not the body"
         );
     }
 }
@@ -194,14 +194,14 @@ pub async fn create_of_another_namespace() {
 #[tokio::test]
 pub async fn update_as_a_neighbour() {
     for write in writes("update_as_a_neighbour").await {
-        assert_eq!(write.options.field_manager.as_deref(), Some("operetta:victim/plugin"), "as with kubectl");
+        assert_eq!(write.options.field_manager.as_deref(), Some("operetta:victim/plugin"), "as in kubectl");
     }
 }
 
 #[tokio::test]
 pub async fn update_of_duplicate_fields() {
     for write in writes("update_of_duplicate_fields").await {
-        assert_eq!(write.key(), Some(&ObjectKey::namespaced("n", "a")), "the call says which, not the body");
+        assert_eq!(write.key(), Some(&ObjectKey::namespaced("n", "a")), "the call names the object, not the body");
     }
 }
 
@@ -233,7 +233,7 @@ pub async fn update_of_a_huge_tree() {
     let ports = Ports { answer: Ok(Arc::new(pod)), audited: true, ..Ports::default() };
     let ports = run_with("update_of_a_huge_tree", ports).await;
     let changed: Vec<_> = ports.audit.lock().iter().map(|record| record.changed.clone()).collect();
-    assert_eq!(changed, [None, None], "it is recorded, and not compared");
+    assert_eq!(changed, [None, None], "the write is recorded without a comparison");
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ pub async fn raw_token() {
 #[tokio::test]
 pub async fn raw_impersonation_by_query() {
     for request in run("raw_impersonation_by_query").await.raws.lock().iter() {
-        assert_eq!((&request.content_type, &request.accept), (&None, &None), "no header is the plugin's");
+        assert_eq!((&request.content_type, &request.accept), (&None, &None), "the plugin sets no header");
     }
 }
 
@@ -265,16 +265,17 @@ pub async fn event_about_a_victim() {
 #[tokio::test]
 pub async fn predicates_on_a_large_object() {
     run("predicates_on_a_large_object").await;
-    let large = |at: usize| {
+    let large = |version: usize| {
         let list = r#"{"":[0]},"#.repeat(16_000);
-        let text =
-            format!(r#"{{"metadata":{{"name":"a","namespace":"n","resourceVersion":"{at}"}},"spec":[{list}{at}]}}"#);
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","namespace":"n","resourceVersion":"{version}"}},"spec":[{list}{version}]}}"#
+        );
         let object = Object::from_json(&text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop);
         Arc::new(object.expect("an object"))
     };
     let event = Event::Modified { old: large(1), object: large(2) };
     let predicates = stage::predicates("predicates_on_a_large_object").await;
     let started = Instant::now();
-    assert!(!predicate::passes(&predicates, &event), "they are searched to the end");
+    assert!(!predicate::passes(&predicates, &event), "the predicates search the whole object");
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }

@@ -1,4 +1,4 @@
-//! One hostile guest at a time: what it is answered, what the host keeps of it, and whether the host is as it was.
+//! Runs one hostile guest at a time and checks its answer, the host's memory, and that the host still serves others.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -28,28 +28,29 @@ use crate::{
     ports::{Ports, all_done, pod, request},
 };
 
-/// Calls that the engine has room for. Each guest is called as often: one that leaked its place would leave none.
+/// The number of concurrent calls of the engine. Each guest is called this often: one that leaked its slot would leave
+/// none.
 const SLOTS: u32 = 2;
-/// Of those that never return.
+/// The deadline of guests that never return.
 const DEADLINE: &str = "0.3 s";
-/// Bytes of linear memory.
+/// The limit on linear memory, in bytes.
 const MEMORY: usize = 16 << 20;
-/// Bytes of the host's own memory that a reconcile may take: the guest's is not in it.
+/// The bytes of the host's own heap that a reconcile may take, without the guest's memory.
 const HEAP_OF_CALL: usize = 64 << 20;
-/// The same for loading: compiling is nearly all of it.
+/// The same for loading; nearly all of it is compilation.
 const HEAP_OF_LOAD: usize = 512 << 20;
-/// Bytes that the host may say about a guest.
-const ANSWER: usize = 5000;
+/// The maximum length of the host's answer about a guest, in bytes.
+const ANSWER_BYTES: usize = 5000;
 
-/// One at a time, so that the heap is its own.
+/// Serializes the tests, so that each measures only its own heap.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// Runs a guest and asserts what its file says.
+/// Runs a guest and asserts the answer that its file states.
 pub async fn run(name: &str) -> Arc<Ports> {
     run_with(name, Ports::default()).await
 }
 
-/// The same with these ports; returns them.
+/// Runs a guest with these ports, which it returns.
 pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
     let _alone = ALONE.lock().await;
     let fixture = Fixture::of(name);
@@ -60,18 +61,18 @@ pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
     for _ in 0..SLOTS {
         let started = Instant::now();
         let (answer, load, call) = answer(&engine, &component, &ports, expected.contains(DEADLINE)).await;
-        let took = started.elapsed().as_millis();
+        let millis = started.elapsed().as_millis();
         let shown = answer.escape_debug().to_string();
-        println!("{name}: {} -> {shown:.200} ({took} ms, {} + {} KiB)", fixture.does(), load >> 10, call >> 10);
+        println!("{name}: {} -> {shown:.200} ({millis} ms, {} + {} KiB)", fixture.does(), load >> 10, call >> 10);
         assert!(is_answer(&expected, &answer), "{name}: {shown:.1000}\nexpected: {expected}");
-        assert!(answer.len() <= ANSWER, "{name}: the answer has {} bytes", answer.len());
+        assert!(answer.len() <= ANSWER_BYTES, "{name}: the answer has {} bytes", answer.len());
         assert!(load <= HEAP_OF_LOAD && call <= HEAP_OF_CALL, "{name}: {load} and {call} bytes of the host's heap");
     }
-    others_go_on(&engine).await;
+    assert_others_continue(&engine).await;
     ports
 }
 
-/// The predicates that a guest's manifest has for its first controller.
+/// Returns the predicates of the first controller in a guest's manifest.
 pub async fn predicates(name: &str) -> Vec<Predicate> {
     let limits = LoadLimits::default();
     let plugin = Plugin::load(&engine(), Fixture::of(name).build(), &limits, Arc::new(Ports::default())).await;
@@ -83,7 +84,7 @@ fn engine() -> Engine {
     Engine::new(&config).expect("an engine")
 }
 
-/// What the host says, and the bytes of heap that loading and calling took at most.
+/// Returns the host's answer, and the peak heap of loading and of calling, in bytes.
 async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bool) -> (String, usize, usize) {
     let timeout = if short { Duration::from_millis(300) } else { Duration::from_secs(60) };
     let limits = LoadLimits { memory_bytes: MEMORY, timeout, ..LoadLimits::default() };
@@ -97,8 +98,8 @@ async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bo
         Some(mapper) => Box::new(mapping(mapper)),
         None => Box::new(PluginReconciler::new(plugin, ports.gate(), limits)),
     };
-    let (ended, call) = heap_of(reconciler.reconcile(&request("a"))).await;
-    let answer = match ended {
+    let (outcome, call) = heap_of(reconciler.reconcile(&request("a"))).await;
+    let answer = match outcome {
         Ok(Action::Done) => "done".to_owned(),
         Ok(Action::Requeue) => "again".to_owned(),
         Ok(Action::RequeueAfter(delay)) => format!("again after {} ms", delay.as_millis()),
@@ -111,7 +112,7 @@ async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bo
     (answer, load, call)
 }
 
-/// A mapper as the host runs it, with an event of the Pod `a`.
+/// Returns a mapper as the host runs it, with an event of the Pod `a`.
 fn mapping(mapper: PluginMapper) -> MapReconciler {
     let kind = GroupVersionKind::new("v1", "Pod");
     let mappings = Mappings::new(kind.clone());
@@ -127,8 +128,8 @@ async fn heap_of<T>(work: impl Future<Output = T>) -> (T, usize) {
     (done, HEAP.peak_usage().saturating_sub(before))
 }
 
-/// Every slot of the engine serves a guest that behaves, all of them at once.
-async fn others_go_on(engine: &Engine) {
+/// Asserts that all slots of the engine serve a well-behaved guest at once.
+async fn assert_others_continue(engine: &Engine) {
     static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
     let good = GOOD.get_or_init(|| {
         let read =
@@ -136,11 +137,11 @@ async fn others_go_on(engine: &Engine) {
         Guest::default().reconcile(&format!("{read} i32.const 16")).build()
     });
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(20))));
-    let go_on = async {
+    let calls = async {
         let plugin = Plugin::load(engine, good.clone(), &LoadLimits::default(), ports.clone()).await.expect("loads");
         let reconciler = Arc::new(PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()));
         all_done(&reconciler, SLOTS).await;
     };
-    tokio::time::timeout(Duration::from_secs(60), go_on).await.expect("a slot is left for others");
+    tokio::time::timeout(Duration::from_secs(60), calls).await.expect("a slot is left for others");
     assert_eq!(ports.most.load(std::sync::atomic::Ordering::SeqCst), SLOTS, "all slots at once");
 }

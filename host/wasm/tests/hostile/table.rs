@@ -1,22 +1,22 @@
-//! The table of the corpus in plugins/fixtures/README.md is what the files say.
+//! A test that the table of the corpus in plugins/fixtures/README.md matches the files.
 
 use std::fs;
 
 use operetta_testkit::hostile::all;
 
 const PAGE: &str = "../../plugins/fixtures/README.md";
-const HEAD: &str = "| hostile | what it does | how the host answers |\n|---|---|---|\n";
+const HEADER: &str = "| hostile | what it does | how the host answers |\n|---|---|---|\n";
 
 #[test]
-fn the_table_in_the_repository_is_that_of_the_files() {
+fn table_in_the_repository_matches_files() {
     let escaped = |text: String| text.replace('|', "\\|");
     let row = |name: &str, does: String, expected: String| {
         format!("| `{name}` | {} | `{}` |\n", escaped(does), escaped(expected))
     };
     let rows: String = all().map(|fixture| row(fixture.name, fixture.does(), fixture.expected())).collect();
     let page = fs::read_to_string(PAGE).expect("the page");
-    let (before, _) = page.split_once(HEAD).expect("the table, which is the end of the page");
-    let expected = format!("{before}{HEAD}{rows}");
+    let (before, _) = page.split_once(HEADER).expect("the table at the end of the page");
+    let expected = format!("{before}{HEADER}{rows}");
     if std::env::var_os("UPDATE_GENERATED").is_some() {
         fs::write(PAGE, &expected).expect("written");
     } else {

@@ -1,4 +1,4 @@
-//! Code that is compiled once: what is found in the cache, and what is not trusted there.
+//! Tests of the code cache: code is compiled once, and damaged or foreign entries are not trusted.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use operetta_wasm::{
 
 use crate::ports::{Ports, request};
 
-/// Loads the guest with an engine of its own, as a host that has just started, and reconciles once.
+/// Loads the guest with a new engine, as a host that has just started, and reconciles once.
 async fn load(guest: &Guest, directory: &Path, allocation: Allocation) -> Origin {
     let config = EngineConfig { concurrent_calls: 4, allocation, ..EngineConfig::default() };
     let cache = CodeCache::open(directory, 1 << 30).expect("a cache");
@@ -34,8 +34,8 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 
 #[tokio::test]
 async fn second_load_does_not_compile() {
-    let place = tempfile::tempdir().expect("a directory");
-    let directory = place.path().join("compiled");
+    let temporary = tempfile::tempdir().expect("a directory");
+    let directory = temporary.path().join("compiled");
     let guest = Guest::default();
     assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
     assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Cache);
@@ -47,8 +47,8 @@ async fn second_load_does_not_compile() {
 
 #[tokio::test]
 async fn recompiles_damaged_and_foreign_code() {
-    let place = tempfile::tempdir().expect("a directory");
-    let directory = place.path().join("compiled");
+    let temporary = tempfile::tempdir().expect("a directory");
+    let directory = temporary.path().join("compiled");
     let guest = Guest::default();
     assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
     let entry = entries(&directory).remove(0);
@@ -68,13 +68,13 @@ async fn recompiles_damaged_and_foreign_code() {
 #[tokio::test]
 async fn recompiles_code_of_another_engine() {
     use sha2::{Digest, Sha256};
-    let place = tempfile::tempdir().expect("a directory");
-    let directory = place.path().join("compiled");
+    let temporary = tempfile::tempdir().expect("a directory");
+    let directory = temporary.path().join("compiled");
     let guest = Guest::default();
     assert_eq!(load(&guest, &directory, Allocation::Auto).await, Origin::Here);
     let entry = entries(&directory).remove(0);
     let key = entry.file_name().and_then(|name| name.to_str()?.split('.').next()).expect("a name").to_owned();
-    // As another version of the host would leave it, if the key did not name the version: whole, with the right hash.
+    // An entry that another version of the host would leave if the key lacked the version: whole, with the right hash.
     let mut other = fs::read(&entry).expect("reads");
     let version =
         other.windows(7).position(|window| window == b"48.0.8\0" || window.starts_with(b"48.0.")).unwrap_or(64);

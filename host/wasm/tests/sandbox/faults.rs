@@ -1,4 +1,4 @@
-//! Guests that misbehave, and how each ends without harm to the host or to others.
+//! Tests of guests that misbehave: each ends without harm to the host or to other guests.
 
 use std::{
     sync::Arc,
@@ -26,7 +26,7 @@ async fn trap(guest: Guest) -> String {
 }
 
 #[tokio::test]
-async fn a_trap_is_a_fault_that_says_what_happened() {
+async fn trap_message_states_cause() {
     for (body, message) in [
         ("unreachable", "wasm `unreachable` instruction executed: a panic or an abort without a message"),
         ("(i32.load (i32.const 0x7fffffff))", "out of bounds memory access"),
@@ -38,9 +38,9 @@ async fn a_trap_is_a_fault_that_says_what_happened() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_trapped_runs_the_next_reconcile_afresh() {
+async fn trapped_plugin_runs_next_reconcile_afresh() {
     let ports = Arc::new(Ports::default());
-    // Traps if a global was touched before, or if memory was.
+    // Spins if an earlier reconcile left its mark in memory, and traps if the name begins with `b`.
     let guest = Guest::default().reconcile(
         "(if (i32.load (i32.const 512)) (then (call $spin)))
          (i32.store (i32.const 512) (i32.const 1))
@@ -56,13 +56,13 @@ async fn a_plugin_that_trapped_runs_the_next_reconcile_afresh() {
 
 #[test]
 fn spinning_guest_ends_at_deadline_others_continue() {
-    // As the host does: timers are looked at after each poll, and not after 61.
+    // As in the host, timers are checked after each poll instead of after 61.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.event_interval(1).enable_all().build().expect("a runtime");
-    runtime.block_on(beside_a_guest_that_spins());
+    runtime.block_on(run_beside_spinning_guest());
 }
 
-async fn beside_a_guest_that_spins() {
+async fn run_beside_spinning_guest() {
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(1))));
     let limit = Duration::from_millis(700);
     let spinner = reconciler(Guest::default().reconcile("(call $spin) i32.const 16"), &ports, limit).await;
@@ -73,10 +73,10 @@ async fn beside_a_guest_that_spins() {
     let good = reconciler(good, &ports, Duration::from_secs(10)).await;
     let started = Instant::now();
     let spinning = tokio::spawn(async move {
-        let ended = spinner.reconcile(&request("a")).await;
-        (ended, started.elapsed())
+        let outcome = spinner.reconcile(&request("a")).await;
+        (outcome, started.elapsed())
     });
-    let going_on = async {
+    let others = async {
         let mut reconciles = 0;
         let mut slowest = Duration::ZERO;
         while started.elapsed() < limit {
@@ -87,10 +87,10 @@ async fn beside_a_guest_that_spins() {
         }
         (reconciles, slowest)
     };
-    let (spun, (reconciles, slowest)) = tokio::join!(spinning, going_on);
-    let (ended, took) = spun.expect("no panic");
-    assert_eq!(ended, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
-    assert!(took < limit + Duration::from_millis(500), "{took:?}");
+    let (spun, (reconciles, slowest)) = tokio::join!(spinning, others);
+    let (outcome, elapsed) = spun.expect("no panic");
+    assert_eq!(outcome, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    assert!(elapsed < limit + Duration::from_millis(500), "{elapsed:?}");
     assert!(reconciles >= 10, "only {reconciles} reconciles beside a spinning guest");
     assert!(slowest < Duration::from_millis(300), "{slowest:?}");
 }
@@ -99,27 +99,27 @@ async fn beside_a_guest_that_spins() {
 async fn exiting_guest_is_quoted() {
     let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256))";
     let exit = format!("{print} (call $exit (i32.const 1)) i32.const 16");
-    for (text, words) in [
+    for (text, quote) in [
         ("flag provided but not defined: -x\nusage: plugin", "usage: plugin"),
         ("panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2", "panic: boom at /src/a.go:7"),
     ] {
-        let said = trap(Guest::default().text(text).reconcile(&exit)).await;
-        assert_eq!(said, format!("the guest called exit(1): {words}"));
+        let message = trap(Guest::default().text(text).reconcile(&exit)).await;
+        assert_eq!(message, format!("the guest called exit(1): {quote}"));
     }
 }
 
 #[tokio::test]
 async fn panic_message_is_in_fault_and_log() {
     let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256)) unreachable";
-    for (text, words, lines) in [
+    for (text, quote, lines) in [
         ("thread '<unnamed>' panicked at src/lib.rs:1:2:\nboom\nnote: more", "panicked at src/lib.rs:1:2: boom", 3),
         ("panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2", "panic: boom at /src/a.go:7", 4),
         ("Traceback (most recent call last):\n  File \"a.py\"\nValueError: boom", "ValueError: boom", 3),
         ("TypeError: boom\n    at reconcile (plugin.js:3:4)", "TypeError: boom at reconcile (plugin.js:3:4)", 2),
     ] {
         let ports = Arc::new(Ports::default());
-        let ended = run(Guest::default().text(text).reconcile(print), &ports).await.expect_err("trapped").to_string();
-        assert_eq!(ended, format!("the plugin trapped: {words} (wasm `unreachable` instruction executed)"));
+        let error = run(Guest::default().text(text).reconcile(print), &ports).await.expect_err("trapped").to_string();
+        assert_eq!(error, format!("the plugin trapped: {quote} (wasm `unreachable` instruction executed)"));
         assert_eq!(ports.lines().len(), lines, "{:?}", ports.lines());
         assert!(ports.lines().iter().all(|(level, _)| *level == LogLevel::Warn), "{:?}", ports.lines());
     }
@@ -132,7 +132,7 @@ async fn guest_without_stderr_is_quoted_from_its_log() {
     };
     let guest = |level| Guest::default().text("boom at src/lib.rs:3").reconcile(&(log(level) + "unreachable"));
     assert!(trap(guest(0)).await.ends_with("the guest's last output: boom at src/lib.rs:3"));
-    assert!(trap(guest(2)).await.ends_with("without a message"), "an info line is no reason");
+    assert!(trap(guest(2)).await.ends_with("without a message"), "an info line explains no trap");
 }
 
 #[tokio::test]
@@ -168,9 +168,9 @@ async fn more_calls_than_slots_wait_instead_of_failing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_reconciles_share_nothing() {
-    assert!(engine().is_pooled(), "this machine reserves the pool");
+    assert!(engine().is_pooled(), "this machine has no room for the pool");
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(50))));
-    // Each writes its own name down, waits, and traps if it finds another's.
+    // Each reconcile stores the first letter of its name, waits, and traps if it then finds another one.
     let guest = Guest::default().reconcile(
         "(i32.store8 (i32.const 512) (i32.load8_u (local.get $name)))
          (call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
@@ -187,5 +187,5 @@ async fn concurrent_reconciles_share_nothing() {
     for call in calls {
         assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
     }
-    assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) > 10, "they ran one after the other");
+    assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) > 10, "too few reconciles ran at once");
 }

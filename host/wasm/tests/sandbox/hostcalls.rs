@@ -1,4 +1,4 @@
-//! Calls and values between guest and host, in both directions.
+//! Tests of the calls and values that cross the boundary between guest and host, in both directions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ const GET: &str =
     "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))";
 
 #[tokio::test]
-async fn an_object_read_is_the_object_written_back() {
+async fn object_read_is_written_back_unchanged() {
     let ports = Arc::new(Ports::default());
     let guest = Guest::default().reconcile(&format!(
         "{GET}
@@ -39,7 +39,7 @@ async fn an_object_read_is_the_object_written_back() {
     let kind = GroupVersionKind::new("v1", "Pod");
     assert_eq!(operations[0], Called::Get(Get { kind: kind.clone(), key: key.clone(), read: Read::Cached }));
     let object = crate::ports::pod("a").json().to_owned();
-    // The empty field manager the guest gave means the default one.
+    // The guest's empty field manager means the default one.
     let options = WriteOptions { dry_run: true, field_manager: None, strict: true };
     let action = WriteAction::Update { key, status: true, object };
     assert_eq!(operations[1], Called::Write(Write { kind, action, options }));
@@ -51,7 +51,7 @@ async fn api_error_reaches_guest_typed_with_causes() {
         let cause = Cause { reason: "FieldValueInvalid".into(), message: "no".into(), field: "spec.replicas".into() };
         let status = Status { code, causes: vec![cause], retry_after_seconds: Some(7), ..Status::default() };
         let ports = Arc::new(Ports::failing(ApiError::from_status(status)));
-        // Fails with the first cause's field, if the error is the one expected, its code and retry-after included.
+        // Fails with the first cause's field if the error has the expected variant, code and retry-after.
         let guest = Guest::default().reconcile(&format!(
             "{GET}
              (if (i32.eqz (i32.load8_u (i32.const 256))) (then unreachable))
@@ -65,7 +65,7 @@ async fn api_error_reaches_guest_typed_with_causes() {
 }
 
 #[tokio::test]
-async fn a_failure_message_without_end_is_cut_between_characters() {
+async fn cuts_long_failure_message_between_characters() {
     let guest = Guest::default()
         .text(&"é".repeat(5000))
         .reconcile("(call $retry (global.get $text) (global.get $text_len)) (i32.store8 (i32.const 20) (i32.const 1))");
@@ -76,9 +76,9 @@ async fn a_failure_message_without_end_is_cut_between_characters() {
 }
 
 #[tokio::test]
-async fn events_are_cut_to_what_the_api_server_takes() {
+async fn cuts_events_to_api_server_limits() {
     let ports = Arc::new(Ports::default());
-    // emit's eighteen flat parameters pass through memory, from 512 on.
+    // emit has eighteen flat parameters, which pass through memory from address 512.
     let guest = Guest::default().text(&"é".repeat(2000)).reconcile(
         "(i32.store (i32.const 512) (i32.const 64)) (i32.store (i32.const 516) (i32.const 2))
          (i32.store (i32.const 520) (i32.const 66)) (i32.store (i32.const 524) (i32.const 3))
@@ -102,7 +102,7 @@ async fn events_are_cut_to_what_the_api_server_takes() {
 }
 
 #[tokio::test]
-async fn a_log_line_carries_its_fields_and_its_reconcile() {
+async fn log_line_carries_fields_and_reconcile() {
     let ports = Arc::new(Ports::default());
     let guest = Guest::default().text("synced").reconcile(
         "(i32.store (i32.const 512) (local.get $controller)) (i32.store (i32.const 516) (local.get $controller_len))
@@ -113,19 +113,19 @@ async fn a_log_line_carries_its_fields_and_its_reconcile() {
     );
     assert_eq!(run(guest, &ports).await, Ok(Action::Done));
     let records = ports.records.lock().clone();
-    assert_eq!(records.len(), 1, "trace is not kept");
+    assert_eq!(records.len(), 1, "trace lines are dropped");
     assert_eq!((records[0].level, records[0].message.as_str()), (LogLevel::Warn, "synced"));
     assert_eq!(records[0].fields, [("c".to_owned(), "id-1".to_owned())]);
     assert_eq!(records[0].reconcile, Some(request("a")));
 }
 
 #[tokio::test]
-async fn the_configuration_and_the_retries_reach_the_guest() {
+async fn guest_receives_configuration_and_retries() {
     let guest = Guest::default().reconcile(
         "(if (i32.ne (local.get $retries) (i32.const 2)) (then unreachable))
          (call $config (i32.const 256))
          (call $retry (i32.load (i32.const 256)) (i32.load (i32.const 260)))",
     );
-    let ended = run(guest, &Arc::new(Ports::default())).await;
-    assert_eq!(ended, Err(Failure::Retry(r#"{"replicas":3}"#.into())));
+    let outcome = run(guest, &Arc::new(Ports::default())).await;
+    assert_eq!(outcome, Err(Failure::Retry(r#"{"replicas":3}"#.into())));
 }

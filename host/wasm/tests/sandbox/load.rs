@@ -1,4 +1,4 @@
-//! Components that do not load, and the errors that their authors get.
+//! Tests of components that do not load, and of the errors that their authors get.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     ports::{Ports, request},
 };
 
-async fn refused(bytes: Vec<u8>) -> LoadError {
+async fn load_error(bytes: Vec<u8>) -> LoadError {
     let limits = LoadLimits { timeout: Duration::from_millis(200), memory_bytes: 16 << 20, ..LoadLimits::default() };
     match Plugin::load(engine(), bytes, &limits, Arc::new(Ports::default())).await {
         Ok(plugin) => panic!("{} loaded", plugin.digest()),
@@ -25,13 +25,13 @@ async fn refused(bytes: Vec<u8>) -> LoadError {
     }
 }
 
-/// Loads the guest and expects this reason and these parts of the message.
+/// Loads the component and expects an error with this reason and these parts in its message.
 async fn expect(bytes: Vec<u8>, reason: &str, parts: &[&str]) {
-    let error = refused(bytes).await;
+    let error = load_error(bytes).await;
     let message = error.to_string();
     assert_eq!(error.reason(), reason, "{message}");
     for part in parts {
-        assert!(message.contains(part), "{part:?} is not in: {message}");
+        assert!(message.contains(part), "{part:?} is missing in: {message}");
     }
 }
 
@@ -51,30 +51,30 @@ async fn names_the_format_of_non_wasm_bytes() {
 }
 
 #[tokio::test]
-async fn a_core_module_is_told_how_to_become_a_component() {
+async fn core_module_error_explains_conversion_to_component() {
     expect(wat("(module)"), "CoreModule", &["wasm32-wasip2", "wasm-tools component new"]).await;
 }
 
 #[tokio::test]
 async fn truncated_component_is_refused() {
     let whole = Guest::default().build();
-    for at in (0..whole.len()).step_by(97) {
-        let error = refused(whole[..at].to_vec()).await;
+    for position in (0..whole.len()).step_by(97) {
+        let error = load_error(whole[..position].to_vec()).await;
         assert!(
             ["NotWasm", "InvalidComponent", "MissingExport", "CompileFailed"].contains(&error.reason()),
-            "{at}: {error}"
+            "{position}: {error}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_component_with_a_flipped_byte_never_crashes_the_host() {
+async fn flipped_component_byte_never_crashes_host() {
     let whole = Guest::default().build();
     let limits = LoadLimits { timeout: Duration::from_secs(1), ..LoadLimits::default() };
-    for at in (8..whole.len()).step_by(61) {
+    for position in (8..whole.len()).step_by(61) {
         let mut bytes = whole.clone();
-        bytes[at] ^= 0xff;
-        let _either = Plugin::load(engine(), bytes, &limits, Arc::new(Ports::default())).await;
+        bytes[position] ^= 0xff;
+        let _ignored = Plugin::load(engine(), bytes, &limits, Arc::new(Ports::default())).await;
     }
 }
 
@@ -100,7 +100,7 @@ async fn other_contract_names_the_hosts_version() {
 }
 
 #[tokio::test]
-async fn unknown_imports_are_listed_with_what_is_offered() {
+async fn unknown_imports_are_listed_with_offered_interfaces() {
     let guest = Guest::default().reconcile("(call $charge) (call $lone) i32.const 16");
     let parts = ["acme:billing/charge@1.2.3", "lone", "offered: operetta:controller@0.1", "wasi:cli@0.2 (environment"];
     expect(guest.build(), "MissingImport", &parts).await;
@@ -108,7 +108,7 @@ async fn unknown_imports_are_listed_with_what_is_offered() {
 }
 
 #[tokio::test]
-async fn known_interfaces_with_other_functions_or_types_are_told_which() {
+async fn incompatible_interfaces_are_named_with_function() {
     let import = r#"(component (import "operetta:controller/config@0.1.0" (instance (export "set" (func))))
         (instance $r) (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#;
     expect(wat(import), "IncompatibleImport", &["operetta:controller/config@0.1.0", "set"]).await;
@@ -117,7 +117,7 @@ async fn known_interfaces_with_other_functions_or_types_are_told_which() {
 }
 
 #[tokio::test]
-async fn a_component_over_the_size_limit_is_refused_unread() {
+async fn rejects_oversized_component_unread() {
     let limits = LoadLimits { max_wasm_bytes: 1000, ..LoadLimits::default() };
     let loaded = Plugin::load(engine(), vec![0; 1001], &limits, Arc::new(Ports::default())).await;
     let error = loaded.err().expect("too large");
@@ -126,7 +126,7 @@ async fn a_component_over_the_size_limit_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn invalid_manifest_names_the_place() {
+async fn invalid_manifest_error_names_location() {
     expect(Guest::default().manifest("hello").build(), "InvalidManifest", &["expected value"]).await;
     let unknown = MANIFEST.replace("\"for\"", "\"of\"");
     expect(Guest::default().manifest(&unknown).build(), "InvalidManifest", &["controllers[0].of", "unknown field"])
@@ -153,7 +153,7 @@ async fn describe_can_log_but_not_reach_the_api_server() {
 }
 
 #[tokio::test]
-async fn a_loaded_plugin_says_what_it_is() {
+async fn loaded_plugin_reports_imports_exports_size_digest() {
     let bytes = Guest::default().reconcile("(call $config (i32.const 256)) i32.const 16").build();
     let plugin = Plugin::load(engine(), bytes.clone(), &LoadLimits::default(), Arc::new(Ports::default())).await;
     let plugin = plugin.expect("loads");
@@ -164,7 +164,7 @@ async fn a_loaded_plugin_says_what_it_is() {
 }
 
 #[test]
-fn files_the_host_would_refuse_are_inspected_all_the_same() {
+fn inspects_files_that_do_not_load() {
     let module = inspect(&wat(r#"(module (import "env" "f" (func)) (func (export "g")))"#));
     assert_eq!((module.format, module.error), (Format::CoreModule, None));
     assert_eq!((module.imports, module.exports), (vec!["env.f".to_owned()], vec!["g".to_owned()]));
@@ -180,9 +180,9 @@ fn files_the_host_would_refuse_are_inspected_all_the_same() {
 
 #[tokio::test]
 async fn small_machine_runs_with_smaller_pool() {
-    // A million slots of 4 GiB do not fit into any address space; thousands do.
+    // A million slots of 4 GiB fit into no address space; thousands do.
     let many = EngineConfig { concurrent_calls: 1_000_000, ..EngineConfig::default() };
-    // Not even a few of 64 TiB do.
+    // Not even a few slots of 64 TiB do.
     let large = EngineConfig { max_memory_bytes: 64 << 40, ..EngineConfig::default() };
     for (config, pooled) in [(many, true), (large, false)] {
         assert!(Engine::new(&EngineConfig { allocation: Allocation::Pooling, ..config.clone() }).is_err());

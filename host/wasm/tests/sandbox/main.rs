@@ -1,6 +1,6 @@
-//! The sandbox from the outside: what it refuses to load, how it ends a guest that misbehaves, what reaches the host.
+//! Tests of the sandbox from the outside: components that it refuses, guests that misbehave, and calls to the host.
 //!
-//! The guests are a few instructions each, so that a test shows the whole attack.
+//! Each guest is a few instructions long, so that a test shows the whole attack.
 
 mod code;
 mod faults;
@@ -25,13 +25,13 @@ use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
 use ports::{Ports, request};
 
-/// One engine for all tests of the process, as in the host.
+/// Returns the one engine of the process, as in the host.
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new(&EngineConfig::default()).expect("an engine"))
 }
 
-/// A plugin with a tight memory limit and this deadline.
+/// Loads a guest with a tight memory limit and this deadline.
 async fn reconciler(guest: Guest, ports: &Arc<Ports>, timeout: Duration) -> PluginReconciler {
     let plugin = Plugin::load(engine(), guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
     let limits = CallLimits { memory_bytes: 16 << 20, timeout, ..CallLimits::default() };

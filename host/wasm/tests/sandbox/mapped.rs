@@ -1,4 +1,4 @@
-//! Code that is unmapped when there is too much of it, and mapped again by the next call.
+//! Tests of mapped code: too much of it is unmapped, and the next call maps it again.
 
 use std::{
     path::Path,
@@ -17,7 +17,7 @@ use operetta_wasm::{
 
 use crate::ports::{Ports, request};
 
-/// An engine with room for the code of no plugin.
+/// Returns an engine without room for mapped code: only code in use stays mapped.
 fn engine(cache: Option<&Path>) -> Engine {
     engine_with(EngineConfig { max_mapped_code_bytes: 0, ..EngineConfig::default() }, cache)
 }
@@ -28,7 +28,7 @@ fn engine_with(config: EngineConfig, cache: Option<&Path>) -> Engine {
     Engine::with_code(&config, Code::new(cache, None)).expect("an engine")
 }
 
-/// One that says its number, as a reason to try again.
+/// Returns a guest that answers `retry` with its number as the message.
 fn guest(number: usize) -> Guest {
     Guest::default().text(&number.to_string()).reconcile("(call $retry (global.get $text) (global.get $text_len))")
 }
@@ -40,8 +40,8 @@ async fn load(engine: &Engine, guest: Guest, ports: &Arc<Ports>) -> PluginReconc
 
 #[tokio::test]
 async fn least_recently_called_code_is_unmapped() {
-    let place = tempfile::tempdir().expect("a directory");
-    let directory = place.path().join("compiled");
+    let temporary = tempfile::tempdir().expect("a directory");
+    let directory = temporary.path().join("compiled");
     let engine = engine(Some(&directory));
     let ports = Arc::new(Ports::default());
     let mut plugins = Vec::new();
@@ -50,7 +50,7 @@ async fn least_recently_called_code_is_unmapped() {
     }
     let now = engine.mapped();
     assert_eq!((now.loaded, now.mapped, now.again), (3, 1, 0), "{now:?}");
-    // The cache may forget them: whoever runs keeps its code.
+    // The cache may drop the entries: a loaded plugin keeps its code.
     std::fs::remove_dir_all(&directory).expect("removed");
     for round in 1..=4 {
         for (number, plugin) in plugins.iter().enumerate() {
@@ -61,21 +61,21 @@ async fn least_recently_called_code_is_unmapped() {
         assert_eq!(engine.mapped().again, 3 * round);
     }
     let again = plugins[2].reconcile(&request("a")).await;
-    assert_eq!((again, engine.mapped().again), (Err(Failure::Retry("2".to_owned())), 12), "it was the last one");
+    assert_eq!((again, engine.mapped().again), (Err(Failure::Retry("2".to_owned())), 12), "its code was still mapped");
     drop(plugins);
     assert_eq!((engine.mapped().loaded, engine.mapped().bytes), (0, 0));
 }
 
 #[tokio::test]
 async fn idle_code_is_unmapped_and_mapped_again() {
-    let place = tempfile::tempdir().expect("a directory");
+    let temporary = tempfile::tempdir().expect("a directory");
     let idle = Duration::from_millis(100);
     let config = EngineConfig { max_idle_code: idle, ..EngineConfig::default() };
-    let engine = engine_with(config, Some(&place.path().join("compiled")));
+    let engine = engine_with(config, Some(&temporary.path().join("compiled")));
     let ports = Arc::new(Ports::default());
     let plugins = [load(&engine, guest(0), &ports).await, load(&engine, guest(1), &ports).await];
     for round in 1..=2 {
-        // One is called all the time, the other one is not.
+        // The first plugin is called all the time, the second one never.
         let started = std::time::Instant::now();
         while engine.mapped().mapped == 2 || started.elapsed() < 3 * idle {
             assert!(started.elapsed() < Duration::from_secs(60), "{:?}", engine.mapped());
@@ -84,26 +84,26 @@ async fn idle_code_is_unmapped_and_mapped_again() {
         }
         let before = engine.mapped().again;
         assert_eq!(plugins[1].reconcile(&request("a")).await, Err(Failure::Retry("1".to_owned())));
-        assert!(engine.mapped().again > before, "round {round}: it was not unmapped");
+        assert!(engine.mapped().again > before, "round {round}: idle code stayed mapped");
     }
 }
 
 #[tokio::test]
-async fn what_is_called_by_many_at_once_is_mapped_once() {
-    let place = tempfile::tempdir().expect("a directory");
-    let engine = engine(Some(&place.path().join("compiled")));
+async fn concurrent_calls_map_code_once() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let engine = engine(Some(&temporary.path().join("compiled")));
     let ports = Arc::new(Ports::default());
     let plugins = [load(&engine, guest(0), &ports).await, load(&engine, guest(1), &ports).await];
-    let asked = request("a");
-    let one = || async { assert_eq!(plugins[0].reconcile(&asked).await, Err(Failure::Retry("0".to_owned()))) };
+    let request = request("a");
+    let one = || async { assert_eq!(plugins[0].reconcile(&request).await, Err(Failure::Retry("0".to_owned()))) };
     tokio::join!(one(), one(), one(), one());
     assert_eq!(engine.mapped().again, 1);
 }
 
 #[tokio::test]
 async fn in_flight_calls_and_warm_instances_keep_code() {
-    let place = tempfile::tempdir().expect("a directory");
-    let engine = engine(Some(&place.path().join("compiled")));
+    let temporary = tempfile::tempdir().expect("a directory");
+    let engine = engine(Some(&temporary.path().join("compiled")));
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(300))));
     let waiting = Guest::default().reconcile(
         "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
@@ -111,27 +111,27 @@ async fn in_flight_calls_and_warm_instances_keep_code() {
     );
     let waiting = load(&engine, waiting, &ports).await;
     let warm = load(&engine, Guest::default(), &ports).await.keep_warm(WarmLimits::default());
-    let asked = request("a");
-    assert_eq!(warm.reconcile(&asked).await, Ok(Action::Done));
+    let request = request("a");
+    assert_eq!(warm.reconcile(&request).await, Ok(Action::Done));
     let other = load(&engine, guest(0), &ports).await;
     let others = async {
         while ports.running.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         for _ in 0..3 {
-            assert_eq!(other.reconcile(&asked).await, Err(Failure::Retry("0".to_owned())));
+            assert_eq!(other.reconcile(&request).await, Err(Failure::Retry("0".to_owned())));
         }
         engine.mapped().mapped
     };
-    let (answer, mapped) = tokio::join!(waiting.reconcile(&asked), others);
+    let (answer, mapped) = tokio::join!(waiting.reconcile(&request), others);
     assert_eq!((answer, mapped), (Ok(Action::Done), 3), "all three are in use");
-    assert_eq!(warm.reconcile(&asked).await, Ok(Action::Done));
+    assert_eq!(warm.reconcile(&request).await, Ok(Action::Done));
     let now = engine.mapped();
-    assert_eq!(now.again, 2, "the one that waits, and the other one for it: {now:?}");
+    assert_eq!(now.again, 2, "only the waiting plugin's and the other one's code was mapped again: {now:?}");
 }
 
 #[tokio::test]
-async fn code_that_is_kept_in_no_file_stays_mapped() {
+async fn code_without_cache_file_stays_mapped() {
     let engine = engine(None);
     let ports = Arc::new(Ports::default());
     let plugins = [load(&engine, guest(0), &ports).await, load(&engine, guest(1), &ports).await];

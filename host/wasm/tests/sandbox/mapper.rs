@@ -1,4 +1,4 @@
-//! Plugins that map events themselves, in the two languages whose SDKs have it; and those that do not.
+//! Tests of plugins with a mapper, in the two languages whose SDKs have one, and of plugins without.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ async fn mapper(component: Vec<u8>) -> Option<PluginMapper> {
     PluginMapper::new(Arc::new(plugin), ports.gate(), &limits)
 }
 
-/// Maps a ConfigMap with this data, and with that data before.
+/// Maps a change of a ConfigMap's data from `old` to `now` and returns the keys.
 async fn map(mapper: &PluginMapper, now: Value, old: Option<Value>) -> Result<Vec<String>, Failure> {
     let kind = GroupVersionKind::new("v1", "ConfigMap");
     let object = |data: Value| {
@@ -49,11 +49,11 @@ async fn mapper_returns_keys_of_both_states() {
 }
 
 #[tokio::test]
-async fn what_a_mapping_does_wrong_ends_it_with_the_reason() {
+async fn failed_mapping_ends_with_reason() {
     let rust = mapper(guest("fixture-mapper")).await.expect("it exports a mapper");
     let trapped = map(&rust, json!({"do": "trap"}), None).await;
     assert!(
-        matches!(&trapped, Err(Failure::Fault(Fault::Trap(why))) if why.contains("a mapping that traps")),
+        matches!(&trapped, Err(Failure::Fault(Fault::Trap(message))) if message.contains("a mapping that traps")),
         "{trapped:?}"
     );
     let limit = Duration::from_secs(2);
@@ -64,7 +64,8 @@ async fn what_a_mapping_does_wrong_ends_it_with_the_reason() {
     let typescript = mapper(plugin("mapper-typescript")).await.expect("it exports a mapper");
     let thrown = map(&typescript, json!({"do": "trap"}), None).await;
     assert!(
-        matches!(&thrown, Err(Failure::Retry(why)) if why.contains("a mapping that throws") && why.contains("plugin.ts")),
+        matches!(&thrown, Err(Failure::Retry(message))
+            if message.contains("a mapping that throws") && message.contains("plugin.ts")),
         "{thrown:?}"
     );
 }
@@ -75,8 +76,8 @@ async fn plugin_without_mapper_loads_unless_required() {
     let source = json!({"apiVersion": "v1", "kind": "Pod"});
     let watch = json!({"source": source, "map": {"type": "Custom"}});
     let controllers = json!([{"name": "c", "for": source, "watches": [watch]}]);
-    let asks = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let guest = Guest::default().manifest(&asks.to_string()).build();
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    let guest = Guest::default().manifest(&manifest.to_string()).build();
     let error = Plugin::load(engine(), guest, &LoadLimits::default(), Arc::new(Ports::default())).await;
     let error = error.err().expect("refused");
     assert_eq!(error.reason(), "MissingMapper");

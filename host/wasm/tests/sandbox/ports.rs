@@ -1,4 +1,4 @@
-//! Stand-ins for the API server, the recorder and the log.
+//! Fakes of the API server, the event recorder and the log.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 
 /// An operation that reached the API server.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(dead_code, reason = "not every program that includes this file looks into each")]
+#[allow(dead_code, reason = "not every test binary that includes this file reads each field")]
 pub enum Called {
     Get(Get),
     List(List),
@@ -35,7 +35,7 @@ pub enum Called {
     Delete(Delete),
 }
 
-/// Answers every call with the same thing, after a pause, and keeps what it was asked.
+/// A fake of all ports that answers every call alike, after a pause, and keeps the requests.
 pub struct Ports {
     pub answer: Result<Arc<Object>, ApiError>,
     /// The answer to lists.
@@ -43,15 +43,16 @@ pub struct Ports {
     pub pause: Option<Duration>,
     pub operations: Mutex<Vec<Called>>,
     pub raws: Mutex<Vec<RawRequest>>,
-    /// What the guest reads as its configuration.
+    /// The configuration that the guest reads.
     pub config: String,
     pub events: Mutex<Vec<EventNote>>,
     pub records: Mutex<Vec<LogRecord>>,
     /// True to record writes in `audit`, with `answer` as the object before them.
     pub audited: bool,
     pub audit: Mutex<Vec<AuditRecord>>,
-    /// Calls under way now, and the most there ever were.
+    /// The number of calls in flight.
     pub running: AtomicU32,
+    /// The highest value of `running`.
     pub most: AtomicU32,
 }
 
@@ -75,23 +76,25 @@ impl Default for Ports {
 }
 
 impl Ports {
-    #[allow(dead_code, reason = "not every program that includes this file has a use for it")]
+    /// Answers every call with this error.
+    #[allow(dead_code, reason = "not every test binary that includes this file uses it")]
     pub fn failing(error: ApiError) -> Self {
         Self { answer: Err(error), ..Self::default() }
     }
 
-    /// None never answers.
+    /// Answers after this pause; None never answers.
     pub fn slow(pause: Option<Duration>) -> Self {
         Self { pause, ..Self::default() }
     }
 
+    /// Returns the gate of a reconciler.
     pub fn gate(self: &Arc<Self>) -> Arc<Gate> {
         let shared = self.shared();
         Gate::sharing(self.clone(), self.clone(), self.clone(), self.config.as_str().into(), limits(), shared)
     }
 
-    /// The gate of a mapper.
-    #[allow(dead_code, reason = "not every program that includes this file has a use for it")]
+    /// Returns the gate of a mapper.
+    #[allow(dead_code, reason = "not every test binary that includes this file uses it")]
     pub fn mapping_gate(self: &Arc<Self>) -> Arc<Gate> {
         Gate::mapping(self.clone(), self.config.as_str().into(), limits(), self.shared())
     }
@@ -110,13 +113,14 @@ impl Ports {
         Shared { audit: Some(audit), objects: Some(self.clone()), ..Shared::default() }
     }
 
+    /// Returns the level and message of each log record.
     pub fn lines(&self) -> Vec<(LogLevel, String)> {
         self.records.lock().iter().map(|record| (record.level, record.message.clone())).collect()
     }
 }
 
 impl Ports {
-    /// Keeps the operation and answers after the pause.
+    /// Records the operation and answers after the pause.
     async fn answer(&self, called: Called) -> Result<Arc<Object>, ApiError> {
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
@@ -216,7 +220,7 @@ pub fn request(name: &str) -> ReconcileRequest {
     }
 }
 
-/// So many reconciles at once, and each is done.
+/// Runs `count` reconciles at once and asserts that each is done.
 pub async fn all_done(reconciler: &Arc<PluginReconciler>, count: u32) {
     let calls: Vec<_> = (0..count)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! Components as they are after their start.
+//! Tests of snapshots: components whose start was run at build time.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     ports::{Ports, request},
 };
 
-/// Answers `retry` with the byte at 512: `?` unless `init` has run in its memory.
+/// Returns a guest that answers `retry` with the byte at 512, which is `?` unless `init` has run in its memory.
 fn guest(init: &str) -> Guest {
     Guest::default()
         .with(&format!(r#"(global $ready (mut i32) (i32.const 0)) (func (export "init") {init})"#))
@@ -46,12 +46,12 @@ async fn each_instance_starts_from_the_snapshot() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_snapshotted_is_told_why() {
-    let of = |init: &str| guest(init).build_in("guest-with-init");
-    let error = snapshot(&of("unreachable"), "init").await.expect_err("trapped");
-    assert!(matches!(&error, SnapshotError::Failed(what) if what.to_string().contains("unreachable")), "{error}");
-    let error = snapshot(&of(""), "start").await.expect_err("no such function");
-    assert!(matches!(&error, SnapshotError::Unsupported(what) if what.contains("\"start\"")), "{error}");
+async fn snapshot_error_states_reason() {
+    let component = |init: &str| guest(init).build_in("guest-with-init");
+    let error = snapshot(&component("unreachable"), "init").await.expect_err("trapped");
+    assert!(matches!(&error, SnapshotError::Failed(cause) if cause.to_string().contains("unreachable")), "{error}");
+    let error = snapshot(&component(""), "start").await.expect_err("no such function");
+    assert!(matches!(&error, SnapshotError::Unsupported(cause) if cause.contains("\"start\"")), "{error}");
     let error = snapshot(b"no wasm", "init").await.expect_err("no wasm");
     assert!(matches!(error, SnapshotError::Unsupported(_)), "{error}");
 }

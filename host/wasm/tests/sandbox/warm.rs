@@ -1,4 +1,4 @@
-//! Instances that are kept: what survives, for how long, and what ends them.
+//! Tests of warm instances: the state that survives, their lifetime, and the failures that end them.
 
 use std::{
     sync::Arc,
@@ -17,8 +17,8 @@ use crate::{
     ports::{Ports, request},
 };
 
-/// Counts the reconciles of its instance in memory and answers `retry` with the count as one digit. A name that begins
-/// with `t` traps, `s` spins, `g` grows by 1 MiB, `m` takes more memory than there is.
+/// Returns a guest that counts its instance's reconciles in memory and answers `retry` with the count as one digit. A
+/// name that begins with `t` traps, `s` spins, `g` grows by 1 MiB, and `m` exceeds the memory limit.
 fn counting() -> Guest {
     Guest::default().reconcile(
         "(local $first i32)
@@ -45,7 +45,7 @@ async fn load(engine: &Engine, guest: Guest, warm: Option<WarmLimits>) -> Plugin
     }
 }
 
-/// The counts that reconciles of these names give; `!` for a fault.
+/// Returns the counts that reconciles of these names answer; `!` stands for a fault.
 async fn counts(reconciler: &PluginReconciler, names: &[&str]) -> String {
     let mut counts = String::new();
     for name in names {
@@ -67,7 +67,7 @@ async fn memory_survives_only_in_warm_plugins() {
 }
 
 #[tokio::test]
-async fn an_instance_serves_no_more_reconciles_than_its_bound() {
+async fn replaces_instance_after_max_calls() {
     let limits = WarmLimits { max_calls: 3, ..WarmLimits::default() };
     assert_eq!(counts(&load(engine(), counting(), Some(limits)).await, &["a"; 8]).await, "12312312");
 }
@@ -82,15 +82,15 @@ async fn overgrown_instance_is_not_reused() {
 #[tokio::test]
 async fn failures_end_the_warm_instance() {
     let reconciler = load(engine(), counting(), Some(WarmLimits::default())).await;
-    for culprit in ["trap", "spin", "memory"] {
-        assert_eq!(counts(&reconciler, &["a", "a", culprit, "a", "a", "trap"]).await, "12!12!", "{culprit}");
+    for failing in ["trap", "spin", "memory"] {
+        assert_eq!(counts(&reconciler, &["a", "a", failing, "a", "a", "trap"]).await, "12!12!", "{failing}");
     }
 }
 
 #[tokio::test]
 async fn limits_hold_for_each_warm_call() {
     let reconciler = load(engine(), counting(), Some(WarmLimits::default())).await;
-    // Older than one deadline, yet each call has its own.
+    // The instance outlives one deadline, because each call has its own.
     let started = Instant::now();
     let mut expected = 1;
     while started.elapsed() < Duration::from_millis(700) {
@@ -99,18 +99,18 @@ async fn limits_hold_for_each_warm_call() {
         tokio::time::sleep(Duration::from_millis(150)).await;
     }
     let limit = Duration::from_millis(500);
-    let ended = reconciler.reconcile(&request("spin")).await;
-    assert_eq!(ended, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    let outcome = reconciler.reconcile(&request("spin")).await;
+    assert_eq!(outcome, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
     assert_eq!(counts(&reconciler, &["a"]).await, "1");
-    let ended = reconciler.reconcile(&request("memory")).await;
-    assert_eq!(ended, Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes: 16 << 20 })));
-    // 1 MiB at a time, over several calls: the limit counts what the instance has.
+    let outcome = reconciler.reconcile(&request("memory")).await;
+    assert_eq!(outcome, Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes: 16 << 20 })));
+    // The guest grows by 1 MiB in each of several calls: the limit counts the whole memory of the instance.
     let growing = counts(&reconciler, &["g"; 20]).await;
-    assert!(!growing.contains('!'), "the guest copes with a refusal: {growing}");
+    assert!(!growing.contains('!'), "the guest survives a refused growth: {growing}");
 }
 
 #[tokio::test]
-async fn an_instance_that_nothing_asks_for_ends() {
+async fn idle_warm_instance_ends() {
     let limits = WarmLimits { max_idle: Duration::from_millis(200), ..WarmLimits::default() };
     let engine = Engine::new(&EngineConfig { concurrent_calls: 2, ..EngineConfig::default() }).expect("an engine");
     let reconciler = load(&engine, counting(), Some(limits)).await;
@@ -120,7 +120,7 @@ async fn an_instance_that_nothing_asks_for_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn warm_instances_of_some_plugins_leave_slots_to_others() {
+async fn warm_instances_leave_slots_to_other_plugins() {
     let engine = Engine::new(&EngineConfig { concurrent_calls: 2, ..EngineConfig::default() }).expect("an engine");
     let mut all = Vec::new();
     for _ in 0..4 {
@@ -131,7 +131,7 @@ async fn warm_instances_of_some_plugins_leave_slots_to_others() {
     let last = load(&engine, Guest::default(), None).await;
     let done = tokio::time::timeout(Duration::from_secs(10), last.reconcile(&request("a"))).await;
     assert_eq!(done.expect("a slot is left"), Ok(Action::Done));
-    assert_eq!(counts(&all[0], &["a"]).await, "2", "the first is kept");
+    assert_eq!(counts(&all[0], &["a"]).await, "2", "the first instance is still warm");
 }
 
 #[tokio::test]
@@ -146,6 +146,6 @@ async fn earlier_output_is_not_quoted_for_a_later_trap() {
     let reconciler = PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default());
     let reconciler = reconciler.keep_warm(WarmLimits::default());
     assert_eq!(reconciler.reconcile(&request("a")).await, Ok(Action::Done));
-    let ended = reconciler.reconcile(&request("t")).await.expect_err("trapped").to_string();
-    assert!(ended.ends_with("without a message"), "{ended}");
+    let outcome = reconciler.reconcile(&request("t")).await.expect_err("trapped").to_string();
+    assert!(outcome.ends_with("without a message"), "{outcome}");
 }
