@@ -164,7 +164,7 @@ impl ControlPlane {
         for context in kubeconfig["contexts"].as_array_mut().expect("contexts") {
             context["context"]["user"] = service_account.into();
         }
-        fs::write(&path, kubeconfig.to_string()).expect("written");
+        fs::write(&path, serde_yaml_ng::to_string(&kubeconfig).expect("YAML")).expect("written");
         path
     }
 

@@ -17,7 +17,7 @@ async fn hostile_names_reach_no_other_path() {
         ("version_of_a_collection", "\"apps/v1/namespaces/victim/deployments\" is not `version` or `group/version`"),
         ("version_of_a_watch", "\"apps/v1/watch/deployments\" is not `version` or `group/version`"),
         ("raw_path_with_dots", "is no path of the API"),
-        ("raw_header_with_line_breaks", "cannot be answered"),
+        ("raw_header_with_line_breaks", "is not supported"),
         ("patch_of_a_proxy", "proxy needs a stream"),
         ("patch_of_a_path", "cannot be a subresource"),
         ("name_of_a_query", "cannot be a name"),
