@@ -41,6 +41,8 @@ import json, sys
 wrong = [p["name"] for p in json.load(sys.stdin)["packages"] if p["rust_version"] != sys.argv[1]]
 sys.exit(f"lint: not rust-version {sys.argv[1]}, the toolchain'"'"'s: {wrong}" if wrong else 0)' "$channel"
     say "cargo deny: bans, licenses, sources"
+    # It reads the packages of all platforms, and offline it finds only those that are here.
+    cargo fetch --locked --quiet
     cargo-deny --offline check --hide-inclusion-graph bans licenses sources 2>&1 | grep -v '^$' || fail "cargo deny failed"
     advisories
     newest_wasmtime
