@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Account, Group, Share, Usage, demotion::Demotion, worker_slots::WorkerSlots};
+use crate::{Account, Group, Share, Usage, concurrency::ConcurrencyLimit, demotion::Demotion};
 
 impl Group {
     /// Returns the group's name.
@@ -13,13 +13,13 @@ impl Group {
     /// Creates an account.
     pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
         let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
-        let worker_slots = WorkerSlots::new(share.concurrency);
-        Arc::new(Account { id, demotion: Demotion::default(), worker_slots, group: self.clone() })
+        let concurrency = ConcurrencyLimit::new(share.concurrency);
+        Arc::new(Account { id, demotion: Demotion::default(), concurrency, group: self.clone() })
     }
 
     /// Changes the group's share from now on. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
-        self.worker_slots.set_limit(share.concurrency);
+        self.concurrency.set_limit(share.concurrency);
         self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
     }
 

@@ -78,6 +78,7 @@ mod background;
 #[cfg(test)]
 mod background_tests;
 mod bucket;
+mod concurrency;
 mod demotion;
 mod entries;
 mod future;
@@ -96,7 +97,6 @@ mod stress;
 mod tests;
 #[cfg(test)]
 mod untaken_tests;
-mod worker_slots;
 
 use std::{
     collections::HashMap,
@@ -109,13 +109,13 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 pub use background::Background;
+use concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use demotion::Demotion;
 pub use future::Fair;
 use future::Signal;
 pub use reconciler::FairReconciler;
 pub use share::{Share, Usage};
 use state::{State, Ticket};
-use worker_slots::{WorkerSlot, WorkerSlots};
 
 /// The scheduler of all plugins of a host.
 pub struct FairScheduler {
@@ -142,7 +142,7 @@ struct Shared {
 pub struct Group {
     name: String,
     id: usize,
-    worker_slots: Arc<WorkerSlots>,
+    concurrency: Arc<ConcurrencyLimit>,
     scheduler: Arc<FairScheduler>,
 }
 
@@ -151,15 +151,15 @@ pub struct Account {
     id: usize,
     /// Decides whether the account runs in the background.
     demotion: Demotion,
-    worker_slots: Arc<WorkerSlots>,
+    concurrency: Arc<ConcurrencyLimit>,
     group: Arc<Group>,
 }
 
 /// The right to have a reconcile in flight. Dropping it returns the right.
 #[must_use = "dropping the permit returns it"]
 pub struct Permit {
-    _account: WorkerSlot,
-    _group: WorkerSlot,
+    _account: ConcurrencyPermit,
+    _group: ConcurrencyPermit,
 }
 
 /// A poll in progress.
@@ -219,8 +219,8 @@ impl FairScheduler {
             return group;
         }
         let id = shared.state.add_group(&share, self.clock.now());
-        let worker_slots = WorkerSlots::new(share.concurrency);
-        let group = Arc::new(Group { name: name.clone(), id, worker_slots, scheduler: self.clone() });
+        let concurrency = ConcurrencyLimit::new(share.concurrency);
+        let group = Arc::new(Group { name: name.clone(), id, concurrency, scheduler: self.clone() });
         shared.groups.insert(name, Arc::downgrade(&group));
         group
     }
@@ -287,7 +287,7 @@ impl Account {
 
     /// Changes the account's share from now on. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
-        self.worker_slots.set_limit(share.concurrency);
+        self.concurrency.set_limit(share.concurrency);
         self.group.scheduler.update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
@@ -300,8 +300,8 @@ impl Account {
     /// Waits until the account's `concurrency` and then the group's lets another reconcile begin; each first come, first
     /// served. Cancel safe: a dropped call has taken no permit.
     pub async fn enter(&self) -> Permit {
-        let account = self.worker_slots.clone().enter().await;
-        let group = self.group.worker_slots.clone().enter().await;
+        let account = self.concurrency.clone().enter().await;
+        let group = self.group.concurrency.clone().enter().await;
         Permit { _account: account, _group: group }
     }
 

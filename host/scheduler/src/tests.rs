@@ -246,27 +246,27 @@ async fn lifted_limit_frees_waiters_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn worker_slots_are_first_come_first_served() {
+async fn permits_are_first_come_first_served() {
     let (scheduler, _) = host(1);
     let limit = |concurrency| Share { concurrency: Some(concurrency), ..Share::default() };
     let group = scheduler.group("tenant", limit(3));
     let [one, other] = [group.account(limit(2)), group.account(Share::default())];
     let mut permits = vec![one.enter().await, one.enter().await];
     let mut third = Box::pin(one.enter());
-    assert!(timeout(SECOND, &mut third).await.is_err(), "the account has two worker slots");
+    assert!(timeout(SECOND, &mut third).await.is_err(), "the account has two permits");
     permits.push(other.enter().await);
     let mut fourth = Box::pin(other.enter());
-    assert!(timeout(SECOND, &mut fourth).await.is_err(), "the group has three worker slots");
+    assert!(timeout(SECOND, &mut fourth).await.is_err(), "the group has three permits");
     drop(permits.remove(0));
-    timeout(SECOND, &mut fourth).await.map(|permit| permits.push(permit)).expect("the first waiter has a slot");
-    assert!(timeout(SECOND, &mut third).await.is_err(), "it has the account's slot and waits for the group's");
+    timeout(SECOND, &mut fourth).await.map(|permit| permits.push(permit)).expect("the first waiter has a permit");
+    assert!(timeout(SECOND, &mut third).await.is_err(), "it has the account's permit and waits for the group's");
     drop(third);
     permits.clear();
     let _both = [one.enter().await, one.enter().await];
 }
 
 #[tokio::test(start_paused = true)]
-async fn worker_slot_limit_changes_while_slots_are_taken() {
+async fn concurrency_limit_changes_while_permits_are_taken() {
     let (scheduler, _) = host(1);
     let limit = |concurrency| Share { concurrency, ..Share::default() };
     let account = account(&scheduler, limit(Some(4)));

@@ -85,7 +85,7 @@ struct Shared {
     wanted: watch::Sender<u32>,
     /// True for each index that a worker has. An index is taken and returned under this lock, together with a check of
     /// `wanted`. So no index is taken twice, and none below `wanted` stays free.
-    worker_slots: Mutex<Vec<bool>>,
+    taken_indices: Mutex<Vec<bool>>,
 }
 
 impl Controller {
@@ -116,7 +116,7 @@ impl Controller {
             reconciler: RwLock::new(reconciler),
             observer,
             wanted: watch::Sender::new(0),
-            worker_slots: Mutex::default(),
+            taken_indices: Mutex::default(),
         };
         Arc::new(Self { shared: Arc::new(shared), tasks: Mutex::default() })
     }
@@ -166,14 +166,14 @@ impl Controller {
     pub fn set_workers(&self, workers: u32) {
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
-        let mut worker_slots = self.shared.worker_slots.lock();
+        let mut taken_indices = self.shared.taken_indices.lock();
         if self.shared.queue.shutting_down() {
             return;
         }
         self.shared.wanted.send_replace(workers);
-        let count = worker_slots.len().max(workers as usize);
-        worker_slots.resize(count, false);
-        for (index, is_taken) in (0..workers).zip(worker_slots.iter_mut()) {
+        let count = taken_indices.len().max(workers as usize);
+        taken_indices.resize(count, false);
+        for (index, is_taken) in (0..workers).zip(taken_indices.iter_mut()) {
             if !std::mem::replace(is_taken, true) {
                 tasks.spawn(self.shared.clone().work(index));
             }
@@ -217,11 +217,11 @@ impl Shared {
         }
     }
 
-    /// Returns the worker slot if it is surplus, and reports whether it was.
+    /// Returns the worker's index if it is surplus, and reports whether it was.
     fn leaves(&self, index: u32) -> bool {
-        let mut worker_slots = self.worker_slots.lock();
+        let mut taken_indices = self.taken_indices.lock();
         let leaves = index >= *self.wanted.borrow();
-        worker_slots[index as usize] = !leaves;
+        taken_indices[index as usize] = !leaves;
         leaves
     }
 

@@ -9,8 +9,8 @@ use operetta_core::manifest::IndexKey;
 
 use super::{Store, entry::Entry, order::Order};
 
-/// The bytes of one slot in an order, including the reserve of its chunk.
-pub(super) const PLACE: usize = 6;
+/// The bytes of one position in an order, including the reserve of its chunk.
+pub(super) const POSITION: usize = 6;
 /// The bytes of one value besides its text: its part of the table, and its chunk.
 const VALUE: usize = 112;
 
@@ -81,7 +81,7 @@ impl Index {
         let key = key_of(slots, slot);
         if let Some((value, order)) = old.and_then(|value| Some((value, self.values.get_mut(value)?))) {
             order.remove(slot, before(slots, key));
-            self.bytes -= PLACE;
+            self.bytes -= POSITION;
             if order.is_empty() {
                 self.values.remove(value);
                 self.bytes -= VALUE + value.len();
@@ -94,7 +94,7 @@ impl Index {
             }
             if let Some(order) = self.values.get_mut(value) {
                 order.insert(slot, before(slots, key));
-                self.bytes += PLACE;
+                self.bytes += POSITION;
             }
         }
     }
@@ -110,6 +110,6 @@ impl Index {
     /// Recomputes [`Index::heap_bytes`].
     #[cfg(test)]
     pub(super) fn counted(&self) -> usize {
-        self.values.iter().map(|(value, order)| VALUE + value.len() + order.from(|_| false).count() * PLACE).sum()
+        self.values.iter().map(|(value, order)| VALUE + value.len() + order.from(|_| false).count() * POSITION).sum()
     }
 }

@@ -11,7 +11,7 @@ impl Inner {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let indexes: usize = self.indexes.iter().map(|declared| declared.index.heap_bytes()).sum();
-        let order = self.order.as_ref().map_or(0, |_| self.by_key.len() * PLACE);
+        let order = self.order.as_ref().map_or(0, |_| self.by_key.len() * POSITION);
         self.bytes + order + self.by_owner.heap_bytes() + indexes
     }
 

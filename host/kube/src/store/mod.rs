@@ -45,7 +45,7 @@ pub use self::{
     snapshot::Snapshot,
 };
 use self::{
-    index::{Declared, Index, PLACE, before, key_of},
+    index::{Declared, Index, POSITION, before, key_of},
     order::Order,
     packing::Trial,
 };

@@ -164,7 +164,7 @@ impl History {
         assert_eq!(store.get(&ObjectKey::namespaced("s1", "none")), None);
         let counted = store.read(|inner| {
             let entries: usize = inner.slots.iter().flatten().map(|entry| entry.heap_bytes() + SLOT).sum();
-            let order = inner.order.as_ref().map_or(0, |order| order.from(|_| false).count() * PLACE);
+            let order = inner.order.as_ref().map_or(0, |order| order.from(|_| false).count() * POSITION);
             entries
                 + order
                 + inner.by_owner.counted()

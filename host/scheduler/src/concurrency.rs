@@ -1,0 +1,80 @@
+//! A limit on concurrent reconciles that may change while some are in flight.
+//!
+//! First come, first served. A lower limit ends no reconcile; surplus permits are removed when they are returned.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The number of permits that means no limit.
+const UNLIMITED: usize = u32::MAX as usize >> 3;
+
+/// The limit on the concurrent reconciles of an account or a group.
+#[derive(Debug)]
+pub struct ConcurrencyLimit {
+    semaphore: Arc<Semaphore>,
+    limit: Mutex<Limit>,
+}
+
+#[derive(Debug)]
+struct Limit {
+    reconciles: usize,
+    /// The number of permits to remove when they are returned. The semaphore's permits, free and taken, are
+    /// `reconciles + surplus`.
+    surplus: usize,
+}
+
+/// The right to have one reconcile in flight. Dropping it returns it.
+#[derive(Debug)]
+pub struct ConcurrencyPermit {
+    /// Present until it is dropped.
+    permit: Option<OwnedSemaphorePermit>,
+    of: Arc<ConcurrencyLimit>,
+}
+
+impl ConcurrencyLimit {
+    /// Creates the limit; None means no limit.
+    pub fn new(limit: Option<u32>) -> Arc<Self> {
+        let reconciles = count(limit);
+        let semaphore = Arc::new(Semaphore::new(reconciles));
+        Arc::new(Self { semaphore, limit: Mutex::new(Limit { reconciles, surplus: 0 }) })
+    }
+
+    /// Changes the limit; None means no limit.
+    pub fn set_limit(&self, limit: Option<u32>) {
+        let mut now = self.limit.lock();
+        let wanted = count(limit);
+        if wanted >= now.reconciles {
+            let more = wanted - now.reconciles;
+            let kept = more.min(now.surplus);
+            now.surplus -= kept;
+            self.semaphore.add_permits(more - kept);
+        } else {
+            let fewer = now.reconciles - wanted;
+            now.surplus += fewer - self.semaphore.forget_permits(fewer);
+        }
+        now.reconciles = wanted;
+    }
+
+    /// Waits for a permit. Cancel safe: a dropped call has taken none and loses its queue position.
+    pub async fn enter(self: Arc<Self>) -> ConcurrencyPermit {
+        let permit = self.semaphore.clone().acquire_owned().await.ok();
+        ConcurrencyPermit { permit, of: self }
+    }
+}
+
+impl Drop for ConcurrencyPermit {
+    fn drop(&mut self) {
+        let Some(permit) = self.permit.take() else { return };
+        let mut limit = self.of.limit.lock();
+        if limit.surplus > 0 {
+            limit.surplus -= 1;
+            permit.forget();
+        }
+    }
+}
+
+fn count(limit: Option<u32>) -> usize {
+    limit.map_or(UNLIMITED, |limit| UNLIMITED.min(limit as usize))
+}
