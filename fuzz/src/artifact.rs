@@ -1,8 +1,8 @@
-//! Components from ConfigMaps: plain, compressed, in parts. What comes out is never larger than the limit; whole
-//! parts join to what was cut; parts that are missing or of another file are never joined.
+//! Components from ConfigMaps: plain, compressed, in parts. The unpacked component is never larger than the limit. A
+//! complete set of parts joins to the original file. An incomplete set, or one with a part of another file, is refused.
 //!
-//! The input: the key, the annotations `operetta.dev/parts` and `operetta.dev/digest` (empty for the right one) and the
-//! limit in bytes, one on each line, and the file.
+//! The input: the key, the annotations `operetta.dev/parts` and `operetta.dev/digest` (empty for the correct one) and
+//! the limit in bytes, one on each line, and the file.
 
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 use operetta_manager::plugin::source::{
@@ -12,7 +12,7 @@ use operetta_manager::plugin::source::{
 
 use crate::cut;
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn artifact(data: &[u8]) {
     let (key, rest) = cut(data, b'\n');
     let (count, rest) = cut(rest, b'\n');
@@ -75,7 +75,7 @@ fn unpacked(config_map: &ConfigMap, key: &str, file: &[u8], limit: usize) {
     let named = component(config_map, Some(key), limit);
     let found = component(config_map, None, limit);
     if key.ends_with(".wasm") || key.ends_with(".wasm.zst") {
-        assert_eq!(found, named, "the only one is found");
+        assert_eq!(found, named, "the only component is not found without its key");
     } else {
         assert!(matches!(found, Err(ArtifactError::NoWasm { .. })), "{found:?}");
     }
@@ -89,7 +89,7 @@ fn unpacked(config_map: &ConfigMap, key: &str, file: &[u8], limit: usize) {
         Err(error) => panic!("{error}"),
     }
     if !key.ends_with(".zst") {
-        // What is compressed comes out as it went in.
+        // Compressing and decompressing the file returns it unchanged.
         let packed = zstd::encode_all(file, 1).expect("compresses");
         let config_map = part("a.wasm.zst", &packed, []);
         let expected = if file.len() <= limit { Ok(file.to_vec()) } else { Err("TooLarge") };

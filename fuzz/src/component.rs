@@ -1,15 +1,16 @@
-//! A file that is said to be a component, before anything of it is compiled. Looking at it ends, and takes memory in
-//! proportion to the file; what passes exports a reconciler; what is called malformed is malformed.
+//! A file that claims to be a component, before it is compiled. Inspecting it terminates, and takes memory in
+//! proportion to the file. A component that passes the check exports a reconciler. A file is only called malformed if
+//! it is.
 //!
 //! The input: the file.
 
 use operetta_wasm::{Format, LoadError, check, inspect};
 use wasmparser::{Validator, WasmFeatures};
 
-/// Bytes of the largest file that is taken here.
+/// The size limit of a component, in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn component(data: &[u8]) {
     let inspection = inspect(data);
     assert_eq!(inspection, inspect(data));
@@ -26,7 +27,7 @@ pub fn component(data: &[u8]) {
             for import in &inspection.imports {
                 assert!(
                     offered.iter().any(|offered| import.starts_with(offered.as_str())),
-                    "{import:?} is not offered"
+                    "{import:?} is not offered by the host"
                 );
             }
         }
@@ -36,19 +37,20 @@ pub fn component(data: &[u8]) {
                 LoadError::TooLarge { .. } => assert!(data.len() > LIMIT),
                 LoadError::CoreModule => assert_eq!(inspection.format, Format::CoreModule),
                 LoadError::NotWasm { .. } => assert_eq!(inspection.format, Format::NotWasm),
-                LoadError::InvalidComponent(why) => assert!(!valid, "the validator takes it: {why}"),
-                // The last is what counting finds: too much of something, or sections that break off.
+                LoadError::InvalidComponent(why) => assert!(!valid, "the validator accepts it: {why}"),
+                // Before compiling, `CompileFailed` comes from the compile-cost check: a cost is too high, or a section
+                // is truncated.
                 LoadError::MissingExport { .. }
                 | LoadError::MissingImport { .. }
                 | LoadError::CompileFailed(_)
                 | LoadError::UnsupportedVersion { .. } => {
                     assert_eq!(inspection.format, Format::Component);
                 }
-                other => panic!("nothing was compiled: {other}"),
+                other => panic!("unexpected error before compilation: {other}"),
             }
         }
     }
-    // One byte less than it has is too little.
+    // A limit of one byte less than the file refuses it.
     if let Some(less) = data.len().checked_sub(1) {
         assert!(matches!(check(data, less), Err(LoadError::TooLarge { .. })));
     }

@@ -1,5 +1,5 @@
-//! Configuration that a tenant writes, as JSON or as YAML. What is read has a bounded number of values and a bounded depth,
-//! and is the same when it is written as JSON and read again. An error is short, whatever the text.
+//! Configuration by a tenant, as JSON or as YAML. Parsed configuration has a bounded number of values and a bounded
+//! depth. It does not change when it is serialised as JSON and parsed again. Error messages are short for any text.
 //!
 //! The input: `config.json` or `config.yaml` on the first line, and the text.
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cut;
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn config(data: &[u8]) {
     let (key, text) = cut(data, b'\n');
     let key = if key.ends_with(b"json") { "config.json" } else { "config.yaml" };
@@ -16,18 +16,18 @@ pub fn config(data: &[u8]) {
     let object = match config_object(key, text) {
         Ok(object) => object,
         Err(error) => {
-            assert!(error.len() < 200 && !error.contains('\n'), "{error:?} is long");
+            assert!(error.len() < 200 && !error.contains('\n'), "{error:?} is too long");
             return;
         }
     };
     let json = serde_json::to_string(&object).expect("JSON");
-    assert_eq!(config_object("config.json", &json).as_ref(), Ok(&object), "{json} is read as another object");
+    assert_eq!(config_object("config.json", &json).as_ref(), Ok(&object), "{json} is parsed as another object");
     let object = Value::Object(object);
     let (values, depth) = size(&object);
     assert!(values <= MAX_VALUES && depth <= MAX_DEPTH, "{values} values, {depth} deep");
 }
 
-/// The values and keys of a value, itself included, and its depth.
+/// Returns the number of values and keys in a value, including itself, and its depth.
 fn size(value: &Value) -> (usize, usize) {
     let inner: Vec<(usize, usize)> = match value {
         Value::Array(items) => items.iter().map(size).collect(),

@@ -1,20 +1,20 @@
-//! The annotation with which a ServiceAccount consents. It allows no digest that it does not name; a digest that is added is
-//! allowed afterwards, and changes nothing for other plugins.
+//! The annotation by which a ServiceAccount consents. It permits only digests that it names. Adding a digest permits
+//! it, and changes nothing for other plugins.
 //!
-//! The input: two plugins' names and the annotation, each on a line.
+//! The input: the names of two plugins and the annotation, one on each line.
 
 use operetta_manager::authz::allowed_code::AllowedCode;
 
 use crate::cut;
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn consent(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (plugin, rest) = cut(text.as_bytes(), b'\n');
     let (other, annotation) = cut(rest, b'\n');
-    let part = |bytes| std::str::from_utf8(bytes).expect("a part between line ends");
+    let part = |bytes| std::str::from_utf8(bytes).expect("a line of UTF-8");
     let (plugin, other, annotation) = (part(plugin), part(other), part(annotation));
-    // As the names of Plugins are.
+    // Only valid names of Plugins are tested.
     let is_name = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     if !is_name(plugin) || !is_name(other) || plugin == other {
         return;
@@ -29,7 +29,7 @@ pub fn consent(data: &[u8]) {
         assert_eq!(code.permits(&digest), annotation.split(',').any(|entry| entry.trim() == pin), "{annotation:?}");
     }
     let added = code.with(plugin, &digest);
-    let after = AllowedCode::parse(&added, plugin).expect("it could be read").expect("it names the plugin");
+    let after = AllowedCode::parse(&added, plugin).expect("a valid annotation").expect("an entry of the plugin");
     assert!(after.permits(&digest) && !after.is_any(), "{added:?} does not pin the code");
     let of_other = |text: &str| AllowedCode::parse(text, other).map(|code| code.map(|code| code.version()));
     assert_eq!(of_other(annotation), of_other(&added), "{annotation:?} became {added:?}");

@@ -1,6 +1,7 @@
-//! A stranger's JSONPath in a predicate. It answers in time, and as the whole expression does over the whole object.
+//! An untrusted JSONPath in a predicate. It is evaluated in time, with the result of serde_json_path on the whole
+//! object.
 //!
-//! The input: the expression, an object before and the object now, one on each line.
+//! The input: the expression, the old object and the new object, one on each line.
 
 use std::{
     sync::Arc,
@@ -17,10 +18,10 @@ use serde_json_path::JsonPath;
 
 use crate::cut;
 
-/// Far more than it takes, on a machine that is busy.
+/// The time limit of one input, generous for a busy machine.
 const IN_TIME: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn jsonpath(data: &[u8]) {
     let (text, objects) = cut(data, b'\n');
     let (old, now) = cut(objects, b'\n');
@@ -28,9 +29,9 @@ pub fn jsonpath(data: &[u8]) {
     let started = Instant::now();
     let expression = Expression::parse(text);
     let in_manifest = parse(&[json!({"matches": text}), json!({"changed": text})]);
-    assert_eq!(expression.is_ok(), in_manifest.is_ok(), "{text:?} is the same in a manifest");
+    assert_eq!(expression.is_ok(), in_manifest.is_ok(), "{text:?} is treated differently in a manifest");
     let Ok(expression) = expression else { return };
-    let whole = JsonPath::parse(text).expect("an expression is RFC 9535");
+    let whole = JsonPath::parse(text).expect("an RFC 9535 expression");
     let kind = GroupVersionKind::new("v1", "Pod");
     let read = |bytes: &[u8]| Object::from_slice(bytes, &kind, ManagedFields::Keep).map(Arc::new);
     let (Ok(old), Ok(now)) = (read(old), read(now)) else { return };
@@ -44,21 +45,23 @@ pub fn jsonpath(data: &[u8]) {
     assert_eq!(
         (passes(&matches, &deleted), passes(&matches, &modified)),
         (selected, selected),
-        "it is of the new object"
+        "`matches` does not depend on the new object alone"
     );
-    assert!(passes(&changed, &added) && passes(&changed, &deleted), "what is about change says nothing of these");
+    assert!(passes(&changed, &added) && passes(&changed, &deleted), "`changed` drops an event other than an update");
     assert!(started.elapsed() < IN_TIME, "{text:?} took {:?}", started.elapsed());
     let (Some(old), Some(now)) = (tree(&old), tree(&now)) else { return };
     assert_eq!(selected, !whole.query(&now).is_empty(), "{text:?} of {now}");
     assert_eq!(differs, whole.query(&old).all() != whole.query(&now).all(), "{text:?} of {old} and {now}");
 }
 
-/// None for what a tree cannot hold, or holds otherwise: of two fields of one name it has the last.
+/// Parses the object as a tree. Returns None if a tree cannot represent it, for example because it has duplicate
+/// fields.
 fn tree(object: &Object) -> Option<Value> {
     let tree = serde_json::from_str(object.json()).ok()?;
     (members(&tree) == colons(object.json())).then_some(tree)
 }
 
+/// Counts the members of all JSON objects in a tree.
 fn members(tree: &Value) -> usize {
     match tree {
         Value::Object(fields) => fields.len() + fields.values().map(members).sum::<usize>(),
@@ -67,7 +70,7 @@ fn members(tree: &Value) -> usize {
     }
 }
 
-/// Colons outside of strings: one for each member.
+/// Counts the colons outside of strings, one for each member.
 fn colons(json: &str) -> usize {
     let mut string = false;
     let mut escaped = false;

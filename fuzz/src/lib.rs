@@ -1,8 +1,9 @@
-//! What must hold of bytes that others send, whatever they are: each function here takes some, and panics where the host
-//! breaks a promise. The first lines of each file say which.
+//! The bodies of the fuzz targets, one for each parser of untrusted bytes. Each function takes an input and panics if
+//! the host violates an invariant. The first lines of each file state the invariants.
 //!
-//! Three call them: the targets in fuzz_targets/ (`make fuzz`), with inputs that libFuzzer finds by coverage;
-//! tests/replay.rs (`make test`), with the corpus and random mutations of it; and whoever debugs a finding.
+//! The targets in fuzz_targets/ (`make fuzz`) call the functions with inputs that libFuzzer finds by coverage.
+//! tests/replay.rs (`make test`) calls them with the corpus and random mutations of it. To debug a finding, call the
+//! function directly.
 
 mod artifact;
 mod component;
@@ -23,7 +24,7 @@ pub use self::{
     load::load, manifest::manifest, object::object, path::path, raw::raw, selector::selector, watch::watch,
 };
 
-/// The part before the first such byte, and the part behind it; all and nothing when there is none.
+/// Splits the input at the first byte `at`, which belongs to neither part. Without that byte, the second part is empty.
 fn cut(data: &[u8], at: u8) -> (&[u8], &[u8]) {
     match data.iter().position(|byte| *byte == at) {
         Some(end) => (&data[..end], &data[end + 1..]),
@@ -31,7 +32,7 @@ fn cut(data: &[u8], at: u8) -> (&[u8], &[u8]) {
     }
 }
 
-/// The pieces in which an answer might come: single bytes, and lengths that the seed draws.
+/// Splits an answer into chunks in two ways: single bytes, and lengths drawn from the seed.
 fn chunkings(data: &[u8], seed: u8) -> [Vec<&[u8]>; 2] {
     let mut drawn = Vec::new();
     let mut rest = data;

@@ -1,7 +1,7 @@
-//! A list that comes in pieces. The same bytes give the same items and the same answer wherever the pieces end, and of what
-//! is JSON they are the items that serde_json finds.
+//! A list that arrives in chunks. The items and the result do not depend on chunk boundaries. If the list is JSON, its
+//! items are those that serde_json finds.
 //!
-//! The input: a byte that draws the pieces, and the list.
+//! The input: a seed byte for the chunks, and the list.
 
 use operetta_core::{object::kind::GroupVersionKind, status::ErrorKind};
 use operetta_kube::informer::{
@@ -20,20 +20,20 @@ struct List<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn list(data: &[u8]) {
     let Some((seed, data)) = data.split_first() else { return };
     let (items, end) = read(&[data]);
     for chunks in chunkings(data, *seed) {
         let (found, ended) = read(&chunks);
-        assert_eq!(found, items, "wherever pieces end");
-        assert_eq!(ended.as_ref().ok(), end.as_ref().ok(), "wherever pieces end: {ended:?} {end:?}");
+        assert_eq!(found, items, "the items depend on chunk boundaries");
+        assert_eq!(ended.as_ref().ok(), end.as_ref().ok(), "the result depends on chunk boundaries: {ended:?} {end:?}");
     }
     if let Ok(List { metadata, items: expected }) = serde_json::from_slice(data) {
         let expected: Vec<Vec<u8>> = expected.iter().flatten().map(|item| item.get().into()).collect();
         match end {
             Ok(found) => assert_eq!((items.as_slice(), found), (expected.as_slice(), metadata)),
-            // A name with an escape in it is not found, and said not to be.
+            // A field whose name has an escape is reported as missing.
             Err(_) => assert!(items.is_empty() && !expected.is_empty()),
         }
     }
@@ -46,7 +46,7 @@ pub fn list(data: &[u8]) {
     }
 }
 
-/// The items, and how it ended.
+/// Reads a list from chunks. Returns its items and its result.
 fn read(chunks: &[&[u8]]) -> (Vec<Vec<u8>>, Result<ListMeta, ErrorKind>) {
     let mut items = Items::default();
     let mut found = Vec::new();

@@ -1,8 +1,8 @@
-//! A component that is compiled, linked and asked for its manifest. It loads or is refused for a reason, in time: whatever
-//! its code does, whichever import it calls with whatever pointers and lengths.
+//! A component that is compiled, linked and asked for its manifest. It loads in time or is refused with a reason, for
+//! any code and any pointers and lengths that it passes to imports.
 //!
-//! The input: a component as it is; or bytes that draw a core module with the exports of a plugin and some of the
-//! contract's imports, which is wrapped as a component.
+//! The input: a component, or bytes from which wasm-smith generates a core module with the exports of a plugin and some
+//! imports of the contract. The module is then wrapped as a component.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -16,7 +16,8 @@ use operetta_wasm::{Engine, EngineConfig, LoadError, LoadLimits, Plugin, RECONCI
 use tokio::runtime::{Builder, Runtime};
 use wasm_smith::{Config, Module};
 
-/// What the modules import and export. `get` of objects, `write` of the log and others take pointers and lengths.
+/// The imports and exports of the generated modules. Many imports take pointers and lengths, for example `get` of
+/// objects and `write` of the log.
 const SHAPE: &str = r#"(module
     (import "operetta:controller/objects@0.1.0" "get"
         (func (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -32,11 +33,13 @@ const SHAPE: &str = r#"(module
     (func (export "operetta:controller/reconciler@0.1.0#reconcile")
         (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) unreachable))"#;
 
-/// Of `describe()`; and far more than all of it takes, on a machine that is busy.
+/// The timeout of `describe()`.
 const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The time limit of one input, generous for a busy machine.
 const IN_TIME: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn load(data: &[u8]) {
     let Some(bytes) = drawn(data) else { return };
     let (engine, runtime) = stage();
@@ -48,13 +51,13 @@ pub fn load(data: &[u8]) {
             assert!(!plugin.manifest().controllers.is_empty());
             assert!(plugin.exports().iter().any(|name| name.starts_with(RECONCILER.trim_end_matches('0'))));
         }
-        Err(LoadError::Busy(why)) => panic!("the host is not busy: {why}"),
+        Err(LoadError::Busy(why)) => panic!("busy, but nothing else is loaded: {why}"),
         Err(error) => assert!(!error.to_string().is_empty() && !error.reason().is_empty()),
     }
-    assert!(started.elapsed() < IN_TIME, "it took {:?}", started.elapsed());
+    assert!(started.elapsed() < IN_TIME, "loading took {:?}", started.elapsed());
 }
 
-/// The component; None when the bytes are too few.
+/// Returns the component, or None if there are too few bytes to generate one.
 fn drawn(data: &[u8]) -> Option<Vec<u8>> {
     static WIDE: OnceLock<Vec<u8>> = OnceLock::new();
     if data.starts_with(b"\0asm") {
@@ -86,7 +89,7 @@ fn drawn(data: &[u8]) -> Option<Vec<u8>> {
         ..Config::default()
     };
     let mut module = Module::new(config, &mut Unstructured::new(data)).ok()?;
-    // Whether it is ended from outside is shown elsewhere, and takes its time.
+    // Other tests cover timeouts; here they would only take time.
     module.ensure_termination(10_000).ok()?;
     Some(component("guest", &module.to_bytes()))
 }
@@ -106,7 +109,7 @@ fn stage() -> &'static (Engine, Runtime) {
     })
 }
 
-/// A log that nobody reads.
+/// A log sink that discards records.
 struct Nowhere;
 
 impl LogSink for Nowhere {

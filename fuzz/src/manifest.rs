@@ -1,5 +1,5 @@
-//! Manifests from `describe()`. A text that is read as a manifest is one by the published schema, and means the same when it is
-//! written and read again.
+//! Manifests from `describe()`. A parsed manifest is valid by the published schema, and does not change when it is
+//! serialised and parsed again.
 //!
 //! The input: the text.
 
@@ -12,7 +12,7 @@ use operetta_core::{
     predicate,
 };
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn manifest(data: &[u8]) {
     static SCHEMA: OnceLock<Validator> = OnceLock::new();
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -28,17 +28,17 @@ pub fn manifest(data: &[u8]) {
         jsonschema::validator_for(&schema).expect("a valid schema")
     });
     let tree = serde_json::from_str(text).expect("a manifest is JSON");
-    assert!(schema.is_valid(&tree), "the schema refuses what the host takes: {text}");
-    let written = serde_json::to_string(&manifest).expect("a manifest can be written");
-    assert_eq!(manifest::parse(&written).expect("and read again"), manifest);
+    assert!(schema.is_valid(&tree), "the host accepts a manifest that the schema refuses: {text}");
+    let written = serde_json::to_string(&manifest).expect("a manifest serialises");
+    assert_eq!(manifest::parse(&written).expect("a serialised manifest parses"), manifest);
 
     assert!(!manifest.controllers.is_empty());
     for controller in &manifest.controllers {
         assert!((1..=64).contains(&controller.workers));
         let watched = controller.watches.iter().map(|watch| &watch.source);
         for source in std::iter::once(&controller.for_).chain(&controller.owns).chain(watched) {
-            predicate::check(&source.predicates).expect("predicates were checked");
-            let pruned = Prune::new(&source.prune).expect("what is pruned was checked");
+            predicate::check(&source.predicates).expect("valid predicates");
+            let pruned = Prune::new(&source.prune).expect("valid paths to prune");
             let fields = predicate::fields(&source.predicates);
             assert!(source.prune.is_empty() || !fields.iter().any(|field| pruned.touches(field)));
         }

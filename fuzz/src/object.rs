@@ -1,7 +1,8 @@
-//! An object's bytes, as the API server or a guest sends them. What is read is JSON, and says to the host what it says to
-//! serde_json; what is left out is gone, and nothing else; stripping and restoring gives the same bytes.
+//! An object's bytes, as the API server or a guest sends them. An accepted object is JSON, and its fields have the
+//! values that serde_json finds. Pruning removes the given fields and no others. Stripping and restoring returns the
+//! same bytes.
 //!
-//! The input: paths to prune, with spaces between them, a line's end, and the object.
+//! The input: paths to prune, separated by spaces, on the first line, and the object.
 
 use operetta_core::object::{
     ManagedFields, Metadata, Object, OwnerReference, RawObject, kind::GroupVersionKind, projection::project,
@@ -12,19 +13,19 @@ use serde_json::Value;
 
 use crate::cut;
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn object(data: &[u8]) {
     let (paths, bytes) = cut(data, b'\n');
     let paths: Vec<String> = String::from_utf8_lossy(paths).split(' ').map(str::to_owned).collect();
     let kind = GroupVersionKind::new("v1", "Pod");
-    // A tree knows fewer texts: numbers beyond f64, and half a surrogate pair, are JSON.
+    // A tree accepts less: numbers beyond f64 and unpaired surrogates are JSON, but not a `Value`.
     let json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
     let tree = serde_json::from_slice::<Value>(bytes).ok();
     let kept = Object::from_slice(bytes, &kind, ManagedFields::Keep);
     let dropped = Object::from_slice(bytes, &kind, ManagedFields::Drop);
-    assert_eq!(kept.as_ref().err(), dropped.as_ref().err(), "what is left out says nothing of what is read");
+    assert_eq!(kept.as_ref().err(), dropped.as_ref().err(), "dropping managedFields changes what is accepted");
     let (Ok(kept), Ok(dropped)) = (kept, dropped) else { return };
-    assert!(json, "what is no JSON is refused");
+    assert!(json, "a text that is not JSON is accepted");
     for (object, prune) in [(&kept, Prune::nothing()), (&dropped, Prune::managed_fields())] {
         check_text(object, &kind);
         check_stripped(object.raw());
@@ -43,23 +44,23 @@ pub fn object(data: &[u8]) {
     }
     check_pruned(&kept, &paths, tree.is_some());
     let projected = project(kept.json(), &paths);
-    serde_json::from_str::<IgnoredAny>(&projected).expect("what is projected is JSON");
+    serde_json::from_str::<IgnoredAny>(&projected).expect("a projection is JSON");
     for path in &paths {
         if let Some(value) = kept.at(path) {
-            serde_json::from_str::<IgnoredAny>(value).expect("what stands at a path is JSON");
+            serde_json::from_str::<IgnoredAny>(value).expect("the value at a path is JSON");
         }
         let _scalar = kept.scalar_at(path);
     }
 }
 
 fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).expect("what is kept is JSON")
+    serde_json::from_str(text).expect("an object is JSON")
 }
 
-/// What is kept is read again as it is.
+/// Checks that the object's text is JSON and parses as the same object.
 fn check_text(object: &Object, kind: &GroupVersionKind) {
-    serde_json::from_str::<IgnoredAny>(object.json()).expect("what is kept is JSON");
-    let again = Object::from_json(object.json(), kind, ManagedFields::Keep).expect("what was read is read again");
+    serde_json::from_str::<IgnoredAny>(object.json()).expect("an object is JSON");
+    let again = Object::from_json(object.json(), kind, ManagedFields::Keep).expect("an object parses again");
     assert_eq!(&again, object);
 }
 
@@ -70,7 +71,7 @@ fn check_fields(object: &Object, tree: &Value) {
     assert_eq!(object.key().namespace.as_deref().unwrap_or_default(), text("namespace"));
     assert_eq!((object.uid(), object.resource_version()), (text("uid"), text("resourceVersion")));
     assert_eq!(object.deleting(), meta["deletionTimestamp"].is_string());
-    // To a tree, -0 is a fraction.
+    // A tree has -0 as a float.
     assert_eq!(object.generation(), meta["generation"].as_i64().unwrap_or_default());
     let labels = meta["labels"].as_object().cloned().unwrap_or_default();
     for (name, value) in &labels {
@@ -90,18 +91,18 @@ fn check_stripped(raw: &RawObject) {
     assert_eq!((stripped.uid(), stripped.resource_version()), (whole.uid(), whole.resource_version()));
     assert!(stripped.labels().eq(whole.labels()));
     assert!(stripped.is(whole.namespace(), whole.name()));
-    let restored = RawObject::restore(&metadata, &rest, &mut String::new()).expect("what was stripped is restored");
+    let restored = RawObject::restore(&metadata, &rest, &mut String::new()).expect("a stripped object is restored");
     assert_eq!(restored.text(), raw.text());
     assert_eq!((restored.generation(), restored.deleting()), (raw.generation(), raw.deleting()));
     assert_eq!(restored.owners(), raw.owners());
-    // Whatever else it is given.
+    // Restoring other texts does not panic.
     let _either = RawObject::restore(&rest, &metadata, &mut String::new());
     let _either = RawObject::restore(&metadata, &rest[1..], &mut String::new());
 }
 
 fn check_pruned(object: &Object, paths: &[String], comparable: bool) {
     let Ok(prune) = Prune::new(paths) else { return };
-    let pruned = RawObject::read(object.json(), None, &prune).expect("what may be pruned leaves an object");
+    let pruned = RawObject::read(object.json(), None, &prune).expect("a pruned object is an object");
     let before = object.raw().metadata();
     let after = pruned.metadata();
     assert_eq!((after.name(), after.namespace()), (before.name(), before.namespace()));
@@ -117,7 +118,7 @@ fn check_pruned(object: &Object, paths: &[String], comparable: bool) {
     }
 }
 
-/// Takes what a path leads to out of a tree. A field's name may hold dots.
+/// Removes the value at a path from a tree. The name of a field may have dots.
 fn remove(tree: &mut Value, path: &str) {
     let Some(fields) = tree.as_object_mut() else { return };
     fields.remove(path);

@@ -1,14 +1,14 @@
-//! A raw request of a guest. What is accepted goes to the path that was looked at: no dots, no escapes, no line's end; and
-//! the API server finds in it the verb, the kind and the key that the gate finds, by the rules of its RequestInfo
-//! (apiserver's `endpoints/request/requestinfo.go`).
+//! A raw request of a guest. The path of an accepted request has no dot segments, escapes or line ends, so it is sent
+//! as it was checked. The API server finds the same resource, namespace, name and subresource in it as the gate does,
+//! by the rules of its RequestInfo (apiserver's `endpoints/request/requestinfo.go`).
 //!
-//! The input: method, path, query, content type, accept and body, with `|` between them.
+//! The input: method, path, query, content type, accept and body, separated by `|`.
 
 use http::{HeaderValue, Uri};
 use operetta_core::gate::raw_request::{RawRequest, ResourcePath, Target};
 use percent_encoding::percent_decode_str;
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn raw(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut parts = text.splitn(6, '|').map(str::to_owned);
@@ -27,7 +27,7 @@ pub fn raw(data: &[u8]) {
         Ok(target) => target,
         Err(error) => {
             assert!((400..500).contains(&error.status.code) && !error.status.message.is_empty(), "{error:?}");
-            assert!(error.status.message.len() < 4096, "a message holds only a little of what a guest wrote");
+            assert!(error.status.message.len() < 4096, "the message quotes too much of the request");
             return;
         }
     };
@@ -35,15 +35,15 @@ pub fn raw(data: &[u8]) {
     assert!(path.starts_with('/') && !path.contains("//") && !path.ends_with('/'), "{path:?}");
     assert!(path.split('/').all(|segment| segment != "." && segment != ".."), "{path:?}");
     assert!(path.bytes().chain(query.bytes()).all(|byte| byte.is_ascii_graphic()), "{path:?} {query:?}");
-    assert_eq!(percent_decode_str(path).decode_utf8_lossy(), path.as_str(), "no escape");
+    assert_eq!(percent_decode_str(path).decode_utf8_lossy(), path.as_str(), "{path:?} has an escape");
     let whole = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
-    let uri: Uri = whole.parse().expect("what is accepted can be sent");
+    let uri: Uri = whole.parse().expect("an accepted path and query are a URI");
     assert_eq!((uri.path(), uri.query().unwrap_or_default()), (path.as_str(), query.as_str()));
     assert!(uri.host().is_none(), "{uri}");
     for header in [&request.content_type, &request.accept].into_iter().flatten() {
-        HeaderValue::from_str(header).expect("what is accepted can be sent");
+        HeaderValue::from_str(header).expect("an accepted header is valid");
     }
-    let parameters = request.parameters().expect("they were looked at");
+    let parameters = request.parameters().expect("accepted parameters");
     let _dry = request.is_dry_run(&parameters);
     assert!(!parameters.get("watch").is_some_and(|value| value != "0" && value != "false"), "{query:?}");
     let found = match target {
@@ -53,7 +53,8 @@ pub fn raw(data: &[u8]) {
     assert_eq!(found, request_info(path), "{path:?}");
 }
 
-/// What the API server finds in a path; None for what is about no resource. To it, a Namespace is also in itself.
+/// Returns the resource that the API server finds in a path, or None for another path. The API server also sets the
+/// namespace of a Namespace to its name; that is left out here.
 fn request_info(path: &str) -> Option<ResourcePath> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (api_version, mut rest) = match parts.as_slice() {
@@ -61,7 +62,7 @@ fn request_info(path: &str) -> Option<ResourcePath> {
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (format!("{group}/{version}"), rest),
         _ => return None,
     };
-    assert!(!["proxy", "watch"].contains(&rest[0]), "{path:?} has a verb of its own, which takes a stream");
+    assert!(!["proxy", "watch"].contains(&rest[0]), "{path:?} has a proxy or watch prefix, which returns a stream");
     let mut namespace = None;
     if rest[0] == "namespaces" && rest.len() > 2 && !["status", "finalize"].contains(&rest[2]) {
         namespace = Some(rest[1].to_owned());

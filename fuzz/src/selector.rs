@@ -1,7 +1,8 @@
-//! Label and field selectors in a guest's reads. Blanks around one change nothing, two with a comma between them select
-//! what both do, and one that is built from requirements selects what these say.
+//! Label and field selectors in a guest's reads. White space around a selector changes nothing. Two selectors joined by
+//! a comma select the objects that both select. A selector made of requirements selects the objects that meet all of
+//! them.
 //!
-//! The input: two selectors with a line's end between them. The same bytes also draw the requirements of a third.
+//! The input: two selectors on two lines. The same bytes also draw the requirements of a third selector.
 
 use arbitrary::{Result, Unstructured};
 use operetta_core::object::{
@@ -15,7 +16,7 @@ use crate::cut;
 const KEYS: [&str; 4] = ["app", "tier", "x.io/in", "notin"];
 const VALUES: [&str; 5] = ["", "db", "5", "in", "a-b_c.D"];
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn selector(data: &[u8]) {
     let objects = [
         r#"{"metadata":{"name":"a"}}"#,
@@ -29,7 +30,7 @@ pub fn selector(data: &[u8]) {
         labels(one, other, &objects);
         fields(one, other, &objects);
     }
-    // Too few bytes draw nothing.
+    // An error means that there were too few bytes.
     let _drawn = drawn(&mut Unstructured::new(cut(data, b'\n').0), &objects);
 }
 
@@ -38,15 +39,15 @@ fn labels(one: &str, other: &str, objects: &[Object]) {
     assert_eq!(LabelSelector::parse(&format!(" {one}\t")).as_ref(), Ok(&first));
     for (at, _) in one.match_indices('(') {
         let before = one[..at].split_whitespace().next_back();
-        assert!(matches!(before, Some("in" | "notin")), "{one:?} has values of {before:?}");
+        assert!(matches!(before, Some("in" | "notin")), "{one:?} has values after {before:?}");
     }
     for object in objects {
         let equal = first.equalities().all(|(name, value)| object.label(name) == Some(value));
-        assert!(equal || !first.matches(object), "{one:?} selects what its equalities do not");
+        assert!(equal || !first.matches(object), "{one:?} selects an object that its equalities exclude");
     }
     let Ok(second) = LabelSelector::parse(other) else { return };
     if !one.trim().is_empty() && !other.trim().is_empty() {
-        let both = LabelSelector::parse(&format!("{one},{other}")).expect("both are one");
+        let both = LabelSelector::parse(&format!("{one},{other}")).expect("a joined selector");
         for object in objects {
             assert_eq!(both.matches(object), first.matches(object) && second.matches(object), "{one:?} and {other:?}");
         }
@@ -57,13 +58,13 @@ fn fields(one: &str, other: &str, objects: &[Object]) {
     let (Ok(first), Ok(second)) = (MetadataFieldSelector::parse(one), MetadataFieldSelector::parse(other)) else {
         return;
     };
-    let both = MetadataFieldSelector::parse(&format!("{one},{other}")).expect("both are one");
+    let both = MetadataFieldSelector::parse(&format!("{one},{other}")).expect("a joined selector");
     for object in objects {
         assert_eq!(both.matches(object), first.matches(object) && second.matches(object), "{one:?} and {other:?}");
     }
 }
 
-/// A selector that is built from requirements, each written in one of its forms.
+/// Draws a selector of several requirements, each in one of its notations, and checks which objects it selects.
 fn drawn(bytes: &mut Unstructured<'_>, objects: &[Object]) -> Result<()> {
     let mut text = String::new();
     let mut expected = vec![true; objects.len()];
@@ -96,7 +97,7 @@ fn drawn(bytes: &mut Unstructured<'_>, objects: &[Object]) -> Result<()> {
     }
     let selector = LabelSelector::parse(&text).unwrap_or_else(|error| panic!("{error}"));
     for (object, expected) in objects.iter().zip(expected) {
-        assert_eq!(selector.matches(object), expected, "{text:?} of {object:?}");
+        assert_eq!(selector.matches(object), expected, "{text:?} on {object:?}");
     }
     Ok(())
 }

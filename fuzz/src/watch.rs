@@ -1,7 +1,7 @@
-//! Bytes that an API server, or a proxy before it, sends to a watch. The same bytes give the same lines and events
-//! wherever chunks end; an event has the object that serde_json finds in its line; nothing stops the watch.
+//! The bytes of a watch, sent by an API server or by a proxy in front of it. The lines and events do not depend on
+//! chunk boundaries. An event has the object that serde_json finds in its line. No line ends the watch.
 //!
-//! The input: a byte that draws the chunks, and the lines.
+//! The input: a seed byte for the chunks, and the lines.
 
 use std::{convert::Infallible, sync::OnceLock, time::Duration};
 
@@ -16,15 +16,15 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::chunkings;
 
-/// See the module.
+/// Checks the module's invariants on one input.
 pub fn watch(data: &[u8]) {
     let Some((seed, data)) = data.split_first() else { return };
     let whole = lines(&[data]);
     for chunks in chunkings(data, *seed) {
-        assert_eq!(lines(&chunks), whole, "wherever chunks end");
+        assert_eq!(lines(&chunks), whole, "the lines depend on chunk boundaries");
     }
     let mut expected: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
-    // What has no end is no line.
+    // A last line without a line end is not complete.
     expected.pop();
     expected.retain(|line| !line.iter().all(u8::is_ascii_whitespace));
     assert_eq!(whole, expected);
@@ -39,7 +39,7 @@ fn lines(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
     runtime.block_on(async {
         let mut lines = Lines::new(StreamBody::new(stream::iter(frames)));
         let mut found = Vec::new();
-        while lines.fill(Duration::from_secs(60)).await.expect("nothing breaks") {
+        while lines.fill(Duration::from_secs(60)).await.expect("the stream has no errors") {
             while let Some(line) = lines.next_line() {
                 found.push(line.to_vec());
             }
@@ -50,7 +50,7 @@ fn lines(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
 
 fn event(line: &[u8]) {
     let event = WatchEvent::parse(line, &GroupVersionKind::new("v1", "ConfigMap"));
-    // Serde also takes a list of its fields for a struct.
+    // Serde also deserialises a struct from an array of its fields.
     let objects =
         |tree: &Value| tree.is_object() && tree["object"].is_object() && tree["object"]["metadata"].is_object();
     let tree = serde_json::from_slice::<Value>(line).ok().filter(objects);

@@ -1,5 +1,6 @@
-//! The corpus of each fuzz target, and random mutations of it, in a few seconds: what coverage has not led to, `make fuzz`
-//! finds. An input that breaks a promise is kept in fuzz/artifacts/; the seed is printed, and `OPERETTA_SEED` repeats it.
+//! Runs each fuzz target on its corpus and on random mutations of it, which takes a few seconds. `make fuzz` searches
+//! further, by coverage. An input that violates an invariant is kept in fuzz/artifacts/. The printed seed repeats a run
+//! with `OPERETTA_SEED`.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use std::{
 use operetta_fuzz as fuzz;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// What the formats are made of.
+/// Tokens of the formats, which mutations insert.
 const TOKENS: &[&str] = &[
     "\"",
     "\\",
@@ -87,13 +88,13 @@ fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|file| (file.clone(), fs::read(file).expect("a seed"))).collect()
 }
 
-/// Calls the body with each file of its corpus, and with so many mutations of them.
+/// Calls `body` with each file of the target's corpus, and with this number of mutations of the files.
 fn replay(target: &str, body: fn(&[u8]), mutations: u32) {
     let seed: u64 =
         std::env::var("OPERETTA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("a seed"));
     println!("OPERETTA_SEED={seed}");
     let seeds = corpus(target);
-    assert!(!seeds.is_empty(), "nothing to begin with");
+    assert!(!seeds.is_empty(), "the corpus is empty");
     for (file, bytes) in &seeds {
         println!("{}", file.display());
         body(bytes);
@@ -106,7 +107,7 @@ fn replay(target: &str, body: fn(&[u8]), mutations: u32) {
             fs::create_dir_all(&kept).expect("a folder");
             let kept = kept.join(format!("replay-{seed}"));
             fs::write(&kept, &bytes).expect("kept");
-            println!("the input is kept as {}; in fuzz/corpus/{target}/ it is tried each time", kept.display());
+            println!("the input is kept as {}; in fuzz/corpus/{target}/ it runs each time", kept.display());
             resume_unwind(panic);
         }
     }
@@ -132,7 +133,7 @@ fn mutated(seeds: &[(PathBuf, Vec<u8>)], chance: &mut StdRng) -> Vec<u8> {
                 other[part(other, chance)].to_vec()
             }
         };
-        // In place of what is there, or before it.
+        // Replaces the bytes at this position, or inserts before them.
         let end = if chance.random() { range.end.min(range.start + with.len().max(1)) } else { range.start };
         bytes.splice(range.start..end, with);
     }
@@ -140,7 +141,7 @@ fn mutated(seeds: &[(PathBuf, Vec<u8>)], chance: &mut StdRng) -> Vec<u8> {
 }
 
 #[test]
-fn component_of_a_config_map_is_within_limit_or_refused() {
+fn refuses_config_map_component_beyond_limit() {
     replay("artifact", fuzz::artifact, 4000);
 }
 
@@ -150,62 +151,62 @@ fn refuses_non_plugin_before_compiling() {
 }
 
 #[test]
-fn configuration_that_is_read_is_bounded() {
+fn parsed_configuration_is_bounded() {
     replay("config", fuzz::config, 8000);
 }
 
 #[test]
-fn consent_allows_no_digest_that_it_does_not_name() {
+fn consent_permits_only_named_digests() {
     replay("consent", fuzz::consent, 8000);
 }
 
 #[test]
-fn json_path_answers_as_over_the_whole_object() {
+fn json_path_agrees_with_serde_json_path() {
     replay("jsonpath", fuzz::jsonpath, 4000);
 }
 
 #[test]
-fn a_list_is_the_same_wherever_its_pieces_end() {
+fn list_does_not_depend_on_chunk_boundaries() {
     replay("list", fuzz::list, 4000);
 }
 
 #[test]
-fn a_component_loads_or_is_refused_whatever_its_code_does() {
+fn loads_or_refuses_any_component_in_time() {
     replay("load", fuzz::load, 80);
 }
 
 #[test]
-fn a_manifest_that_is_read_is_one_by_the_schema() {
+fn parsed_manifest_is_valid_by_schema() {
     replay("manifest", fuzz::manifest, 4000);
 }
 
 #[test]
-fn object_reads_as_serde_json_reads_it() {
+fn object_agrees_with_serde_json() {
     replay("object", fuzz::object, 4000);
 }
 
 #[test]
-fn checked_names_lead_to_their_object_only() {
+fn checked_names_address_only_their_object() {
     replay("path", fuzz::path, 8000);
 }
 
 #[test]
-fn a_raw_request_goes_where_the_gate_thinks_it_goes() {
+fn gate_and_api_server_agree_on_target_of_raw_request() {
     replay("raw", fuzz::raw, 8000);
 }
 
 #[test]
-fn a_selector_selects_what_its_requirements_say() {
+fn selector_selects_by_its_requirements() {
     replay("selector", fuzz::selector, 8000);
 }
 
 #[test]
-fn a_watch_is_the_same_wherever_its_chunks_end() {
+fn watch_does_not_depend_on_chunk_boundaries() {
     replay("watch", fuzz::watch, 4000);
 }
 
 #[test]
-fn every_target_has_a_corpus_and_is_replayed_here() {
+fn every_target_has_corpus_and_test() {
     let names = |name: &str| {
         let files = fs::read_dir(folder(name)).expect(name);
         let mut names: Vec<_> =

@@ -1,4 +1,4 @@
-//! Requests of the administrator that tests make often. kubectl takes a sixth of a second of processor time for each.
+//! Frequent requests of tests, sent as the administrator. kubectl takes a sixth of a second of processor time for each.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::controlplane::config_of;
 
-/// The field manager of `kubectl apply --server-side`, so that tests may go on with kubectl.
+/// The field manager of `kubectl apply --server-side`, so that tests can continue with kubectl.
 const MANAGER: &str = "kubectl";
 
 /// Applies the YAML or JSON documents of a text in their order, as `kubectl apply --server-side` does.
@@ -25,7 +25,7 @@ pub(crate) async fn apply(client: Client, manifest: &str, force: bool) -> Result
     let params = PatchParams { force, ..PatchParams::apply(MANAGER) };
     for document in serde_yaml_ng::Deserializer::from_str(manifest) {
         let object = Option::<DynamicObject>::deserialize(document).map_err(|error| error.to_string())?;
-        // A document of comments only.
+        // The document has only comments.
         let Some(object) = object else { continue };
         let types = object.types.clone().ok_or("an object without kind")?;
         let failed = |error: kube::Error| format!("apply of {} {}: {error}", types.kind, object.name_any());
@@ -42,7 +42,7 @@ pub(crate) async fn apply(client: Client, manifest: &str, force: bool) -> Result
     Ok(())
 }
 
-/// Requests a token of a ServiceAccount for a day.
+/// Requests a token of a ServiceAccount that is valid for a day.
 pub(crate) async fn token(client: Client, namespace: &str, service_account: &str) -> Result<String, String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
     let spec = TokenRequestSpec { expiration_seconds: Some(24 * 3600), ..TokenRequestSpec::default() };
@@ -62,10 +62,10 @@ pub(crate) async fn delete_lease(client: Client, namespace: &str, name: &str) ->
     }
 }
 
-/// Runs a request with a client of its own, also within a runtime. Blocks.
+/// Runs a request with its own client and runtime, so that it can be called within a runtime. Blocks.
 ///
 /// # Panics
-/// When it fails.
+/// Panics if the request fails.
 pub(crate) fn block_on<T: Send, F: Future<Output = Result<T, String>>>(
     kubeconfig: PathBuf,
     request: impl FnOnce(Client) -> F + Send,

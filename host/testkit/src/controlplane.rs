@@ -48,15 +48,15 @@ enum Supervisor {
 }
 
 impl ControlPlane {
-    /// The API server and etcd that the tests of a program share. No controller runs: nothing collects garbage, makes
-    /// Pods or deletes namespaces.
+    /// Returns the API server and etcd that the tests of a program share. No controller runs: nothing collects garbage,
+    /// creates Pods or deletes namespaces.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         started(&SHARED, &[]).await
     }
 
-    /// The control plane that the tests of a program share, with controllers, scheduler and kwok, which simulates the
-    /// node.
+    /// Returns the control plane that the tests of a program share, with controllers, scheduler and kwok, which
+    /// simulates the node.
     pub async fn with_controllers() -> &'static Self {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         started(&SHARED, &["controllers", "scheduler", "kwok"]).await
@@ -137,7 +137,7 @@ impl ControlPlane {
         made
     }
 
-    /// A suffix that no other namespace or file of this control plane has.
+    /// Returns a suffix that no other namespace or file of this control plane has.
     pub(crate) fn unique(&self) -> String {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         match self.supervisor {
@@ -146,7 +146,7 @@ impl ControlPlane {
         }
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -168,33 +168,34 @@ impl ControlPlane {
         path
     }
 
-    /// The folder of this control plane's files, for example the logs of hosts.
+    /// Returns the folder of this control plane's files, for example the logs of hosts.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A new client of the administrator. It belongs to the runtime that made it, so each test makes its own.
+    /// Makes a client that authenticates as the administrator. It belongs to the runtime that made it, so each test
+    /// makes its own.
     pub async fn client(&self) -> Client {
         Client::try_from(self.config().await).expect("a client")
     }
 
-    /// The configuration of such a client, for another runtime.
+    /// Returns the configuration of such a client, for use in another runtime.
     pub async fn config(&self) -> Config {
         config_of(&self.kubeconfig).await
     }
 
-    /// A new namespace, whose name begins with `prefix`.
+    /// Creates a namespace whose name begins with `prefix`.
     pub async fn namespace(&self, prefix: &str) -> TestNamespace<'_> {
         let name = format!("{prefix}-{}", self.unique());
         TestNamespace::create(self, name).await
     }
 
-    /// A namespace that another test has created.
+    /// Opens a namespace that another test has created.
     pub async fn existing_namespace(&self, name: &str) -> TestNamespace<'_> {
         TestNamespace::open(self, name.to_owned()).await
     }
 
-    /// The path of kubectl.
+    /// Returns the path of kubectl.
     ///
     /// # Panics
     /// Panics if kubectl was not built.
@@ -210,7 +211,7 @@ impl ControlPlane {
         text_of(args, &self.kubectl_output(args))
     }
 
-    /// Runs kubectl and returns its output, also if it fails. Blocks.
+    /// Runs kubectl and returns its output, even if it fails. Blocks.
     pub fn kubectl_output<A: AsRef<OsStr>>(&self, args: &[A]) -> Output {
         self.kubectl_command(args).output().expect("kubectl runs")
     }
@@ -239,7 +240,7 @@ impl ControlPlane {
         apply::block_on(self.kubeconfig.clone(), |client| apply::apply(client, manifest, true));
     }
 
-    /// The pid of a component, for example `kube-apiserver`.
+    /// Returns the pid of a component, for example `kube-apiserver`.
     ///
     /// # Panics
     /// Panics if no component of that name runs.
@@ -270,7 +271,7 @@ impl ControlPlane {
         .await;
     }
 
-    /// Reads the audit log: every request so far.
+    /// Reads the audit log, which has all requests so far.
     pub fn audit(&self) -> AuditLog {
         AuditLog::read(&self.folder.join("audit.log"))
     }
@@ -305,7 +306,7 @@ async fn started(
     started.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The configuration of a client with this kubeconfig.
+/// Returns the configuration of a client with this kubeconfig.
 pub(crate) async fn config_of(kubeconfig: &Path) -> Config {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -319,7 +320,7 @@ fn text_of<A: AsRef<OsStr>>(args: &[A], output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The command that runs a control plane in a folder.
+/// Returns the command that runs a control plane in a folder.
 fn up(folder: &Path, with: &[&str]) -> io::Result<Command> {
     let program = target_dir().join("controlplane/bin/controlplane");
     if !program.exists() {
@@ -360,8 +361,8 @@ pub(crate) fn signal(signal: &str, pid: u32) -> bool {
     sent.is_ok_and(|status| status.success())
 }
 
-/// The command that runs a line of a page or of a message in bash, with kubectl and `programs` in its PATH and a
-/// kubeconfig's cluster. It fails if any command of the line fails.
+/// Returns a command that runs a line from the documentation or a message in bash, with kubectl and `programs` in its
+/// PATH and with a kubeconfig. It fails if any command of the line fails.
 ///
 /// # Panics
 /// Panics if kubectl was not built.

@@ -26,7 +26,7 @@ const GROUP: &str = "control-plane";
 
 /// A test program's part of a nextest run.
 pub(crate) struct TestRun {
-    /// Holds the shared processes' files.
+    /// The folder of the shared processes' files.
     folder: PathBuf,
     /// The pid of nextest.
     runner: u32,
@@ -38,12 +38,12 @@ pub(crate) struct SharedProcess {
     pub(crate) folder: PathBuf,
     /// Its pid.
     pub(crate) pid: u32,
-    /// Locked shared; the keeper tests whether it can lock it exclusively.
+    /// The file of users, with a shared lock. The keeper tries to lock it exclusively to find out if any user is left.
     _in_use: File,
 }
 
 impl TestRun {
-    /// The nextest run that this process is a test of; None under `cargo test`.
+    /// Returns the nextest run that this process belongs to, or None under `cargo test`.
     pub(crate) fn current() -> Option<&'static Self> {
         static CURRENT: OnceLock<Option<TestRun>> = OnceLock::new();
         let find = || {
@@ -60,7 +60,7 @@ impl TestRun {
     /// process's folder. Blocks.
     ///
     /// # Errors
-    /// Returns the error of `command`, or that the process did not start.
+    /// Returns the error of `command`, or an error if the process does not start.
     pub(crate) fn attach(
         &self,
         name: &str,
@@ -99,7 +99,7 @@ pub(crate) fn check_group() -> Result<(), String> {
     }
 }
 
-/// The folder of everything that test programs leave behind.
+/// Returns the folder of the files that test programs leave behind.
 pub(crate) fn folder() -> PathBuf {
     target_dir().join("testkit")
 }

@@ -1,15 +1,15 @@
-//! Cost of one call into a guest: a fresh instance for each reconcile, against native Rust doing the same.
+//! Cost of one call into a guest, with a fresh instance for each reconcile, compared with native Rust.
 //!
-//! - `call.fresh_bare`: a reconcile of a guest of ten instructions without imports: what the host alone takes.
-//! - `call.fresh_noop`: a reconcile of an SDK plugin that returns at once. The difference is the guest's: its start,
-//!   the imports that its language's library brings along, the pages it touches.
-//! - `call.warm_noop`: the same in an instance that is kept: what instances made ahead of their calls could save at most.
-//! - `call.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the answer; the peer
-//!   does the same with the same types in the same process, its rounds between ours.
-//! - `call.two_threads`: reconciles per second on two threads, over those on one; the peer as above.
+//! - `call.fresh_bare`: a reconcile of a guest of ten instructions without imports: the cost of the host alone.
+//! - `call.fresh_noop`: a reconcile of an SDK plugin that returns at once. The difference is the cost of the guest: its
+//!   start, the imports of its language's library, the pages that it touches.
+//! - `call.warm_noop`: the same in a warm instance: the most that instantiating ahead of the calls could save.
+//! - `call.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the answer. The peer
+//!   does the same with the same types in the same process, in alternating rounds.
+//! - `call.two_threads`: reconciles per second on two threads, divided by those on one; the peer is the same.
 //!
-//! `cargo bench -p operetta-wasm --bench call`; the guest is built on the way. With `-- noop` only the first
-//! three, for profilers.
+//! `cargo bench -p operetta-wasm --bench call` also builds the guest. With `-- noop` it runs only the first three
+//! metrics, for profilers.
 
 mod common;
 
@@ -81,8 +81,8 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Throughput of two threads over that of one, ours and native, in each round: what native gains is what the machine
-/// has to give at that moment.
+/// Measures the throughput of two threads divided by that of one, of plugins and of native code, in each round. The
+/// gain of native code is the most that the machine offers at that moment.
 fn two_threads(reconciler: &Arc<PluginReconciler>, api: &Arc<dyn ObjectApi>) -> [Samples; 2] {
     let ours = || {
         let reconciler = reconciler.clone();
@@ -97,7 +97,7 @@ fn two_threads(reconciler: &Arc<PluginReconciler>, api: &Arc<dyn ObjectApi>) -> 
     [samples.remove(0), peer]
 }
 
-/// Throughput of a round of calls on two threads, over that on one.
+/// Measures the throughput of a round of calls on two threads, divided by that on one.
 fn gain(round: impl Fn(&Runtime) -> f64 + Clone + Send + 'static) -> f64 {
     let throughput = |threads: u32| {
         let start = Arc::new(Barrier::new(threads as usize + 1));
@@ -122,6 +122,7 @@ fn gain(round: impl Fn(&Runtime) -> f64 + Clone + Send + 'static) -> f64 {
     throughput(2) / one
 }
 
+/// Returns the microseconds of one call.
 fn per_call<F: Future<Output = ()>>(runtime: &Runtime, call: impl Fn() -> F) -> f64 {
     common::per_call(runtime, CALLS, call)
 }

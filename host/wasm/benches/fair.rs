@@ -1,15 +1,16 @@
-//! Effect of a noisy tenant on a quiet one: the p99 of its reconciles, from the key being added to the reconcile being
-//! over, with a neighbour of equal weight over the p99 when it is alone.
+//! Effect of a noisy tenant on a quiet one: the p99 latency of the quiet tenant's reconciles, from adding the key to
+//! the end of the reconcile, with a neighbour of equal weight and alone.
 //!
-//! The quiet plugin reads, changes and writes an object every 5 ms: a thread beside the runtime adds its keys, as the
-//! network does, for a timer of the runtime fires when a thread has just become free. Its neighbour has 20 workers that
-//! are never without a key, and each reconcile of it
+//! The quiet plugin reads, changes and writes an object every 5 ms. A thread outside of the runtime adds its keys, as
+//! the network would: a timer of the runtime would only fire when a worker thread is free. The neighbour has 20 workers
+//! that always have a key. Each of its reconciles
 //! - `fair.p99_spin`: spins until its deadline of a second;
 //! - `fair.p99_flood`: returns at once;
-//! - `fair.p99_memory`: takes 32 MiB and writes to each page of it;
+//! - `fair.p99_memory`: allocates 32 MiB and writes to each page;
 //! - `fair.p99_errors`: fails; here a thousand keys a second are added.
 //!
-//! The peer `unscheduled` is the same without the fair scheduler. `cargo bench -p operetta-wasm --bench fair`.
+//! The peer `alone` has no neighbour; the peer `unscheduled` has one, but no fair scheduler.
+//! `cargo bench -p operetta-wasm --bench fair`.
 
 mod common;
 
@@ -47,7 +48,7 @@ const KEYS: usize = 600;
 const PERIOD: Duration = Duration::from_millis(5);
 const NOISY_WORKERS: u32 = 20;
 
-/// Notes when reconciles are over; the noisy one's key comes back at once.
+/// Records when reconciles end. Enqueues the noisy plugin's keys again at once.
 #[derive(Default)]
 struct Notes {
     over: Mutex<HashMap<String, Instant>>,
@@ -75,19 +76,20 @@ fn key(name: impl ToString) -> ObjectKey {
 }
 
 fn queue() -> WorkQueue<ObjectKey> {
-    // A failure does not wait: it is the flood of them that is measured.
+    // Failures are retried almost without backoff, because the bench measures a flood of them.
     let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_micros(1), Duration::from_millis(1));
     WorkQueue::with_rate_limiter(limiter)
 }
 
-/// A neighbour: what it runs, and how many keys a second are added to it; None keeps its workers busy.
+/// A noisy neighbour.
 #[derive(Clone)]
 struct Noisy {
     reconciler: Arc<dyn Reconciler>,
+    /// The number of keys that are added per second. With None, each key is added again after its reconcile.
     per_second: Option<u32>,
 }
 
-/// Milliseconds: the quiet one's p99, with a neighbour or alone.
+/// Measures the p99 latency of the quiet plugin in milliseconds, with a neighbour or alone.
 async fn p99(quiet: Arc<dyn Reconciler>, noisy: Option<Noisy>, fair: bool) -> f64 {
     let threads = Handle::current().metrics().num_workers();
     let background = Background::start(threads).expect("threads");
@@ -194,7 +196,7 @@ fn main() -> Result<(), AnyError> {
         ),
     ];
     let mut report = Report::new("fair");
-    // On a worker, as all of the host is.
+    // On a worker thread of the runtime, as in the host.
     let run = |noisy: Option<&Noisy>, fair: bool| {
         runtime.block_on(runtime.spawn(p99(quiet.clone(), noisy.cloned(), fair))).expect("no panic")
     };

@@ -2,14 +2,14 @@
 //!
 //! The guests are plugins/fixtures/bench-LANG, each written as an author of that language would. Metrics of each:
 //!
-//! - `lang.LANG.size`, `.size_zst`: the component's bytes, and as `operetta bundle` stores it;
-//! - `lang.LANG.compile`: from bytes to a plugin that can run, on all cores, once;
-//! - `lang.LANG.fresh_noop`: a reconcile that returns at once, in a fresh instance: the runtime's start;
+//! - `lang.LANG.size`, `.size_zst`: the size of the component, plain and compressed as `operetta bundle` stores it;
+//! - `lang.LANG.compile`: the time to compile the component on all cores, measured once;
+//! - `lang.LANG.fresh_noop`: a reconcile that returns at once, in a fresh instance: the language runtime's start;
 //! - `lang.LANG.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the answer; the
-//!   peer does the same natively, its rounds between ours;
-//! - `lang.LANG.warm_full`: the same in an instance that is kept (`spec.runtime.warm`).
+//!   peer does the same natively, in alternating rounds;
+//! - `lang.LANG.warm_full`: the same in a warm instance (`spec.runtime.warm`).
 //!
-//! `make bench-languages` builds the guests first; `-- go` measures one.
+//! `make bench-languages` builds the guests first. With `-- go` it measures one language.
 
 mod common;
 
@@ -27,9 +27,9 @@ use tokio::runtime::Runtime;
 
 const LANGUAGES: [&str; 5] = ["rust", "c", "go", "typescript", "python"];
 const ROUNDS: usize = 9;
-/// How long one round takes, whatever one call does.
+/// The target duration of a round; the number of calls in a round follows from it.
 const ROUND: Duration = Duration::from_millis(200);
-/// As `operetta bundle` does.
+/// The compression level of `operetta bundle`.
 const ZSTD_LEVEL: i32 = 19;
 
 struct Bench {
@@ -60,7 +60,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// The guest in a language; none if it is not built.
+/// Returns the guest in a language, or None if it is not built.
 fn component(language: &str) -> Result<Option<Vec<u8>>, AnyError> {
     if language == "rust" {
         return Ok(Some(std::fs::read(guest()?)?));
@@ -106,7 +106,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How many calls make a round.
+    /// Returns the number of calls in a round.
     fn calls(&self, reconciler: &PluginReconciler) -> u32 {
         let one = common::per_call(&self.runtime, 10, || reconcile(reconciler, "full"));
         (ROUND.as_micros() as f64 / one).clamp(10.0, 2000.0) as u32

@@ -1,19 +1,19 @@
 //! Cost of many distinct plugins: `make bench-many`.
 //!
-//! [`PLUGINS`] plugins, each with code of its own: the example pod-tracker with another number in a custom section, so that
-//! nothing is shared but the engine. They are compiled once, into `target/bench/compiled`, which takes minutes; later runs
-//! take them from there.
+//! There are [`PLUGINS`] plugins, which share only the engine: each is the example pod-tracker with another number in a
+//! custom section. The first run compiles them into `target/bench/compiled`, which takes minutes. Later runs load them
+//! from there.
 //!
-//! - `many.idle`: memory of the process for each plugin that is loaded and was not called for so long that its code is not
-//!   mapped, without pages that are only in memory because a file is (`Anonymous` of `/proc/self/smaps_rollup`).
-//! - `many.loaded`: the same just after it was loaded: its code is mapped, and it was never called.
-//! - `many.live`: the same after each was called once.
-//! - `many.load`: loading one whose code is in the cache.
-//! - `many.rotation_1`, `_100`, `_1000`: a reconcile, of so many plugins in turn. The difference is what the processor's
-//!   caches and the pool lose by it.
-//! - `many.mapped_again`: a reconcile of 100 plugins in turn, whose code each call has to map again.
+//! - `many.idle`: the anonymous memory of the process for each loaded plugin whose code is unmapped after idling
+//!   (`Anonymous` of `/proc/self/smaps_rollup`, which leaves out pages of files).
+//! - `many.loaded`: the same just after loading: the code is mapped, and the plugin was never called.
+//! - `many.live`: the same after each plugin was called once.
+//! - `many.load`: the time to load a plugin whose code is in the cache.
+//! - `many.rotation_1`, `_100`, `_1000`: a reconcile, with this number of plugins called in turn. The difference is the
+//!   cost of misses in the processor's caches and in the instance pool.
+//! - `many.mapped_again`: a reconcile, with 100 plugins called in turn, where each call maps the code again.
 //!
-//! `PLUGINS=100` takes fewer.
+//! `PLUGINS=100` runs fewer plugins.
 
 mod common;
 
@@ -36,13 +36,13 @@ use tokio::runtime::Runtime;
 const PLUGINS: usize = 1000;
 const ROUNDS: usize = 9;
 const CALLS: usize = 2000;
-/// How long code stays mapped here, in place of minutes; longer than each round.
+/// The time after which idle code is unmapped: shorter than the host's default, and longer than a round.
 const IDLE: Duration = Duration::from_secs(20);
-/// With this argument it compiles and ends.
+/// The argument with which the bench compiles the plugins and exits.
 const COMPILE: &str = "compile";
 
 fn main() -> Result<(), AnyError> {
-    // `cargo test --benches` only asks whether it starts.
+    // `cargo test --benches` only checks that the bench starts.
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -63,7 +63,7 @@ fn main() -> Result<(), AnyError> {
     if std::env::args().any(|argument| argument == COMPILE) {
         return fill(&engine(u64::MAX)?, plugins).map(drop);
     }
-    // By another process: what compiling leaves behind is not what plugins cost.
+    // Another process compiles, so that memory that compiling leaves behind is not measured.
     let started = Instant::now();
     let compiled = Command::new(std::env::current_exe()?).arg(COMPILE).status()?;
     assert!(compiled.success(), "{compiled}");
@@ -83,7 +83,7 @@ fn main() -> Result<(), AnyError> {
         while engine_of_all.mapped().mapped > 0 {
             tokio::time::sleep(IDLE / 10).await;
         }
-        // What was freed goes back to the system after a second: docs/decisions/0006-memory-goes-back.md.
+        // Freed memory is returned to the system after a second: docs/decisions/0006-memory-goes-back.md.
         tokio::time::sleep(IDLE).await;
     });
     report.row(Row::new("many.idle", "KiB", each(anonymous_bytes(pid))).target(60.0));
@@ -107,7 +107,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// An engine whose plugins may have so many bytes of code mapped.
+/// Makes an engine with this limit on mapped code.
 fn engine(max_mapped_code_bytes: u64) -> Result<Engine, AnyError> {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/compiled");
     let cache = CodeCache::open(&directory, 16 << 30)?;
@@ -115,7 +115,7 @@ fn engine(max_mapped_code_bytes: u64) -> Result<Engine, AnyError> {
     Ok(Engine::with_code(&config, Code::new(Some(cache), None))?)
 }
 
-/// Microseconds of a reconcile.
+/// Calls the plugins in turn and returns the microseconds of one reconcile.
 fn rotate(runtime: &Runtime, plugins: &[PluginReconciler], calls: usize) -> f64 {
     runtime.block_on(async {
         let started = Instant::now();

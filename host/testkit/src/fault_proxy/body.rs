@@ -1,4 +1,4 @@
-//! The way of an answer's body through the proxy, and what happens to it there.
+//! Forwards the body of an answer to the client, and applies the fault of the request to it.
 
 use std::{
     io,
@@ -15,22 +15,22 @@ use super::{
     events::{Template, gone, with_item},
 };
 
-/// How long what was sent gets before the connection is closed: closed at once, it might not go out at all.
+/// The pause between the last bytes and the close of the connection. Without it, the bytes might not be sent.
 const FLUSH: Duration = Duration::from_millis(20);
 
-/// The body that the client gets.
+/// The body that the client receives.
 pub(super) struct Pipe(mpsc::Receiver<io::Result<Bytes>>);
 
-/// Its other end.
+/// The sender of a [`Pipe`]'s bytes.
 pub(super) struct Out(mpsc::Sender<io::Result<Bytes>>);
 
-/// The client is gone.
+/// The error of a client that has disconnected.
 pub(super) struct Closed;
 
-/// What is known of an answer from its request.
+/// The properties of an answer that follow from its request.
 pub(super) struct Flow {
     pub(super) namespace: Option<String>,
-    /// It begins with everything there is, up to a bookmark.
+    /// The answer begins with all existing objects, up to a bookmark (`sendInitialEvents`).
     pub(super) streams_initial_events: bool,
     pub(super) is_watch: bool,
 }
@@ -43,7 +43,7 @@ impl Pipe {
 
     pub(super) fn whole(bytes: Bytes) -> Self {
         let (pipe, out) = Self::new();
-        // There is room for one.
+        // The channel has room for one message.
         let _sent = out.0.try_send(Ok(bytes));
         pipe
     }
@@ -63,13 +63,13 @@ impl Out {
         self.0.send(Ok(bytes.into())).await.map_err(|_| Closed)
     }
 
-    /// Closes the connection in the middle.
+    /// Closes the connection before the end of the body.
     async fn cut(&self) -> Result<(), Closed> {
         tokio::time::sleep(FLUSH).await;
         self.0.send(Err(io::Error::other("cut, as planned"))).await.map_err(|_| Closed)
     }
 
-    /// The next bytes of the API server; None at their end.
+    /// Returns the next bytes of the API server's answer, or None at its end.
     async fn next(&self, upstream: &mut Incoming) -> Result<Option<Bytes>, Closed> {
         loop {
             let frame = tokio::select! {
@@ -91,7 +91,7 @@ impl Out {
     }
 }
 
-/// Carries an answer over until one of the two ends.
+/// Forwards an answer until it ends or the client disconnects.
 pub(super) async fn pump(
     upstream: Incoming,
     out: Out,
@@ -126,7 +126,7 @@ pub(super) async fn pump(
     }
 }
 
-/// Passes so many bytes on, at most.
+/// Forwards at most `bytes` bytes.
 async fn up_to(mut upstream: Incoming, out: &Out, bytes: usize) -> Result<(), Closed> {
     let mut left = bytes;
     while let Some(next) = out.next(&mut upstream).await? {
@@ -167,7 +167,7 @@ async fn whole(mut upstream: Incoming, out: &Out) -> Result<String, Closed> {
     Ok(String::from_utf8_lossy(&all).into_owned())
 }
 
-/// Passes events on, line by line, and does what is planned between two of them.
+/// Forwards the events of a watch line by line, and applies the fault between two of them.
 async fn events(mut upstream: Incoming, out: &Out, fault: &Fault, flow: &Flow) -> Result<(), Closed> {
     let mut rest: Vec<u8> = Vec::new();
     let mut count = 0;
@@ -190,7 +190,7 @@ async fn events(mut upstream: Incoming, out: &Out, fault: &Fault, flow: &Flow) -
                 Fault::Duplicate { line: which } if !template.is_bookmark && count == which + 1 => {
                     out.send(line).await?;
                 }
-                // What comes and goes must not be taken for a part of the whole.
+                // A transient object must not become part of the initial state.
                 Fault::Bad { what, after } if !done && count >= *after && !(initial && what.comes_and_goes()) => {
                     done = true;
                     out.send(what.lines(&template)).await?;

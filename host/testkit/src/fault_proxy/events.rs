@@ -1,11 +1,11 @@
-//! Events and items that no API server should send, and some that only an unusual one does.
+//! Malformed events and list items, and some that are valid but rare.
 //!
-//! None of them changes what an informer has to end with. What cannot be taken is sent once. What can be taken, such as an
-//! object with fields that nobody knows, comes and goes: added and deleted, one after the other.
+//! None of them changes the final state of an informer. An event that an informer must reject is sent once. A valid
+//! object, for example one with unknown fields, is transient: it is added and deleted at once.
 
 use serde_json::{Value, json};
 
-/// Something that comes between events. Objects are called as in [`BadEvent::name`].
+/// A line that the proxy inserts between the events of a watch. [`BadEvent::name`] is the name of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadEvent {
     /// An object without metadata.name.
@@ -16,22 +16,22 @@ pub enum BadEvent {
     WrongType,
     /// An object with a byte that is not UTF-8.
     InvalidUtf8,
-    /// An event of a type that does not exist, with a good object.
+    /// An event of a type that does not exist, with a valid object.
     UnknownType,
     /// A line that is not JSON.
     NotJson,
-    /// An object that has fields twice.
+    /// An object with duplicate fields.
     DuplicateKeys,
     /// An object that is nested 2000 levels deep.
     Deep,
-    /// An object, and an event, with fields that nobody knows.
+    /// An object and an event with unknown fields.
     UnknownFields,
-    /// An object of 3 MiB: more than etcd would take.
+    /// An object of 3 MiB, more than etcd accepts.
     Large,
 }
 
 impl BadEvent {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 10] = [
         Self::Unnamed,
         Self::NoResourceVersion,
@@ -45,7 +45,7 @@ impl BadEvent {
         Self::Large,
     ];
 
-    /// The name of the object that it is about, if that has one.
+    /// Returns the name of its object, or an empty text if the object has no name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unnamed | Self::NotJson => "",
@@ -60,17 +60,17 @@ impl BadEvent {
         }
     }
 
-    /// Whether it is an object that can be taken, so that it must be deleted again.
+    /// Reports whether its object is valid, so that the proxy must delete it again.
     pub fn comes_and_goes(self) -> bool {
         matches!(self, Self::DuplicateKeys | Self::Deep | Self::UnknownFields | Self::Large)
     }
 
-    /// Whether there is something bad about its object by itself.
+    /// Reports whether its object is malformed, so that it can be sent as an item of a list as well.
     fn spoils_a_list(self) -> bool {
         !self.comes_and_goes() && self != Self::UnknownType
     }
 
-    /// The lines that come after the event that is `like`.
+    /// Returns the lines to insert after the event that `like` was made from.
     pub(super) fn lines(self, like: &Template) -> Vec<u8> {
         let object = self.object(like);
         let event = |type_: &str| {
@@ -123,19 +123,19 @@ impl BadEvent {
     }
 }
 
-/// What an object in this place looks like.
+/// The fields that an inserted object copies from its neighbours.
 pub(super) struct Template {
     kind: Value,
     api_version: Value,
     resource_version: Value,
     namespace: Option<String>,
     pub(super) is_bookmark: bool,
-    /// It is the bookmark after the last of the initial events.
+    /// The line is the bookmark after the last initial event.
     pub(super) ends_initial_events: bool,
 }
 
 impl Template {
-    /// From a line of a watch.
+    /// Makes a template from a line of a watch.
     pub(super) fn of(line: &[u8], namespace: Option<&str>) -> Self {
         let mut event: Value = serde_json::from_slice(line).unwrap_or_default();
         let is_bookmark = event["type"] == "BOOKMARK";
@@ -153,16 +153,16 @@ impl Template {
     }
 }
 
-/// The event that ends a watch whose past is gone.
+/// Returns the ERROR event that ends a watch whose resourceVersion has expired.
 pub(super) fn gone() -> Vec<u8> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 410, "reason": "Expired",
-        "message": "too old resource version: the fault proxy says so",
+        "message": "too old resource version: injected by the fault proxy",
     });
     format!("{}\n", json!({"type": "ERROR", "object": status})).into_bytes()
 }
 
-/// A list with a bad item before the others; as it is if the item is one that would have to go again.
+/// Inserts a malformed item before the items of a list. Returns the list unchanged if the item would be a valid object.
 pub(super) fn with_item(list: &str, what: BadEvent, namespace: Option<&str>) -> Vec<u8> {
     let mut value: Value = serde_json::from_str(list).unwrap_or_default();
     let Some((before, after)) = list.split_once("\"items\":[").filter(|_| what.spoils_a_list()) else {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_event_is_as_bad_as_its_name_says() {
+    fn bad_event_is_malformed_as_named() {
         for what in BadEvent::ALL {
             let lines = what.lines(&template());
             assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), if what.comes_and_goes() { 2 } else { 1 });
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_gets_a_bad_item_before_the_others() {
+    fn inserts_bad_item_before_others_of_list() {
         let list = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[{"a":1}]}"#;
         let bad = with_item(list, BadEvent::NoResourceVersion, Some("n"));
         let bad: Value = serde_json::from_slice(&bad).expect("JSON");

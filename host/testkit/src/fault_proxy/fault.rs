@@ -1,4 +1,4 @@
-//! Faults of an answer, and the draw of a seed among them.
+//! The faults of an answer, and the random choice of one by a seed.
 
 use std::time::Duration;
 
@@ -8,84 +8,84 @@ use serde_json::json;
 
 use super::{Ask, BadEvent, body::Pipe, whole};
 
-/// What goes wrong with one request. Counts of bytes and lines are of the answer's body; the
-/// lines are of events, and bookmarks do not count.
+/// The fault of one request. Counts of bytes and lines refer to the answer's body. Lines are events; bookmarks are not
+/// counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// The connection is closed without an answer.
     CloseBeforeHead,
     /// The connection is closed after the answer's head.
     CloseAfterHead,
-    /// The answer comes late.
+    /// The answer is delayed.
     Delay(Duration),
-    /// No answer, while the connection stays open.
+    /// The proxy does not answer, and the connection stays open.
     StallBeforeHead,
-    /// No byte any more after so many, while the connection stays open.
+    /// The body stops after some bytes, and the connection stays open.
     Stall {
-        /// Bytes before that.
+        /// The number of bytes before the stall.
         after: usize,
     },
-    /// The connection is closed after so many bytes, most likely in the middle of an object.
+    /// The connection is closed after some bytes, usually within an object.
     Cut {
-        /// Bytes before that.
+        /// The number of bytes before the close.
         after: usize,
     },
-    /// The API server's own kind of error, with a Status.
+    /// An error with a Status, as the API server sends it.
     Status {
         /// The HTTP status.
         code: u16,
-        /// The header Retry-After, in seconds.
+        /// The value of the Retry-After header, in seconds.
         retry_after: Option<u32>,
     },
-    /// A page for people, as some other proxy would answer.
+    /// An HTML page, as other proxies send it.
     Html {
         /// The HTTP status.
         code: u16,
     },
-    /// A good answer, after which the connection is closed: HTTP/1.1's way to say what GOAWAY says.
+    /// A correct answer with `Connection: close`, the HTTP/1.1 counterpart of GOAWAY.
     ConnectionClose,
-    /// A few bytes at a time.
+    /// The body arrives a few bytes at a time.
     Slow {
-        /// How many.
+        /// The number of bytes at a time.
         bytes: usize,
-        /// How often.
+        /// The pause after them.
         every: Duration,
     },
-    /// The empty list that a list brings comes as `items: null`, as Go writes an empty slice that was never made.
+    /// An empty list has `items: null`, as Go encodes a nil slice.
     NullItems,
-    /// A watch ends well, as when its time is over.
+    /// A watch ends without an error, as it does after its timeout.
     End {
-        /// Lines before that.
+        /// The number of lines before the end.
         after: usize,
     },
-    /// A watch ends with an ERROR event that says 410 Gone.
+    /// A watch ends with an ERROR event of 410 Gone.
     Gone {
-        /// Lines before that.
+        /// The number of lines before the error.
         after: usize,
     },
-    /// An event comes twice.
+    /// An event is repeated.
     Duplicate {
-        /// Which line, from 0.
+        /// The index of its line, from 0.
         line: usize,
     },
-    /// Something comes between the events of a watch, or the items of a list, that should not.
+    /// A [`BadEvent`] is inserted into the events of a watch or the items of a list.
     Bad {
-        /// What.
+        /// The event to insert.
         what: BadEvent,
-        /// Lines before that, at least 1; of a list, it is the first item.
+        /// The number of lines before it, at least 1. In a list it is the first item.
         after: usize,
     },
 }
 
 impl Fault {
-    /// A Status without Retry-After.
+    /// Returns a Status without Retry-After.
     pub fn status(code: u16) -> Self {
         Self::Status { code, retry_after: None }
     }
 
-    /// Which kind of fault it is, in one or two words.
+    /// Returns the kind of the fault, in one or two words.
     pub fn label(&self) -> String {
         if let Self::Bad { what, .. } = self {
             return format!("Bad {what:?}");
@@ -94,7 +94,7 @@ impl Fault {
         text.split([' ', '(']).next().unwrap_or_default().to_owned()
     }
 
-    /// The labels of all that seeds bring.
+    /// Returns the labels of all faults that a seed can produce.
     pub fn labels() -> Vec<String> {
         let one_of_each = [
             Self::CloseBeforeHead,
@@ -116,8 +116,8 @@ impl Fault {
         one_of_each.iter().chain(&bad).map(Self::label).collect()
     }
 
-    /// One by chance: for half of the lists, and for every watch, which ends soon at least. Few stalls, for each takes as
-    /// long as the client is patient.
+    /// Draws a fault. Half of the lists get one. Every watch gets one, if only an early end. Stalls are rare, because
+    /// each lasts until the client's timeout.
     pub(super) fn draw(random: &mut StdRng, ask: Ask, is_watch: bool) -> Self {
         let what = *BadEvent::ALL.choose(random).expect("some");
         let lines = random.random_range(0..6);
@@ -177,7 +177,7 @@ pub(super) fn status(code: u16, retry_after: Option<u32>) -> Response<Pipe> {
     };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason,
-        "message": format!("{reason}: the fault proxy says so"),
+        "message": format!("{reason}: injected by the fault proxy"),
     });
     let mut answer = whole(code, "application/json", status.to_string());
     if let Some(seconds) = retry_after {

@@ -1,13 +1,14 @@
-//! An API server that one cannot rely on: a proxy in front of a real one, with faults by script or by seed.
+//! A proxy in front of a real API server that injects faults, from a script or from a seed.
 //!
-//! It speaks HTTP/1.1 without TLS on a port of the loopback, and forwards everything to the control plane's API server,
-//! as the administrator where a request brings no Authorization of its own. Bodies are streamed both ways. What goes wrong
-//! is a [`Fault`] for each request: the ones a test has lined up with [`FaultProxy::next`] or, of a proxy with a seed, one
-//! that depends on the seed, on what is asked for and on how often it was asked for before, and on nothing else. So a seed
-//! brings the same faults again, whatever the namespace is called and in whatever order its informers ask.
+//! It serves HTTP/1.1 without TLS on a port of the loopback, and forwards all requests to the API server of the control
+//! plane. Requests without an Authorization header are sent as the administrator. Bodies are streamed both ways.
+//! Each request gets a [`Fault`]: the next one that a test has queued with [`FaultProxy::next`] or, if the proxy has a
+//! seed, a drawn one. The draw depends only on the seed, on the resource that is requested and on the number of earlier
+//! requests for it. So a seed produces the same faults for any name of the namespace and any order of the informers'
+//! requests.
 //!
-//! HTTP/2 has GOAWAY, with which an API server asks a client to connect anew. kube-client speaks HTTP/1.1 only; what
-//! says the same there is `Connection: close` ([`Fault::ConnectionClose`]).
+//! In HTTP/2, an API server sends GOAWAY to make a client reconnect. kube-client speaks HTTP/1.1 only, where
+//! `Connection: close` has the same effect ([`Fault::ConnectionClose`]).
 
 mod body;
 mod events;
@@ -78,34 +79,34 @@ struct Shared {
     line: watch::Sender<Line>,
 }
 
-/// What goes for all connections at once.
+/// The state that all connections share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     mode: Mode,
-    /// How often every connection was cut so far: each is told of a cut, however short the outage.
+    /// The number of cuts of all connections so far. A connection notices a cut by it, however short the outage is.
     cuts: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Faults come as planned.
+    /// Faults are injected as planned.
     Faulty,
-    /// No new faults. What stalls already goes on to: it is the client's to notice.
+    /// No new faults are injected. Stalled connections stay stalled, because the client must detect them.
     Healed,
-    /// No connection at all.
+    /// All connections are closed.
     Outage,
 }
 
-/// A request that came, and what became of it.
+/// A request that the proxy received, and its fault.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Since the proxy started.
+    /// The time since the proxy started.
     pub at: Duration,
-    /// What kind of request it is.
+    /// The kind of the request.
     pub ask: Ask,
-    /// Method, path and query.
+    /// The method, path and query.
     pub request: String,
-    /// What went wrong with its answer.
+    /// The fault of its answer.
     pub fault: Fault,
 }
 
@@ -116,12 +117,12 @@ impl fmt::Display for Asked {
 }
 
 impl FaultProxy {
-    /// A proxy that does nothing wrong but what [`FaultProxy::next`] asks for.
+    /// Starts a proxy whose only faults are those queued with [`FaultProxy::next`].
     pub async fn start(control_plane: &ControlPlane) -> Self {
         Self::with_plan(control_plane, Plan::scripted()).await
     }
 
-    /// A proxy whose faults are those of a seed.
+    /// Starts a proxy that draws faults from a seed.
     pub async fn seeded(control_plane: &ControlPlane, seed: u64) -> Self {
         Self::with_plan(control_plane, Plan::seeded(seed)).await
     }
@@ -157,47 +158,47 @@ impl FaultProxy {
         Self { shared, address, kubeconfig, accept }
     }
 
-    /// `127.0.0.1:PORT`.
+    /// Returns the proxy's address, `127.0.0.1:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// A kubeconfig for the proxy; it needs no credentials.
+    /// Returns the path of a kubeconfig for the proxy, without credentials.
     pub fn kubeconfig(&self) -> &PathBuf {
         &self.kubeconfig
     }
 
-    /// Lines up a fault for the next request of this kind that none is lined up for.
+    /// Queues a fault for the next request of this kind that has no queued fault yet.
     pub fn next(&self, ask: Ask, fault: Fault) {
         self.shared.plan.lock().line_up(ask, fault);
     }
 
-    /// Ends all faults, for good. A connection that stalls stays as it is: to notice that is the client's business.
+    /// Ends all faults, except that stalled connections stay stalled: the client must detect them.
     pub fn heal(&self) {
         self.shared.line.send_modify(|line| line.mode = Mode::Healed);
     }
 
-    /// Cuts every connection, and each new one, until [`FaultProxy::restore`].
+    /// Closes all connections, and each new one, until [`FaultProxy::restore`].
     pub fn outage(&self) {
         self.shared.line.send_modify(|line| *line = Line { mode: Mode::Outage, cuts: line.cuts + 1 });
     }
 
-    /// Takes connections again, with faults as planned.
+    /// Accepts connections again, with faults as planned.
     pub fn restore(&self) {
         self.shared.line.send_modify(|line| line.mode = Mode::Faulty);
     }
 
-    /// Every request so far.
+    /// Returns all requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.log.lock().clone()
     }
 
-    /// The requests of a kind so far.
+    /// Counts the requests of a kind so far.
     pub fn count(&self, ask: Ask) -> usize {
         self.shared.log.lock().iter().filter(|asked| ask.includes(asked.ask)).count()
     }
 
-    /// The schedule, for people: every fault so far, a line each.
+    /// Formats all faults so far for a message, one a line.
     pub fn schedule(&self) -> String {
         let faulty = self.asked().into_iter().filter(|asked| asked.fault != Fault::None);
         faulty.map(|asked| format!("  {asked}\n")).collect()
@@ -224,7 +225,7 @@ fn kubeconfig_for(address: &str) -> Value {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) -> Infallible {
     loop {
-        // Out of file descriptors, or a client that is gone already: the next one may do better.
+        // The process is out of file descriptors, or the client has disconnected: the next accept may succeed.
         let Ok((stream, _)) = listener.accept().await else { continue };
         tokio::spawn(serve(stream, shared.clone()));
     }
@@ -242,12 +243,12 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     tokio::select! {
         biased;
         _cut = line.wait_for(|line| line.cuts > cuts) => {}
-        // Errors are what this is for.
+        // Errors are expected here: they are the injected faults.
         _ended = connection => {}
     }
 }
 
-/// One exchange. An error closes the connection without an answer.
+/// Answers one request. An error closes the connection without an answer.
 async fn answer(
     shared: Arc<Shared>,
     request: Request<Incoming>,
@@ -283,7 +284,7 @@ async fn answer(
     let answer = (shared.forward)(Request::from_parts(parts, body)).await?;
     let (mut head, body) = answer.into_parts();
     drop_connection_headers(&mut head.headers);
-    // The body may become another one: then its length does, too.
+    // The fault may change the body, and with it the length.
     head.headers.remove(header::CONTENT_LENGTH);
     if fault == Fault::ConnectionClose {
         head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -291,19 +292,19 @@ async fn answer(
     let (pipe, out) = Pipe::new();
     let flow = body::Flow { namespace, streams_initial_events, is_watch: ask == Ask::Watch || streams_initial_events };
     let line = shared.line.subscribe();
-    // Ends with the client's connection, or with the answer.
+    // The task ends with the client's connection or with the answer.
     tokio::spawn(async move { body::pump(body, out, fault, flow, line).await });
     Ok(Response::from_parts(head, pipe))
 }
 
-/// What concerns one connection only, and not what goes over it.
+/// Removes the headers that apply to a single connection (hop-by-hop).
 fn drop_connection_headers(headers: &mut HeaderMap) {
     for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE] {
         headers.remove(name);
     }
 }
 
-/// An answer that is whole from the start.
+/// Makes an answer from a complete text.
 fn whole(code: u16, content_type: &'static str, text: String) -> Response<Pipe> {
     let answer = Response::builder().status(code).header(header::CONTENT_TYPE, content_type);
     answer.body(Pipe::whole(Bytes::from(text))).expect("an answer")

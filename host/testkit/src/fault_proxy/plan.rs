@@ -7,15 +7,15 @@ use rand::{SeedableRng, rngs::StdRng};
 
 use super::Fault;
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// A list, or a watch that begins with what there is (`sendInitialEvents`): how an informer learns the whole. Every
-    /// other read without a watch counts as one, too.
+    /// A list, or a watch with `sendInitialEvents`, by which an informer gets the initial state. Every other read that
+    /// is not a watch counts as one as well.
     Sync,
     /// A watch from a resourceVersion.
     Watch,
-    /// Anything; no request is of this kind alone but writes.
+    /// Any request. Only writes are of this kind and of no other.
     Any,
 }
 
@@ -28,18 +28,18 @@ impl Ask {
         if is_watch(request.uri()) && !initial { Self::Watch } else { Self::Sync }
     }
 
-    /// Whether a request of kind `other` is one of these.
+    /// Reports whether this kind includes the kind `other`.
     pub fn includes(self, other: Self) -> bool {
         self == Self::Any || self == other
     }
 }
 
-/// The faults to come.
+/// The source of faults.
 pub(super) struct Plan {
     seed: Option<u64>,
-    /// Lined up, each for the first request that it fits.
+    /// Queued faults, each for the first request of its kind.
     script: VecDeque<(Ask, Fault)>,
-    /// How often each thing was asked for.
+    /// The number of requests of each resource.
     counts: HashMap<String, u64>,
 }
 
@@ -69,7 +69,7 @@ impl Plan {
     }
 }
 
-/// What is asked for, the same in every run: without the namespace, which has a name of its own each time.
+/// Identifies the requested resource across runs: without the namespace, whose name is new in each run.
 fn thing<B>(ask: Ask, request: &Request<B>) -> String {
     let path = request.uri().path();
     let path = namespace_of(path).map_or_else(|| path.to_owned(), |name| path.replace(&format!("/{name}/"), "/"));
@@ -78,7 +78,7 @@ fn thing<B>(ask: Ask, request: &Request<B>) -> String {
     format!("{ask:?} {path} {labels} {accept}")
 }
 
-/// The namespace of a path; None when it is of no namespace.
+/// Returns the namespace of a path, or None for a path without one.
 pub(super) fn namespace_of(path: &str) -> Option<&str> {
     let (_, rest) = path.split_once("/namespaces/")?;
     rest.split_once('/').map(|(name, _)| name)
@@ -92,7 +92,7 @@ fn pairs(uri: &Uri) -> impl Iterator<Item = (&str, &str)> {
     uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='))
 }
 
-/// FNV-1a, which stays what it is, unlike the standard library's hash.
+/// Hashes bytes with FNV-1a, which never changes, unlike the standard library's hash.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_streamed_lists_and_watches_are_told_apart() {
+    fn distinguishes_lists_streamed_lists_and_watches() {
         for (uri, ask) in [
             ("/api/v1/configmaps?limit=500", Ask::Sync),
             ("/api/v1/configmaps?watch=1&sendInitialEvents=true", Ask::Sync),

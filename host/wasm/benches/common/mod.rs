@@ -1,6 +1,6 @@
-//! Shared parts of the benches of calls: an API server that takes no time, one Deployment, and a native peer.
+//! Shared parts of the benches of calls: an API server without latency, one Deployment, and a native peer.
 
-#![allow(dead_code, reason = "no bench needs everything")]
+#![allow(dead_code, reason = "each bench uses some of it")]
 
 #[path = "../../../../plugins/fixtures/bench/src/change.rs"]
 mod change;
@@ -23,13 +23,13 @@ use operetta_sdk::k8s_openapi::api::apps::v1::Deployment;
 use operetta_wasm::{CallLimits, Plugin, PluginReconciler};
 use tokio::runtime::{Builder, Runtime};
 
-/// The host's.
+/// The allocator of the host.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 pub type AnyError = Box<dyn std::error::Error>;
 
-/// Microseconds of one call, over this many.
+/// Returns the microseconds of one call, averaged over `calls` calls.
 pub fn per_call<F: Future<Output = ()>>(runtime: &Runtime, calls: u32, call: impl Fn() -> F) -> f64 {
     runtime.block_on(async {
         let started = Instant::now();
@@ -40,6 +40,7 @@ pub fn per_call<F: Future<Output = ()>>(runtime: &Runtime, calls: u32, call: imp
     })
 }
 
+/// Reconciles the Deployment with a controller of a plugin.
 pub async fn reconcile(reconciler: &PluginReconciler, controller: &str) {
     let request = ReconcileRequest {
         controller: controller.into(),
@@ -50,12 +51,12 @@ pub async fn reconcile(reconciler: &PluginReconciler, controller: &str) {
     assert_eq!(reconciler.reconcile(&request).await, Ok(Action::Done));
 }
 
-/// What a controller without a sandbox does for the same reconcile.
+/// Does the same reconcile without a sandbox, as a native controller does.
 pub async fn native(api: &Arc<dyn ObjectApi>) {
     let kind = GroupVersionKind::new("apps/v1", "Deployment");
     let key = ObjectKey::namespaced("production", "web");
     let get = Get { kind: kind.clone(), key: key.clone(), read: Read::Cached };
-    let mut deployment = parse(&api.get(get).await.expect("there"));
+    let mut deployment = parse(&api.get(get).await.expect("a Deployment"));
     change::change(&mut deployment);
     let object = serde_json::to_string(&deployment).expect("serialises");
     let action = WriteAction::Update { key, status: true, object };
@@ -72,7 +73,7 @@ pub fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// A plugin behind a gate without a limit on calls.
+/// Returns a reconciler whose gate does not limit the number of calls.
 pub fn reconciler(plugin: &Arc<Plugin>, ports: &Arc<Ports>) -> PluginReconciler {
     let limits = GateLimits { calls: u32::MAX, ..GateLimits::default() };
     let gate = Gate::new(ports.clone(), ports.clone(), ports.clone(), "{}".into(), limits);
@@ -86,13 +87,13 @@ pub fn guest() -> Result<PathBuf, AnyError> {
     let arguments = ["build", "-p", "fixture-bench", "--target", "wasm32-wasip2", "--profile", "guest"];
     let built = Command::new(cargo).args(arguments).current_dir(&root).status()?;
     if !built.success() {
-        return Err("the guest does not build".into());
+        return Err("failed to build the guest".into());
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("wasm32-wasip2/guest/fixture_bench.wasm"))
 }
 
-/// An API server that holds one object and takes no time.
+/// An API server that has one object and no latency.
 pub struct Ports(pub Arc<Object>);
 
 #[async_trait]
@@ -130,7 +131,7 @@ impl LogSink for Ports {
     fn write(&self, _: LogRecord) {}
 }
 
-/// A Deployment as clusters hold them, without managedFields.
+/// Returns a typical Deployment, without managedFields.
 pub fn deployment() -> Result<Object, AnyError> {
     let env: Vec<_> = (0..8)
         .map(|at| serde_json::json!({"name": format!("SETTING_{at}"), "value": format!("the value of setting {at}")}))
