@@ -6,7 +6,7 @@
 //!
 //! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background after half of that
 //!   time. Decisions about events are used for [`Grants::KEEP_WATCHED`] while changes are watched
-//!   ([`Grants::set_watched`]).
+//!   ([`Grants::set_watched`]), which is shorter than the API server's own watches last after one decision.
 //! - A change of a binding or a role invalidates the decisions about its subjects at once, also those in flight. The
 //!   authorizer watches RBAC itself and may see a change later than the host: its decisions soon after a change are used
 //!   for [`Grants::UNSETTLED`] only.
@@ -16,10 +16,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -59,7 +56,7 @@ pub struct Grants {
     /// Counts changes of anybody's permissions.
     changes: watch::Sender<u64>,
     /// True if changes of permissions are watched.
-    watched: AtomicBool,
+    watched: watch::Sender<bool>,
     /// The bindings, as far as they are watched.
     bindings: RwLock<RoleBindings>,
 }
@@ -67,9 +64,11 @@ pub struct Grants {
 impl Grants {
     /// The lifetime of a decision. A revoked permission ends after this time even if changes are not watched.
     pub const KEEP: Duration = Duration::from_secs(4);
-    /// The lifetime of a decision about events while changes are watched. It is long because a host with a thousand
-    /// plugins would otherwise ask all the time.
-    pub const KEEP_WATCHED: Duration = Duration::from_secs(60);
+    /// The lifetime of a decision about events while changes are watched. The API server decides about a watch when that
+    /// begins, and lets it last 30 to 60 minutes.
+    pub const KEEP_WATCHED: Duration = Duration::from_secs(600);
+    /// The same lifetime for clusters with an authorizer besides RBAC, whose changes cannot be watched.
+    pub const KEEP_WATCHED_EXACT: Duration = Duration::from_secs(60);
     /// The time after a change during which the authorizer may still answer from its old state.
     pub const SETTLE: Duration = decisions::SETTLE;
     /// The lifetime of a decision made during that time.
@@ -92,7 +91,7 @@ impl Grants {
             exact,
             kept: Mutex::default(),
             changes: watch::Sender::new(0),
-            watched: AtomicBool::new(false),
+            watched: watch::Sender::new(false),
             bindings: RwLock::default(),
         })
     }
@@ -134,12 +133,16 @@ impl Grants {
 
     /// Sets whether every change of bindings and roles will be reported from now on.
     pub fn set_watched(&self, watched: bool) {
-        self.watched.store(watched, Ordering::Relaxed);
+        self.watched.send_if_modified(|before| std::mem::replace(before, watched) != watched);
     }
 
     /// Returns the lifetime of decisions about events.
     pub fn keep_for_events(&self) -> Duration {
-        if self.watched.load(Ordering::Relaxed) { Self::KEEP_WATCHED } else { Self::KEEP }
+        match (*self.watched.borrow(), self.exact) {
+            (true, false) => Self::KEEP_WATCHED,
+            (true, true) => Self::KEEP_WATCHED_EXACT,
+            (false, _) => Self::KEEP,
+        }
     }
 
     /// Drops the decisions about a subject that no plugin uses any more.
@@ -196,10 +199,15 @@ impl SubjectGrants {
         self.grants.changes()
     }
 
+    /// Returns whether changes of permissions are watched, and its changes. [`Self::keep_for_events`] depends on it.
+    pub fn watched(&self) -> watch::Receiver<bool> {
+        self.grants.watched.subscribe()
+    }
+
     /// Returns the namespaces in which RBAC may grant the subject more than in all namespaces; None while RoleBindings
     /// are not watched.
     pub fn namespaces(&self) -> Option<BTreeSet<String>> {
-        let is_watched = self.grants.watched.load(Ordering::Relaxed);
+        let is_watched = *self.grants.watched.borrow();
         is_watched.then(|| self.grants.bindings.read().namespaces_of(&self.subject))
     }
 
@@ -264,8 +272,8 @@ impl SubjectGrants {
         self.allows_for(access, Grants::KEEP).await
     }
 
-    /// Reports whether the API server would allow these events. The caller follows [`Self::changes`], and asks again
-    /// after [`Self::keep_for_events`].
+    /// Reports whether the API server would allow these events. The caller follows [`Self::changes`] and
+    /// [`Self::watched`], and asks again after [`Self::keep_for_events`].
     ///
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
@@ -523,6 +531,32 @@ mod tests {
         rules.rules.lock().insert((Some("a"), "pods", None));
         tokio::time::sleep(Grants::UNSETTLED).await;
         assert!(grants.allows_events(&pods).await.expect("asked again"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_are_decided_for_ten_minutes_while_changes_are_watched() {
+        let pods = access(Some("a"), "pods", None);
+        for (exact, keep) in [(false, Grants::KEEP_WATCHED), (true, Grants::KEEP_WATCHED_EXACT)] {
+            let rules = Rules { rules: Mutex::new(HashSet::from([(Some("a"), "pods", None)])), ..Rules::default() };
+            let rules = Arc::new(rules);
+            let all = Grants::with(rules.clone(), exact);
+            all.set_watched(true);
+            let grants = all.of(account());
+            assert!(grants.allows_events(&pods).await.expect("answered"));
+            rules.rules.lock().clear();
+            tokio::time::sleep(keep / 2 - Duration::from_secs(1)).await;
+            assert!(grants.allows_events(&pods).await.expect("kept"));
+            assert!(!grants.allows(&pods).await.expect("asked again"), "a read is decided for seconds");
+            rules.rules.lock().insert((Some("a"), "pods", None));
+            tokio::time::sleep(Grants::KEEP).await;
+            assert!(grants.allows(&pods).await.expect("asked again"));
+            rules.rules.lock().clear();
+            let watched = grants.watched();
+            all.set_watched(false);
+            assert!(watched.has_changed().expect("open"), "who relies on the long lifetime learns that it is over");
+            tokio::time::sleep(Grants::KEEP).await;
+            assert!(!grants.allows_events(&pods).await.expect("asked again"));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -307,13 +307,16 @@ impl Inner {
     }
 }
 
-/// Reviews again when a new location appears, when permissions change, and when decisions expire.
+/// Reviews again when a new location appears, when permissions change, when their watch fails or is back, and when
+/// decisions expire.
 async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Sender<ViewState>) {
     let mut changes = inner.grants.changes();
+    let mut watched = inner.grants.watched();
     // The time until which the authorizer may not have seen a change yet.
     let mut settled = Instant::now();
     loop {
         changes.mark_unchanged();
+        watched.mark_unchanged();
         let looked = Instant::now();
         {
             let Some(informer) = informer.upgrade() else { return };
@@ -330,6 +333,8 @@ async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Send
                 tokio::time::sleep_until(looked + Grants::UNSETTLED).await;
                 settled = Instant::now() + Grants::SETTLE + Grants::UNSETTLED;
             }
+            // The decisions may now last shorter than the pause.
+            Ok(()) = watched.changed() => {}
             () = tokio::time::sleep(pause(settled, &inner.grants)) => {}
         }
     }

@@ -382,7 +382,10 @@ async fn refusal_shows_in_state_until_next_success() {
     let informer = rig.config_maps().await;
     let mut state = informer.state();
     let said = state.wait_for(|state| state.error.is_some()).await.expect("it runs").clone();
-    assert!(!said.synced && said.error.as_ref().is_some_and(|error| error.contains("fault proxy says so")), "{said:?}");
+    assert!(
+        !said.synced && said.error.as_ref().is_some_and(|error| error.contains("injected by the fault proxy")),
+        "{said:?}"
+    );
     informer.synced().await;
     let mut state = informer.state();
     state.wait_for(|state| state.error.is_none()).await.expect("it runs");
