@@ -136,8 +136,10 @@ impl Cache {
     pub fn namespaces(&self) -> BTreeSet<String> {
         let written = self.overlay.snapshot();
         self.store.keep_order();
-        let stored = self.store.namespaces();
-        stored.into_iter().chain(written.into_iter().filter_map(|(key, _)| key.namespace)).collect()
+        let mut namespaces = self.store.namespaces();
+        let present = written.into_iter().filter(|(_, written)| matches!(written, Written::Present(_)));
+        namespaces.extend(present.filter_map(|(key, _)| key.namespace));
+        namespaces
     }
 
     /// Adds the answer to a write to the overlay, if it is in this informer's view.
@@ -225,6 +227,11 @@ pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{
+        AtomicBool,
+        Ordering::{Acquire, Release},
+    };
+
     use super::*;
     use crate::store::{Writer, tests::object};
 
@@ -312,6 +319,41 @@ mod tests {
             Arc::new(Object::from_json(&text, &kind, operetta_core::object::ManagedFields::Drop).expect("object"));
         cache.wrote(&next);
         assert_eq!(cache.get(old.key()), Some(next));
+    }
+
+    #[test]
+    fn namespace_of_deleted_objects_only_is_not_listed() {
+        let (cache, mut writer) = cache("");
+        let old = object("n", "a", 5, "o", "x");
+        watch(&cache, &mut writer, &old);
+        cache.overlay.deleted(old.key(), "uid-a", &cache.store);
+        writer.remove(&old);
+        assert!(cache.namespaces().is_empty(), "the watch has not confirmed the deletion to the overlay");
+        cache.wrote(&object("m", "b", 9, "o", "x"));
+        assert_eq!(cache.namespaces(), BTreeSet::from(["m".to_owned()]));
+    }
+
+    #[test]
+    fn deletion_leaves_nothing_behind_once_the_watch_has_it() {
+        let (cache, mut writer) = cache("");
+        for at in 0..20_000 {
+            let old = object("n", "a", 2 * at + 1, "o", "x");
+            watch(&cache, &mut writer, &old);
+            let began = AtomicBool::new(false);
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    began.store(true, Release);
+                    cache.overlay.deleted(old.key(), "uid-a", &cache.store);
+                });
+                while !began.load(Acquire) {
+                    std::hint::spin_loop();
+                }
+                (0..at % 50).for_each(|_| std::hint::spin_loop());
+                writer.remove(&old);
+                cache.overlay.watched(old.key(), old.uid(), 2 * at + 2, true);
+            });
+            assert!(cache.overlay.snapshot().is_empty(), "round {at}");
+        }
     }
 
     #[test]

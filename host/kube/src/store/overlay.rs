@@ -133,6 +133,9 @@ impl Overlay {
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<ObjectKey, Entry>)) {
         let mut entries = self.entries.lock();
+        // An event that the store receives while `change` looks at it must wait for the lock, and then remove what it
+        // has overtaken.
+        self.len.store(entries.len() + 1, Ordering::Release);
         change(&mut entries);
         self.len.store(entries.len(), Ordering::Release);
     }
