@@ -1,4 +1,5 @@
-//! What hostile tenants do, one after the other, each with the rights of a namespace's owner and within the default limits.
+//! The attacks of hostile tenants. They run one after another, each with the permissions of a namespace's owner and
+//! within the default limits.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::canaries::Canaries;
 
-/// Keys of the plugins of an attack.
+/// The number of keys of an attack's plugins.
 const KEYS: u32 = 64;
 
 const ROLE_BINDING: Kind = Kind("rbac.authorization.k8s.io/v1", "RoleBinding");
@@ -18,19 +19,19 @@ const ROLE_BINDING: Kind = Kind("rbac.authorization.k8s.io/v1", "RoleBinding");
 /// An attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// ConfigMaps whose YAML is a few kilobytes that stand for billions of values.
+    /// ConfigMaps with YAML of some hundred kilobytes that expands to billions of values.
     YamlAliases,
     /// Components that take long to compile.
     SlowCompiles,
-    /// A source with a hundred selectors and a resync of a second, and no right to see it.
+    /// A source with a hundred selectors and a resync of a second, and no permission to watch it.
     SourcesWithoutRights,
     /// A hundred label selectors on a kind that may be watched.
     Selectors,
-    /// Requests for a neighbour's objects, by name, as lists, through the cache and as paths.
+    /// Requests for a neighbour's objects, by name and as lists, cached and live, with odd paths too.
     NeighboursObjects,
-    /// Patches that guess the content of a neighbour's Secret, rightly.
+    /// Patches that guess the content of a neighbour's Secret; every second guess is right.
     SecretGuesses,
-    /// Large answers, many at once.
+    /// Requests with large answers, many at once.
     LargeAnswers,
     /// Reconciles that sleep, in every worker of many plugins.
     Sleepers,
@@ -38,15 +39,15 @@ pub enum Attack {
     Spinners,
     /// Reconciles that allocate.
     Allocators,
-    /// Cached reads of names that were never asked for.
+    /// Cached reads, each of a different name.
     NewNames,
-    /// Events and log lines without end.
+    /// Endless Events and log lines.
     Floods,
     /// Plugins whose sources do not exist.
     MissingKinds,
-    /// RoleBindings that come and go.
+    /// RoleBindings that are created and deleted continually.
     BindingChurn,
-    /// Code that is replaced all the time.
+    /// Code that is replaced continually.
     CodeChurn,
 }
 
@@ -89,7 +90,7 @@ impl Attack {
         }
     }
 
-    /// Begins the attack.
+    /// Starts the attack.
     pub async fn start(self, ground: &Ground<'_>) {
         match self {
             Self::YamlAliases => ground.yaml_aliases().await,
@@ -124,7 +125,7 @@ impl Attack {
         }
     }
 
-    /// Wakes the attack's plugins again and again, and does what the attack does with kubectl.
+    /// Triggers the attack's plugins continually, and repeats the requests that the attack makes as a user. Never returns.
     pub async fn go_on(self, ground: &Ground<'_>) {
         for at in 0_u32.. {
             match self {
@@ -145,11 +146,12 @@ pub struct Ground<'a> {
     victim: String,
     known: String,
     content: String,
-    /// What the size of the attacks is divided by.
+    /// The divisor of the attacks' sizes.
     divisor: usize,
 }
 
 impl<'a> Ground<'a> {
+    /// Creates the namespace and the objects of an attack.
     pub async fn new(control_plane: &'a ControlPlane, attack: Attack, canaries: &Canaries, divisor: usize) -> Self {
         let namespace = control_plane.namespace(attack.name()).await;
         namespace.allow_all("plugin").await;
@@ -160,7 +162,7 @@ impl<'a> Ground<'a> {
         Self { namespace, victim, known, content: canaries.content.clone(), divisor }
     }
 
-    /// Ends the attack.
+    /// Ends the attack by deleting its objects.
     pub async fn clear(&self) {
         for kind in [kinds::CONFIG_MAP, kinds::PLUGIN, ROLE_BINDING] {
             self.namespace.delete_all(kind).await;
@@ -196,7 +198,7 @@ impl<'a> Ground<'a> {
         self.namespace.drop_in(&DropIn::new("selectors", wasm).service_account(account)).await;
     }
 
-    /// Requests for what the victim has.
+    /// Returns requests for the victim's objects.
     fn spying(&self) -> Vec<Value> {
         let Self { victim, known, .. } = self;
         let paths = [
@@ -215,7 +217,7 @@ impl<'a> Ground<'a> {
         requests.collect()
     }
 
-    /// Patches of the victim's Secret: with its content, and with another.
+    /// Returns patches of the victim's Secret, half with its content and half with another.
     fn guesses(&self) -> Vec<Value> {
         let path = format!("/api/v1/namespaces/{}/secrets/{}", self.victim, self.known);
         let patch = |content: &str| {
@@ -225,7 +227,7 @@ impl<'a> Ground<'a> {
         (0..100).flat_map(|_| [patch(&self.content), patch("AAAA")]).collect()
     }
 
-    /// Runs plugins that do this in each of their workers.
+    /// Runs `count` plugins whose workers all misbehave as `what` names.
     async fn misbehaving(&self, count: usize, what: &str, requests: Value) {
         let code = format!("{what}-code");
         let component = DropIn::compressed(&code, &guest("fixture-misbehave"));
@@ -252,7 +254,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Gives a ServiceAccount rights, or takes them.
+    /// Creates or deletes RoleBindings of a ServiceAccount.
     async fn toggle_binding(&self, at: u32) {
         for number in 0..5 {
             let name = format!("churn-{number}");

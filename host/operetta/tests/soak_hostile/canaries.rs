@@ -1,5 +1,5 @@
-//! Canaries: Secrets and ConfigMaps of the honest namespaces whose texts are nowhere else. A hostile tenant that received
-//! one of them has read what it may not read.
+//! Canaries: Secrets and ConfigMaps in the namespaces of honest plugins, with texts that occur nowhere else. A hostile
+//! tenant that received such a text has read an object that it may not read.
 
 use operetta_testkit::{Host, Kind, TestNamespace, kinds};
 use serde_json::json;
@@ -10,18 +10,21 @@ const SECRET: Kind = Kind("v1", "Secret");
 pub struct Canaries {
     /// The namespace of the first honest plugin.
     pub namespace: String,
-    /// The Secret there whose name attackers know, and its content.
+    /// The name of the Secret there that attackers know.
     pub known: String,
+    /// The content of that Secret.
     pub content: String,
-    /// Texts that nobody outside the honest namespaces may receive.
+    /// The texts that nobody outside these namespaces may receive.
     texts: Vec<String>,
 }
 
 impl Canaries {
-    /// Creates a Secret and a ConfigMap of random names and contents in each namespace, and a Secret of a known name.
+    /// Creates a Secret and a ConfigMap with random names and contents in each namespace, and a Secret with a known name
+    /// in the first.
     pub async fn plant(honest: &[TestNamespace<'_>]) -> Self {
         let mut texts = Vec::new();
-        // Letters and digits, as many as base64 takes: the same text in a Secret and elsewhere.
+        // The texts are letters and digits in a multiple of four, which is valid base64. So a Secret can hold them
+        // unchanged.
         let mut random = |what: &str| {
             let text = format!("canary{what}{:016x}", rand::random::<u64>());
             texts.push(text.clone());
@@ -39,7 +42,10 @@ impl Canaries {
         Self { namespace: honest[0].name().to_owned(), known: "known".to_owned(), content, texts }
     }
 
-    /// Checks that nothing that this namespace's people and plugins received has a canary in it.
+    /// Checks that nothing that the users and plugins of this namespace can see contains a canary.
+    ///
+    /// # Panics
+    /// Panics if an object, a log or the host's metrics contain a canary.
     pub async fn assert_unknown_to(&self, host: &Host, namespace: &TestNamespace<'_>) {
         let mut received = vec![("metrics".to_owned(), host.metrics())];
         for kind in [EVENT, kinds::PLUGIN, kinds::CONFIG_MAP] {
@@ -49,7 +55,7 @@ impl Canaries {
                     let lines = host.run(&["logs", &name, "-n", namespace.name(), "-o", "json"]);
                     received.push((format!("log of {name}"), String::from_utf8_lossy(&lines.stdout).into_owned()));
                 }
-                // The attacker's own configuration has the guess in it.
+                // The attacker's own configuration contains the right guess.
                 let mut object = object;
                 object["spec"] = json!(null);
                 received.push((format!("{} {name}", kind.1), object.to_string()));
@@ -57,7 +63,7 @@ impl Canaries {
         }
         for (what, text) in received {
             let learnt = self.texts.iter().find(|canary| text.contains(*canary));
-            assert_eq!(learnt, None, "{what} in {} has a canary in it", namespace.name());
+            assert_eq!(learnt, None, "{what} in {} contains a canary", namespace.name());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The honest plugins, the native controller, and their latencies.
+//! Latencies of the honest plugins and of the native controller.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use kube::{
 };
 use operetta_testkit::{ControlPlane, DropIn, Host, TestNamespace, guest, kinds};
 
-/// How long an object may wait for an honest plugin.
+/// The longest time that an object may wait for an honest plugin.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two namespaces with a plugin each, and one with a native controller that does the same.
@@ -38,7 +38,7 @@ impl<'a> Honest<'a> {
         Self { plugins, native, host }
     }
 
-    /// Creates objects in turn, each when the one before it was touched.
+    /// Creates objects one after another for `time`, each once the previous one was touched, and returns their latencies.
     pub async fn touch(&self, round: &str, time: Duration) -> Times {
         let began = Instant::now();
         let mut times = Times::default();
@@ -56,7 +56,10 @@ impl<'a> Honest<'a> {
     }
 }
 
-/// Creates an object and deletes it once it was touched; returns how long that took.
+/// Creates an object, waits until it is touched, and deletes it. Returns the time until it was touched.
+///
+/// # Panics
+/// Panics if it is not touched within [`PATIENCE`].
 async fn touched(namespace: &TestNamespace<'_>, name: &str) -> Duration {
     let created = Instant::now();
     namespace.create_touchable(name).await;
@@ -73,21 +76,21 @@ async fn touched(namespace: &TestNamespace<'_>, name: &str) -> Duration {
     took
 }
 
-/// Does what the plugins do, on a thread of its own until the program ends.
+/// Runs a native controller that does what the plugins do, on its own thread, until the program ends.
 fn touch_natively(config: Config, namespace: String) {
     let touching = async move {
         let client = Client::try_from(config).expect("a client");
         let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
         loop {
             let watch = WatchParams::default().labels("operetta-fixture=true").timeout(290);
-            // From what there is; whatever ends it, it starts over.
+            // The watch starts with the objects that exist. When it ends, for whatever reason, a new one starts.
             let Ok(events) = maps.watch(&watch, "0").await else { continue };
             let mut events = events.boxed();
             while let Ok(Some(event)) = events.try_next().await {
                 let (WatchEvent::Added(mut map) | WatchEvent::Modified(mut map)) = event else { continue };
                 let value = map.data.get_or_insert_default().insert("touched".to_owned(), "v1".to_owned());
                 if value.as_deref() != Some("v1") {
-                    // It may be gone by now.
+                    // An error is ignored: the object may be deleted by now.
                     let _written = maps.replace(&map.name_any(), &PostParams::default(), &map).await;
                 }
             }
@@ -99,7 +102,7 @@ fn touch_natively(config: Config, namespace: String) {
     });
 }
 
-/// The latencies of a round, and the most memory that the host had.
+/// The latencies of a round, and the host's largest memory in it.
 #[derive(Default)]
 pub struct Times {
     plugins: Vec<Duration>,
@@ -108,7 +111,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Describes these times as ratios to those alone.
+    /// Describes these latencies, and their ratios to the latencies without an attack.
     pub fn beside(&self, alone: &Self) -> String {
         let ratio = |part| percentile(&self.plugins, part) / percentile(&alone.plugins, part);
         let native = |part| percentile(&self.native, part) / percentile(&alone.native, part);
@@ -136,7 +139,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// A percentile in milliseconds.
+/// Returns a percentile in milliseconds.
 fn percentile(took: &[Duration], part: usize) -> f64 {
     let mut took = took.to_vec();
     took.sort_unstable();

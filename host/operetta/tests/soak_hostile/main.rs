@@ -1,21 +1,28 @@
-//! Good plugins beside hostile tenants on one host and a real API server: they go on, the host's memory does not grow, and
-//! nothing of theirs is read, written or learnt. `make soak-hostile SECONDS=1800` does it for half an hour.
+//! Runs honest plugins beside hostile tenants, on one host and a real API server. The honest plugins must keep working,
+//! the host's memory must not grow, and no tenant may read the honest plugins' objects. `make soak-hostile
+//! SECONDS=1800` runs it for half an hour.
 //!
-//! The good plugins are in two namespaces. How long it takes from the creation of a ConfigMap to the plugin's write is measured
-//! alone first, then beside each attack of attacks.rs in its turn, which tenants make with kubectl and with plugins, and
-//! then beside the whole hostile corpus: every guest of it is a plugin of one namespace where Pods change all the time, so
-//! that each that loads is reconciled again and again. Asserted are that every object is touched, that the host is up and
-//! has logged nothing unsound, that no canary of the good namespaces is in anything that a hostile one received
-//! (canaries.rs), and, in three minutes and more, that the host's memory at the end is about what it was after a third of
-//! the corpus's time. The latencies are printed, not asserted.
+//! The honest plugins are in two namespaces. Their latency is the time from the creation of a ConfigMap to the plugin's
+//! write. The test measures it three times:
 //!
-//! The hostile requests keep the API server busy too. So a native controller does in a third namespace what the good
-//! plugins do, with a client and a connection of its own: the part of a latency that it has too is the API server's, the rest
-//! is the host's.
+//! 1. alone;
+//! 2. beside each attack of attacks.rs in turn, which a tenant makes as a user and with plugins;
+//! 3. beside the whole hostile corpus. Each of its guests is a plugin in one namespace, where Pods change continually,
+//!    so that each guest that loads is reconciled repeatedly.
 //!
-//! As in a cluster, the host has processors of its own: half of them, and the control plane and this program have the others.
+//! The test asserts that every object is touched, that the host is up and has logged nothing unsound, and that nothing
+//! that a hostile tenant received contains a canary (canaries.rs). In runs of three minutes or longer it also asserts
+//! that the host's memory at the end is about the same as after a third of the corpus's time. The latencies are printed,
+//! not asserted.
 //!
-//! In a program of its own, because it has a host and a control plane of its own.
+//! The hostile requests load the API server too. For comparison, a native controller with its own client and connection
+//! does the work of the honest plugins in a third namespace. Its latency is the API server's part; the rest is the
+//! host's.
+//!
+//! As in a cluster, the host has its own processors. It gets half of them; the control plane and this program share the
+//! others.
+//!
+//! The test is a separate program because it has its own host and control plane.
 
 mod attacks;
 mod canaries;
@@ -36,20 +43,22 @@ use canaries::Canaries;
 use latency::{Honest, Times};
 
 const POD: Kind = Kind("v1", "Pod");
-/// The growth of the host's memory that is allowed between the first third and the end: a factor, and so many bytes more.
+/// The factor by which the host's memory may grow between the first third and the end.
 const GROWTH: f64 = 1.25;
+/// The growth that is allowed in addition, in bytes.
 const SLACK: u64 = 32 << 20;
-/// Before, free slots of the pool are still being filled.
+/// The shortest run, in seconds, in which the growth of memory is checked. In shorter runs the instance pool is still
+/// filling its free slots.
 const SETTLED: u64 = 180;
-/// The most that the host may have in any case, in bytes.
+/// The most memory that the host may use in any run, in bytes.
 const MOST: u64 = 1 << 30;
 
 #[tokio::test]
-async fn good_plugins_go_on_beside_the_whole_hostile_corpus() {
+async fn honest_plugins_keep_working_beside_hostile_tenants() {
     let seconds = std::env::var("SOAK_SECONDS").map_or(10, |text| text.parse().expect("a number of seconds"));
     let [ours, the_host_s] = halves();
     let on = |processors: &CpuSet| sched_setaffinity(None, processors).expect("processors that this process has");
-    // What is started has the processors of the thread that starts it.
+    // A child process inherits the processors of the thread that starts it.
     on(&ours);
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     on(&the_host_s);
@@ -59,7 +68,7 @@ async fn good_plugins_go_on_beside_the_whole_hostile_corpus() {
     let canaries = Canaries::plant(&honest.plugins).await;
     let alone = honest.touch("alone", Duration::from_secs(seconds / 10 + 3)).await;
     println!("soak-hostile: {:<22} {alone}", "alone");
-    // The short run of `make test` checks that the honest ones go on; its latencies mean little.
+    // The short run of `make test` only checks that the honest plugins keep working; its latencies mean little.
     let divisor = if seconds < SETTLED { 10 } else { 1 };
     let stage = Stage { control_plane: &control_plane, host: &host, honest, canaries, alone, divisor };
     for attack in Attack::ALL {
@@ -68,7 +77,7 @@ async fn good_plugins_go_on_beside_the_whole_hostile_corpus() {
     stage.beside_corpus(seconds).await;
 }
 
-/// The host and the honest plugins, as each attack finds them.
+/// The host and the honest plugins, which all attacks share.
 struct Stage<'a> {
     control_plane: &'a ControlPlane,
     host: &'a Host,
@@ -76,16 +85,17 @@ struct Stage<'a> {
     canaries: Canaries,
     /// The latencies without an attack.
     alone: Times,
-    /// What the size of the attacks is divided by.
+    /// The divisor of the attacks' sizes.
     divisor: usize,
 }
 
 impl Stage<'_> {
+    /// Runs an attack for `time` beside the honest plugins.
     async fn beside_attack(&self, attack: Attack, time: Duration) {
         let ground = Ground::new(self.control_plane, attack, &self.canaries, self.divisor).await;
         attack.start(&ground).await;
         let beside = tokio::select! {
-            () = attack.go_on(&ground) => unreachable!("it goes on for ever"),
+            () = attack.go_on(&ground) => unreachable!("an attack never ends by itself"),
             beside = self.honest.touch(attack.name(), time) => beside,
         };
         self.host.assert_sound();
@@ -94,7 +104,7 @@ impl Stage<'_> {
         ground.clear().await;
     }
 
-    /// Runs all guests of the corpus beside the honest plugins.
+    /// Runs all guests of the corpus for `seconds` beside the honest plugins.
     async fn beside_corpus(&self, seconds: u64) {
         let bad = self.control_plane.namespace("bad").await;
         bad.allow_all("plugin").await;
@@ -122,7 +132,7 @@ impl Stage<'_> {
             (early, late, then, self.host.memory_bytes())
         };
         let (early, late, then, now) = tokio::select! {
-            () = waking => unreachable!("it goes on for ever"),
+            () = waking => unreachable!("the changes of Pods never end"),
             watched = watched => watched,
         };
         self.host.assert_sound();
@@ -131,7 +141,7 @@ impl Stage<'_> {
         let at_work = |plugin: &&Value| plugin["status"]["controllers"].as_array().is_some_and(|all| !all.is_empty());
         let reconciled = plugins.iter().filter(at_work).count();
         println!(
-            "soak-hostile: {dropped} hostile plugins, {reconciled} of them at work, {seconds} s\n\
+            "soak-hostile: {dropped} hostile plugins, {reconciled} of them running, {seconds} s\n\
          soak-hostile: {:<22} {}\n\
          soak-hostile: {:<22} {}\n\
          soak-hostile: the host's memory {} MiB after a third, {} MiB at the end",
@@ -142,17 +152,17 @@ impl Stage<'_> {
             then >> 20,
             now >> 20
         );
-        assert!(now < MOST, "the host has {now} bytes");
+        assert!(now < MOST, "the host uses {now} bytes");
         if seconds >= SETTLED {
             assert!(
                 now as f64 <= then as f64 * GROWTH + SLACK as f64,
-                "the host's memory grows: {then} then, {now} now"
+                "the host's memory grew from {then} to {now} bytes"
             );
         }
     }
 }
 
-/// The processors that this program may use, in two halves; both are all of them where there is but one.
+/// Returns the processors that this program may use, in two halves. If there is only one, both halves have it.
 fn halves() -> [CpuSet; 2] {
     let all = sched_getaffinity(None).expect("the processors of this process");
     let each: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|at| all.is_set(*at)).collect();
@@ -164,12 +174,12 @@ fn halves() -> [CpuSet; 2] {
     })
 }
 
-/// Drops a fixture in; false where the API server does not take it.
+/// Creates a drop-in ConfigMap of a fixture. Returns false, and creates nothing, if the component does not fit.
 async fn drop_in(namespace: &TestNamespace<'_>, fixture: Fixture) -> bool {
     let component = fixture.build();
     let name = fixture.name.replace('_', "-");
     let compressed = DropIn::compressed(&name, &component);
-    // A ConfigMap holds a mebibyte, in base64.
+    // A ConfigMap holds at most a mebibyte, including the overhead of base64.
     let fits = compressed.object().to_string().len() < 1_000_000;
     if fits {
         namespace.drop_in(&compressed).await;
