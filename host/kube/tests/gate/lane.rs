@@ -212,7 +212,7 @@ impl<'a> Lane<'a> {
         self.steps.push(what.clone());
         self.counts.hostile += 1;
         assert!((400..500).contains(&answer.code), "{what} got {answer:?} after {:#?}", self.steps);
-        assert!(self.canaries(&answer.text).is_empty(), "{what} revealed a canary: {answer:?} after {:#?}", self.steps);
+        assert!(self.canaries(&answer.text).is_empty(), "{what} leaked a canary: {answer:?} after {:#?}", self.steps);
     }
 
     /// Makes one call, and repeats it until the gate and the oracle agree. Fails if they still differ after
