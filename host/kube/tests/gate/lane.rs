@@ -216,7 +216,8 @@ impl<'a> Lane<'a> {
     }
 
     /// Makes one call, and repeats it until the gate and the oracle agree. Fails if they still differ after
-    /// [`IN_EFFECT`], or at once if the gate allows what the oracle forbids and no change of permissions is that recent.
+    /// [`IN_EFFECT`], or at once if the gate allows what the oracle forbids and no change of permissions is that
+    /// recent.
     async fn call(&mut self) {
         let tenant = self.random.random_range(0..2);
         let number = self.number;
