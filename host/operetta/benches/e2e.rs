@@ -1,9 +1,10 @@
-//! `make bench-e2e`: from a Foo to its Deployment on a real API server, and what the host needs for it.
+//! `make bench-e2e`: the latency from a Foo to its Deployment on a real API server, and the host's memory and CPU time.
 //!
-//! The sample-controller runs as a plugin of the built host. Five rounds create 200 Foos each, 50 a second; a round's
-//! figures are the median and the 99th percentile of the time from the answer to the Foo's creation to the Deployment's
-//! arrival on this program's own watch. After the last round there are 1,000 Foos, and the host's memory is read. API
-//! server, host and this program share the machine's cores; the API server writes an audit log.
+//! The sample-controller runs as a plugin of the built host. Each of five rounds creates 200 Foos, 50 a second. The
+//! latency of a Foo starts when the API server has answered its creation, and ends when this program's own watch
+//! receives the Deployment; a round reports the median and the 99th percentile. The host's memory is read after the
+//! last round, when there are 1,000 Foos. The API server, the host and this program share the machine's cores; the API
+//! server writes an audit log.
 
 use std::{
     collections::HashMap,
@@ -30,7 +31,7 @@ const PACE: Duration = Duration::from_millis(20);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` only asks whether it starts.
+    // `cargo test --benches` passes `--test`, and only checks that the program starts.
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -76,7 +77,10 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates a round's Foos at their pace and waits for all of their Deployments.
+/// Creates a round's Foos, one each [`PACE`], and waits for all of their Deployments.
+///
+/// # Errors
+/// Returns an error if a Foo cannot be created, or a Deployment does not arrive.
 async fn run_round(
     client: &kube::Client,
     namespace: &TestNamespace<'_>,
@@ -109,7 +113,7 @@ async fn run_round(
     Ok(latencies)
 }
 
-/// Tells when each Deployment was first seen.
+/// Watches Deployments, and sends the name of each applied one and the time when the watch received it.
 fn watch_deployments(
     client: kube::Client,
     namespace: &TestNamespace<'_>,

@@ -1,15 +1,15 @@
-//! `make bench-idle`: the cost of plugins that have nothing to do, on a real API server.
+//! `make bench-idle`: the cost of idle plugins, on a real API server.
 //!
-//! [`PLUGINS`] plugins, distinct components in [`NAMESPACES`] namespaces, each with the permissions that it needs, have
-//! reconciled and wait. In each round of a minute are counted:
+//! The host runs [`PLUGINS`] plugins, distinct components in [`NAMESPACES`] namespaces, which have the permissions that
+//! they need. When all of them have reconciled, each round of a minute measures:
 //!
-//! - `idle.reviews`: the SubjectAccessReviews of the host, by the API server's audit log;
-//! - `idle.requests`: all requests of the host that ended, watches included;
-//! - `idle.cpu`: the host's processor time, in percent of a core.
+//! - `idle.reviews`: the SubjectAccessReviews of the host, from the API server's audit log;
+//! - `idle.requests`: all completed requests of the host, watches included;
+//! - `idle.cpu`: the host's CPU time, in percent of a core.
 //!
-//! Then a plugin is added whose controller has a hundred selectors of Secrets and a resync of a second, and no permission
-//! to list them. `idle.cpu_without_rights` is the host's processor time beyond the median of the rounds before, in percent
-//! of a core. It is at most the noise of those rounds where the plugin costs nothing.
+//! Then the host gets one more plugin, whose controller has a hundred selectors of Secrets, a resync of a second, and
+//! no permission to list them. `idle.cpu_without_rights` is the host's CPU time above the median of the earlier rounds,
+//! in percent of a core. If the plugin costs nothing, it is within the noise of those rounds.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -27,14 +27,14 @@ const NAMESPACES: usize = 20;
 const ROUNDS: usize = 5;
 /// The length of a round, in seconds.
 const SECONDS: usize = 60;
-/// The user that the host is.
+/// The host's user name.
 const HOST: &str = "system:serviceaccount:operetta-system:operetta";
-/// The time that the host is given to become idle.
+/// The time for the host to become idle before the first round.
 const SETTLE: Duration = Duration::from_secs(20);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` only asks whether it starts.
+    // `cargo test --benches` passes `--test`, and only checks that the program starts.
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -79,7 +79,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs plugins that touch one object each, and returns when all have.
+/// Runs `count` plugins, creates an object in each namespace, and waits until the plugins have written to it.
 async fn run_plugins(namespaces: &[TestNamespace<'_>], count: usize) {
     let touch = guest("fixture-touch-v1");
     for number in 0..count {
@@ -108,7 +108,7 @@ async fn without_rights(namespace: &TestNamespace<'_>) {
     namespace.drop_in(&DropIn::new("powerless", wasm).service_account("powerless")).await;
 }
 
-/// The figures of a round, for each minute.
+/// The figures of a round, per minute.
 struct Round {
     reviews: f64,
     requests: f64,
@@ -123,6 +123,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// Measures one round.
     async fn round(&self) -> Round {
         let requests = self.requests();
         let cpu = self.host.cpu_time();
@@ -143,7 +144,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The host's requests so far, by verb and resource.
+    /// Returns the number of the host's completed requests so far, by verb and resource.
     fn requests(&self) -> BTreeMap<String, usize> {
         let log = self.control_plane.audit();
         let mut counts = BTreeMap::new();

@@ -1,15 +1,18 @@
-//! Time until a plugin is at work, and the cost of a swap of its code: `make bench-start`, on a real API server.
+//! `make bench-start`: the time until a plugin's first write, and the cost of a swap of its code, on a real API server.
 //!
-//! - `start.cold`: from the answer to the creation of the ConfigMap with the component until the plugin's first write is there;
-//!   the code is new to the host, which compiles it in a process of its own.
-//! - `start.cached`: the same of code that the host has compiled before.
-//! - `start.swap`: the longest time without a reconcile while the code of a plugin is swapped that has [`OBJECTS`] objects, each
-//!   reconciled again after one to two seconds (`start.rate`: how many that are in a second). That the new code is called
-//!   for each object is seen in the plugin's log, or the bench ends with an error: none is lost.
-//! - `start.no_swap`: the same longest time without a swap, which is how finely it is seen.
+//! - `start.cold`: the time from the answer to the creation of the component's ConfigMap until the plugin's first write
+//!   arrives. The host does not know the code, and compiles it in a separate process.
+//! - `start.cached`: the same time for code that the host has compiled before.
+//! - `start.swap`: the longest time in which no reconcile ends while the host swaps a plugin's code. The plugin has
+//!   [`OBJECTS`] objects, each of which it requeues after one to two seconds.
+//! - `start.no_swap`: the same time without a swap, which is the resolution of the measurement.
+//! - `start.rate`: the reconciles per second without a swap.
 //!
-//! The component of the first two is the fixture `touch`, with another number in a custom section each time. API server,
-//! host and this program share the machine's cores.
+//! After each swap the plugin's log must show that the new code was called for each object; otherwise the benchmark
+//! fails.
+//!
+//! The component of the first two is the fixture `touch`, with a different number in a custom section in each round.
+//! The API server, the host and this program share the machine's cores.
 
 use std::{
     collections::HashSet,
@@ -33,16 +36,17 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 const ROUNDS: usize = 9;
-/// A thousand reconciles in a second.
+/// The number of objects of the polling plugin, which makes about a thousand reconciles per second.
 const OBJECTS: usize = 1500;
+/// The longest wait for a write or a reconcile.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Tells of each object that the plugin has written.
+/// Receives the name of each object that the plugin has written, and the time when the watch received it.
 type Written = mpsc::UnboundedReceiver<(String, Instant)>;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` only asks whether it starts.
+    // `cargo test --benches` passes `--test`, and only checks that the program starts.
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -57,7 +61,7 @@ async fn main() -> anyhow::Result<()> {
 
     let mut cold = Vec::new();
     let mut cached = Vec::new();
-    // The first round is thrown away: the API server makes its caches.
+    // The first round is discarded, because the API server fills its caches in it.
     for round in 0..=rounds {
         let plugin = DropIn::new("touch", numbered(&touch, round));
         for (times, how) in [(&mut cold, "cold"), (&mut cached, "cached")] {
@@ -72,7 +76,7 @@ async fn main() -> anyhow::Result<()> {
             namespace.delete(kinds::CONFIG_MAP, "touch").await;
             namespace.until_gone(kinds::PLUGIN, "touch").await;
             namespace.delete(kinds::CONFIG_MAP, &name).await;
-            // Or it would touch the next one's object, which is there before the next plugin.
+            // Otherwise this plugin would touch the object of the next one, which is created before that plugin.
             while host.metric("operetta_plugins_loaded", &[]) > 0.0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -90,7 +94,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plugin that is called for each object again after one to two seconds, by its name, and says its version in the log.
+/// Returns a plugin that requeues each object after one to two seconds, depending on its name, and logs its version.
 fn poll(version: usize) -> DropIn {
     let source = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespaces": "Own"});
     let controllers = json!([{"name": "poll", "for": source}]);
@@ -104,14 +108,14 @@ fn poll(version: usize) -> DropIn {
     DropIn::new("poll", guest.build())
 }
 
-/// What a host did while it was watched.
+/// The reconciles of a host during a measurement.
 struct Watched {
-    /// The longest time without a reconcile that ended, as far as asking for the count tells.
+    /// The longest time in which no reconcile ended, at the resolution of reading the metric.
     longest: Duration,
     per_second: f64,
 }
 
-/// Asks the host for the count of reconciles again and again, for so long.
+/// Reads the host's count of reconciles repeatedly, for `time`.
 fn watch_count(host: &Host, time: Duration) -> Watched {
     let count = || host.metric("controller_runtime_reconcile_total", &["controller=\"poll\""]);
     let started = Instant::now();
@@ -129,7 +133,10 @@ fn watch_count(host: &Host, time: Duration) -> Watched {
     Watched { longest: longest.max(since.elapsed()), per_second: (last - first) / started.elapsed().as_secs_f64() }
 }
 
-/// Waits until the code of this version was called for each object; an object that is not is lost.
+/// Waits until the code of this version was called for each object.
+///
+/// # Errors
+/// Returns an error if an object was not reconciled within [`PATIENCE`].
 async fn until_all(host: &Host, namespace: &TestNamespace<'_>, version: usize) -> anyhow::Result<()> {
     let started = Instant::now();
     let message = format!("version {version}");
@@ -144,8 +151,11 @@ async fn until_all(host: &Host, namespace: &TestNamespace<'_>, version: usize) -
     Ok(())
 }
 
-/// Swaps the code of a plugin that has [`OBJECTS`] objects, once in each round: the longest pauses with a swap, those without
-/// one, and the reconciles per second.
+/// Swaps the code of a plugin with [`OBJECTS`] objects once in each round. Returns the longest pauses with a swap in
+/// milliseconds, those without one, and the reconciles per second.
+///
+/// # Errors
+/// Returns an error if an object is not reconciled after a swap.
 async fn swaps(
     control_plane: &ControlPlane,
     host: &Arc<Host>,
@@ -180,7 +190,10 @@ async fn swaps(
     Ok((swapped, steady, rates))
 }
 
-/// Waits until an object was written; when that was.
+/// Waits until an object was written, and returns the time.
+///
+/// # Errors
+/// Returns an error if it is not written within [`PATIENCE`].
 async fn until(written: &mut Written, name: &str) -> anyhow::Result<Instant> {
     loop {
         match tokio::time::timeout(PATIENCE, written.recv()).await {
@@ -191,6 +204,7 @@ async fn until(written: &mut Written, name: &str) -> anyhow::Result<Instant> {
     }
 }
 
+/// Watches ConfigMaps, and sends each one that the plugin has written.
 fn watch(client: kube::Client, namespace: &TestNamespace<'_>) -> Written {
     let (tell, written) = mpsc::unbounded_channel();
     let maps: Api<ConfigMap> = Api::namespaced(client, namespace.name());

@@ -1,4 +1,4 @@
-//! A tenant's call: as the operation that it hands to its gate, and as the request that the oracle sends.
+//! A tenant's call, both as an operation for its gate and as the HTTP request that the oracle sends.
 
 use operetta_core::{
     gate::{
@@ -41,14 +41,14 @@ impl Kind {
     }
 }
 
-/// The way that a call takes through the gate.
+/// The interface of the gate that a call uses: typed operations or raw requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Typed,
     Raw,
 }
 
-/// What a call does.
+/// The operation of a call, with the content that it would store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     Get,
@@ -64,7 +64,7 @@ pub enum Act {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub way: Way,
-    /// Reads from the cache.
+    /// Whether a read uses the cache; ignored for writes.
     pub cached: bool,
     pub act: Act,
     pub kind: Kind,
@@ -78,7 +78,7 @@ pub struct Call {
 pub struct Answer {
     /// The HTTP status code; 200 for each success.
     pub code: u16,
-    /// All text that was received.
+    /// The text that the caller received, or the message of the error.
     pub text: String,
 }
 
@@ -96,7 +96,7 @@ impl Answer {
 }
 
 impl Call {
-    /// Chooses a call. `content` gives an object's possible contents.
+    /// Chooses a random call. `content` returns the content of an object in one of three versions.
     pub fn choose(
         random: &mut StdRng,
         namespaces: &[String; 2],
@@ -112,7 +112,7 @@ impl Call {
         }
         let namespace = namespaces.choose(random).expect("namespaces").clone();
         let name = (*["one", "two", "three"].choose(random).expect("names")).to_owned();
-        // One of three: a guess of what is stored is often right.
+        // There are only three versions, so that the content is often the same as the stored one.
         let text = content(kind, &namespace, &name, random.random_range(0..3));
         let act = match random.random_range(0..12) {
             0..=2 => Act::Get,
@@ -131,7 +131,7 @@ impl Call {
         !matches!(self.act, Act::Get | Act::List)
     }
 
-    /// The content that the call would store.
+    /// Returns the content that the call would store.
     pub fn content(&self) -> Option<&str> {
         match &self.act {
             Act::Create(text) | Act::Update(text) | Act::Merge(text) | Act::Apply(text) => Some(text),
@@ -139,7 +139,7 @@ impl Call {
         }
     }
 
-    /// The request: method, path, content type and body.
+    /// Returns the call as a request, with method, path, content type and body.
     pub fn request(&self) -> RawRequest {
         let location = self.namespace.as_ref().map_or_else(String::new, |name| format!("namespaces/{name}/"));
         let collection = format!("/api/v1/{location}{}", self.kind.plural());
@@ -174,7 +174,7 @@ impl Call {
         Some(body.to_string())
     }
 
-    /// Makes the call through a gate.
+    /// Makes the call through a session of a gate.
     pub async fn through(&self, session: &mut Session) -> Answer {
         if self.way == Way::Raw {
             let response = session.raw(self.request()).await;
@@ -222,7 +222,7 @@ impl Call {
     }
 }
 
-/// An object of a kind with this data.
+/// Returns an object of a kind with this data.
 pub fn object(kind: Kind, namespace: Option<&str>, name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": kind.name(), "metadata": {"name": name, "namespace": namespace}, "data": data})
 }

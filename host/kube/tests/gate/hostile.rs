@@ -1,4 +1,5 @@
-//! Calls that have no answer: each must be refused, whatever rights the tenant has, and tell nothing.
+//! Malformed calls. The gate must refuse each of them, whatever permissions the tenant has, and the error must reveal
+//! nothing.
 
 use operetta_core::{
     gate::{
@@ -12,7 +13,7 @@ use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
 use crate::call::Answer;
 
-/// Texts in place of an apiVersion, with the victim's namespace for `NS`.
+/// Hostile values of an apiVersion. `NS` stands for the victim's namespace.
 const API_VERSIONS: &[&str] = &[
     "v1/namespaces/NS",
     "v1/namespaces/NS/secrets",
@@ -24,10 +25,10 @@ const API_VERSIONS: &[&str] = &[
     "/",
 ];
 
-/// Texts in place of an object's name.
+/// Hostile values of an object's name.
 const NAMES: &[&str] = &["../secrets/one", "one/status", "one?pretty=1", "one%2f..", "..", "", "one\0", "one\nHost: x"];
 
-/// Paths of raw requests.
+/// Hostile paths of raw requests.
 const PATHS: &[&str] = &[
     "/api/v1/namespaces/NS/secrets/../secrets/one",
     "/api/v1/namespaces/NS/secrets/%6fne",
@@ -45,7 +46,7 @@ const PATHS: &[&str] = &[
     "",
 ];
 
-/// Makes one such call against a victim's namespace; its description, and the answer.
+/// Makes one malformed call against a victim's namespace, and returns its description and the answer.
 pub async fn call(random: &mut StdRng, session: &mut Session, victim: &str) -> (String, Answer) {
     let mut choose = |of: &[&str]| of.choose(random).expect("texts").replace("NS", victim);
     let (api_version, name, path) = (choose(API_VERSIONS), choose(NAMES), choose(PATHS));

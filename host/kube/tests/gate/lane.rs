@@ -1,4 +1,4 @@
-//! Two tenants with a namespace each, their rights and objects, and the comparison of the gate's answers with the oracle's.
+//! Two tenants with a namespace each, their permissions and objects. Compares the gate's answers with the oracle's.
 
 use std::{
     collections::BTreeSet,
@@ -22,18 +22,18 @@ use crate::{
     world::{Rights, World},
 };
 
-/// How long a change of rights or of an object may take to reach the host's caches.
+/// The longest time that a change of permissions or of an object may take to reach the host's caches.
 const IN_EFFECT: Duration = Duration::from_secs(5);
 
-/// Steps of a sequence.
+/// The number of steps in a sequence.
 const STEPS: usize = 8;
 
-/// Bindings of both tenants at once: with more of them, nearly everything would be allowed.
+/// The most bindings that both tenants have together. With more of them, nearly every call would be allowed.
 const MAX_BINDINGS: usize = 6;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// What a run did.
+/// The counts of a run's calls and their answers.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub sequences: u64,
@@ -43,8 +43,9 @@ pub struct Counts {
     allowed: u64,
     forbidden: u64,
     other: u64,
-    /// Calls whose first answer was of a moment before, and the longest such time.
+    /// The calls for which the gate and the oracle did not agree at once.
     late: u64,
+    /// The longest time until the gate and the oracle agreed.
     latest: Duration,
 }
 
@@ -61,7 +62,7 @@ impl Counts {
         self.latest = self.latest.max(other.latest);
     }
 
-    /// Reports whether each outcome is at least a twentieth of all.
+    /// Reports whether each outcome is at least a twentieth of all calls.
     pub fn is_varied(&self) -> bool {
         [self.allowed, self.forbidden, self.other].iter().all(|part| part * 20 >= self.calls)
     }
@@ -71,8 +72,8 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} sequences, {} calls ({} allowed, {} forbidden, {} otherwise refused), {} hostile ones, {} changes of rights; \
-             {} answers were late, the latest by {} ms",
+            "{} sequences, {} calls ({} allowed, {} forbidden, {} otherwise refused), {} malformed calls, \
+             {} changes of permissions; {} answers were late, the latest by {} ms",
             self.sequences,
             self.calls,
             self.allowed,
@@ -100,9 +101,9 @@ pub struct Lane<'a> {
     tenants: [Tenant; 2],
     /// The path of each RoleBinding and ClusterRoleBinding.
     bindings: BTreeSet<String>,
-    /// The time of the last change of rights.
+    /// The time of the last change of permissions.
     changed: Instant,
-    /// The steps of this sequence, for the message of a failure.
+    /// The steps of the current sequence, for the message of a failed assertion.
     steps: Vec<String>,
     pub counts: Counts,
     _namespaces: Vec<TestNamespace<'static>>,
@@ -138,7 +139,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Runs one sequence: a change of rights, then calls and further changes.
+    /// Runs one sequence: a change of permissions, then calls and further changes.
     pub async fn sequence(&mut self) {
         self.steps.clear();
         self.change_rights().await;
@@ -153,7 +154,7 @@ impl<'a> Lane<'a> {
         self.counts.sequences += 1;
     }
 
-    /// Gives a tenant rights in a namespace or everywhere, or takes them.
+    /// Creates or deletes a binding that grants a tenant permissions in a namespace or in the whole cluster.
     async fn change_rights(&mut self) {
         let tenant = self.random.random_range(0..2);
         let rights = *Rights::ALL.choose(&mut self.random).expect("rights");
@@ -184,7 +185,7 @@ impl<'a> Lane<'a> {
         self.counts.changes += 1;
     }
 
-    /// Creates, changes or deletes an object as somebody else.
+    /// Creates, changes or deletes an object as the test, not as a tenant.
     async fn change_object(&mut self) {
         let kind = *[Kind::ConfigMap, Kind::Secret].choose(&mut self.random).expect("kinds");
         let namespace = self.namespaces.choose(&mut self.random).expect("namespaces").clone();
@@ -193,7 +194,7 @@ impl<'a> Lane<'a> {
         let path = format!("{collection}/{name}");
         let exists = self.world.send("GET", &path, None).await.is_ok();
         let content = canary(self.number, kind, &namespace, name, self.random.random_range(0..3));
-        self.steps.push(format!("somebody changes {path}"));
+        self.steps.push(format!("the test changes {path}"));
         let data = json!({"canary": content});
         let done = match (exists, self.random.random_bool(0.3)) {
             (false, _) => self.world.send("POST", &collection, Some(object(kind, Some(&namespace), name, data))).await,
@@ -211,10 +212,12 @@ impl<'a> Lane<'a> {
         self.steps.push(what.clone());
         self.counts.hostile += 1;
         assert!((400..500).contains(&answer.code), "{what} got {answer:?} after {:#?}", self.steps);
-        assert!(self.canaries(&answer.text).is_empty(), "{what} learnt from {answer:?} after {:#?}", self.steps);
+        assert!(self.canaries(&answer.text).is_empty(), "{what} leaked a canary: {answer:?} after {:#?}", self.steps);
     }
 
-    /// Makes one call, and again until the gate and the oracle agree; fails after the time that a change may take.
+    /// Makes one call, and repeats it until the gate and the oracle agree. Fails if they still differ after
+    /// [`IN_EFFECT`], or at once if the gate allows what the oracle forbids and no change of permissions is that
+    /// recent.
     async fn call(&mut self) {
         let tenant = self.random.random_range(0..2);
         let number = self.number;
@@ -259,7 +262,7 @@ impl<'a> Lane<'a> {
             403 => self.counts.forbidden += 1,
             _ => self.counts.other += 1,
         }
-        // Two answers take a few milliseconds; who agreed at once was not late.
+        // The two answers take a few milliseconds, so a shorter time means that the first ones agreed.
         let took = begun.elapsed();
         if took > Duration::from_millis(100) {
             self.counts.late += 1;
@@ -289,7 +292,7 @@ impl<'a> Lane<'a> {
         missing.map(|missing| format!("the tenant did not receive {missing}"))
     }
 
-    /// Describes how what is stored differs from what the answer to a write says; None if it does not.
+    /// Describes how the stored object differs from the one that the answer to a write implies; None if it does not.
     async fn wrong_effect(&self, call: &Call, before: Option<&str>, answer: &Answer) -> Option<String> {
         if !call.is_write() {
             return None;
@@ -303,7 +306,7 @@ impl<'a> Lane<'a> {
         (after.as_deref() != wanted).then(|| format!("{after:?} is stored in place of {wanted:?}"))
     }
 
-    /// The content of the object that a call is about.
+    /// Returns the stored content of the object that a call would write; None for reads and absent objects.
     async fn stored(&self, call: &Call) -> Option<String> {
         if !call.is_write() {
             return None;
@@ -314,12 +317,13 @@ impl<'a> Lane<'a> {
         Some(object["data"]["canary"].as_str().unwrap_or_default().to_owned())
     }
 
+    /// Reports whether a text has a canary of another lane.
     fn has_foreign_canary(&self, text: &str) -> bool {
         let own = format!("canary{:03}", self.number);
         text.match_indices("canary0").any(|(at, _)| !text[at..].starts_with(&own))
     }
 
-    /// The canaries of this lane in a text.
+    /// Returns the canaries of this lane in a text.
     fn canaries(&self, text: &str) -> BTreeSet<String> {
         let prefix = format!("canary{:03}", self.number);
         let word = |at: usize| text[at..].chars().take_while(char::is_ascii_alphanumeric).collect();
@@ -327,7 +331,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// An object's content: a text that is nowhere else, and whose letters are base64 that a Secret may hold.
+/// Returns an object's content: a text that occurs nowhere else and is valid base64, so that a Secret can hold it.
 fn canary(lane: u64, kind: Kind, namespace: &str, name: &str, version: u32) -> String {
     let namespace: String = namespace.chars().filter(char::is_ascii_alphanumeric).collect();
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();

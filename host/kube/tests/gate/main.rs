@@ -1,8 +1,10 @@
-//! The gate answers as the API server does: random calls of two tenants, with random changes of their RBAC between them. After
-//! each call the API server, asked directly as the same ServiceAccount, is the oracle.
+//! Checks that the gate answers as the API server does. Two tenants make random calls, with random changes of their
+//! RBAC in between. The oracle for each call is the API server, to which the test sends the same call as the same
+//! ServiceAccount.
 //!
-//! A lane is two tenants with a namespace each; the lanes run side by side over one set of caches, as plugins do in a
-//! host. `GATE_SECONDS` (60) or `GATE_SEQUENCES` ends the run, `OPERETTA_SEED` repeats the choices of another.
+//! A lane is two tenants with a namespace each. The lanes run concurrently and share one set of caches, as plugins in a
+//! host do. `GATE_SECONDS` (60) or `GATE_SEQUENCES` limits the run; `OPERETTA_SEED` repeats the choices of an earlier
+//! run.
 
 mod call;
 mod hostile;
@@ -23,7 +25,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use lane::{Counts, Lane};
 use world::World;
 
-/// Tenants' pairs that run side by side.
+/// The number of lanes that run concurrently.
 const LANES: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,9 +58,9 @@ async fn gate_answers_as_the_api_server() {
     let lanes: Vec<_> = lanes.collect();
     let mut total = Counts::default();
     for lane in lanes {
-        total.add(&lane.await.expect("the gate answered as the API server in each sequence"));
+        total.add(&lane.await.expect("the gate answers as the API server in each sequence"));
     }
     println!("gate: {total} in {} s", started.elapsed().as_secs());
     assert!(total.sequences >= sequences.min(100), "only {} sequences", total.sequences);
-    assert!(total.is_varied(), "too few answers of a kind: {total}");
+    assert!(total.is_varied(), "an outcome is too rare: {total}");
 }

@@ -1,4 +1,4 @@
-//! The oracle: the same call, sent to the API server as the tenant's ServiceAccount. Writes are dry runs.
+//! The oracle: sends a tenant's call to the API server as the tenant's ServiceAccount. Writes are dry runs.
 
 use http::Request;
 use operetta_core::authz::access_review::ServiceAccount;
@@ -8,7 +8,7 @@ use crate::{
     world::World,
 };
 
-/// Asks the API server for its answer to a tenant's call.
+/// Returns the API server's answer to a tenant's call.
 pub async fn answer(world: &World, account: &ServiceAccount, call: &Call) -> Answer {
     let request = call.request();
     let mut query = request.query.clone();
@@ -31,8 +31,8 @@ pub async fn answer(world: &World, account: &ServiceAccount, call: &Call) -> Ans
     }
 }
 
-/// The oracle's answer to a cached list of all namespaces, which shows those namespaces that the tenant may list; None if
-/// they are all empty.
+/// Returns the oracle's answer to a cached list of all namespaces, which has the objects of the namespaces that the
+/// tenant may list. Returns None for other calls, and if there are no such objects.
 pub async fn parts(world: &World, account: &ServiceAccount, call: &Call, namespaces: &[String; 2]) -> Option<Answer> {
     if call.act != Act::List || !call.cached || call.namespace.is_some() {
         return None;

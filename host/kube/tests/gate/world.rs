@@ -1,4 +1,4 @@
-//! What all lanes share: the API server's client, the host's caches, and the ClusterRoles that tenants are bound to.
+//! The state that all lanes share: the API server's client, the host's caches, and the ClusterRoles of the tenants.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl World {
         Self { control_plane, client, discovery, registry, grants, informers, _permissions: permissions }
     }
 
-    /// The gate of a plugin that acts as this ServiceAccount.
+    /// Creates the gate of a plugin that acts as this ServiceAccount.
     pub fn gate(&self, account: &ServiceAccount) -> Arc<Gate> {
         let identity = PluginIdentity::new(self.grants.of(account.clone()), account.name.clone());
         let api = PluginApi::of_plugin(self.client.clone(), self.discovery.clone(), self.registry.clone(), identity)
@@ -125,7 +125,10 @@ impl World {
         Gate::new(api, Arc::new(Nowhere), Arc::new(Nowhere), "{}".into(), GateLimits::default())
     }
 
-    /// Sends a request with the test's own rights.
+    /// Sends a request with the test's own permissions.
+    ///
+    /// # Errors
+    /// Returns an error if the API server refuses the request or does not answer.
     pub async fn send(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, kube::Error> {
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
@@ -134,7 +137,7 @@ impl World {
     }
 }
 
-/// Takes Events and log lines, and keeps none.
+/// Discards Events and log lines.
 struct Nowhere;
 
 impl EventSink for Nowhere {

@@ -1,19 +1,20 @@
-//! Configuration that is small as text and large in memory.
+//! Attacks with configuration that is small as text and large in memory.
 
 use operetta_testkit::{DropIn, guest, kinds, wat_guest::Guest};
 use serde_json::{Value, json};
 
 use crate::Stage;
 
-/// YAML of less than a mebibyte that stands for 17 billion values.
+/// Returns YAML of less than a mebibyte that expands to 17 billion values.
 fn yaml_bomb() -> String {
     let zeroes = vec!["0"; 130_000].join(",");
     let aliases = vec!["*a"; 130_000].join(",");
     let text = format!("a: &a [{zeroes}]\nb: [{aliases}]\n");
-    assert!(text.len() < 1 << 20, "it fits a ConfigMap");
+    assert!(text.len() < 1 << 20, "the YAML does not fit a ConfigMap");
     text
 }
 
+/// Returns a drop-in ConfigMap with this `config.yaml`.
 fn with_yaml(name: &str, account: &str, yaml: &str) -> Value {
     let mut object = DropIn::new(name, Guest::default().build()).service_account(account).object();
     object["data"] = json!({"config.yaml": yaml});
@@ -39,14 +40,14 @@ async fn configuration_is_not_read_without_consent() {
     stage.namespace.until_degraded("bomb", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
     let plugin = stage.namespace.get(kinds::PLUGIN, "bomb").await.expect("a Plugin");
     assert!(plugin["spec"]["config"].is_null(), "{plugin}");
-    // With consent it is read, without that the ConfigMap changes.
+    // Once consent is given, the host reads the configuration, although the ConfigMap has not changed.
     let consent = json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": "bomb"}}});
     stage.namespace.patch(kinds::SERVICE_ACCOUNT, "nobody", consent).await;
     stage.namespace.until_event(kinds::CONFIG_MAP, "bomb", "InvalidPluginConfig").await;
 }
 
 #[tokio::test]
-async fn plugin_of_too_many_values_is_refused() {
+async fn plugin_with_too_many_values_is_refused() {
     let stage = Stage::new("deep-config").await;
     let many: Vec<Value> = vec![json!({"": 0}); 40_000];
     stage.plugin("many", guest("fixture-touch-v1"), json!({"config": {"many": many}})).await;

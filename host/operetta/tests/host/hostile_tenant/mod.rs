@@ -1,5 +1,5 @@
-//! Attacks of a tenant with kubectl: who may create ConfigMaps, or Plugins, in one namespace, tries to hurt the host, its
-//! neighbours, or to go on after consent was withdrawn.
+//! Attacks of a tenant with kubectl. A user who may create ConfigMaps or Plugins in one namespace tries to harm the
+//! host or its neighbours, or to keep a plugin running after consent was withdrawn.
 
 mod configurations;
 mod pins;

@@ -1,4 +1,4 @@
-//! Code that is changed behind the back of who consented: whoever may update a ConfigMap, a neighbouring plugin too.
+//! Changes of code without new consent, by a user or another plugin that may update the ConfigMap.
 
 use operetta_testkit::{DropIn, digest, guest, kinds, wat_guest::Guest};
 use serde_json::{Value, json};
@@ -20,13 +20,13 @@ async fn code_that_consent_does_not_name_is_not_run() {
     namespace.create_touchable("target").await;
     namespace.drop_in(&DropIn::new("touch", good.clone())).await;
     namespace.until_touched("target", "v1").await;
-    // A plain swap of the code by somebody who may update ConfigMaps: the code before runs on.
+    // A user who may update ConfigMaps swaps the code. The old code continues to run.
     let swapped = DropIn::new("touch", evil.clone()).object();
     namespace.patch(kinds::CONFIG_MAP, "touch", json!({"binaryData": swapped["binaryData"]})).await;
     let message = namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil)]).await;
     let both = format!("'operetta.dev/allow-plugins={pinned},touch@{}'", digest(&evil));
     assert!(message.contains(&both), "{message}");
-    // Made anew, it is not run either.
+    // The new code is not run after the Plugin is deleted and created again either.
     let label = |value: &str| json!({"metadata": {"labels": {"operetta.dev/plugin": value}}});
     namespace.patch(kinds::CONFIG_MAP, "touch", label("false")).await;
     namespace.until_gone(kinds::PLUGIN, "touch").await;
@@ -35,12 +35,12 @@ async fn code_that_consent_does_not_name_is_not_run() {
     namespace.create_touchable("later").await;
     stage.others_go_on().await;
     let later = namespace.get(kinds::CONFIG_MAP, "later").await.expect("it exists");
-    assert_eq!(later["data"]["touched"], Value::Null, "nobody touches it");
-    // Whoever may change the ServiceAccount decides.
+    assert_eq!(later["data"]["touched"], Value::Null, "code without consent wrote to it");
+    // A change of the ServiceAccount's annotation allows the new code.
     let both = format!("touch@{}, touch@{}", digest(&good), digest(&evil));
     namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(&both)).await;
     namespace.until_touched("later", "v2").await;
-    // Taken back, the code that runs stops.
+    // When the consent is withdrawn, the running code stops.
     namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(&pinned)).await;
     namespace.until_degraded("touch", "CodeNotAllowed", &[]).await;
 }
@@ -69,7 +69,7 @@ async fn malformed_digest_allows_nothing() {
 }
 
 #[tokio::test]
-async fn pin_on_a_generated_plugin_survives_its_label() {
+async fn digest_pin_survives_removal_of_drop_in_label() {
     let stage = Stage::new("pins-label").await;
     let namespace = &stage.namespace;
     let good = guest("fixture-touch-v1");

@@ -1,4 +1,4 @@
-//! Slots and memory: what one namespace takes, its neighbours still have.
+//! Worker slots and memory: one namespace cannot take those of its neighbours.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde_json::json;
 
 use crate::Stage;
 
-/// Keys of each plugin, and its workers.
+/// The number of each plugin's keys, and of its workers.
 const WORKERS: u32 = 64;
-/// The most that the host may take while a tenant allocates, in bytes.
+/// The most memory that the host may use while a tenant allocates, in bytes.
 const MAX_HOST_BYTES: u64 = 1 << 30;
 
 impl Stage {
-    /// Runs plugins that do this with each of [`WORKERS`] keys at once.
+    /// Runs `count` plugins whose reconciles misbehave as `what` names, each with [`WORKERS`] keys at once.
     async fn busy_plugins(&self, count: usize, what: &str) {
         for number in 0..WORKERS {
             self.namespace.create_touchable(&format!("target-{number}")).await;
@@ -35,7 +35,7 @@ impl Stage {
 #[tokio::test]
 async fn sleeping_reconciles_leave_slots_to_neighbours() {
     let stage = Stage::new("sleepers").await;
-    // More than the slots of the whole host.
+    // These plugins have more workers than the host has slots.
     stage.busy_plugins(17, "sleep-host").await;
     for _ in 0..3 {
         stage.others_go_on().await;
@@ -49,7 +49,7 @@ async fn allocating_reconciles_leave_memory_to_neighbours() {
     stage.busy_plugins(2, "allocate").await;
     eventually("a key waits for memory", async || {
         let bytes = stage.host.memory_bytes();
-        assert!(bytes < MAX_HOST_BYTES, "the host takes {bytes} bytes");
+        assert!(bytes < MAX_HOST_BYTES, "the host uses {bytes} bytes");
         let plugin = stage.namespace.get(kinds::PLUGIN, "busy-0").await.expect("a Plugin").to_string();
         let is_said = plugin.contains("quota memoryBytes") || plugin.contains("limits.memory");
         if is_said { Ok(()) } else { Err(plugin) }

@@ -1,4 +1,4 @@
-//! Consent that is withdrawn takes effect at once, whatever the host is busy with.
+//! Withdrawn consent takes effect at once, even if the host is busy.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Stage;
 /// The longest time from the withdrawal until the last write of the plugin, by the API server's clock.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Requests that write for ten seconds and longer.
+/// Returns write requests that take ten seconds or longer.
 fn writes(namespace: &str) -> Vec<Value> {
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/target");
     let write = |number: u32| {
@@ -32,6 +32,7 @@ impl Stage {
         self.until_writing().await;
     }
 
+    /// Waits until the plugin has made more than 20 writes.
     async fn until_writing(&self) {
         let number = |target: &Value| target["data"]["number"].as_str().and_then(|text| text.parse::<u32>().ok());
         let is_writing = |target: &Value| {
@@ -40,8 +41,11 @@ impl Stage {
         self.namespace.until(kinds::CONFIG_MAP, "target", is_writing).await;
     }
 
-    /// Checks that no write of the plugin came later than [`LIMIT`] after the last patch of this object by the test.
-    /// Returns the time in between in seconds, less than 0 if the last write came before.
+    /// Checks that the API server received the plugin's last write at most [`LIMIT`] after the test's last patch of
+    /// this object. Returns the time from the patch to the write in seconds, which is negative if the write came first.
+    ///
+    /// # Panics
+    /// Panics if the last write came later.
     async fn stopped_writing_after_patch(&self, resource: &str, name: &str) -> f64 {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let namespace = self.namespace.name();
@@ -55,7 +59,7 @@ impl Stage {
     }
 }
 
-/// `WITHDRAWALS=20` repeats it, beside fifty plugins instead of ten.
+/// `WITHDRAWALS=20` repeats the test that often, with fifty slow plugins instead of ten.
 #[tokio::test]
 async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
     let rounds = std::env::var("WITHDRAWALS").map_or(1, |text| text.parse().expect("a number"));
@@ -75,7 +79,7 @@ async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
             let wasm = Guest::default().text(&format!("slow {round} {number}")).with_functions(3_000).build();
             compiling.drop_in(&DropIn::compressed(&format!("slow-{number}"), &wasm)).await;
         }
-        eventually("each has a Plugin", async || {
+        eventually("each drop-in ConfigMap has a Plugin", async || {
             let found = compiling.list(kinds::PLUGIN).await.len();
             if found == plugins { Ok(()) } else { Err(format!("{found} Plugins")) }
         })
@@ -104,7 +108,7 @@ async fn suspended_plugin_ends_writes_after_its_drain() {
     stage.writer().await;
     let started = std::time::Instant::now();
     stage.namespace.patch(kinds::CONFIG_MAP, "writer", suspend("true")).await;
-    eventually("the plugin writes no more", async || {
+    eventually("the plugin stops writing", async || {
         let number =
             || async { stage.namespace.get(kinds::CONFIG_MAP, "target").await.expect("it")["data"]["number"].clone() };
         let before = number().await;
@@ -114,7 +118,7 @@ async fn suspended_plugin_ends_writes_after_its_drain() {
     })
     .await;
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    // It acts again afterwards.
+    // When the plugin is resumed, it writes again.
     stage.namespace.patch(kinds::CONFIG_MAP, "writer", suspend("false")).await;
     let before = stage.namespace.get(kinds::CONFIG_MAP, "target").await.expect("it")["data"]["number"].clone();
     let writes_again = |target: &Value| {

@@ -1,4 +1,4 @@
-//! Sources of a plugin without rights: they cost the host no watch.
+//! Sources of a plugin without permissions, which the host must not watch.
 
 use operetta_testkit::{DropIn, Kind, kinds, wat_guest::Guest};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::{Stage, install, run_what_it_says};
 const WIDGET: Kind = Kind("test.operetta.dev/v1", "Withheld");
 
 #[tokio::test]
-async fn sources_without_rights_start_no_watch() {
+async fn sources_without_permission_start_no_watch() {
     let stage = Stage::new("withheld").await;
     let control_plane = stage.namespace.control_plane();
     install(control_plane, WIDGET);
@@ -22,9 +22,9 @@ async fn sources_without_rights_start_no_watch() {
     stage.namespace.drop_in(&DropIn::new("powerless", wasm).service_account("powerless")).await;
     let message = stage.namespace.until_degraded("powerless", "Forbidden", &["may not list and watch withhelds"]).await;
     let audit = control_plane.audit();
-    assert_eq!(audit.done("list", "withhelds").count(), 0, "the host has listed nothing");
-    assert_eq!(audit.open_watches("withhelds").len(), 0, "the host watches nothing");
-    // Once granted, it runs.
+    assert_eq!(audit.done("list", "withhelds").count(), 0, "the host listed withhelds");
+    assert_eq!(audit.open_watches("withhelds").len(), 0, "the host watches withhelds");
+    // Once the permissions are granted, the plugin runs.
     run_what_it_says(&stage.namespace, &message);
     stage.namespace.until_condition("powerless", "Ready", "True", "Running").await;
     assert!(!control_plane.audit().open_watches("withhelds").is_empty());
