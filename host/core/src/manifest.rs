@@ -350,7 +350,7 @@ mod tests {
             (
                 predicate(r#"{"matches":"$.spec["}"#),
                 "controllers[0].for.predicates[0].matches",
-                "no JSONPath (RFC 9535)",
+                "not a JSONPath (RFC 9535)",
             ),
             (
                 predicate(r#"{"not":{"any":["LabelsChanged",{"matches":"spec"}]}}"#),

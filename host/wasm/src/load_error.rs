@@ -62,7 +62,7 @@ pub enum LoadError {
     },
     /// The component imports interfaces that the host does not offer.
     #[error(
-        "the component imports what this host does not offer: {}; offered: {}",
+        "the component has imports that this host does not provide: {}; provided: {}",
         list(missing),
         imports::offered_by_package()
     )]

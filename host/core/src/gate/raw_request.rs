@@ -179,7 +179,7 @@ impl RawRequest {
             return Ok(None);
         };
         let options = serde_json::from_str(body);
-        options.map(Some).map_err(|error| bad(format!("the body of a DELETE is no DeleteOptions in JSON: {error}")))
+        options.map(Some).map_err(|error| bad(format!("the body of a DELETE is not DeleteOptions in JSON: {error}")))
     }
 
     /// Returns the number of bytes that the guest passed.
@@ -275,7 +275,7 @@ impl fmt::Display for RawRequest {
 }
 
 fn parse(path: &str) -> Result<Target, ApiError> {
-    let wrong = |why: &str| bad(format!("{:?} is no path of the API: {why}", shown(path)));
+    let wrong = |why: &str| bad(format!("{:?} is not an API path: {why}", shown(path)));
     let Some(rest) = path.strip_prefix('/') else { return Err(wrong("it does not begin with /")) };
     let segments: Vec<&str> = rest.split('/').collect();
     for segment in &segments {
@@ -360,7 +360,7 @@ mod tests {
             let request = RawRequest { body: Some(body.into()), ..request("DELETE", "/api/v1/nodes/a", "") };
             let error = request.target().expect_err(body);
             assert!(
-                error.kind == ErrorKind::BadRequest && error.status.message.contains("no DeleteOptions"),
+                error.kind == ErrorKind::BadRequest && error.status.message.contains("not DeleteOptions"),
                 "{error}"
             );
         }

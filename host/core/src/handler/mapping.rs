@@ -213,11 +213,11 @@ impl KeyRules {
             _ => {}
         }
         if !is_path_segment(&key.name) {
-            return Err(format!("{:?} is no name of an object", cut(&key.name)));
+            return Err(format!("{:?} is not an object name", cut(&key.name)));
         }
         if key.namespace.as_ref().is_some_and(|namespace| !is_dns_label(namespace)) {
             let namespace = cut(key.namespace.as_deref().unwrap_or_default());
-            return Err(format!("{namespace:?} is no name of a namespace"));
+            return Err(format!("{namespace:?} is not a namespace name"));
         }
         Ok(Some(key).filter(|key| self.namespace.is_none() || key.namespace == self.namespace))
     }

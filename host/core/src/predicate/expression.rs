@@ -38,7 +38,7 @@ pub struct Expression {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     /// The text is not valid under RFC 9535.
-    #[error("{text:?} is no JSONPath (RFC 9535): {message}")]
+    #[error("{text:?} is not a JSONPath (RFC 9535): {message}")]
     Syntax {
         /// The text.
         text: String,

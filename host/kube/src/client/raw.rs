@@ -81,7 +81,7 @@ impl PluginApi {
             None => {
                 path.namespace.as_deref().map_or(Ok(()), |namespace| resource.check_namespace(Some(namespace)))?;
                 let limit = text("limit").map(|limit| limit.parse::<u32>()).transpose();
-                let limit = limit.map_err(|_| ApiError::new(ErrorKind::BadRequest, "limit is no number"))?;
+                let limit = limit.map_err(|_| ApiError::new(ErrorKind::BadRequest, "limit is not a number"))?;
                 let options = ListOptions {
                     namespace: path.namespace.clone(),
                     labels: text("labelSelector"),

@@ -40,7 +40,7 @@ pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String
     let wanted = if is_json { "JSON object" } else { "YAML mapping" };
     match parsed {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(format!("{key} is no {wanted}")),
+        Ok(_) => Err(format!("{key} is not a {wanted}")),
         Err(_) if tally.values.get() > MAX_VALUES => Err(format!("{key} has more than {MAX_VALUES} values")),
         Err(_) if tally.too_deep.get() => Err(format!("{key} {}", Problem::TooDeep.describe(wanted))),
         Err(problem) => Err(format!("{key} {}", problem.describe(wanted))),
@@ -60,8 +60,8 @@ enum Problem {
 impl Problem {
     fn describe(&self, wanted: &str) -> String {
         match self {
-            Self::Malformed(Some((line, column))) => format!("is no {wanted}: line {line}, column {column}"),
-            Self::Malformed(None) => format!("is no {wanted}"),
+            Self::Malformed(Some((line, column))) => format!("is not a {wanted}: line {line}, column {column}"),
+            Self::Malformed(None) => format!("is not a {wanted}"),
             Self::Aliases => {
                 "uses YAML anchors, aliases or merge keys, which are not accepted: write them out".to_owned()
             }

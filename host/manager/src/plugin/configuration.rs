@@ -314,11 +314,11 @@ mod tests {
             (ConfigRef::default(), [("config.json", "{}"), ("config.yaml", "{}")].as_slice(), "both"),
             (ConfigRef::default(), &[("other", "hunter2")], "no key config.json or config.yaml"),
             (key("x"), &[("config.json", "{}")], "no key x"),
-            (key("x.json"), &[("x.json", "\"hunter2\"")], "x.json is no JSON object"),
-            (key("x.json"), &[("x.json", "{\"hunter2\": ")], "x.json is no JSON object: line 1"),
-            (key("x"), &[("x", "hunter2")], "x is no YAML mapping"),
-            (key("x"), &[("x", "[hunter2")], "x is no YAML mapping"),
-            (key("x"), &[("x", "a: *hunter2")], "x is no YAML mapping"),
+            (key("x.json"), &[("x.json", "\"hunter2\"")], "x.json is not a JSON object"),
+            (key("x.json"), &[("x.json", "{\"hunter2\": ")], "x.json is not a JSON object: line 1"),
+            (key("x"), &[("x", "hunter2")], "x is not a YAML mapping"),
+            (key("x"), &[("x", "[hunter2")], "x is not a YAML mapping"),
+            (key("x"), &[("x", "a: *hunter2")], "x is not a YAML mapping"),
         ] {
             let error = added(&[(reference, data)]).expect_err(part);
             assert!(error.contains(part) && !error.contains("hunter2"), "{error}");

@@ -333,8 +333,8 @@ mod tests {
             (r#"{"metadata":{"annotations":{"operetta.dev/suspend":"yes"}}}"#, "operetta.dev/suspend is \"yes\""),
             (r#"{"metadata":{"annotations":{"operetta.dev/warm":"1"}}}"#, "operetta.dev/warm is \"1\""),
             (r#"{"data":{"config.json":"{}","config.yaml":"{}"}}"#, "both"),
-            (r#"{"data":{"config.json":"[]"}}"#, "config.json is no JSON object"),
-            (r#"{"data":{"config.yaml":"- a"}}"#, "config.yaml is no YAML mapping"),
+            (r#"{"data":{"config.json":"[]"}}"#, "config.json is not a JSON object"),
+            (r#"{"data":{"config.yaml":"- a"}}"#, "config.yaml is not a YAML mapping"),
         ] {
             let error = spec(&config_map(text), true).expect_err(text);
             assert!(error.contains(part), "{error}");

@@ -301,7 +301,7 @@ mod tests {
         for (predicate, words) in [
             (
                 r#"{"changed":"spec"}"#,
-                "the predicates of \"b\" in spec.controllers: wrong at [0].changed: \"spec\" is no JSONPath",
+                "the predicates of \"b\" in spec.controllers: wrong at [0].changed: \"spec\" is not a JSONPath",
             ),
             (r#"{"maybe":"$"}"#, "unknown variant `maybe`"),
             ("7", "wrong at [0]"),

@@ -53,7 +53,7 @@ async fn a_component_without_reconcile_is_told_what_is_missing() {
 #[tokio::test]
 async fn names_missing_import_and_offered_ones() {
     let guest = Guest::default().reconcile("(call $charge) i32.const 16");
-    let words = ["acme:billing/charge@1.2.3", "offered: operetta:controller@0.1"];
+    let words = ["acme:billing/charge@1.2.3", "provided: operetta:controller@0.1"];
     refused("unknown-import", bad(guest.build()), "MissingImport", &words).await;
 }
 

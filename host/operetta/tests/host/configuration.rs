@@ -83,8 +83,11 @@ async fn changed_configuration_reaches_all_objects() {
 
     // What cannot be read any more is said, and what ran goes on.
     namespace.patch(kinds::CONFIG_MAP, "settings", map("hunter2")).await;
-    let words =
-        ["ConfigMap \"settings\"", "plugin.yaml is no YAML mapping", "still running with the previous configuration"];
+    let words = [
+        "ConfigMap \"settings\"",
+        "plugin.yaml is not a YAML mapping",
+        "still running with the previous configuration",
+    ];
     let message = namespace.until_degraded("reads", "InvalidConfig", &words).await;
     assert!(!message.contains("hunter2"), "{message}");
     namespace.create_touchable("meanwhile").await;

@@ -71,7 +71,7 @@ async fn reports_impossible_keys_and_drops_foreign_ones() {
     let stage = Stage::mapping("maps-bad-keys").await;
     stage.index(json!({"wakes": "a here/there/everywhere"})).await;
     stage.until_woken("a", 2).await;
-    let words = ["mapping ConfigMap", "index failed", "is no name of an object", "there/everywhere"];
+    let words = ["mapping ConfigMap", "index failed", "is not an object name", "there/everywhere"];
     stage.namespace.until_degraded("mapper", "InvalidKeys", &words).await;
     // What the old state names is looked at once more.
     stage.index(json!({"wakes": "b"})).await;

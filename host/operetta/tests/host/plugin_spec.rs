@@ -112,7 +112,7 @@ async fn an_administrator_s_word_on_a_controller_is_followed() {
     // A path that is none is told, and then one that sees such a change.
     let wrong = json!([{"name": "touch", "predicates": [{"changed": "data.touched"}]}]);
     namespace.patch(kinds::PLUGIN, "touch", json!({"spec": spec(wrong)})).await;
-    namespace.until_degraded("touch", "InvalidPredicate", &["\"touch\"", "data.touched", "no JSONPath"]).await;
+    namespace.until_degraded("touch", "InvalidPredicate", &["\"touch\"", "data.touched", "not a JSONPath"]).await;
     let other = json!([{"name": "touch", "predicates": [{"changed": "$.data.other"}]}]);
     namespace.patch(kinds::PLUGIN, "touch", json!({"spec": spec(other)})).await;
     namespace.until_touched("new", "v1").await;

@@ -22,7 +22,7 @@ pub(crate) enum CompileCostError {
     #[error("{0}")]
     Malformed(String),
     /// The cost exceeds the maximum.
-    #[error("its instances come to more than {MAX_COST}, where each counts one, and one for each KiB of its module")]
+    #[error("its instances cost more than {MAX_COST}: each counts one, and one for each KiB of its module")]
     TooHeavy,
     /// The definition of an instantiated component or module is unknown.
     #[error(

@@ -102,7 +102,7 @@ async fn other_contract_names_the_hosts_version() {
 #[tokio::test]
 async fn unknown_imports_are_listed_with_offered_interfaces() {
     let guest = Guest::default().reconcile("(call $charge) (call $lone) i32.const 16");
-    let parts = ["acme:billing/charge@1.2.3", "lone", "offered: operetta:controller@0.1", "wasi:cli@0.2 (environment"];
+    let parts = ["acme:billing/charge@1.2.3", "lone", "provided: operetta:controller@0.1", "wasi:cli@0.2 (environment"];
     expect(guest.build(), "MissingImport", &parts).await;
     assert!(offered().contains(&"operetta:controller/objects@0.1".to_owned()));
 }

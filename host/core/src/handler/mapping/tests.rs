@@ -189,7 +189,7 @@ async fn reports_bad_keys_and_enqueues_good_ones() {
     let (mapped, enqueued) = stage.settled().await;
     assert_eq!((mapped.len(), enqueued.len()), (1, MAX_KEYS), "it is not tried again");
     let failures = stage.failures.0.lock().clone();
-    assert!(failures[0].contains("\"b/ad\" is no name of an object"), "{failures:?}");
+    assert!(failures[0].contains("\"b/ad\" is not an object name"), "{failures:?}");
     assert!(failures[1].contains("10000 keys are more than 1000"), "{failures:?}");
 }
 
@@ -207,13 +207,13 @@ fn admits_keys_by_scope_and_namespace() {
         (cluster.clone(), ObjectKey::cluster_scoped("a"), Ok(true)),
         (cluster, of("n", "a"), Err("has a namespace, but Foo has none")),
         (rules(), ObjectKey::cluster_scoped("a"), Err("has no namespace, but Foo has one")),
-        (rules(), of("n", ""), Err("is no name of an object")),
-        (rules(), of("n", ".."), Err("is no name of an object")),
-        (rules(), of("n", "a/../b"), Err("is no name of an object")),
-        (rules(), of("n", "a%2fb"), Err("is no name of an object")),
-        (rules(), of("n", &long), Err("is no name of an object")),
-        (rules(), of("n/a", "a"), Err("is no name of a namespace")),
-        (rules(), of("", "a"), Err("is no name of a namespace")),
+        (rules(), of("n", ""), Err("is not an object name")),
+        (rules(), of("n", ".."), Err("is not an object name")),
+        (rules(), of("n", "a/../b"), Err("is not an object name")),
+        (rules(), of("n", "a%2fb"), Err("is not an object name")),
+        (rules(), of("n", &long), Err("is not an object name")),
+        (rules(), of("n/a", "a"), Err("is not a namespace name")),
+        (rules(), of("", "a"), Err("is not a namespace name")),
     ] {
         let found = rules.admit(key.clone());
         match admitted {
