@@ -106,6 +106,20 @@ const MAX_SELECTOR: usize = 8 * 1024;
 const MAX_PROJECTION: usize = 128;
 
 impl ListOptions {
+    /// Returns the options that list all objects of a namespace; None lists all namespaces.
+    pub fn all(namespace: Option<String>, read: Read) -> Self {
+        Self {
+            namespace,
+            labels: None,
+            fields: None,
+            selection: Selection::All,
+            limit: None,
+            continue_token: None,
+            read,
+            projection: Vec::new(),
+        }
+    }
+
     /// Checks the options as [`Operation::check`](super::operation::Operation::check) does.
     ///
     /// # Errors

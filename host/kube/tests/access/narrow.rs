@@ -117,16 +117,7 @@ impl Narrow {
 }
 
 fn list(namespace: Option<&str>, selection: Selection) -> ListOptions {
-    ListOptions {
-        namespace: namespace.map(str::to_owned),
-        labels: None,
-        fields: None,
-        selection,
-        limit: None,
-        continue_token: None,
-        read: Read::Cached,
-        projection: vec![],
-    }
+    ListOptions { selection, ..ListOptions::all(namespace.map(str::to_owned), Read::Cached) }
 }
 
 fn by_index(value: &str) -> Selection {

@@ -451,20 +451,13 @@ impl Stage {
     /// Makes the list of a cell.
     async fn list(&self, cell: &Cell) -> Result<Page, ApiError> {
         let by_index = || Selection::ByIndex { name: INDEX.to_owned(), value: self.object(cell.kind).to_owned() };
-        let options = ListOptions {
-            namespace: cell.location.clone(),
-            labels: None,
-            fields: None,
-            selection: match cell.way {
-                Way::ListByOwner => Selection::ByOwner("an-owner".to_owned()),
-                Way::ListByIndex => by_index(),
-                _ => Selection::All,
-            },
-            limit: None,
-            continue_token: None,
-            read: if cell.way == Way::LiveList { Read::Live } else { Read::Cached },
-            projection: vec![],
+        let selection = match cell.way {
+            Way::ListByOwner => Selection::ByOwner("an-owner".to_owned()),
+            Way::ListByIndex => by_index(),
+            _ => Selection::All,
         };
+        let read = if cell.way == Way::LiveList { Read::Live } else { Read::Cached };
+        let options = ListOptions { selection, ..ListOptions::all(cell.location.clone(), read) };
         self.apis[cell.account].list(List { kind: gvk(cell.kind), options }).await
     }
 

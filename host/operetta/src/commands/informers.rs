@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use operetta_core::{
-    gate::operation::{Item, List, ListOptions, Read, Selection},
+    gate::operation::{Item, List, ListOptions, Read},
     object::kind::GroupVersionKind,
     ports::ObjectApi,
 };
@@ -59,16 +59,8 @@ async fn find(args: &InformersArgs) -> Result<HostAddress> {
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
     let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
-    let options = ListOptions {
-        namespace: None,
-        labels: None,
-        fields: None,
-        selection: Selection::All,
-        limit: None,
-        continue_token: None,
-        read: Read::Live,
-        projection: vec![".status.host".to_owned()],
-    };
+    let projection = vec![".status.host".to_owned()];
+    let options = ListOptions { projection, ..ListOptions::all(None, Read::Live) };
     let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
     let page = api.list(List { kind, options }).await;
     let page = page.context("failed to list Plugins to find the host (use --host)")?;
