@@ -336,7 +336,7 @@ mod tests {
         };
         let audit = Some(Audit { writer, sink: api.clone(), conflicts: FieldConflicts::new(api.clone()) });
         let shared = Shared { audit, ..Shared::default() };
-        let gate = Gate::sharing(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
+        let gate = Gate::new(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
         let action =
             WriteAction::Update { key: ObjectKey::cluster_scoped("a"), status: false, object: "{}".to_owned() };
         let request = ReconcileRequest {

@@ -93,19 +93,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate over these ports. `config` is JSON text.
+    /// Creates a gate over these ports. `config` is JSON text; the gate uses the counts, quotas and records of `shared`.
     pub fn new(
-        api: Arc<dyn ObjectApi>,
-        events: Arc<dyn EventSink>,
-        logs: Arc<dyn LogSink>,
-        config: Arc<str>,
-        limits: GateLimits,
-    ) -> Arc<Self> {
-        Self::sharing(api, events, logs, config, limits, Shared::default())
-    }
-
-    /// Creates a gate that uses the counts, quotas and records of `shared`.
-    pub fn sharing(
         api: Arc<dyn ObjectApi>,
         events: Arc<dyn EventSink>,
         logs: Arc<dyn LogSink>,
@@ -119,13 +108,13 @@ impl Gate {
     /// Creates a gate for `describe`: the log works, API calls fail, Events are discarded.
     pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
         let out = Arc::new(OutOfReach("while the manifest is asked for"));
-        Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default())
+        Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default(), Shared::default())
     }
 
     /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
     pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
         let out = Arc::new(OutOfReach("while an event is mapped"));
-        Self::sharing(out.clone(), out, logs, config, limits, shared)
+        Self::new(out.clone(), out, logs, config, limits, shared)
     }
 
     /// Replaces the configuration. Reconciles that begin later use the new one.
@@ -437,7 +426,7 @@ mod tests {
     }
 
     fn gate(fake: &Arc<Fake>, limits: GateLimits) -> Arc<Gate> {
-        Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), limits)
+        Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), limits, Shared::default())
     }
 
     fn get() -> Get {
@@ -540,7 +529,7 @@ mod tests {
         let shared = Arc::new(CallRate::new(10, 2));
         let [one, other] = [(); 2].map(|()| {
             let shared = with_rates(vec![shared.clone()]);
-            Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared)
+            Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared)
         });
         let start = tokio::time::Instant::now();
         for gate in [&one, &other, &one, &other] {
@@ -560,7 +549,7 @@ mod tests {
     async fn asking_for_the_cache_does_not_bypass_the_quota() {
         let fake = Arc::new(Fake::default());
         let shared = with_rates(vec![Arc::new(CallRate::new(10, 1))]);
-        let gate = Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);
+        let gate = Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);
         let path = "/api/v1/namespaces/n/configmaps".to_owned();
         let request = |method: &str| RawRequest {
             method: method.into(),

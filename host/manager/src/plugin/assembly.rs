@@ -174,7 +174,7 @@ pub(super) fn instantiate(
     let shared = shared(setup, &api, metered, loops);
     identity.api = Some(api.clone());
     let mapping_gate = Gate::mapping(setup.log.clone(), setup.config.clone(), gate_limits.clone(), shared.clone());
-    let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
+    let gate = Gate::new(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
     let digest = setup.component.digest().to_owned();
     let current = Generation { account: setup.grants.subject().clone(), digest, gate: gate.clone() };
     if let Some(before) = identity.current.replace(current) {
