@@ -378,10 +378,12 @@ mod tests {
 
     /// An API that answers after a pause and records Events and log lines.
     #[derive(Default)]
-    struct Fake {
-        pause: Duration,
-        events: Mutex<Vec<EventNote>>,
-        lines: Mutex<Vec<String>>,
+    pub(super) struct Fake {
+        pub pause: Duration,
+        /// True for an API whose object no write changes.
+        pub unchanging: bool,
+        pub events: Mutex<Vec<EventNote>>,
+        pub lines: Mutex<Vec<String>>,
     }
 
     #[async_trait]
@@ -397,7 +399,7 @@ mod tests {
 
         async fn write(&self, _: Write) -> Result<Written, ApiError> {
             tokio::time::sleep(self.pause).await;
-            Ok(Written::Stored(node()))
+            Ok(if self.unchanging { Written::Unchanged(node()) } else { Written::Stored(node()) })
         }
 
         async fn delete(&self, _: Delete) -> Result<(), ApiError> {
