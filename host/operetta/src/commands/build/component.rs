@@ -127,18 +127,12 @@ mod tests {
     use operetta_wasm::{LoadLimits, Plugin};
 
     use super::*;
+    use crate::commands::component::encode::tests::MODULE;
 
-    /// A module of the world, without code.
-    const MODULE: &str = r#"(module
-        (memory (export "memory") 1)
-        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 64)
-        (func (export "operetta:controller/reconciler@0.1.0#describe") (result i32) i32.const 8)
-        (func (export "operetta:controller/reconciler@0.1.0#reconcile")
-            (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) i32.const 16)
-        (func (export "_initialize") i32.const 1024 i32.const 7 i32.store))"#;
-
+    /// Returns a module of the world whose initialization function writes to its memory.
     fn module() -> Vec<u8> {
-        wat::parse_str(MODULE).expect("a module")
+        let initialize = r#"(module (func (export "_initialize") i32.const 1024 i32.const 7 i32.store)"#;
+        wat::parse_str(MODULE.replacen("(module", initialize, 1)).expect("a module")
     }
 
     #[test]

@@ -60,11 +60,11 @@ pub fn encode(bytes: &[u8], start: Start) -> Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::{super::core_module::REQUIRED, *};
 
     /// A module of the world, without code.
-    const MODULE: &str = r#"(module
+    pub const MODULE: &str = r#"(module
         (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 64)
         (func (export "operetta:controller/reconciler@0.1.0#describe") (result i32) i32.const 8)
