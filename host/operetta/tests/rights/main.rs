@@ -67,8 +67,7 @@ async fn asks_what_everybody_may(host: &Host, namespace: &TestNamespace<'_>) {
 async fn watches_pods(namespace: &TestNamespace<'_>) {
     let source = json!({"apiVersion": "v1", "kind": "Pod", "namespaces": "Own"});
     let controllers = json!([{"name": "c", "for": source}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    namespace.drop_in(&DropIn::new("pods", Guest::default().manifest(&manifest.to_string()).build())).await;
+    namespace.drop_in(&DropIn::new("pods", Guest::default().controllers(&controllers).build())).await;
     namespace.until_condition("pods", "Ready", "True", "Running").await;
 }
 
