@@ -36,7 +36,7 @@ const SLOW: Duration = Duration::from_secs(1);
 const GIVE_UP: Duration = Duration::from_secs(8);
 
 /// The problem of a request without an answer.
-const NO_ANSWER: &str = "the API server does not answer: is the network up?";
+const NO_ANSWER: &str = "the API server does not respond (is the network up?)";
 
 /// The time without a renewal after which another process may take the Lease.
 const DURATION: Duration = Duration::from_secs(15);

@@ -118,13 +118,13 @@ impl Gate {
 
     /// Creates a gate for `describe`: the log works, API calls fail, Events are discarded.
     pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
-        let out = Arc::new(OutOfReach("while the manifest is asked for"));
+        let out = Arc::new(OutOfReach("in describe()"));
         Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default())
     }
 
     /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
     pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
-        let out = Arc::new(OutOfReach("while an event is mapped"));
+        let out = Arc::new(OutOfReach("in a mapping"));
         Self::sharing(out.clone(), out, logs, config, limits, shared)
     }
 

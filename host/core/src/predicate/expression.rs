@@ -46,7 +46,7 @@ pub enum ExpressionError {
         message: String,
     },
     /// The expression could cost too much.
-    #[error("{text:?} asks for more than a predicate may: {message}")]
+    #[error("{text:?} is too expensive for a predicate: {message}")]
     TooMuch {
         /// The text, or its beginning.
         text: String,
@@ -62,7 +62,7 @@ impl Expression {
     /// Returns an [`ExpressionError`] when the text is not a JSONPath, or could cost too much.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         if text.len() > MAX_BYTES {
-            let message = format!("{} bytes are more than {MAX_BYTES}", text.len());
+            let message = format!("{} bytes, over the limit of {MAX_BYTES}", text.len());
             let text = text[..text.floor_char_boundary(32)].to_owned() + "…";
             return Err(ExpressionError::TooMuch { text, message });
         }
@@ -298,13 +298,13 @@ mod tests {
             ("$.*.*.*.*.*", "5 `..`, `*`, `?` and `:`"),
             ("$[?@[?@[?@.a]]]", "3 filters within each other"),
             ("$[0,0,0,0,0]", "4 `,`"),
-            ("$[?@..a]", "`..` within a filter"),
+            ("$[?@..a]", "`..` in a filter"),
             ("$[?count(@.*) > 1]", "functions"),
             ("$[?match(@.a, '(a+)+')]", "functions"),
             ("$[?$.a == $.b]", "3 `$`"),
-            ("$[?$.a[*].b]", "`$` within a filter"),
-            ("$[?$ ['a', 'b']]", "`$` within a filter"),
-            ("$[?$['a'][0:1]]", "`$` within a filter"),
+            ("$[?$.a[*].b]", "`$` in a filter"),
+            ("$[?$ ['a', 'b']]", "`$` in a filter"),
+            ("$[?$['a'][0:1]]", "`$` in a filter"),
         ] {
             let error = Expression::parse(text).expect_err(text);
             assert!(matches!(error, ExpressionError::TooMuch { .. }), "{text}: {error}");

@@ -244,7 +244,7 @@ async fn resolve(
 ) -> Result<Option<Arc<ApiResource>>, SetupError> {
     match setup.context.cluster.discovery.resolve(kind).await {
         Ok(resource) if !resource.watchable => {
-            let message = format!("{kind} cannot be watched: the API server does not offer list and watch for it");
+            let message = format!("cannot watch {kind}: the API server does not support list and watch for it");
             Err(SetupError::Refused(Problem::new(reasons::KIND_NOT_WATCHABLE, message)))
         }
         Ok(resource) => Ok(Some(resource)),
@@ -263,7 +263,8 @@ async fn resolve(
 fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
     let labels = source.label_selector.clone().unwrap_or_default();
     LabelSelector::parse(&labels).map_err(|error| {
-        let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
+        let message =
+            format!("controller {controller:?} watches {} with an invalid labelSelector: {error}", source.kind);
         SetupError::Refused(Problem::new(reasons::INVALID_SELECTOR, message))
     })?;
     // Sorted, so that two sources that prune the same fields share one watch.
@@ -301,11 +302,11 @@ mod tests {
         for (predicate, words) in [
             (
                 r#"{"changed":"spec"}"#,
-                "the predicates of \"b\" in spec.controllers: wrong at [0].changed: \"spec\" is not a JSONPath",
+                "the predicates of \"b\" in spec.controllers: invalid value at [0].changed: \"spec\" is not a JSONPath",
             ),
             (r#"{"maybe":"$"}"#, "unknown variant `maybe`"),
-            ("7", "wrong at [0]"),
-            (r#"{"any":[]}"#, "nothing passes an `any` of nothing"),
+            ("7", "invalid value at [0]"),
+            (r#"{"any":[]}"#, "`any` needs at least one predicate"),
         ] {
             let set = set(&format!(r#"[{{"name":"b","predicates":[{predicate}]}}]"#));
             let error = overridden(&declared, &set).expect_err(predicate);
