@@ -51,7 +51,7 @@ pub struct HostConfig {
     /// Seconds of processor time that compiling one plugin may take; one that takes more is refused.
     pub compile_seconds: u64,
     /// Reserved namespaces in which plugins may run nevertheless: `kube-system`, `operetta-system`, or the host's own.
-    /// Whoever may act in these governs the cluster or the host.
+    /// Whoever may act in these controls the cluster or the host.
     pub allow_reserved_namespaces: Vec<String>,
     /// Limits of plugins that set none.
     pub default_limits: Limits,
@@ -143,7 +143,8 @@ impl HostConfig {
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
         let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-        serde_yaml_ng::from_str(&text).with_context(|| format!("{} is not a host configuration", path.display()))
+        serde_yaml_ng::from_str(&text)
+            .with_context(|| format!("failed to decode the host configuration {}", path.display()))
     }
 
     /// Returns the memory that the reconciles of all plugins may take at once, in bytes.

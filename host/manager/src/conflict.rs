@@ -1,4 +1,4 @@
-//! Reports of field conflicts, where two controllers fight over a field: Warning Events `FightingControllers` on the object
+//! Reports of field conflicts, where two controllers conflict over a field: Warning Events `FightingControllers` on the object
 //! and on each Plugin involved, metrics, and the host's log.
 //!
 //! An Event is read by everybody who may read Events in its namespace. Readers of the object's namespace may know who
@@ -81,8 +81,8 @@ fn describe(conflict: &FieldConflict, reader: Option<&str>) -> String {
     let path = shortened(&conflict.path);
     let FieldConflict { kind, key, .. } = conflict;
     format!(
-        "{who} fight over {path} of {kind} {key}: each sets it back to its own value after the other changed it; leave \
-         the field to one of them"
+        "{who} conflict over {path} of {kind} {key}: each sets it back to its own value after the other changed it; let only \
+         one of them set the field"
     )
 }
 
@@ -114,14 +114,14 @@ mod tests {
     #[test]
     fn description_names_writers_object_and_field() {
         let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("a"));
-        let both = "Plugin a/p (controller \"one\") and Plugin a/p (controller \"two\") fight over .data.x of Secret.v1 a/target";
+        let both = "Plugin a/p (controller \"one\") and Plugin a/p (controller \"two\") conflict over .data.x of Secret.v1 a/target";
         assert!(text.starts_with(both), "{text}");
         let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("b"));
-        assert!(text.starts_with("two controllers of Plugin a/p fight over"), "{text}");
+        assert!(text.starts_with("two controllers of Plugin a/p conflict over"), "{text}");
         let text = describe(&conflict(Rival::Outside { manager: Some("helm".into()) }), Some("a"));
-        assert!(text.contains("and a writer with field manager \"helm\" fight over"), "{text}");
+        assert!(text.contains("and a writer with field manager \"helm\" conflict over"), "{text}");
         let text = describe(&conflict(Rival::Outside { manager: None }), Some("a"));
-        assert!(text.contains("and a writer outside this host fight over"), "{text}");
+        assert!(text.contains("and a writer outside this host conflict over"), "{text}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl HostIdentity {
         match kept {
             Some(Ok((id, file))) => Self { name: format!("{machine}_{id}"), _file: Some(file) },
             Some(Err(error)) => {
-                tracing::debug!(%error, "the id of this host is not kept");
+                tracing::debug!(%error, "failed to save the id of this host");
                 Self { name: format!("{machine}_{}", random()), _file: None }
             }
             None => Self { name: format!("{machine}_{}", random()), _file: None },

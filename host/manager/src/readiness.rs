@@ -96,10 +96,10 @@ impl Readiness {
         match &lease.standing {
             Standing::Held => None,
             Standing::Unknown => Some(format!("Lease {name} is not acquired yet")),
-            Standing::Waiting { holder } => Some(format!(
-                "another host, {holder}, serves this cluster and holds Lease {name}: this one does nothing until that one ends"
-            )),
-            Standing::Lost { holder } => Some(format!("{holder} has taken over Lease {name}")),
+            Standing::Waiting { holder } => {
+                Some(format!("another host, {holder}, holds Lease {name}: waiting for it to stop"))
+            }
+            Standing::Lost { holder } => Some(format!("lost Lease {name} to {holder}")),
         }
     }
 

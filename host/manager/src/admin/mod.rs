@@ -105,9 +105,9 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
     let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
-    let help = "Events of the host that were dropped because the queue was full";
+    let help = "Number of Events of the host dropped because the queue was full";
     samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);
-    let help = "Deaths of the host in a row while it loaded this plugin; at 2 it is quarantined";
+    let help = "Number of consecutive crashes of the host while it loaded this plugin; 2 quarantine it";
     let deaths = admin.manager.suspects().into_iter().map(|Entry { work, deaths, .. }| {
         (vec![("plugin", work.name), ("namespace", work.namespace)], u64::from(deaths))
     });

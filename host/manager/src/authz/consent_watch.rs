@@ -23,7 +23,7 @@ pub async fn pause_while_stale(consent: Arc<Revocation>, informers: [Arc<Informe
         });
         let Some(failed) = failed else {
             if failing_since.take().is_some_and(|since| since.elapsed() >= MAX_STALE) {
-                tracing::info!("consent is watched again: plugins act");
+                tracing::info!("watches of consent recovered, resuming all plugins");
                 consent.resume();
             }
             wait_for_change(&mut states).await;
@@ -35,8 +35,8 @@ pub async fn pause_while_stale(consent: Arc<Revocation>, informers: [Arc<Informe
             continue;
         }
         if !consent.is_own_revoked() {
-            tracing::warn!(failed, "consent cannot be watched: no plugin acts until it can");
-            consent.pause(&format!("the host cannot watch who consents to plugins, and lets none act: {failed}"));
+            tracing::warn!(failed, "failed to watch consent, pausing all plugins");
+            consent.pause(&format!("all plugins are paused, because the host cannot watch consent: {failed}"));
         }
         wait_for_change(&mut states).await;
     }

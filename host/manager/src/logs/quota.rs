@@ -12,7 +12,7 @@ const RATE: u64 = 256 * 1024;
 const BURST: u64 = 2 * 1024 * 1024;
 
 /// The reason why lines are missing.
-pub const TOO_MUCH: &str = "a plugin may log 256 KiB a second, and 2 MiB at once";
+pub const TOO_MUCH: &str = "over the limit of 256 KiB per second with bursts of 2 MiB";
 
 /// The bytes that a plugin may log now: a token bucket.
 #[derive(Debug)]

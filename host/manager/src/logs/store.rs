@@ -144,10 +144,7 @@ impl LogSink for PluginLog {
             None => return,
             Some(0) => {}
             Some(dropped) => {
-                self.write_host_line(
-                    LogLevel::Warn,
-                    format!("{dropped} lines before this one are missing: {TOO_MUCH}"),
-                );
+                self.write_host_line(LogLevel::Warn, format!("dropped {dropped} log lines: {TOO_MUCH}"));
             }
         }
         self.append(record);

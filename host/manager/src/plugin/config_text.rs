@@ -202,7 +202,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         while let Some(key) = map.next_key::<String>()? {
             self.count()?;
             if object.insert(key, map.next_value_seed(inner)?).is_some() {
-                return Err(A::Error::custom("a key stands twice"));
+                return Err(A::Error::custom("duplicate key"));
             }
         }
         Ok(Value::Object(object))

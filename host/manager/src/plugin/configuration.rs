@@ -271,7 +271,7 @@ fn merge(mut under: Map<String, Value>, over: Map<String, Value>) -> Map<String,
 fn text(config: Map<String, Value>) -> Result<Arc<str>, Problem> {
     let text = Value::Object(config).to_string();
     if text.len() > MAX_BYTES {
-        let message = format!("the configuration has {} bytes; {MAX_BYTES} are the most", text.len());
+        let message = format!("the configuration has {} bytes, over the limit of {MAX_BYTES} bytes", text.len());
         return Err(Problem::new(reasons::CONFIG_TOO_LARGE, message));
     }
     Ok(text.into())

@@ -196,17 +196,17 @@ impl DropInController {
         let plugins = self.informers.plugins.cache.store.list(&Lookup::All, None, None);
         match self.journal.verdict(&work) {
             Verdict::Suspect if !self.journal.are_others_loaded(plugins.map(|plugin| plugin.key().clone())) => {
-                let text =
-                    "the host died while it parsed this ConfigMap: it is parsed again after all plugins were loaded";
+                let text = "the host crashed while it parsed this ConfigMap: retrying after all plugins are loaded";
                 return Err(Failure::Retry(text.to_owned()));
             }
             Verdict::Ordinary | Verdict::Suspect => {
-                let waiting = || Failure::Retry("waiting until a plugin of which the host died is loaded".to_owned());
+                let waiting =
+                    || Failure::Retry("waiting for another plugin, during whose load the host crashed".to_owned());
                 return self.journal.begin(work).ok_or_else(waiting);
             }
             Verdict::Quarantined => {}
         }
-        let text = "the host died twice in a row while it parsed this ConfigMap: it is not parsed until it changes";
+        let text = "the host crashed twice in a row while it parsed this ConfigMap: it is not parsed until it changes";
         self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.to_owned());
         Err(Failure::Terminal(text.to_owned()))
     }
@@ -219,9 +219,10 @@ impl DropInController {
         }
         // Garbage collection deletes the Plugin of a former owner; then this is tried again.
         if is_drop_in(&plugin) {
-            return Err(Failure::Retry(format!("Plugin {key} belongs to an earlier ConfigMap of its name")));
+            return Err(Failure::Retry(format!("Plugin {key} is owned by an earlier ConfigMap of the same name")));
         }
-        let text = format!("Plugin {:?} exists and was not made for this ConfigMap: rename one of them", key.name);
+        let text =
+            format!("Plugin {:?} already exists and is not owned by this ConfigMap: rename one of them", key.name);
         self.warn(key, uid.to_owned(), reasons::PLUGIN_EXISTS, text.clone());
         Err(Failure::Terminal(text))
     }

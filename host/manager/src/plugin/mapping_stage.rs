@@ -106,7 +106,7 @@ impl MapStage {
             let priority = priority(event);
             if !mappings.note(event, priority) && !reported.swap(true, Ordering::Relaxed) {
                 let message = format!(
-                    "more than {} MiB of deleted or changed {kind} wait to be mapped: keys that only they name are not enqueued",
+                    "more than {} MiB of old {kind} states wait for the mapping: dropping states, whose keys are not enqueued",
                     MAX_HELD >> 20
                 );
                 log.write(LogRecord { level: LogLevel::Error, message, fields: vec![], reconcile: None });

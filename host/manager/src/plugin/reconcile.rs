@@ -238,7 +238,7 @@ impl PluginController {
             if !running.must_watch_elsewhere(&setup).await {
                 return Ok(());
             }
-            slot.log.write_host_line(LogLevel::Info, "permissions changed: watching again".to_owned());
+            slot.log.write_host_line(LogLevel::Info, "permissions changed, restarting the watches".to_owned());
             // An authorizer that has just started may not know all permissions yet.
             self.context.queue.enqueue_after(key, Grants::SETTLE + watch_scope::KEEP);
         }
@@ -338,11 +338,11 @@ fn decode(object: &Object) -> Result<Plugin, Problem> {
     let values = config_text::count_values(object.json());
     if values > config_text::MAX_VALUES {
         let most = config_text::MAX_VALUES;
-        let message = format!("the Plugin has {values} values, more than {most}: shorten spec.config");
+        let message = format!("the Plugin has {values} values, over the limit of {most}: shorten spec.config");
         return Err(Problem::new(reasons::INVALID_PLUGIN, message));
     }
     serde_json::from_str(object.json()).map_err(|error| {
-        let message = format!("the Plugin cannot be read: {error}");
+        let message = format!("failed to decode the Plugin: {error}");
         Problem::new(reasons::INVALID_PLUGIN, message)
     })
 }

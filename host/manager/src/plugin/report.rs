@@ -91,7 +91,7 @@ impl Reporter {
         if state.problems.load.as_ref() == Some(&problem) {
             return;
         }
-        plugin.slot.log.write_host_line(LogLevel::Error, format!("not loaded: {}", problem.message));
+        plugin.slot.log.write_host_line(LogLevel::Error, format!("failed to load: {}", problem.message));
         self.event(plugin.key, None, EventType::Warning, &problem.reason, problem.message.clone());
         if let Some(key) = config_map {
             let uid = self.informers.config_maps.cache.get(key).map(|found| found.uid().to_owned());

@@ -101,6 +101,7 @@ pub async fn get_whole(address: &HostAddress, path: &str) -> Result<(StatusCode,
     let response = get(address, path).await?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| anyhow::anyhow!("failed to read the answer of the host at {address}: {error}"))?;
+    let body =
+        body.map_err(|error| anyhow::anyhow!("failed to read the response of the host at {address}: {error}"))?;
     Ok((status, body.to_bytes()))
 }

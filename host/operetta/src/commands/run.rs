@@ -44,7 +44,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
     tokio::select! {
         ended = work => return ended,
         holder = manager.elector.lost() => {
-            bail!("{holder} has taken over Lease {}: this host ends, since two would undo each other's work", manager.elector.name());
+            bail!("lost Lease {} to {holder}: exiting, so that only one host runs", manager.elector.name());
         }
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}

@@ -41,7 +41,7 @@ pub enum ArtifactError {
         found: String,
     },
     /// The compressed file is damaged or not whole.
-    #[error("{what} does not decompress, is it whole? {message}")]
+    #[error("failed to decompress {what}: {message}")]
     Damaged {
         /// The key or file.
         what: String,
@@ -49,7 +49,7 @@ pub enum ArtifactError {
         message: String,
     },
     /// The component is larger than the host takes.
-    #[error("{what} holds more than the {limit} bytes that this host takes (maxWasmBytes)")]
+    #[error("{what} exceeds the host's limit of {limit} bytes (maxWasmBytes)")]
     TooLarge {
         /// The key or file.
         what: String,

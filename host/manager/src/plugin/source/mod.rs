@@ -83,7 +83,7 @@ impl Loader {
                 self.fetch_file(path, &pins(plugin, consent), state).await
             }
             _ => {
-                let message = "spec.source names neither a configMap nor a path, and this host knows no other source";
+                let message = "spec.source names neither a configMap nor a path: this host supports no other source";
                 Fetched::Gone(Problem::new(reasons::SOURCE_NOT_SUPPORTED, message))
             }
         };

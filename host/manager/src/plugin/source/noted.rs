@@ -23,7 +23,7 @@ impl Loader {
             Verdict::Suspect if !self.are_others_loaded() => {
                 self.context.queue.enqueue_after(key, LOOK_AGAIN);
                 let message = format!(
-                    "the host died while it loaded {digest}: it is loaded again, alone, after all other plugins"
+                    "the host crashed while it loaded {digest}: it is loaded again, alone, after all other plugins"
                 );
                 Err(Some(Problem::new(reasons::CRASH_SUSPECTED, message)))
             }
@@ -53,7 +53,7 @@ impl Loader {
 fn quarantine(key: &ObjectKey, digest: &str) -> String {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     format!(
-        "the host died twice in a row while it loaded {digest}: it is not loaded until its source changes or an \
+        "the host crashed twice in a row while it loaded {digest}: it is not loaded until its source changes or an \
          administrator asks for it: kubectl annotate plugin {} -n {namespace} --overwrite {RETRY}=$(date +%s)",
         key.name
     )

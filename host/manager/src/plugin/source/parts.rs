@@ -36,7 +36,7 @@ pub enum PartsError {
         message: String,
     },
     /// Not all parts are there yet, or some are of another version.
-    #[error("of the {count} parts of ConfigMap {name:?} {}: apply all of them", .missing.join(", "))]
+    #[error("ConfigMap {name:?} has {count} parts, but {}: apply all of them", .missing.join(", "))]
     Incomplete {
         /// The first part.
         name: String,
@@ -46,7 +46,7 @@ pub enum PartsError {
         missing: Vec<String>,
     },
     /// All parts say the same digest, but it is not that of their bytes.
-    #[error("the parts of ConfigMap {name:?} join to a file with the digest {found}, not {digest}: bundle it again")]
+    #[error("the joined parts of ConfigMap {name:?} have the digest {found}, not {digest}: bundle it again")]
     WrongDigest {
         /// The first part.
         name: String,
@@ -56,7 +56,7 @@ pub enum PartsError {
         found: String,
     },
     /// The parts have more bytes together than any component that the host takes, compressed or not.
-    #[error("the parts of ConfigMap {name:?} hold more than the {limit} bytes that this host takes (maxWasmBytes)")]
+    #[error("the parts of ConfigMap {name:?} exceed the host's limit of {limit} bytes (maxWasmBytes)")]
     TooLarge {
         /// The first part.
         name: String,

@@ -22,7 +22,7 @@ use operetta_api::reasons;
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The host's configuration names no directory.
-    #[error("this host runs no components from its own files: its configuration has no pluginDirectory")]
+    #[error("this host does not run components from files: its configuration has no pluginDirectory")]
     NotEnabled,
     /// The path leads elsewhere.
     #[error("spec.source.path {0:?} leads out of the host's pluginDirectory")]
@@ -37,7 +37,7 @@ pub enum PathError {
     #[error("spec.source.path {0:?} does not end in {endings}", endings = ENDINGS)]
     NotAComponent(String),
     /// The operating system said no.
-    #[error("spec.source.path {path:?} cannot be read: {error}")]
+    #[error("failed to read spec.source.path {path:?}: {error}")]
     Unreadable {
         /// The path.
         path: String,

@@ -47,10 +47,7 @@ impl<'a> CoreModule<'a> {
     /// # Errors
     /// Returns an error if the bytes are a component, no WebAssembly, or malformed.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
-        ensure!(
-            !Parser::is_component(bytes),
-            "it is a component already; `operetta check` reports whether the host takes it"
-        );
+        ensure!(!Parser::is_component(bytes), "it is a component already: check it with `operetta check`");
         if !Parser::is_core_wasm(bytes) {
             let text = bytes.trim_ascii_start().starts_with(b"(");
             let hint = if text { "; translate WebAssembly text with `wasm-tools parse` first" } else { "" };

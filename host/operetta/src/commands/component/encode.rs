@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn rejects_component() {
         let component = encode(&module("", ""), Start::Instantiation).expect("a component");
-        assert_eq!(error(&component), "it is a component already; `operetta check` reports whether the host takes it");
+        assert_eq!(error(&component), "it is a component already: check it with `operetta check`");
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub fn check(language: Language, name: &str) -> Result<()> {
     let ident = name.replace('-', "_");
     // Elsewhere the name is no identifier.
     if language == Language::Rust && RUST_KEYWORDS.contains(&ident.as_str()) {
-        bail!("{name:?} cannot be the plugin's name: it is a word of Rust itself, or a crate that the project uses");
+        bail!("{name:?} is not a valid plugin name: it is a Rust keyword, or a crate that the project uses");
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub fn new(args: &NewArgs) -> Result<()> {
     steps.extend(language.setup.iter().chain(language.test).map(|step| (*step).to_owned()));
     steps.push("operetta build".to_owned());
     super::print(&format!(
-        "{}: a plugin in {}, for {}.{}/{}. Next:\n\n  {}\n\nREADME.md says more.\n",
+        "{}: a plugin in {}, for {}.{}/{}. Next:\n\n  {}\n\nSee README.md for more.\n",
         args.name,
         language.name,
         values.get("kind"),
@@ -51,7 +51,7 @@ fn create(args: &NewArgs, parent: &Path) -> Result<Values> {
     let values = values(args)?;
     let target = parent.join(&args.name);
     if target.symlink_metadata().is_ok() {
-        bail!("{:?} exists here already: use another name, or remove it", args.name);
+        bail!("{:?} already exists: use another name, or remove it", args.name);
     }
     let language = language::of(args.lang);
     let temporary = tempfile::Builder::new().prefix(".operetta-new-").tempdir_in(parent);
@@ -86,7 +86,7 @@ fn values(args: &NewArgs) -> Result<Values> {
     let name = &args.name;
     // Compilers want a letter first.
     if !is_dns_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-        bail!("{name:?} cannot be a plugin's name: use a lower case letter, then letters, digits and '-', at most 63");
+        bail!("{name:?} is not a valid plugin name: use a lower case letter, then letters, digits and '-', at most 63");
     }
     check_group(&args.group)?;
     check_version(&args.version)?;
@@ -172,7 +172,7 @@ mod tests {
             assert!(folder.path().join("mine").join(file).is_file(), "{file}");
         }
         let error = create(&args("mine", Language::Rust), folder.path()).err().expect("exists").to_string();
-        assert!(error.contains("\"mine\" exists here already"), "{error}");
+        assert!(error.contains("\"mine\" already exists"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 1);
     }
 
@@ -182,7 +182,7 @@ mod tests {
         let error = |args: NewArgs| create(&args, folder.path()).err().expect("refused").to_string();
         for name in ["My-Plugin", "1st", "../x", ""] {
             let error = error(args(name, Language::Rust));
-            assert!(error.contains("cannot be a plugin's name"), "{error}");
+            assert!(error.contains("is not a valid plugin name"), "{error}");
         }
         let group = NewArgs { group: "k8s.io".into(), ..args("x", Language::Go) };
         assert!(error(group).contains("Kubernetes' own"));

@@ -143,7 +143,7 @@ impl Source {
             bail!("the server doesn't have a resource type {resource:?}");
         };
         if !resource.watchable {
-            bail!("cannot watch {}: the server offers no list and watch for it", resource.plural);
+            bail!("cannot watch {}: the server does not support list and watch for it", resource.plural);
         }
         let namespace = Some(namespace).filter(|_| resource.namespaced && !args.all_namespaces);
         for (what, text) in [("namespace", namespace.as_ref()), ("name", name.as_ref())] {

@@ -16,7 +16,7 @@ pub async fn lasting(source: &Source, informer: &Informer) -> ApiError {
             // The sender lives in the informer.
             Err(_) => return std::future::pending().await,
         };
-        eprintln!("warning: the watch of {} is interrupted and will go on: {error}", source.name());
+        eprintln!("warning: watch of {} failed, retrying: {error}", source.name());
         let mut refused: Option<Instant> = None;
         while state.borrow().error.is_some() {
             match probe::watchable(&source.wire, &source.resource, &source.scope, DEADLINE).await {

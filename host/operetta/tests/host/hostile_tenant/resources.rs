@@ -51,7 +51,7 @@ async fn allocating_reconciles_leave_memory_to_neighbours() {
         let bytes = stage.host.memory_bytes();
         assert!(bytes < MAX_HOST_BYTES, "the host uses {bytes} bytes");
         let plugin = stage.namespace.get(kinds::PLUGIN, "busy-0").await.expect("a Plugin").to_string();
-        let is_said = plugin.contains("quota memoryBytes") || plugin.contains("limits.memory");
+        let is_said = plugin.contains("(memoryBytes)") || plugin.contains("limits.memory");
         if is_said { Ok(()) } else { Err(plugin) }
     })
     .await;
