@@ -61,7 +61,7 @@ impl Context {
             conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine: Engine::with_code(&config.engine(), config.code()?)?,
-            tenants: Tenants::start(config.quotas.clone(), crate::worker_slots(), config.plugin_memory_bytes())?,
+            tenants: Tenants::start(config.quotas.clone(), crate::poll_slots(), config.plugin_memory_bytes())?,
             config,
             cluster,
             logs: LogStore::default(),

@@ -37,7 +37,7 @@ pub mod problem;
 pub mod readiness;
 pub mod tenancy;
 
-/// Returns the number of plugins that run at the same moment: one on each processor.
-pub fn worker_slots() -> usize {
+/// Returns the number of poll slots, and of the runtime's threads: one for each processor.
+pub fn poll_slots() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }

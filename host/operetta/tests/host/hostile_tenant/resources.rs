@@ -1,4 +1,4 @@
-//! Worker slots and memory: one namespace cannot take those of its neighbours.
+//! Instance slots and memory: one namespace cannot take those of its neighbours.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn sleeping_reconciles_leave_slots_to_neighbours() {
+async fn sleeping_reconciles_leave_instances_to_neighbours() {
     let stage = Stage::new("sleepers").await;
-    // These plugins have more workers than the host has slots.
+    // These plugins have more workers than the host has instance slots.
     stage.busy_plugins(17, "sleep-host").await;
     for _ in 0..3 {
         stage.others_go_on().await;
