@@ -1,4 +1,4 @@
-//! The context: everything that the plugins of a host share. It knows no controller.
+//! The context that all plugins of a host share. It knows no controller.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,7 +20,7 @@ use crate::{
     tenancy::tenants::Tenants,
 };
 
-/// Everything that the plugins of a host share.
+/// The context that all plugins of a host share.
 pub struct Context {
     /// The host's configuration.
     pub config: HostConfig,

@@ -2,7 +2,7 @@
 //!
 //! Creating a ConfigMap is a weaker right than creating a Pod, so it must not be enough to act as a ServiceAccount: a
 //! cluster administrator opts the namespace in, and whoever may change the ServiceAccount names the plugins that act as
-//! it. These pure functions are the one place that decides.
+//! it. Only these pure functions decide.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub use operetta_api::{annotations::ALLOW_PLUGINS, labels::PLUGINS as NAMESPACE_
 pub enum OptIn {
     /// Consent may name a Plugin alone: label value `enabled`.
     Enabled,
-    /// Consent has to name digests: label value `pinned`.
+    /// Consent must name digests: label value `pinned`.
     Pinned,
 }
 
@@ -146,7 +146,7 @@ pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &
     Err(Problem::new(reasons::CONSENT_MISSING, message))
 }
 
-/// Checks that code of this digest may act as a ServiceAccount. `needs_digest` is true where consent has to name digests.
+/// Checks that code of this digest may act as a ServiceAccount. `needs_digest` is true if consent must name digests.
 ///
 /// # Errors
 /// The problem, with the command that solves it.

@@ -54,7 +54,7 @@ pub struct LogStore {
     plugins: Mutex<HashMap<ObjectKey, Arc<PluginLog>>>,
 }
 
-/// The log of one plugin. It outlives the plugin's code, and says why code does not load.
+/// The log of one plugin. It outlives the plugin's code, and has the reason when code does not load.
 pub struct PluginLog {
     plugin: String,
     level: LogLevel,
@@ -118,7 +118,7 @@ impl LogStore {
 }
 
 impl PluginLog {
-    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or doubled.
+    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or duplicated.
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
         let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);

@@ -216,7 +216,7 @@ impl Metrics {
         ControllerLabels::new(plugin, controller)
     }
 
-    /// Removes the series of a Plugin's controllers that it does not have any more.
+    /// Removes the series of controllers that the Plugin no longer has.
     pub fn keep_controllers<'a>(&self, plugin: &ObjectKey, controllers: impl IntoIterator<Item = &'a str>) {
         let kept: HashSet<&str> = controllers.into_iter().collect();
         let mut series = self.series.lock();
@@ -282,7 +282,7 @@ impl Metrics {
         self.reconciles.get_or_create(&labels).inc();
     }
 
-    /// Counts a wait of a key that loops.
+    /// Counts a delay of a key in a hot loop.
     pub fn slowed(&self, plugin: &ObjectKey, controller: &str) {
         self.slowed.get_or_create(&self.labels(plugin, controller)).inc();
     }
@@ -303,7 +303,7 @@ impl Metrics {
         self.code.seconds.get_or_create(&CompileLabels { origin }).inc_by(provenance.took.as_secs_f64());
     }
 
-    /// Encodes the metrics, with the samples of this moment, as OpenMetrics text.
+    /// Encodes the metrics and these samples as OpenMetrics text.
     ///
     /// # Errors
     /// The formatter's errors.
