@@ -25,11 +25,10 @@ impl GroupVersionKind {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// Checks that the names are such as the API server can serve, and reach no other path than that of their group and
-    /// version.
+    /// Checks that the names are valid, so that the API server's path for the kind is below its group and version.
     ///
     /// # Errors
-    /// The name of the wrong field, and a message about it.
+    /// The name of the invalid field, and a message about it.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         check_api_version(&self.api_version).map_err(|message| ("apiVersion", message))?;
         let kind = &self.kind;

@@ -1,4 +1,4 @@
-//! The command line. Flags that kubectl has mean what they mean there.
+//! The command line. Flags that kubectl also has have the same meaning.
 
 mod grant;
 
@@ -348,7 +348,7 @@ pub struct InformersArgs {
     pub output: Option<InformersOutput>,
 }
 
-/// The arguments that a host passes to the process that compiles for it.
+/// The arguments that a host passes to its compile worker.
 #[derive(Args, Debug)]
 pub struct CompileWorkerArgs {
     /// The limit on memory, in bytes
@@ -357,7 +357,7 @@ pub struct CompileWorkerArgs {
     /// The limit on processor time, in seconds
     #[arg(long)]
     pub cpu_seconds: u64,
-    /// The hash of the engine's settings that the code must agree with
+    /// The hash of the engine settings that the code must match
     #[arg(long, default_value_t)]
     pub compatibility: String,
     /// Compile nothing: try to leave the sandbox, with these files as bait, and print its description if that fails

@@ -1,4 +1,4 @@
-//! The custom resource Plugin: its spec, as people write it, and its status, as the host reports it.
+//! The custom resource Plugin: its spec, and its status, which the host reports.
 //!
 //! `deploy/crd/plugins.yaml` is generated from these types.
 //!
@@ -132,7 +132,7 @@ pub struct Warm {
 }
 
 impl Warm {
-    /// Returns `maxMemoryGrowth` in bytes. A text that the CRD's pattern does not let through counts as left out.
+    /// Returns `maxMemoryGrowth` in bytes. A text that does not match the CRD's pattern counts as left out.
     pub fn max_memory_growth_bytes(&self) -> Option<usize> {
         bytes(self.max_memory_growth.as_deref()?)
     }
@@ -196,7 +196,7 @@ pub struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// Returns the kind and the reference that are set; `None` for a value that the CRD does not let through.
+    /// Returns the kind and the reference that are set; `None` for a value that the CRD rejects.
     pub fn chosen(&self) -> Option<(ConfigKind, &ConfigRef)> {
         let config_map = self.config_map_ref.as_ref().map(|reference| (ConfigKind::ConfigMap, reference));
         config_map.or_else(|| Some((ConfigKind::Secret, self.secret_ref.as_ref()?)))
@@ -299,7 +299,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the memory limit in bytes. A text that the CRD's pattern does not let through counts as left out.
+    /// Returns the memory limit in bytes. A text that does not match the CRD's pattern counts as left out.
     pub fn memory_bytes(&self) -> Option<usize> {
         bytes(self.memory.as_deref()?)
     }
@@ -334,7 +334,7 @@ fn predicates(_: &mut SchemaGenerator) -> Schema {
         "maxItems": 32,
         "items": {
             "description": "An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object.",
-            // A pattern is about strings, and the number of properties about objects.
+            // `pattern` applies to strings only, and the number of properties to objects only.
             "pattern": "^(GenerationChanged|LabelsChanged|AnnotationsChanged|ResourceVersionChanged)$",
             "minProperties": 1,
             "maxProperties": 1,

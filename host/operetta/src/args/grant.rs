@@ -31,7 +31,7 @@ pub struct GrantArgs {
     pub output: Option<GrantOutput>,
 }
 
-/// The permissions of a ServiceAccount that a host gets only when they are named.
+/// The permissions of a ServiceAccount that are granted to a host only on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sensitive {
     /// list and watch of Secrets, for the host's cache; without it, plugins read Secrets from the API server

@@ -35,7 +35,7 @@ const PART_BYTES: usize = 900_000;
 pub fn bundle(args: &BundleArgs) -> Result<()> {
     let bytes = std::fs::read(&args.file).with_context(|| format!("failed to read {}", args.file.display()))?;
     let mut made = config_maps(args, bytes)?;
-    // The first one last: when it is applied, nothing is missing.
+    // The first part is last: when it is applied, all others exist.
     made.rotate_left(1);
     let documents: Vec<String> = made.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>()?;
     print(&documents.join("---\n"))

@@ -30,7 +30,7 @@ use operetta_manager::{
 /// Prints the informers.
 ///
 /// # Errors
-/// Returns an error if the host cannot be found or reached, or answers with an error.
+/// Returns an error if the host cannot be found or reached, or responds with an error.
 pub async fn informers(args: InformersArgs) -> Result<()> {
     let address = match &args.host {
         Some(address) => address.clone(),

@@ -1,4 +1,4 @@
-//! The imports and exports of a core module, held against the contract before a component is made of it.
+//! Checks the imports and exports of a core module against the contract, before a component is made from it.
 
 use anyhow::{Context, Result, bail, ensure};
 use wasmparser::{Parser, Payload};
@@ -32,7 +32,7 @@ pub const REQUIRED: [(&str, &str); 4] = [
 /// The export of a plugin that maps events to keys.
 pub const MAP_EVENT: &str = "operetta:controller/mapper@0.1.0#map-event";
 
-/// The requirements of the contract on a core module.
+/// The imports and exports of a core module.
 pub struct CoreModule<'a> {
     /// Pairs of a module and a name.
     imports: Vec<(&'a str, &'a str)>,

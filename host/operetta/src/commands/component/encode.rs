@@ -1,4 +1,4 @@
-//! From a core module to a component of the contract's world `plugin` or `mapping-plugin`.
+//! Makes a component of the contract's world `plugin` or `mapping-plugin` from a core module.
 //!
 //! A module that imports WASI's preview 1 gets the adapter to preview 2.
 

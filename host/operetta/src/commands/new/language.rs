@@ -136,7 +136,7 @@ pub fn of(language: Language) -> Of {
 /// Returns an error if the language reserves the word.
 pub fn check(language: Language, name: &str) -> Result<()> {
     let ident = name.replace('-', "_");
-    // Elsewhere the name is no identifier.
+    // In other languages the name is not an identifier.
     if language == Language::Rust && RUST_KEYWORDS.contains(&ident.as_str()) {
         bail!("{name:?} is not a valid plugin name: it is a Rust keyword, or a crate that the project uses");
     }

@@ -2,7 +2,7 @@
 //!
 //! The binary contains the SDKs and writes that of the language to `NAME/sdk`, so no registry is needed. The templates are files
 //! in host/operetta/templates with `{{placeholders}}`: `common` is for every language, and files of a language's own folder
-//! replace those of `common`. A project appears whole or not at all.
+//! replace those of `common`. A project is created atomically.
 
 mod language;
 mod template;
@@ -63,7 +63,7 @@ fn create(args: &NewArgs, parent: &Path) -> Result<Values> {
     let public = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(temporary.path(), public).context("failed to set the folder's mode")?;
     fs::rename(temporary.path(), &target).with_context(|| format!("failed to create the folder {:?}", args.name))?;
-    // It has moved: there is nothing left to remove.
+    // The folder was moved: there is nothing to remove.
     let _gone = temporary.keep();
     Ok(values)
 }
@@ -84,7 +84,7 @@ pub fn write_sdk(name: &str, target: &Path) -> Result<()> {
 /// Returns the values of the placeholders.
 fn values(args: &NewArgs) -> Result<Values> {
     let name = &args.name;
-    // Compilers want a letter first.
+    // Identifiers begin with a letter.
     if !is_dns_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
         bail!("{name:?} is not a valid plugin name: use a lower case letter, then letters, digits and '-', at most 63");
     }
