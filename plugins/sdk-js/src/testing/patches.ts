@@ -61,7 +61,7 @@ function apply(root: Json, operation: JsonPatchOperation): Json {
       return add(root, operation.path, structuredClone(at(root, operation.from)));
     case "test":
       if (!isDeepStrictEqual(at(root, operation.path), operation.value)) {
-        throw new Error("the value there is another");
+        throw new Error("the value differs");
       }
       return root;
     default:
