@@ -168,7 +168,7 @@ impl Items {
             serde_json::from_slice(&envelope).map_err(|error| no_list(&error.to_string(), &envelope))?;
         match items {
             // For example, with an escape in the field's name. As an empty list it would delete everything.
-            Some(items) if !items.is_empty() => Err(no_list("its items are not where they are looked for", &envelope)),
+            Some(items) if !items.is_empty() => Err(no_list("its items were not found", &envelope)),
             _ => Ok(metadata),
         }
     }
