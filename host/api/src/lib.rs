@@ -8,8 +8,8 @@
 //! - [`conditions`] and [`reasons`]: the types and reasons of a Plugin's conditions and Events.
 //! - `plugin`, with the feature `crd`: the custom resource Plugin.
 //!
-//! All types are plain data with serde's traits. The host does the checks that need more than one value (limits, JSONPaths,
-//! pruned fields).
+//! All types are plain data with serde's traits. The host does the checks that need more than one value (limits,
+//! JSONPaths, pruned fields).
 //!
 //! ```
 //! use operetta_api::GroupVersionKind;

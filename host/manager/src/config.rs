@@ -26,8 +26,8 @@ pub struct HostConfig {
     /// True if consent must name the digests of code in every namespace, not only in those labelled
     /// `operetta.dev/plugins: pinned`.
     pub require_digest: bool,
-    /// True if the host checks each cached read by an access review of exactly that request. For clusters with an authorizer
-    /// besides RBAC that denies. With RBAC alone, one review about all namespaces covers many requests.
+    /// True if the host checks each cached read by an access review of exactly that request. For clusters with an
+    /// authorizer besides RBAC that denies. With RBAC alone, one review about all namespaces covers many requests.
     pub exact_access_reviews: bool,
     /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
     /// If left out, no Plugin may run a file.
@@ -41,8 +41,8 @@ pub struct HostConfig {
     pub cache_dir: Option<PathBuf>,
     /// The maximum size of all compiled plugins on disk, in bytes; the least recently used ones are removed first.
     pub max_cache_bytes: u64,
-    /// The address space that the code of all plugins may take. Beyond it, the code of the least recently called plugins is
-    /// unmapped until their next call.
+    /// The address space that the code of all plugins may take. Beyond it, the code of the least recently called
+    /// plugins is unmapped until their next call.
     #[serde(rename = "mappedCodeMiB")]
     pub mapped_code_mib: u64,
     /// The memory that the compilation of one plugin may take; a plugin that takes more is refused.
@@ -57,15 +57,16 @@ pub struct HostConfig {
     pub default_limits: Limits,
     /// The maximum limits that a plugin may set.
     pub max_limits: Limits,
-    /// The memory that the reconciles of all plugins may take at once, in MiB; half of the process's memory if left out.
+    /// The memory that the reconciles of all plugins may take at once, in MiB; half of the process's memory if left
+    /// out.
     #[serde(rename = "pluginMemoryMiB")]
     pub plugin_memory_mib: Option<u64>,
     /// The maximum number of instances that are kept between reconciles (`spec.runtime.warm`); 0 keeps none.
     pub max_warm_instances: u32,
     /// The file to which each write of a plugin is appended as a line of JSON, besides the host's log.
     pub audit_file: Option<PathBuf>,
-    /// The number of delays after which a key in a hot loop is quarantined. The first delay is 1 s; each next one is twice as
-    /// long, up to 60 s.
+    /// The number of delays after which a key in a hot loop is quarantined. The first delay is 1 s; each next one is
+    /// twice as long, up to 60 s.
     pub hot_loop_rounds: u32,
     /// The quotas of plugins and namespaces.
     pub quotas: Quotas,

@@ -1,9 +1,10 @@
-//! Reports of field conflicts between two controllers: Warning Events `FightingControllers` on the object and on each Plugin
-//! involved, metrics, and the host's log.
+//! Reports of field conflicts between two controllers: Warning Events `FightingControllers` on the object and on each
+//! Plugin involved, metrics, and the host's log.
 //!
-//! Everybody who may read Events in a namespace can read these. Readers of the object's namespace may know who writes the
-//! object, because its managedFields show it. Readers of a Plugin's namespace may know what that Plugin writes. Of a plugin
-//! in another namespace, an Event shows only the name. No Event has values, because the object may be a Secret.
+//! Everybody who may read Events in a namespace can read these. Readers of the object's namespace may know who writes
+//! the object, because its managedFields show it. Readers of a Plugin's namespace may know what that Plugin writes. Of
+//! a plugin in another namespace, an Event shows only the name. No Event has values, because the object may be a
+//! Secret.
 
 use std::sync::Arc;
 

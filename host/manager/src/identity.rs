@@ -1,7 +1,7 @@
 //! The identity of a host among all hosts: the machine's name and a random id.
 //!
-//! A host that was killed and starts again keeps its identity, so that it does not wait until its own Lease expires. A second
-//! host gets another identity. So the id is in a file, which the host locks for its lifetime.
+//! A host that was killed and starts again keeps its identity, so that it does not wait until its own Lease expires. A
+//! second host gets another identity. So the id is in a file, which the host locks for its lifetime.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -2,9 +2,9 @@
 //!
 //! The crate joins the API server side (`operetta-kube`), the sandbox (`operetta-wasm`) and the scheduler
 //! (`operetta-scheduler`), and adds logs, metrics, quotas, readiness and the Lease. A [`manager::Manager`] starts two
-//! controllers of its own. One creates Plugins for drop-in ConfigMaps. The other reconciles Plugins, in [`plugin`]: it checks
-//! consent ([`authz`]), loads the code, reads the configuration, sets the controllers up and writes the status. All plugins
-//! share the [`context::Context`], which knows no controller.
+//! controllers of its own. One creates Plugins for drop-in ConfigMaps. The other reconciles Plugins, in [`plugin`]: it
+//! checks consent ([`authz`]), loads the code, reads the configuration, sets the controllers up and writes the status.
+//! All plugins share the [`context::Context`], which knows no controller.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> anyhow::Result<()> {

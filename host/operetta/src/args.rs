@@ -60,8 +60,8 @@ pub enum Command {
     Logs(LogsArgs),
     /// Print the minimal Roles for what a plugin has done
     ///
-    /// Print the minimal Roles for the plugin's watches and for the calls that the host has recorded, and how they differ
-    /// from the permissions of its ServiceAccount.
+    /// Print the minimal Roles for the plugin's watches and for the calls that the host has recorded, and how they
+    /// differ from the permissions of its ServiceAccount.
     #[command(after_help = examples::RBAC)]
     Rbac(ObservedArgs),
     /// Let the host act as ServiceAccounts that consent to plugins

@@ -1,8 +1,8 @@
 //! Fair scheduling of plugins: the plugin whose guests have been polled least is polled next.
 //!
-//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit of scheduling is one
-//! poll. A [`Fair`] future is polled only while it has one of the scheduler's *poll slots* (*slots* below). The measured
-//! time of each poll is charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A
+//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit of scheduling is
+//! one poll. A [`Fair`] future is polled only while it has one of the scheduler's *poll slots* (*slots* below). The
+//! measured time of each poll is charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A
 //! [`FairScheduler`] promises:
 //!
 //! - **Shares.** A free slot goes to the waiting group with the least virtual time (polled time divided by weight), within

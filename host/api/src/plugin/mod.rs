@@ -103,9 +103,9 @@ impl PluginSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
-    /// Keeps instances between reconciles, for languages that are slow to start, such as Python. The memory
-    /// that one reconcile leaves behind is then visible to the next ones: a plugin must neither rely on it nor fail because of it.
-    /// If left out, each reconcile has a fresh instance.
+    /// Keeps instances between reconciles, for languages that are slow to start, such as Python. The memory that one
+    /// reconcile leaves behind is then visible to the next ones: a plugin must neither rely on it nor fail because of
+    /// it. If left out, each reconcile has a fresh instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<Warm>,
 }

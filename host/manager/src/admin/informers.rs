@@ -1,8 +1,9 @@
 //! The informers of a host, as it serves them at /informers for `operetta informers`: each informer, its state and its users.
 //!
-//! An informer learns of the API server's progress with each event and, when nothing happens, with a bookmark about once a
-//! minute. So the list has both resourceVersions, the informer's and the API server's, and the time since the informer last
-//! received anything; only that time tells whether an informer behind the API server's version misses events.
+//! An informer learns of the API server's progress with each event and, when nothing happens, with a bookmark about
+//! once a minute. So the list has both resourceVersions, the informer's and the API server's, and the time since the
+//! informer last received anything; only that time tells whether an informer behind the API server's version misses
+//! events.
 //!
 //! A list costs the API server one list of one object for each collection, at most every two seconds.
 

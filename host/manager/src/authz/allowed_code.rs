@@ -1,4 +1,5 @@
-//! The code that a ServiceAccount allows to act as it: any code of a Plugin of that name, or only code with certain digests.
+//! The code that a ServiceAccount allows to act as it: any code of a Plugin of that name, or only code with certain
+//! digests.
 
 use std::collections::BTreeSet;
 

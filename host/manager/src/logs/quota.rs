@@ -33,8 +33,8 @@ impl LogQuota {
 
     /// Takes the tokens of a line. Returns the number of lines dropped before it, or None when this one is dropped, too.
     ///
-    /// After a dropped line, lines are dropped until half of the burst is available again. A flood is then logged in contiguous
-    /// pieces with gaps of some seconds, instead of every tenth line.
+    /// After a dropped line, lines are dropped until half of the burst is available again. A flood is then logged in
+    /// contiguous pieces with gaps of some seconds, instead of every tenth line.
     pub fn admit(&mut self, bytes: u64, now: Instant) -> Option<u64> {
         let grown = now.saturating_duration_since(self.at).as_nanos() * u128::from(RATE) / 1_000_000_000;
         let grown = u64::try_from(grown).unwrap_or(BURST);

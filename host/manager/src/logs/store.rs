@@ -118,7 +118,8 @@ impl LogStore {
 }
 
 impl PluginLog {
-    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or duplicated.
+    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or
+    /// duplicated.
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
         let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);

@@ -1,7 +1,7 @@
 //! Samples of informers, by kind. Informers of a kind are summed up, because plugins choose as many selectors as they like.
 //!
-//! Counters never decrease when informers end: each scrape adds their counts to totals. Counts between the last scrape and
-//! the end of an informer are lost.
+//! Counters never decrease when informers end: each scrape adds their counts to totals. Counts between the last scrape
+//! and the end of an informer are lost.
 
 use std::{
     collections::{BTreeMap, HashMap},

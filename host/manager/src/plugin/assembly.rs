@@ -77,9 +77,9 @@ struct Generation {
 }
 
 impl Generation {
-    /// Closes the gate of a replaced version. If the ServiceAccount has changed, it closes at once, because the consent of
-    /// the old account is not watched any more. If the code has changed, it closes after [`DRAIN`]. If only the configuration
-    /// has changed, it stays open: reconciles in flight end with the old configuration.
+    /// Closes the gate of a replaced version. If the ServiceAccount has changed, it closes at once, because the consent
+    /// of the old account is not watched any more. If the code has changed, it closes after [`DRAIN`]. If only the
+    /// configuration has changed, it stays open: reconciles in flight end with the old configuration.
     fn retire(self, setup: &Setup<'_>) {
         if self.account != *setup.grants.subject() {
             self.gate.close("the plugin acts as another ServiceAccount now");

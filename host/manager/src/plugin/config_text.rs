@@ -1,8 +1,8 @@
 //! Parsing of a tenant's configuration: JSON or YAML, bounded by its size in memory and not only by its length.
 //!
-//! A kilobyte of YAML aliases can expand to gigabytes of values, and a kilobyte of JSON to a hundred kilobytes of maps. So
-//! anchors and aliases are refused, and both formats are read with a bound on values and on depth. No error contains the
-//! text, which may be secret.
+//! A kilobyte of YAML aliases can expand to gigabytes of values, and a kilobyte of JSON to a hundred kilobytes of maps.
+//! So anchors and aliases are refused, and both formats are read with a bound on values and on depth. No error contains
+//! the text, which may be secret.
 
 use std::{cell::Cell, collections::BTreeMap, fmt};
 

@@ -1,8 +1,8 @@
 //! The configuration of a Plugin: its spec's, merged over the ConfigMaps and Secrets that it names.
 //!
-//! The host reads them from the API server as the plugin's ServiceAccount, so a Plugin cannot use the host's permissions to
-//! read a Secret. The host watches only their metadata, to know when to read again. No message contains the content of a
-//! Secret, not even when it is invalid.
+//! The host reads them from the API server as the plugin's ServiceAccount, so a Plugin cannot use the host's
+//! permissions to read a Secret. The host watches only their metadata, to know when to read again. No message contains
+//! the content of a Secret, not even when it is invalid.
 
 use std::{collections::BTreeMap, sync::Arc};
 

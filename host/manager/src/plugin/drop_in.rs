@@ -46,7 +46,8 @@ pub struct DropInController {
     informers: Arc<HostInformers>,
     hand_over: Arc<ConfigMapHandOver>,
     journal: Arc<CrashJournal>,
-    /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read the whole ConfigMap again.
+    /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read the whole ConfigMap
+    /// again.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
 }
 
@@ -188,8 +189,8 @@ impl DropInController {
         Ok(consent::check_account(&account, found.as_deref(), &key.name).is_ok())
     }
 
-    /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version during whose parsing the host crashed
-    /// twice in a row.
+    /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version during whose parsing the host
+    /// crashed twice in a row.
     fn note(&self, key: &ObjectKey, metadata: &Object) -> Result<Noted, Failure> {
         let version = format!("{}/{}", metadata.uid(), metadata.resource_version());
         let namespace = key.namespace.as_deref().unwrap_or_default();
@@ -260,8 +261,8 @@ fn is_drop_in(plugin: &Object) -> bool {
     owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
 
-/// Builds the Plugin's spec from a ConfigMap. If the ServiceAccount does not consent, the configuration is left out and not
-/// parsed.
+/// Builds the Plugin's spec from a ConfigMap. If the ServiceAccount does not consent, the configuration is left out and
+/// not parsed.
 fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     let none = BTreeMap::new();
     let annotations = config_map.metadata.annotations.as_ref().unwrap_or(&none);

@@ -68,8 +68,8 @@ fn controller_facts(controller: &Controller, slot: &Slot, running: Option<&Runni
     }
 }
 
-/// Adds the command that grants a refused permission to the error of a controller that failed because of it. Reports whether
-/// it did.
+/// Adds the command that grants a refused permission to the error of a controller that failed because of it. Reports
+/// whether it did.
 fn add_remedy(facts: &mut ControllerFacts, refusal: &Refusal) -> bool {
     match &mut facts.health.last_error {
         Some(error) if error.message.contains(&refusal.message) => {

@@ -1,7 +1,7 @@
 //! The health of a plugin's controllers: the failing keys, and the failures that the status reports.
 //!
-//! The status reports a fault or a terminal failure at once, and a retried failure from the third time in a row: a conflict
-//! that the next try resolves is normal.
+//! The status reports a fault or a terminal failure at once, and a retried failure from the third time in a row: a
+//! conflict that the next try resolves is normal.
 
 use std::{
     collections::{HashMap, HashSet},

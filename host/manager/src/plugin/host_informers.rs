@@ -121,8 +121,8 @@ impl HostInformers {
         own.map(|part| format!(" {}/{}", part.uid(), part.resource_version())).collect()
     }
 
-    /// Gets an object from an informer, or else from the API server, so that an object that was applied together with its Plugin
-    /// is not reported as missing.
+    /// Gets an object from an informer, or else from the API server, so that an object that was applied together with
+    /// its Plugin is not reported as missing.
     async fn find(&self, informer: &Informer, key: &ObjectKey) -> Result<Option<Arc<Object>>, ApiError> {
         informer.synced().await;
         if let Some(cached) = informer.cache.get(key) {

@@ -1,8 +1,8 @@
 //! Reports of hot loops: Warning Events `HotLoop` and `Quarantined` on the object, lines in the plugin's log, and the
 //! Plugin's condition. Each report has numbers and advice.
 //!
-//! Everybody who may read Events in the object's namespace can read these. Of a plugin in another namespace, an Event shows
-//! only the name, which the object's managedFields show as well.
+//! Everybody who may read Events in the object's namespace can read these. Of a plugin in another namespace, an Event
+//! shows only the name, which the object's managedFields show as well.
 
 use std::sync::Arc;
 

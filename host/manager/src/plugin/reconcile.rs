@@ -1,8 +1,8 @@
 //! The controller of Plugins. A reconcile handles consent, source, code, configuration, controllers and status, in this
 //! order, and skips steps for which nothing has changed.
 //!
-//! It stops a Plugin that is gone, or whose source is gone. It waits for kinds that are not served. The status has the reason
-//! in one sentence.
+//! It stops a Plugin that is gone, or whose source is gone. It waits for kinds that are not served. The status has the
+//! reason in one sentence.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -181,8 +181,8 @@ impl PluginController {
         true
     }
 
-    /// Reads the plugin's configuration. Returns None if that fails: the controllers then keep the previous one, unless the
-    /// ServiceAccount has lost the permission to read it.
+    /// Reads the plugin's configuration. Returns None if that fails: the controllers then keep the previous one, unless
+    /// the ServiceAccount has lost the permission to read it.
     async fn configure(
         &self,
         plugin: PluginRef<'_>,
@@ -297,8 +297,9 @@ impl PluginController {
         }
     }
 
-    /// Finds served kinds with names similar to the missing ones. Reads the API server's discovery as the ServiceAccount, so that
-    /// the status names no kind that is hidden from it. Returns no suggestion if the API server does not respond.
+    /// Finds served kinds with names similar to the missing ones. Reads the API server's discovery as the
+    /// ServiceAccount, so that the status names no kind that is hidden from it. Returns no suggestion if the API server
+    /// does not respond.
     async fn similar_kinds(
         &self,
         account: &ServiceAccount,

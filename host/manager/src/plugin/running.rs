@@ -1,8 +1,9 @@
 //! The controllers of a running plugin.
 //!
 //! [`Running::update`] handles the first start and every later change, and loses nothing. Queues survive the change.
-//! Reconciles in flight end on the old code. New subscriptions are made before the old ones are dropped, so that a watch that
-//! both need does not end. A new subscription gets the whole store as events, so the new code reconciles every key.
+//! Reconciles in flight end on the old code. New subscriptions are made before the old ones are dropped, so that a
+//! watch that both need does not end. A new subscription gets the whole store as events, so the new code reconciles
+//! every key.
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
@@ -65,7 +66,8 @@ pub struct Watching {
 }
 
 impl Running {
-    /// Creates a plugin without controllers. `hot_loop_rounds` is the number of delays until a looping key is quarantined.
+    /// Creates a plugin without controllers. `hot_loop_rounds` is the number of delays until a looping key is
+    /// quarantined.
     pub fn new(hot_loop_rounds: u32) -> Self {
         Self {
             controllers: BTreeMap::new(),
@@ -77,8 +79,8 @@ impl Running {
         }
     }
 
-    /// Sets the controllers up for the component's manifest. Returns the kinds that the API server does not serve, whose
-    /// controllers do not run yet.
+    /// Sets the controllers up for the component's manifest. Returns the kinds that the API server does not serve,
+    /// whose controllers do not run yet.
     ///
     /// # Errors
     /// [`SetupError::Refused`] when the manifest or the spec cannot be set up, [`SetupError::Unavailable`] when the API

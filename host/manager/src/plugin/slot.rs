@@ -77,8 +77,8 @@ impl Slot {
         self.running_digest.lock().as_ref().is_none_or(|digest| allowed.permits(digest))
     }
 
-    /// Replaces a revoked token. Reports whether it did: holders of the old token must then be set up again. Call it before the
-    /// check that the plugin may act, so that a revocation after that check is not lost.
+    /// Replaces a revoked token. Reports whether it did: holders of the old token must then be set up again. Call it
+    /// before the check that the plugin may act, so that a revocation after that check is not lost.
     pub(super) fn renew_revocation(&self) -> bool {
         let mut revocation = self.revocation.lock();
         let is_revoked = revocation.is_own_revoked();

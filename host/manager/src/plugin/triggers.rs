@@ -69,9 +69,9 @@ impl Triggers {
         Arc::new(move |event: &Event| on_event(&triggers, event))
     }
 
-    /// Enqueues a Plugin that changed, and its drop-in ConfigMap, so that a deleted Plugin is created again. The reconcile
-    /// corrects a status that somebody else wrote, and does nothing after the host's own write. A changed annotation may ask
-    /// for another load.
+    /// Enqueues a Plugin that changed, and its drop-in ConfigMap, so that a deleted Plugin is created again. The
+    /// reconcile corrects a status that somebody else wrote, and does nothing after the host's own write. A changed
+    /// annotation may ask for another load.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
         self.revoke_changed(event);
@@ -86,8 +86,8 @@ impl Triggers {
         }
     }
 
-    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it was suspended, after the time
-    /// that its reconciles in flight have to end.
+    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it was suspended, after
+    /// the time that its reconciles in flight have to end.
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted { .. }) || object.deleting() {
@@ -140,8 +140,8 @@ impl Triggers {
         }
     }
 
-    /// Revokes the tokens of the Plugins to which a ServiceAccount no longer consents. Enqueues all Plugins that name it, and
-    /// their drop-in ConfigMaps, whose configuration is not read without consent.
+    /// Revokes the tokens of the Plugins to which a ServiceAccount no longer consents. Enqueues all Plugins that name
+    /// it, and their drop-in ConfigMaps, whose configuration is not read without consent.
     fn on_service_account(&self, event: &Event) {
         let key = event.object().key();
         let found = Some(event.object().as_ref()).filter(|_| !matches!(event, Event::Deleted { .. }));
@@ -163,8 +163,8 @@ impl Triggers {
         }
     }
 
-    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's permission to impersonate a
-    /// ServiceAccount may have changed. Enqueues those of all namespaces for a cluster-wide binding.
+    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's permission to
+    /// impersonate a ServiceAccount may have changed. Enqueues those of all namespaces for a cluster-wide binding.
     fn on_role(&self, event: &Event) {
         if matches!(event, Event::Added { initial: true, .. }) {
             return;
@@ -177,7 +177,8 @@ impl Triggers {
         }
     }
 
-    /// Enqueues all Plugins when a ClusterRole of the host changed. Aggregated ClusterRoles of others change with each CRD.
+    /// Enqueues all Plugins when a ClusterRole of the host changed. Aggregated ClusterRoles of others change with each
+    /// CRD.
     fn on_cluster_role(&self, event: &Event) {
         if event.object().key().name.starts_with("operetta") {
             self.on_role(event);

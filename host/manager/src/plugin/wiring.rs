@@ -1,8 +1,8 @@
-//! Connects a component's controllers to informers: the manifest with an administrator's overrides, and for each source an
-//! informer and a handler of its events.
+//! Connects a component's controllers to informers: the manifest with an administrator's overrides, and for each source
+//! an informer and a handler of its events.
 //!
-//! If the host may not watch a kind in all namespaces, a source has one informer for each namespace that it may watch. A
-//! source that the plugin may not see has none: it costs the host nothing before its permissions are granted.
+//! If the host may not watch a kind in all namespaces, a source has one informer for each namespace that it may watch.
+//! A source that the plugin may not see has none: it costs the host nothing before its permissions are granted.
 
 use std::{collections::BTreeSet, iter, sync::Arc};
 

@@ -157,8 +157,8 @@ impl Role<'_> {
     }
 }
 
-/// Returns the name of a role outside the namespace of its ServiceAccount. It contains that namespace, because plugins of several
-/// namespaces may have the same name.
+/// Returns the name of a role outside the namespace of its ServiceAccount. It contains that namespace, because plugins
+/// of several namespaces may have the same name.
 pub fn name_elsewhere(home: &str, name: &str) -> String {
     format!("operetta:{home}:{name}")
 }

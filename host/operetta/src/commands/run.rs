@@ -65,8 +65,8 @@ fn raise_open_files() {
     }
 }
 
-/// Keeps the process's memory, which contains its token, out of core dumps and unreadable for other processes of its user. Its
-/// files in /proc then belong to root.
+/// Keeps the process's memory, which contains its token, out of core dumps and unreadable for other processes of its
+/// user. Its files in /proc then belong to root.
 fn forbid_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let limited = setrlimit(Resource::Core, none);

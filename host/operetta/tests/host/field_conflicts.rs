@@ -1,5 +1,5 @@
-//! Controllers that set a field back again and again: both are named, with the object and the field; other writes are not
-//! reported.
+//! Controllers that set a field back again and again: both are named, with the object and the field; other writes are
+//! not reported.
 
 use operetta_testkit::{DropIn, TestNamespace, guest, kinds};
 use serde_json::json;

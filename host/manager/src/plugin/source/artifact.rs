@@ -86,8 +86,8 @@ pub fn is_component(name: &str) -> bool {
     name.ends_with(".wasm") || name.ends_with(".wasm.zst")
 }
 
-/// Returns the content of a file, decompressed if its name ends in `.zst`. Never allocates much more than `limit` bytes: zstd
-/// refuses archives with a larger window.
+/// Returns the content of a file, decompressed if its name ends in `.zst`. Never allocates much more than `limit`
+/// bytes: zstd refuses archives with a larger window.
 ///
 /// # Errors
 /// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`], which call it `what`.
@@ -108,8 +108,8 @@ pub fn decompress(what: String, name: &str, data: &[u8], limit: usize) -> Result
     }
 }
 
-/// Returns the smallest window, as a power of two, that holds `limit` bytes. It is at least 8 MiB, which every decoder has to
-/// support (RFC 8878), and at most 128 MiB, zstd's own limit.
+/// Returns the smallest window, as a power of two, that holds `limit` bytes. It is at least 8 MiB, which every decoder
+/// has to support (RFC 8878), and at most 128 MiB, zstd's own limit.
 fn window_log(limit: usize) -> u32 {
     limit.max(1).next_power_of_two().ilog2().clamp(23, 27)
 }

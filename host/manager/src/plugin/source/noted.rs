@@ -1,5 +1,5 @@
-//! Loading with a record in the crash journal: code during whose load the host crashed is loaded last and alone, or not at
-//! all.
+//! Loading with a record in the crash journal: code during whose load the host crashed is loaded last and alone, or not
+//! at all.
 
 use operetta_api::{annotations::RETRY, reasons};
 use operetta_core::object::ObjectKey;
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Loader {
-    /// Records that a component is being loaded. Returns the problem if it must not be loaded; None if it only has to wait for
-    /// others.
+    /// Records that a component is being loaded. Returns the problem if it must not be loaded; None if it only has to
+    /// wait for others.
     pub(super) fn note(&self, plugin: PluginRef<'_>, digest: &str) -> Result<Noted, Option<Problem>> {
         let key = plugin.key;
         let retry = plugin.object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(RETRY));

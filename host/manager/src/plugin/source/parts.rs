@@ -1,8 +1,9 @@
-//! A component that is too large for one ConfigMap: its bytes are split over several, which may be created in any order.
+//! A component that is too large for one ConfigMap: its bytes are split over several, which may be created in any
+//! order.
 //!
 //! The first part is the ConfigMap that the Plugin names; its annotation has the number of parts. Each further part is
-//! `NAME-part-N`, labelled with the first one's name, so that the host watches it. All parts have the digest of the whole
-//! file, so that parts of two versions are never joined.
+//! `NAME-part-N`, labelled with the first one's name, so that the host watches it. All parts have the digest of the
+//! whole file, so that parts of two versions are never joined.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Reads the bytes of a component from a path in the host's plugin directory.
 //!
-//! The path is a tenant's input. The kernel resolves it and refuses to leave the directory (`openat2`, Linux 5.6): by `..`, by
-//! an absolute path, by a symbolic link that leads out, or by a link that is replaced meanwhile. Links that stay inside are
-//! followed, because mounted volumes consist of them.
+//! The path is a tenant's input. The kernel resolves it and refuses to leave the directory (`openat2`, Linux 5.6): by
+//! `..`, by an absolute path, by a symbolic link that leads out, or by a link that is replaced meanwhile. Links that
+//! stay inside are followed, because mounted volumes consist of them.
 
 use std::{
     fs::File,

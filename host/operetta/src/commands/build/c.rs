@@ -1,8 +1,8 @@
 //! C, C++ and Zig: the plugin and the SDK in one module for WASI, by zig, or C and C++ by clang with a WASI sysroot.
 //!
-//! A plugin in C consists of every .c file of the project's folder except tests (`*_test.c`); one in C++ also of every .cpp,
-//! .cc and .cxx file. In Zig it is `plugin.zig`, which imports the SDK's header as `operetta`. The SDK is the folder `sdk` of
-//! the project, or else the one in this binary.
+//! A plugin in C consists of every .c file of the project's folder except tests (`*_test.c`); one in C++ also of every
+//! .cpp, .cc and .cxx file. In Zig it is `plugin.zig`, which imports the SDK's header as `operetta`. The SDK is the
+//! folder `sdk` of the project, or else the one in this binary.
 
 use std::{
     ffi::OsString,

@@ -1,7 +1,7 @@
 //! Makes a component from a language's core module.
 //!
-//! The runtime of a Go module is initialized once here, and the component contains the memory after that, so that no reconcile
-//! has to initialize it.
+//! The runtime of a Go module is initialized once here, and the component contains the memory after that, so that no
+//! reconcile has to initialize it.
 
 use anyhow::{Context, Result};
 use operetta_wasm::{Allocation, Engine, EngineConfig, SnapshotError};
@@ -22,8 +22,8 @@ use crate::{
 /// The name of the initialization function as compilers export it, and as the component has it.
 const RENAMED: (&str, &str) = ("_initialize", INITIALIZE);
 
-/// The maximum size of a module of which a snapshot is taken, in bytes. The memory of a program with controller-runtime needs
-/// more data segments than a module may have, and detecting that takes half a minute.
+/// The maximum size of a module of which a snapshot is taken, in bytes. The memory of a program with controller-runtime
+/// needs more data segments than a module may have, and detecting that takes half a minute.
 const SNAPSHOT_MAX: usize = 16 << 20;
 
 /// A component, and the outcome of its snapshot; None for a language without snapshots.

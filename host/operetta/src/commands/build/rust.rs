@@ -12,8 +12,8 @@ use super::{
 };
 
 const TARGET: &str = "wasm32-wasip2";
-/// The flag that enables the features of tokio on WASI that kube-client needs; it does not affect other projects. It is added
-/// to the flags of the author's .cargo/config.toml; RUSTFLAGS overrides both.
+/// The flag that enables the features of tokio on WASI that kube-client needs; it does not affect other projects. It is
+/// added to the flags of the author's .cargo/config.toml; RUSTFLAGS overrides both.
 const FLAGS: [&str; 2] = ["--cfg", "tokio_unstable"];
 
 /// Compiles the project's library.

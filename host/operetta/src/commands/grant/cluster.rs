@@ -51,7 +51,8 @@ pub async fn served(client: &Client) -> Result<BTreeSet<Served>> {
     Ok(served)
 }
 
-/// Detects whether the API server has constrained impersonation: by its metrics if they may be read, else by its version.
+/// Detects whether the API server has constrained impersonation: by its metrics if they may be read, else by its
+/// version.
 ///
 /// # Errors
 /// Returns an error if the request for the API server's version fails.
@@ -98,8 +99,8 @@ pub fn documents(account: &ServiceAccount, host: &ServiceAccount, granted: &Gran
     comment + &documents.collect::<Vec<_>>().join("---\n")
 }
 
-/// Applies the roles and bindings of a grant, and deletes those that an earlier grant of the same ServiceAccount has created in
-/// other namespaces. Returns a line for each change.
+/// Applies the roles and bindings of a grant, and deletes those that an earlier grant of the same ServiceAccount has
+/// created in other namespaces. Returns a line for each change.
 ///
 /// # Errors
 /// The API server's error, with the object.

@@ -1,8 +1,8 @@
 //! The permissions that a host needs to serve one ServiceAccount: a mirror of what the account itself may do.
 //!
-//! In each namespace where the account has permissions, the host may make the same requests as the account, and list and watch
-//! what the account may list and watch. A wildcard is expanded to the resources that the API server serves now. Sensitive
-//! permissions are left out unless the administrator allows them ([`Sensitive`]).
+//! In each namespace where the account has permissions, the host may make the same requests as the account, and list
+//! and watch what the account may list and watch. A wildcard is expanded to the resources that the API server serves
+//! now. Sensitive permissions are left out unless the administrator allows them ([`Sensitive`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! `operetta grant NAME -n NAMESPACE`: lets the host act as ServiceAccounts that consent, and watch what they may watch.
 //!
-//! An administrator runs it. It reads the roles of each ServiceAccount and grants the host the same permissions in the same
-//! namespaces, for requests as that account. The grant is a snapshot: run the command again when the roles change.
+//! An administrator runs it. It reads the roles of each ServiceAccount and grants the host the same permissions in the
+//! same namespaces, for requests as that account. The grant is a snapshot: run the command again when the roles change.
 
 mod cluster;
 mod mirror;

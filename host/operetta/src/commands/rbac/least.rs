@@ -28,8 +28,9 @@ pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
     needs
 }
 
-/// Computes the minimal rules. Permissions that Kubernetes grants to everybody are left out, and so are those in a namespace that
-/// are needed everywhere. With `all_namespaces`, permissions needed in some namespaces are granted in all.
+/// Computes the minimal rules. Permissions that Kubernetes grants to everybody are left out, and so are those in a
+/// namespace that are needed everywhere. With `all_namespaces`, permissions needed in some namespaces are granted in
+/// all.
 pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
     let is_default = |needed: &Needed| held.iter().any(|held| held.is_default && held.gives(needed));
     let mut rules = Least::new();

@@ -1,9 +1,9 @@
-//! `operetta rbac PLUGIN`: prints the minimal roles for what a plugin has done, and how they differ from the permissions of its
-//! ServiceAccount.
+//! `operetta rbac PLUGIN`: prints the minimal roles for what a plugin has done, and how they differ from the
+//! permissions of its ServiceAccount.
 //!
-//! The host that runs the plugin reports the permissions that it needs and whether they are granted. The command reads the roles
-//! and bindings with the caller's permissions, to find unused permissions. It prints the difference as comments, so that the
-//! output can be applied.
+//! The host that runs the plugin reports the permissions that it needs and whether they are granted. The command reads
+//! the roles and bindings with the caller's permissions, to find unused permissions. It prints the difference as
+//! comments, so that the output can be applied.
 
 mod difference;
 pub(super) mod held;
@@ -29,8 +29,8 @@ use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
 /// Prints the roles, or the difference alone.
 ///
 /// # Errors
-/// Returns an error if the requests to the API server or the host fail. With `--diff` the error is printed here, because exit code 1
-/// means a difference there.
+/// Returns an error if the requests to the API server or the host fail. With `--diff` the error is printed here,
+/// because exit code 1 means a difference there.
 pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
     match run(args).await {
         Err(error) if args.diff => {

@@ -1,9 +1,9 @@
 //! `operetta watch KIND`: prints the objects of a kind and then each change, as `kubectl get KIND --watch` does, across
 //! disconnects.
 //!
-//! The changes come from an informer. After a gap, such as an outage of the API server, the informer compares its store with a
-//! new list, and the command prints the difference: one change for each object. The API server renders the rows of tables
-//! (table.rs); rows.rs handles the cases in which it cannot.
+//! The changes come from an informer. After a gap, such as an outage of the API server, the informer compares its store
+//! with a new list, and the command prints the difference: one change for each object. The API server renders the rows
+//! of tables (table.rs); rows.rs handles the cases in which it cannot.
 //!
 //! The command ends without an error when stdout is closed or at a signal. It ends with an error when the API server refuses, at
 //! the start or later for longer than [`PATIENCE`]: an API server that has just started refuses allowed requests for a moment.

@@ -1,7 +1,7 @@
 //! The queue of events to print, so that the informer never waits for the reader of the output.
 //!
-//! Events are delivered one by one, in order. If the reader lags far behind, the changes of one object are merged, so the number
-//! of objects bounds the queue.
+//! Events are delivered one by one, in order. If the reader lags far behind, the changes of one object are merged, so
+//! the number of objects bounds the queue.
 
 use std::collections::HashMap;
 

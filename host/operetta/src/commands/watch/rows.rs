@@ -1,9 +1,9 @@
 //! The rows of events: decides which row an event is printed as, and which event needs none. No I/O.
 //!
-//! The API server renders objects in their state at the request, not at the event. So an event whose change a printed row already
-//! shows is not printed again. An object that was deleted, or that is gone before it is rendered, is printed with its last row, or
-//! with name and age only if it has none. The status of Pods and volumes that are being deleted is replaced by `Terminating`, as
-//! the API server does.
+//! The API server renders objects in their state at the request, not at the event. So an event whose change a printed
+//! row already shows is not printed again. An object that was deleted, or that is gone before it is rendered, is
+//! printed with its last row, or with name and age only if it has none. The status of Pods and volumes that are being
+//! deleted is replaced by `Terminating`, as the API server does.
 
 use std::collections::{HashMap, HashSet};
 

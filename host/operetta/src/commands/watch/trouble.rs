@@ -1,5 +1,5 @@
-//! Distinguishes temporary errors of a watch from permanent ones: an unreachable API server comes back, but one that refuses for
-//! long will not allow the watch again.
+//! Distinguishes temporary errors of a watch from permanent ones: an unreachable API server comes back, but one that
+//! refuses for long will not allow the watch again.
 
 use operetta_core::status::{ApiError, ErrorKind};
 use operetta_kube::{authz::probe, informer::Informer};
