@@ -250,9 +250,9 @@ pub enum Predicate<Path = String> {
     /// Updates that change what a JSONPath (RFC 9535) selects, e.g. `$.spec.replicas`. Creations and deletions pass.
     #[serde(rename = "changed")]
     Changed(Path),
-    /// Events of objects of which a JSONPath (RFC 9535) selects something, e.g.
-    /// `$.status.conditions[?@.type=='Ready' && @.status=='True']`. Of an update it is the new object, of a deletion the
-    /// last state.
+    /// Events of objects in which a JSONPath (RFC 9535) selects something, e.g.
+    /// `$.status.conditions[?@.type=='Ready' && @.status=='True']`. It reads the new state of an update, and the last
+    /// state of a deletion.
     #[serde(rename = "matches")]
     Matches(Path),
     /// Events that pass one of these.
@@ -269,8 +269,8 @@ impl Predicate {
         Self::Changed(path.into())
     }
 
-    /// Passes events of objects of which a JSONPath selects something, e.g. `$.status.conditions[?@.type=='Ready']`. Of
-    /// an update it is the new object, of a deletion the last state.
+    /// Passes events of objects in which a JSONPath selects something, e.g. `$.status.conditions[?@.type=='Ready']`. It
+    /// reads the new state of an update, and the last state of a deletion.
     pub fn matches(path: impl Into<String>) -> Self {
         Self::Matches(path.into())
     }

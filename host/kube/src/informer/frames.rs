@@ -132,7 +132,7 @@ pub struct Unreadable {
     pub key: Option<ObjectKey>,
     /// The reason.
     pub why: String,
-    /// The object's identity, if that stands there beyond doubt: a watch can go on behind the object.
+    /// The object's identity, if it is unambiguous. The watch can then continue after the object.
     pub identity: Option<Box<Identity>>,
 }
 
