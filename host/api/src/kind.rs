@@ -66,7 +66,7 @@ pub fn check_api_version(api_version: &str) -> Result<(), String> {
         return Err(format!("{:?} is not `version` or `group/version`", shown(api_version)));
     }
     if api_version.len() > MAX_NAME || !is_dns_label(version) || !group.is_none_or(is_dns_subdomain) {
-        return Err(format!("{:?} has a group or a version that is no DNS name", shown(api_version)));
+        return Err(format!("{:?} has a group or a version that is not a DNS name", shown(api_version)));
     }
     Ok(())
 }

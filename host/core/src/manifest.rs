@@ -340,7 +340,7 @@ mod tests {
                 "unknown field",
             ),
             (with("\"name\":\"c\",", ""), "controllers[0]", "missing field `name`"),
-            (with("operetta.dev/v1alpha1", "operetta.dev/v9"), "apiVersion", "this host knows"),
+            (with("operetta.dev/v1alpha1", "operetta.dev/v9"), "apiVersion", "this host supports"),
             (with("\"Manifest\"", "\"Pod\""), "kind", "is not \"Manifest\""),
             (with("\"c\"", "\"C\""), "controllers[0].name", "DNS label"),
             (with("\"name\":\"c\"", "\"name\":\"c\",\"workers\":0"), "controllers[0].workers", "1 to 64"),

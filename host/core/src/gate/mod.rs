@@ -609,10 +609,7 @@ mod tests {
             Gate::mapping(Arc::new(Fake::default()), "{\"a\":1}".into(), GateLimits::default(), Shared::default());
         let mut session = gate.session(None);
         let error = session.get(get()).await.expect_err("out of reach");
-        assert!(
-            error.kind == ErrorKind::Forbidden && error.status.message.contains("while an event is mapped"),
-            "{error}"
-        );
+        assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains("in a mapping"), "{error}");
         assert_eq!(&*session.config(), "{\"a\":1}");
     }
 }

@@ -79,7 +79,7 @@ async fn self_triggering_key_is_quarantined_alone() {
 async fn new_configuration_releases_a_requeue_loop() {
     let stage = Stage::looping("requeue").await;
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
-    assert!(told.contains("0 of them for the plugin's own writes"), "{told}");
+    assert!(told.contains("0 of them triggered by the plugin's own writes"), "{told}");
     stage.its_others_go_on("while-slowed").await;
     eventually("it is held", async || match stage.of_loops("operetta_quarantined_keys") {
         1.0 => Ok(()),

@@ -186,7 +186,7 @@ mod tests {
         }
         let group = NewArgs { group: "k8s.io".into(), ..args("x", Language::Go) };
         assert!(error(group).contains("Kubernetes' own"));
-        assert!(error(args("async", Language::Rust)).contains("a word of Rust"));
+        assert!(error(args("async", Language::Rust)).contains("a Rust keyword"));
         assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 0);
     }
 
