@@ -272,7 +272,7 @@ func stored(text []byte, err error, object Object) error {
 		return err
 	}
 	if err := decode(text, object); err != nil {
-		return fmt.Errorf("the write was done, but its answer cannot be read: %w", err)
+		return fmt.Errorf("the write succeeded, but decoding the response failed: %w", err)
 	}
 	return nil
 }

@@ -36,9 +36,9 @@ pub struct Cluster {
     pub registry: Arc<InformerRegistry>,
     /// The host's own reads and writes.
     pub api: Arc<PluginApi>,
-    /// The cached answers of access reviews: what each plugin's ServiceAccount may see.
+    /// The cached results of access reviews of the plugins' ServiceAccounts.
     pub grants: Arc<Grants>,
-    /// The host's rights to act as ServiceAccounts.
+    /// The host's permissions to impersonate ServiceAccounts.
     pub impersonation: Impersonation,
     /// The recorder of the host's own Events.
     pub recorder: Arc<EventRecorder>,
@@ -91,7 +91,7 @@ impl Cluster {
     /// Reads a whole ConfigMap from the API server: the informers hold metadata only.
     ///
     /// # Errors
-    /// The API server's error, or that the answer is not a ConfigMap.
+    /// The API server's error, or one for a response that is not a ConfigMap.
     pub async fn config_map(&self, key: &ObjectKey) -> Result<ConfigMap, ApiError> {
         let object = self.get(&GroupVersionKind::new("v1", "ConfigMap"), key).await?;
         serde_json::from_str(object.json())

@@ -73,7 +73,7 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
     let message = namespace.until_degraded("slow", "CrashQuarantined", &[&digest, "twice in a row"]).await;
     assert_eq!(namespace.until_event(kinds::PLUGIN, "slow", "CrashQuarantined").await, message);
     assert_eq!(namespace.until_event(kinds::CONFIG_MAP, "slow", "CrashQuarantined").await, message);
-    assert!(host.log().contains("the host died while it loaded this plugin"), "{}", host.log());
+    assert!(host.log().contains("the host crashed while it loaded this plugin"), "{}", host.log());
     let labels = ["plugin=\"slow\"", &format!("namespace=\"{}\"", namespace.name())];
     assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     throughout(Duration::from_secs(5), "it stays in quarantine", async || {
@@ -106,7 +106,7 @@ async fn orderly_stop_during_a_load_blames_nobody() {
     host.start_again();
     host.until_listening().await;
     until_loading(&host, "slow").await;
-    assert!(!host.log().contains("the host died while"), "{}", host.log());
+    assert!(!host.log().contains("the host crashed while"), "{}", host.log());
     let plugin = namespace.get(kinds::PLUGIN, "slow").await.expect("a Plugin");
     assert_eq!(plugin["status"]["reason"], json!("NotLoaded"));
 }

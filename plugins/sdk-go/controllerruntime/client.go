@@ -81,7 +81,7 @@ func decode(text []byte, into runtime.Object) error {
 		value.Elem().SetZero()
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, into); err != nil {
-		return fmt.Errorf("an answer of the API server does not fit the type %T: %w", into, err)
+		return fmt.Errorf("failed to decode the API server's response into %T: %w", into, err)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (c *kubeClient) List(_ context.Context, list client.ObjectList, opts ...cli
 // asked converts list options to the host's. It also returns the field requirements that need a function of IndexField.
 func (c *kubeClient) asked(kind schema.GroupVersionKind, options *client.ListOptions) (operetta.ListOptions, fields.Requirements, error) {
 	if raw := options.Raw; raw != nil && (raw.LabelSelector != "" || raw.FieldSelector != "" || raw.ResourceVersion != "") {
-		return operetta.ListOptions{}, nil, fmt.Errorf("list of %s: of Raw options a plugin's client knows none; use MatchingLabels and MatchingFields", kind.Kind)
+		return operetta.ListOptions{}, nil, fmt.Errorf("list of %s: Raw options are not supported; use MatchingLabels and MatchingFields", kind.Kind)
 	}
 	asked := operetta.ListOptions{Namespace: options.Namespace, Continue: options.Continue, Live: c.read == operetta.Live}
 	if options.LabelSelector != nil {

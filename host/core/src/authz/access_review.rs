@@ -301,7 +301,7 @@ impl SubjectGrants {
         }
         let asked = self.grants.ask(&self.subject, access).await;
         asked.map_err(|error| {
-            let message = format!("whether {} may {access} cannot be asked: {error}", self.subject.user());
+            let message = format!("access review of {} failed: may it {access}? {error}", self.subject.user());
             ApiError::new(ErrorKind::Unavailable, message)
         })
     }
@@ -577,7 +577,7 @@ mod tests {
         *rules.down.lock() = true;
         let error = grants.check(&access(None, "pods", None)).await.expect_err("refused");
         assert_eq!(error.kind, ErrorKind::Unavailable);
-        assert!(error.status.message.contains("get pods in all namespaces cannot be asked"), "{error}");
+        assert!(error.status.message.contains("failed: may it get pods in all namespaces?"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]

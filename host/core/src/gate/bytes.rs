@@ -33,7 +33,7 @@ pub struct Bytes {
 
 /// The error of a charge that exceeds a budget.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} may use {limit} bytes of the host's memory at once (quota memoryBytes), and has used them up")]
+#[error("memory quota of {name} exceeded: at most {limit} bytes at once (memoryBytes)")]
 pub struct NoRoom {
     /// The owner of the budget.
     pub name: String,

@@ -107,13 +107,13 @@ impl Gate {
 
     /// Creates a gate for `describe`: the log works, API calls fail, Events are discarded.
     pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
-        let out = Arc::new(OutOfReach("while the manifest is asked for"));
+        let out = Arc::new(OutOfReach("in describe()"));
         Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default(), Shared::default())
     }
 
     /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
     pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
-        let out = Arc::new(OutOfReach("while an event is mapped"));
+        let out = Arc::new(OutOfReach("in a mapping"));
         Self::new(out.clone(), out, logs, config, limits, shared)
     }
 
@@ -600,10 +600,7 @@ mod tests {
             Gate::mapping(Arc::new(Fake::default()), "{\"a\":1}".into(), GateLimits::default(), Shared::default());
         let mut session = gate.session(None);
         let error = session.get(get()).await.expect_err("out of reach");
-        assert!(
-            error.kind == ErrorKind::Forbidden && error.status.message.contains("while an event is mapped"),
-            "{error}"
-        );
+        assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains("in a mapping"), "{error}");
         assert_eq!(&*session.config(), "{\"a\":1}");
     }
 }

@@ -139,7 +139,7 @@ impl ListOptions {
             within(what, text.iter().map(String::len).sum(), MAX_SELECTOR)?;
         }
         if self.projection.len() > MAX_PROJECTION {
-            let message = format!("{} field paths are more than {MAX_PROJECTION}", self.projection.len());
+            let message = format!("{} field paths, over the limit of {MAX_PROJECTION}", self.projection.len());
             return Err(ApiError::new(ErrorKind::BadRequest, message));
         }
         check_names(self.projection.iter().map(|path| ("field path", path)))

@@ -215,6 +215,6 @@ async fn refuses_oversized_answer_with_the_limit() {
     let get = || http::Request::get("/api/v1/namespaces").body(Vec::new()).expect("a request");
     let error = wire(100).send(get()).await.expect_err("too long");
     assert_eq!((error.kind, error.status.code), (ErrorKind::Other, 413), "{error}");
-    assert!(error.status.message.contains("more than 100 bytes: ask for pages"), "{error}");
+    assert!(error.status.message.contains("more than 100 bytes: set a limit"), "{error}");
     wire(1 << 20).send(get()).await.expect("read");
 }

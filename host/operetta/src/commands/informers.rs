@@ -30,7 +30,7 @@ use operetta_manager::{
 /// Prints the informers.
 ///
 /// # Errors
-/// Returns an error if the host cannot be found or reached, or answers with an error.
+/// Returns an error if the host cannot be found or reached, or responds with an error.
 pub async fn informers(args: InformersArgs) -> Result<()> {
     let address = match &args.host {
         Some(address) => address.clone(),
@@ -40,9 +40,8 @@ pub async fn informers(args: InformersArgs) -> Result<()> {
     if !status.is_success() {
         bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
     }
-    let view: Informers = serde_json::from_slice(&body).with_context(|| {
-        format!("failed to decode the answer of {address}: it is another version of operetta, or no host")
-    })?;
+    let view: Informers = serde_json::from_slice(&body)
+        .with_context(|| format!("failed to decode the response of {address}: is it a host of this version?"))?;
     if args.output == Some(InformersOutput::Json) {
         return print(&(serde_json::to_string_pretty(&view)? + "\n"));
     }

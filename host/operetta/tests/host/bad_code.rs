@@ -21,7 +21,7 @@ async fn refused(prefix: &str, drop_in: DropIn, reason: &str, words: &[&str]) {
     let event = namespace.until_event(kinds::CONFIG_MAP, "bad", reason).await;
     assert_eq!(event, message);
     let lines = host.logs(namespace.name(), "bad");
-    let not_loaded = format!("not loaded: {message}");
+    let not_loaded = format!("failed to load: {message}");
     assert!(lines.iter().any(|line| line.level == "error" && line.message == not_loaded), "{lines:?}");
     stage.others_go_on().await;
 }

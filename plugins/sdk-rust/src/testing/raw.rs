@@ -27,7 +27,7 @@ impl State {
     fn serve(&self, request: &RawRequest) -> Result<(u16, Value), ApiError> {
         let query = Query::parse(&request.query)?;
         let path = Path::parse(&request.path).ok_or_else(|| {
-            let message = format!("{} is not a path of objects; the test kit knows no other", request.path);
+            let message = format!("{} is not a path of objects; the test kit supports no other", request.path);
             ApiError::new(ErrorKind::NotFound, message)
         })?;
         let kind = self.kind_at(&path)?;

@@ -1,4 +1,4 @@
-//! From a core module to a component of the contract's world `plugin` or `mapping-plugin`.
+//! Makes a component of the contract's world `plugin` or `mapping-plugin` from a core module.
 //!
 //! A module that imports WASI's preview 1 gets the adapter to preview 2.
 
@@ -143,7 +143,7 @@ pub mod tests {
     #[test]
     fn rejects_component() {
         let component = encode(&module("", ""), Start::Instantiation).expect("a component");
-        assert_eq!(error(&component), "it is a component already; `operetta check` reports whether the host takes it");
+        assert_eq!(error(&component), "it is a component already: check it with `operetta check`");
     }
 
     #[test]
