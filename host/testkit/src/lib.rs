@@ -22,6 +22,7 @@
 
 mod apply;
 pub mod audit;
+pub mod authorizer;
 pub mod bench;
 pub mod controlplane;
 mod crd;
