@@ -96,7 +96,7 @@ async fn a_truncated_archive_is_refused() {
     let mut packed = zstd::encode_all(Guest::default().build().as_slice(), 3).expect("packed");
     packed.truncate(packed.len() / 2);
     let drop_in = DropIn::empty("bad").file("bad.wasm.zst", packed);
-    refused("truncated", drop_in, "DamagedArchive", &["bad.wasm.zst", "is it whole?"]).await;
+    refused("truncated", drop_in, "DamagedArchive", &["bad.wasm.zst", "incomplete frame"]).await;
 }
 
 #[tokio::test]
