@@ -100,7 +100,7 @@ async fn role_binding_churn_asks_nothing_about_others() {
         if state.visible.contains(namespace.name()) { Ok(()) } else { Err(format!("{state:?}")) }
     };
     eventually("the account's namespace is visible", async || sees(&home).await).await;
-    tokio::time::sleep(Grants::SETTLE + Grants::UNSETTLED * 2).await;
+    tokio::time::sleep((Grants::SETTLE + Grants::UNSETTLED * 2) * 2).await;
 
     let before = reviewer.of("quiet");
     let changes = quiet.changes();
