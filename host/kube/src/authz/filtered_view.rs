@@ -414,7 +414,7 @@ mod tests {
 
         tokio::time::sleep_until(expires - Duration::from_secs(10)).await;
         assert_eq!(switch.asked.load(Ordering::Relaxed), 2, "nothing else is asked meanwhile");
-        // An authorizer of which no watch tells.
+        // An authorizer whose changes no watch reports.
         switch.allows.store(false, Ordering::Relaxed);
         let second = open();
         tokio::time::sleep(Duration::from_secs(1)).await;

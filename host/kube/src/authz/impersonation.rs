@@ -32,7 +32,7 @@ pub struct Impersonation {
 }
 
 impl Impersonation {
-    /// Creates a client that asks who the identity of `wire` is, which is the host's, and tells its permissions.
+    /// Creates a client of the identity of `wire`, which is the host. It reports the user and groups to `permissions`.
     pub fn new(wire: Wire, permissions: HostPermissions) -> Self {
         Self { wire, own_user: OnceCell::new(), permissions }
     }
