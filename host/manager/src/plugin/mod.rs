@@ -23,6 +23,7 @@ pub mod report;
 pub mod running;
 pub mod setup;
 pub mod slot;
+mod secrets;
 pub mod slots;
 pub mod source;
 pub mod status;

@@ -11,6 +11,7 @@ use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount, SubjectGrants},
     controller::request::{Action, Failure, ReconcileRequest},
+    gate::PluginConfig,
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, Reconciler},
     status::ApiError,
@@ -188,7 +189,7 @@ impl PluginController {
         plugin: PluginRef<'_>,
         grants: &SubjectGrants,
         state: &mut State,
-    ) -> Result<Option<Arc<str>>, ApiError> {
+    ) -> Result<Option<PluginConfig>, ApiError> {
         let spec = &plugin.object.spec;
         let problem = match state.configuration.read(&self.context, plugin.key, spec, grants).await? {
             Ok(config) => {
@@ -213,7 +214,7 @@ impl PluginController {
         &self,
         plugin: PluginRef<'_>,
         grants: SubjectGrants,
-        config: Arc<str>,
+        config: PluginConfig,
         state: &mut State,
     ) -> Result<(), ApiError> {
         let PluginRef { key, object, slot } = plugin;

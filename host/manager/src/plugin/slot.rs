@@ -8,7 +8,7 @@ use std::{
 
 use operetta_core::{
     authz::access_review::ServiceAccount,
-    gate::revocation::Revocation,
+    gate::{PluginConfig, revocation::Revocation},
     object::{ObjectKey, kind::GroupVersionKind},
 };
 use operetta_kube::informer::Subscription;
@@ -212,7 +212,7 @@ pub struct Problems {
 pub(super) struct Applied {
     pub(super) generation: i64,
     pub(super) digest: String,
-    pub(super) config: Arc<str>,
+    pub(super) config: PluginConfig,
 }
 
 /// The reason why a plugin's controllers are stopped for a while.
