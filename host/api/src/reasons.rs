@@ -107,9 +107,9 @@ reasons! {
     DESCRIBE_MEMORY_EXCEEDED = "DescribeMemoryExceeded";
     /// The manifest that `describe` returned is wrong.
     INVALID_MANIFEST = "InvalidManifest";
-    /// The host died while it loaded the component: it is loaded last, alone.
+    /// The host died while it parsed, decompressed or loaded this: it tries again last, alone.
     CRASH_SUSPECTED = "CrashSuspected";
-    /// The host died twice in a row while it loaded the component: it is not loaded.
+    /// The host died twice in a row while it parsed, decompressed or loaded this: it does not try again.
     CRASH_QUARANTINED = "CrashQuarantined";
     /// The host lacks memory or mappings to load the component now.
     BUSY = "Busy";

@@ -7,13 +7,13 @@ use operetta_testkit::{
     wat_guest::Guest,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest time within which an honest plugin runs after a start.
 const AT_ONCE: Duration = Duration::from_secs(60);
 
-/// The names of the plugins that the journal notes as being loaded.
-fn in_flight(host: &Host) -> Vec<String> {
+/// The names of the plugins for which the journal notes a step as being in flight.
+fn in_flight(host: &Host, step: &str) -> Vec<String> {
     let directory = host.folder().join("cache/operetta/compiled");
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -22,7 +22,7 @@ fn in_flight(host: &Host) -> Vec<String> {
             let text = std::fs::read(entry.path()).unwrap_or_default();
             let table: Value = serde_json::from_slice(&text).unwrap_or_default();
             let entries = table["entries"].as_array().cloned().unwrap_or_default();
-            let loads = entries.iter().filter(|entry| entry["inFlight"] == true && entry["step"] == "load");
+            let loads = entries.iter().filter(|entry| entry["inFlight"] == true && entry["step"] == step);
             names.extend(loads.filter_map(|entry| entry["name"].as_str().map(str::to_owned)));
         }
     }
@@ -32,7 +32,7 @@ fn in_flight(host: &Host) -> Vec<String> {
 async fn until_loading(host: &Host, plugin: &str) {
     eventually(&format!("{plugin} is being loaded"), async || {
         host.assert_sound();
-        let names = in_flight(host);
+        let names = in_flight(host, "load");
         if names == [plugin] { Ok(()) } else { Err(format!("{names:?}")) }
     })
     .await;
@@ -73,11 +73,11 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
     let message = namespace.until_degraded("slow", "CrashQuarantined", &[&digest, "twice in a row"]).await;
     assert_eq!(namespace.until_event(kinds::PLUGIN, "slow", "CrashQuarantined").await, message);
     assert_eq!(namespace.until_event(kinds::CONFIG_MAP, "slow", "CrashQuarantined").await, message);
-    assert!(host.log().contains("the host died while it loaded this plugin"), "{}", host.log());
+    assert!(host.log().contains("the host died while it loaded"), "{}", host.log());
     let labels = ["plugin=\"slow\"", &format!("namespace=\"{}\"", namespace.name())];
     assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     throughout(Duration::from_secs(5), "it stays in quarantine", async || {
-        let names = in_flight(&host);
+        let names = in_flight(&host, "load");
         if names.is_empty() { Ok(()) } else { Err(format!("{names:?}")) }
     })
     .await;
@@ -88,6 +88,98 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     namespace.until_condition("slow", "Loaded", "True", "Loaded").await;
     assert!(host.metric("operetta_plugin_crashes", &labels) == 0.0, "{}", host.metrics());
+    host.assert_sound();
+}
+
+/// Kills the host during a step for a plugin. `again` lets it do that once more where it was over too soon.
+async fn kill_during(host: &mut Host, step: &str, plugin: &str, again: impl AsyncFn()) {
+    for _ in 0..20 {
+        let began = Instant::now();
+        while in_flight(host, step) != [plugin] && began.elapsed() < AT_ONCE / 3 {
+            host.assert_sound();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        host.kill();
+        if in_flight(host, step) == [plugin] {
+            return;
+        }
+        host.start_again();
+        host.until_listening().await;
+        again().await;
+    }
+    panic!("{step} of {plugin} was never in flight: {}", host.log());
+}
+
+/// A component with 256 MiB of zeros, which take a moment to decompress.
+fn padded_component() -> Vec<u8> {
+    const LENGTH: u32 = 256 << 20;
+    let mut component = Guest::default().build();
+    component.push(0);
+    // The length of the section: a name of one byte, its length, and the zeros.
+    let mut rest = LENGTH + 2;
+    while rest >= 0x80 {
+        component.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    component.push(rest as u8);
+    component.extend([1, b'x']);
+    component.resize(component.len() + LENGTH as usize, 0);
+    component
+}
+
+#[tokio::test]
+async fn plugin_decompressed_or_parsed_at_two_deaths_is_quarantined() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let config = format!("maxWasmBytes: {}", 1 << 30);
+    let options = HostOptions { compiles_anew: true, config, ..HostOptions::default() };
+    let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
+    let namespace = control_plane.namespace("crash").await;
+    namespace.allow_all("plugin").await;
+    namespace.drop_in(&DropIn::new("honest", guest("fixture-touch-v1"))).await;
+    honest_works(&namespace, "before").await;
+    let touch = async |config_map: &str| {
+        let stamp = format!("{:?}", Instant::now());
+        namespace.patch(kinds::CONFIG_MAP, config_map, json!({"metadata": {"annotations": {"stamp": stamp}}})).await;
+    };
+
+    // An archive that takes a moment to decompress.
+    namespace.drop_in(&DropIn::compressed("archive", &padded_component())).await;
+    for death in 1..=2 {
+        kill_during(&mut host, "decompress", "archive", async || touch("archive").await).await;
+        host.start_again();
+        host.until_listening().await;
+        honest_works(&namespace, &format!("after-archive-{death}")).await;
+    }
+    let words = ["decompressed sha256:", "twice in a row", "kubectl annotate plugin archive"];
+    let message = namespace.until_degraded("archive", "CrashQuarantined", &words).await;
+    assert_eq!(namespace.until_event(kinds::PLUGIN, "archive", "CrashQuarantined").await, message);
+    assert!(host.log().contains("the host died while it decompressed"), "{}", host.log());
+    namespace.delete(kinds::CONFIG_MAP, "archive").await;
+
+    // Configuration that takes a moment to parse.
+    let list = (0..40_000).map(|number| format!("- entry-number-{number}\n")).collect::<String>();
+    let names: Vec<String> = (0..8).map(|number| format!("config-{number}")).collect();
+    for name in &names {
+        let data = json!({"config.yaml": format!("{name}:\n{list}")});
+        namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": name}, "data": data})).await;
+    }
+    let from: Vec<Value> = names.iter().map(|name| json!({"configMapRef": {"name": name}})).collect();
+    let code = DropIn::new("code", guest("fixture-touch-v1")).object()["binaryData"].clone();
+    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": "code"}, "binaryData": code})).await;
+    let spec = json!({"source": {"configMap": {"name": "code"}}, "serviceAccountName": "plugin", "configFrom": from});
+    namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": "configured"}, "spec": spec})).await;
+    for death in 1..=2 {
+        kill_during(&mut host, "parseConfig", "configured", async || touch("config-7").await).await;
+        host.start_again();
+        host.until_listening().await;
+        honest_works(&namespace, &format!("after-config-{death}")).await;
+    }
+    let words = ["parsed spec.configFrom", "twice in a row", "kubectl annotate plugin configured"];
+    let message = namespace.until_degraded("configured", "CrashQuarantined", &words).await;
+    assert_eq!(namespace.until_event(kinds::PLUGIN, "configured", "CrashQuarantined").await, message);
+    assert!(host.log().contains("the host died while it parsed spec.configFrom"), "{}", host.log());
+    let labels = ["plugin=\"configured\"", "step=\"parseConfig\""];
+    assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     host.assert_sound();
 }
 

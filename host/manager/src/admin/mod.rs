@@ -107,9 +107,10 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
     let help = "Events of the host that were dropped because the queue was full";
     samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);
-    let help = "Deaths of the host in a row while it loaded this plugin; at 2 it is quarantined";
+    let help = "Deaths of the host in a row during this step for this plugin; at 2 it is quarantined";
     let deaths = admin.manager.suspects().into_iter().map(|Entry { work, deaths, .. }| {
-        (vec![("plugin", work.name), ("namespace", work.namespace)], u64::from(deaths))
+        let step = work.step.as_str().to_owned();
+        (vec![("plugin", work.name), ("namespace", work.namespace), ("step", step)], u64::from(deaths))
     });
     samples.gauge("operetta_plugin_crashes", help, deaths);
     match context.metrics.encode(samples) {

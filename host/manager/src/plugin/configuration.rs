@@ -20,11 +20,14 @@ use tokio::task::JoinSet;
 
 use crate::{
     context::Context,
+    crash_journal::Step,
     plugin::{
         config_text::{MAX_DEPTH, config_key, config_object},
-        crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
+        crash_guard::CrashGuard,
+        crd::{ConfigKind, ConfigRef, ConfigSource},
         object_watch::watch_object,
         secrets::{Secrets, Texts, secret_text, text},
+        slot::PluginRef,
     },
     problem::Problem,
 };
@@ -58,27 +61,29 @@ struct Part {
 }
 
 impl Configuration {
-    /// Reads the configuration as JSON text. Returns the problem when it cannot be read.
+    /// Reads the configuration as JSON text. Returns the problem when it cannot be read, or None when only its turn to be
+    /// parsed has not come yet.
     ///
     /// # Errors
     /// The API server's error when it does not answer; worth another try.
     pub async fn read(
         &mut self,
         context: &Arc<Context>,
-        plugin: &ObjectKey,
-        spec: &PluginSpec,
+        guard: &CrashGuard,
+        plugin: PluginRef<'_>,
         grants: &SubjectGrants,
-    ) -> Result<Result<PluginConfig, Problem>, ApiError> {
+    ) -> Result<Result<PluginConfig, Option<Problem>>, ApiError> {
+        let spec = &plugin.object.spec;
         let own = Secrets(spec.config.clone().unwrap_or_default());
         if spec.config_from.is_empty() {
             *self = Self::default();
-            return Ok(text(&own));
+            return Ok(text(&own).map_err(Some));
         }
-        self.watch(context, plugin, &spec.config_from).await?;
+        self.watch(context, plugin.key, &spec.config_from).await?;
         for part in &self.parts {
             match grants.check(&part.access()).await {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
+                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(Some(part.forbidden(grants)))),
                 Err(error) => return Err(error),
             }
         }
@@ -86,18 +91,25 @@ impl Configuration {
         if let (Some(versions), Some(read)) = (&versions, &self.read)
             && *versions == read.versions
         {
-            return Ok(text(&read.config.clone().merge(own)));
+            return Ok(text(&read.config.clone().merge(own)).map_err(Some));
         }
         self.read = None;
-        let data = match self.read_parts(context, plugin, grants).await? {
+        let data = match self.read_parts(context, plugin.key, grants).await? {
             Ok(data) => data,
+            Err(problem) => return Ok(Err(Some(problem))),
+        };
+        let digest = operetta_wasm::digest(versions.as_deref().unwrap_or_default().as_bytes());
+        let noted = match guard.note(plugin, Step::ParseConfig, &digest) {
+            Ok(noted) => noted,
             Err(problem) => return Ok(Err(problem)),
         };
-        let config = match self.parse(&data) {
+        let parsed = self.parse(&data);
+        drop(noted);
+        let config = match parsed {
             Ok(config) => config,
-            Err(problem) => return Ok(Err(problem)),
+            Err(problem) => return Ok(Err(Some(problem))),
         };
-        let merged = text(&config.clone().merge(own));
+        let merged = text(&config.clone().merge(own)).map_err(Some);
         self.read = versions.map(|versions| ReadParts { versions, config });
         Ok(merged)
     }

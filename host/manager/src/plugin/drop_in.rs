@@ -18,17 +18,17 @@ use operetta_core::{
     ports::{EventSink, ObjectApi, Reconciler},
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::store::Lookup;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
     authz::consent,
     context::Context,
-    crash_journal::{CrashJournal, Noted, Step, Verdict, Work},
+    crash_journal::{Noted, Step, Work},
     events::Regarding,
     plugin::{
         config_text::{config_key, config_object},
+        crash_guard::{CrashGuard, Held},
         crd::{API_VERSION, KIND},
         host_informers::HostInformers,
         source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
@@ -45,7 +45,7 @@ pub struct DropInController {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     hand_over: Arc<ConfigMapHandOver>,
-    journal: Arc<CrashJournal>,
+    guard: Arc<CrashGuard>,
     /// The last Plugin applied for each ConfigMap: the events of that Plugin need no other read of a mebibyte.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
 }
@@ -80,9 +80,9 @@ impl DropInController {
         context: Arc<Context>,
         informers: Arc<HostInformers>,
         hand_over: Arc<ConfigMapHandOver>,
-        journal: Arc<CrashJournal>,
+        guard: Arc<CrashGuard>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, hand_over, journal, applied: Mutex::default() })
+        Arc::new(Self { context, informers, hand_over, guard, applied: Mutex::default() })
     }
 
     /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
@@ -193,22 +193,14 @@ impl DropInController {
         let version = format!("{}/{}", metadata.uid(), metadata.resource_version());
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let work = Work::new(Step::ParseDropIn, namespace, &key.name, &version, "");
-        let plugins = self.informers.plugins.cache.store.list(&Lookup::All, None, None);
-        match self.journal.verdict(&work) {
-            Verdict::Suspect if !self.journal.are_others_loaded(plugins.map(|plugin| plugin.key().clone())) => {
-                let text =
-                    "the host died while it parsed this ConfigMap: it is parsed again after all plugins were loaded";
-                return Err(Failure::Retry(text.to_owned()));
+        self.guard.begin(work).map_err(|held| match held {
+            Held::Waiting => Failure::Retry("waiting until a plugin of which the host died is loaded".to_owned()),
+            Held::Suspected(text) => Failure::Retry(text),
+            Held::Quarantined(text) => {
+                self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.clone());
+                Failure::Terminal(text)
             }
-            Verdict::Ordinary | Verdict::Suspect => {
-                let waiting = || Failure::Retry("waiting until a plugin of which the host died is loaded".to_owned());
-                return self.journal.begin(work).ok_or_else(waiting);
-            }
-            Verdict::Quarantined => {}
-        }
-        let text = "the host died twice in a row while it parsed this ConfigMap: it is not parsed until it changes";
-        self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.to_owned());
-        Err(Failure::Terminal(text.to_owned()))
+        })
     }
 
     /// Checks that the ConfigMap's name is not the name of a Plugin that it does not own.

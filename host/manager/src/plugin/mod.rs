@@ -8,6 +8,7 @@
 pub mod assembly;
 pub mod config_text;
 pub mod configuration;
+pub mod crash_guard;
 pub mod crd;
 pub mod drop_in;
 mod enqueue;
@@ -22,8 +23,8 @@ pub mod reconcile;
 pub mod report;
 pub mod running;
 pub mod setup;
-pub mod slot;
 mod secrets;
+pub mod slot;
 pub mod slots;
 pub mod source;
 pub mod status;

@@ -28,6 +28,7 @@ use crate::{
     context::Context,
     plugin::{
         config_text, configuration,
+        crash_guard::CrashGuard,
         crd::{Plugin, PluginSpec, Source},
         facts::facts,
         host_informers::HostInformers,
@@ -58,6 +59,7 @@ pub struct PluginController {
     slots: Arc<Slots>,
     reporter: Arc<Reporter>,
     loader: Loader,
+    guard: Arc<CrashGuard>,
 }
 
 impl PluginController {
@@ -68,8 +70,9 @@ impl PluginController {
         slots: Arc<Slots>,
         reporter: Arc<Reporter>,
         loader: Loader,
+        guard: Arc<CrashGuard>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, slots, reporter, loader })
+        Arc::new(Self { context, informers, slots, reporter, loader, guard })
     }
 
     async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
@@ -190,13 +193,14 @@ impl PluginController {
         grants: &SubjectGrants,
         state: &mut State,
     ) -> Result<Option<PluginConfig>, ApiError> {
-        let spec = &plugin.object.spec;
-        let problem = match state.configuration.read(&self.context, plugin.key, spec, grants).await? {
+        let problem = match state.configuration.read(&self.context, &self.guard, plugin, grants).await? {
             Ok(config) => {
                 state.problems.config = None;
                 return Ok(Some(config));
             }
-            Err(problem) => problem,
+            // Its turn to be parsed has not come yet.
+            Err(None) => return Ok(None),
+            Err(Some(problem)) => problem,
         };
         if problem.reason == configuration::FORBIDDEN {
             plugin.slot.revocation().revoke(&problem.message);
@@ -362,7 +366,7 @@ impl Reconciler for PluginController {
             Ok(plugin) => self.reconcile_plugin(&request.key, &plugin).await,
             Err(problem) => self.refuse_undecodable(&request.key, &object, problem).await,
         };
-        self.loader.record_attempt(&request.key);
+        self.guard.record_attempt(&request.key);
         reconciled.map_err(|error| Failure::Retry(error.to_string()))?;
         Ok(Action::Done)
     }

@@ -115,6 +115,8 @@ fn config(path: &Path) -> Result<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use operetta_manager::plugin::source::artifact;
+
     use super::*;
 
     fn args(raw: bool) -> BundleArgs {
@@ -151,10 +153,8 @@ mod tests {
             let labels = made.metadata.labels.as_ref().expect("labels");
             assert_eq!(labels.get(PLUGIN_LABEL).map(String::as_str), Some("true"));
             assert_eq!((annotation(made, PARTS), annotation(made, DIGEST)), (None, None));
-            assert_eq!(
-                operetta_manager::plugin::source::artifact::component(made, None, 1 << 20),
-                Ok(component.clone())
-            );
+            let stored = artifact::stored(made.clone(), None).expect("a component");
+            assert_eq!(stored.decompress(1 << 20), Ok(component.clone()));
         }
     }
 

@@ -13,7 +13,8 @@ use operetta_core::{
 };
 
 use super::{
-    Loader, artifact,
+    Loader,
+    artifact::{self, Stored},
     parts::{PartsError, Split},
     path, pins,
 };
@@ -36,8 +37,8 @@ pub(super) type Version = String;
 pub(super) enum Fetched {
     /// The source is the same as when it was read last, or not complete yet.
     Unchanged,
-    /// A component.
-    Component(Vec<u8>, Version),
+    /// A component, as it is stored.
+    Stored(Stored, Version),
     /// A version that cannot be run.
     Problem(Problem, Version),
     /// The source does not exist.
@@ -80,9 +81,8 @@ impl Loader {
             Err(error) => return Ok(self.handle_parts_error(plugin.key, error, version, state)),
         };
         state.source.incomplete_since = None;
-        let limit = self.context.config.max_wasm_bytes;
-        Ok(match artifact::component(&config_map, file, limit) {
-            Ok(bytes) => Fetched::Component(bytes, version),
+        Ok(match artifact::stored(config_map, file) {
+            Ok(stored) => Fetched::Stored(stored, version),
             Err(error) => Fetched::Problem(Problem::new(error.reason(), error.to_string()), version),
         })
     }
@@ -164,7 +164,7 @@ impl Loader {
                 return Fetched::Unchanged;
             }
             match found.read(limit) {
-                Ok(bytes) => Fetched::Component(bytes, version),
+                Ok(stored) => Fetched::Stored(stored, version),
                 Err(error) => Fetched::Problem(problem(error), version),
             }
         };

@@ -5,7 +5,6 @@
 pub mod artifact;
 mod fetch;
 pub mod hand_over;
-mod noted;
 pub mod parts;
 pub mod path;
 
@@ -22,14 +21,16 @@ use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
 use crate::{
     context::Context,
-    crash_journal::{CrashJournal, Noted},
+    crash_journal::{Noted, Step},
     plugin::{
+        crash_guard::CrashGuard,
         host_informers::HostInformers,
         report::Reporter,
         slot::{Consent, Loading, PluginRef, State},
     },
     problem::Problem,
 };
+use artifact::Stored;
 use fetch::{Fetched, Version};
 use hand_over::ConfigMapHandOver;
 
@@ -51,7 +52,7 @@ pub struct Loader {
     informers: Arc<HostInformers>,
     reporter: Arc<Reporter>,
     hand_over: Arc<ConfigMapHandOver>,
-    journal: Arc<CrashJournal>,
+    guard: Arc<CrashGuard>,
 }
 
 impl Loader {
@@ -61,9 +62,9 @@ impl Loader {
         informers: Arc<HostInformers>,
         reporter: Arc<Reporter>,
         hand_over: Arc<ConfigMapHandOver>,
-        journal: Arc<CrashJournal>,
+        guard: Arc<CrashGuard>,
     ) -> Self {
-        Self { context, informers, reporter, hand_over, journal }
+        Self { context, informers, reporter, hand_over, guard }
     }
 
     /// Makes `state.component` the component that the source holds.
@@ -89,7 +90,18 @@ impl Loader {
         };
         match fetched {
             Fetched::Unchanged => return self.finish_loading(plugin, state),
-            Fetched::Component(bytes, version) => {
+            Fetched::Stored(stored, version) => {
+                let bytes = match self.decompress(plugin, stored).await {
+                    Ok(Ok(bytes)) => bytes,
+                    Ok(Err(problem)) => {
+                        self.refuse(plugin, config_map.as_ref(), problem, version, state);
+                        return Ok(());
+                    }
+                    Err(problem) => {
+                        self.hold(plugin, config_map.as_ref(), problem, state);
+                        return Ok(());
+                    }
+                };
                 let digest = operetta_wasm::digest(&bytes);
                 match check_code(plugin, consent, &digest) {
                     Ok(()) => {
@@ -110,6 +122,35 @@ impl Loader {
             }
         }
         Ok(())
+    }
+
+    /// Decompresses a component, with a note in the crash journal. Returns the outer error if that is not to be done now:
+    /// the problem, or None if only its turn has not come yet.
+    async fn decompress(
+        &self,
+        plugin: PluginRef<'_>,
+        stored: Stored,
+    ) -> Result<Result<Vec<u8>, Problem>, Option<Problem>> {
+        let digest = stored.compressed_digest();
+        let noted = digest.map(|digest| self.guard.note(plugin, Step::Decompress, &digest)).transpose()?;
+        let limit = self.context.config.max_wasm_bytes;
+        let decompressed = tokio::task::spawn_blocking(move || stored.decompress(limit)).await;
+        drop(noted);
+        Ok(match decompressed {
+            Ok(decompressed) => decompressed.map_err(|error| Problem::new(error.reason(), error.to_string())),
+            Err(error) => Err(Problem::new(reasons::DAMAGED_ARCHIVE, format!("failed to decompress it: {error}"))),
+        })
+    }
+
+    /// Reports why a component is not handled now, if there is more to say than that its turn has not come yet. The
+    /// source's version stays new.
+    fn hold(&self, plugin: PluginRef<'_>, config_map: Option<&ObjectKey>, problem: Option<Problem>, state: &mut State) {
+        state.source.loading = None;
+        let Some(problem) = problem else { return };
+        if problem.reason == reasons::CRASH_QUARANTINED {
+            self.context.metrics.loaded(reasons::CRASH_QUARANTINED);
+        }
+        self.reporter.report_load_problem(plugin, config_map, problem, state);
     }
 
     /// Reports why a version of the source is not loaded.
@@ -143,12 +184,10 @@ impl Loader {
         if state.component.is_none() {
             state.problems.load = None;
         }
-        let noted = match self.note(plugin, &source.digest) {
+        let noted = match self.guard.note(plugin, Step::Load, &source.digest) {
             Ok(noted) => noted,
             Err(problem) => {
-                if let Some(problem) = problem {
-                    self.reporter.report_load_problem(plugin, config_map.as_ref(), problem, state);
-                }
+                self.hold(plugin, config_map.as_ref(), problem, state);
                 return Ok(());
             }
         };
