@@ -30,12 +30,13 @@ use crate::{
         config_text::{config_key, config_object},
         crash_guard::{CrashGuard, Held},
         crd::{API_VERSION, KIND},
+        digest_pin::foreign_manager,
         host_informers::HostInformers,
         source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
     },
 };
 
-pub use operetta_api::annotations::{SERVICE_ACCOUNT, SUSPEND, WARM};
+pub use operetta_api::annotations::{COMPONENT_DIGEST, SERVICE_ACCOUNT, SUSPEND, WARM};
 
 /// The field manager of the Plugins that this controller creates.
 const MANAGER: &str = "operetta-drop-in";
@@ -94,14 +95,18 @@ impl DropInController {
     }
 
     /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later. A Plugin
-    /// whose `spec.digest` somebody has set is only suspended: made anew, it would run any code.
+    /// on which somebody has set `spec.digest` is only suspended: made anew, it would run any code.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.applied.lock().remove(key);
         let Some(plugin) = self.informers.plugins.cache.get(key).filter(|plugin| is_drop_in(plugin)) else {
             return Ok(());
         };
         if plugin.scalar_at(".spec.digest").is_some() {
-            return self.suspend(key).await;
+            match self.context.cluster.get(&plugin_kind(), key).await {
+                Ok(plugin) if foreign_manager(&plugin, MANAGER).is_some() => return self.suspend(key).await,
+                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
         let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
         match self.context.cluster.api.delete(Delete { kind: plugin_kind(), key: key.clone(), options }).await {
@@ -152,10 +157,12 @@ impl DropInController {
             self.warn(key, uid.clone(), reasons::INVALID_PLUGIN_CONFIG, text.clone());
             Failure::Terminal(text)
         })?;
+        let mut plugin = plugin(key, &uid, spec);
+        self.check_digest(key, &uid, &mut plugin).await?;
         let action = WriteAction::Patch {
             key: key.clone(),
             subresource: None,
-            body: PatchBody::Apply(plugin(key, &uid, spec).to_string()),
+            body: PatchBody::Apply(plugin.to_string()),
             force: true,
         };
         let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
@@ -218,6 +225,27 @@ impl DropInController {
         Err(Failure::Terminal(text))
     }
 
+    /// Checks that the ConfigMap's annotation does not replace a digest that somebody else has set on the Plugin. Ties what
+    /// is applied to the version of the Plugin that was looked at.
+    async fn check_digest(&self, key: &ObjectKey, uid: &str, applied: &mut Value) -> Result<(), Failure> {
+        let Some(wanted) = applied["spec"]["digest"].as_str() else { return Ok(()) };
+        let found = match self.context.cluster.get(&plugin_kind(), key).await {
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+            found => found.map_err(retry)?,
+        };
+        let pinned = found.scalar_at(".spec.digest").filter(|pinned| pinned != wanted);
+        if let Some((pinned, manager)) = pinned.zip(foreign_manager(&found, MANAGER)) {
+            let text = format!(
+                "annotation {COMPONENT_DIGEST} is {wanted}, but {manager} has set spec.digest of Plugin {key} to {pinned}: \
+                 change the one there, or remove it to let the annotation decide"
+            );
+            self.warn(key, uid.to_owned(), reasons::DIGEST_MISMATCH, text.clone());
+            return Err(Failure::Terminal(text));
+        }
+        applied["metadata"]["resourceVersion"] = found.resource_version().into();
+        Ok(())
+    }
+
     fn warn(&self, key: &ObjectKey, uid: String, reason: &str, text: String) {
         let regarding = Regarding { kind: GroupVersionKind::new("v1", "ConfigMap"), key: key.clone(), uid: Some(uid) };
         self.context.cluster.recorder.emit(regarding.warning(reason, text));
@@ -259,6 +287,9 @@ fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     let mut spec = json!({"source": {"configMap": {"name": name}}, "suspend": false});
     if let Some(account) = annotations.get(SERVICE_ACCOUNT) {
         spec["serviceAccountName"] = account.as_str().into();
+    }
+    if let Some(digest) = annotations.get(COMPONENT_DIGEST) {
+        spec["digest"] = digest.as_str().into();
     }
     let is_true = |annotation: &str| match annotations.get(annotation).map(String::as_str) {
         None | Some("false") => Ok(false),
@@ -304,9 +335,9 @@ mod tests {
     #[test]
     fn builds_spec_from_annotations_and_config_keys() {
         let config_map = config_map(
-            r#"{"metadata":{"name":"a","annotations":{"operetta.dev/service-account":"sa","operetta.dev/suspend":"true","operetta.dev/warm":"true"}},"data":{"config.yaml":"x: [1]"}}"#,
+            r#"{"metadata":{"name":"a","annotations":{"operetta.dev/service-account":"sa","operetta.dev/suspend":"true","operetta.dev/warm":"true","operetta.dev/component-digest":"sha256:1"}},"data":{"config.yaml":"x: [1]"}}"#,
         );
-        let mut expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","config":{"x":[1]},"runtime":{"warm":{}}});
+        let mut expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","digest":"sha256:1","config":{"x":[1]},"runtime":{"warm":{}}});
         assert_eq!(spec(&config_map, true), Ok(expected.clone()));
         expected.as_object_mut().expect("an object").remove("config");
         assert_eq!(spec(&config_map, false), Ok(expected));

@@ -164,7 +164,7 @@ pub(super) struct SourceState {
     pub(super) loading: Option<Loading>,
     /// The watch of a source ConfigMap without the label.
     pub(super) watch: Option<SourceWatch>,
-    /// Since when parts of the source are awaited; None while none are.
+    /// Since when the rest of the source is awaited; None while it is not.
     pub(super) incomplete_since: Option<Instant>,
 }
 

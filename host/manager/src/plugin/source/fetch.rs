@@ -20,15 +20,16 @@ use super::{
 };
 use crate::{
     plugin::{
+        digest_pin::is_pending,
         object_watch::watch_object,
         slot::{Consent, PluginRef, SourceWatch, State},
     },
     problem::Problem,
 };
 
-/// The time for which parts of a ConfigMap may be missing before that is reported: `kubectl apply` sends one after
-/// another.
-const PARTS_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time for which parts of a source may be missing before that is reported: `kubectl apply` sends one after another, and
+/// the digest in a ConfigMap's annotation has to become the Plugin's.
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The version of a source, with the pin that it was read for.
 pub(super) type Version = String;
@@ -70,6 +71,9 @@ impl Loader {
         if state.source.has(&version) {
             return Ok(Fetched::Unchanged);
         }
+        if is_pending(plugin.object, &metadata) && self.may_still_come(plugin.key, state) {
+            return Ok(Fetched::Unchanged);
+        }
         let config_map = match self.hand_over.take(&metadata).await {
             Ok(config_map) => config_map,
             // Deleted since: its event follows.
@@ -94,15 +98,22 @@ impl Loader {
         version: Version,
         state: &mut State,
     ) -> Fetched {
-        let in_time = state.source.incomplete_since.is_none_or(|since| since.elapsed() < PARTS_TIMEOUT);
-        if matches!(error, PartsError::Incomplete { .. }) && in_time {
-            state.source.incomplete_since.get_or_insert_with(Instant::now);
+        if matches!(error, PartsError::Incomplete { .. }) && self.may_still_come(plugin, state) {
             tracing::debug!(%plugin, %error, "waiting for parts");
-            self.context.queue.enqueue_after(plugin, PARTS_TIMEOUT);
             return Fetched::Unchanged;
         }
         state.source.incomplete_since = None;
         Fetched::Problem(Problem::new(error.reason(), error.to_string()), version)
+    }
+
+    /// Reports whether the rest of a source may still come. If so, the Plugin is enqueued for it.
+    fn may_still_come(&self, plugin: &ObjectKey, state: &mut State) -> bool {
+        let since = state.source.incomplete_since.get_or_insert_with(Instant::now);
+        let in_time = since.elapsed() < SOURCE_TIMEOUT;
+        if in_time {
+            self.context.queue.enqueue_after(plugin, SOURCE_TIMEOUT);
+        }
+        in_time
     }
 
     /// Joins a ConfigMap with the bytes of its further parts, as long as they are no more than the host takes.

@@ -10,7 +10,7 @@ pub mod path;
 
 use std::{sync::Arc, time::Duration};
 
-use operetta_api::reasons;
+use operetta_api::{annotations::COMPONENT_DIGEST, reasons};
 use operetta_core::{
     object::ObjectKey,
     ports::{EventType, LogLevel},
@@ -285,7 +285,10 @@ impl Loader {
 /// Checks, before anything is compiled, that the code is that of `spec.digest`, where that is set, and that consent names it.
 fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<(), Problem> {
     if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
-        let message = format!("the component's digest is {digest}, but spec.digest is {pin}: it is not run");
+        let message = format!(
+            "the component's digest is {digest}, but spec.digest is {pin}: it is not run; a drop-in ConfigMap sets spec.digest \
+             by its annotation {COMPONENT_DIGEST}"
+        );
         return Err(Problem::new(reasons::DIGEST_MISMATCH, message));
     }
     consent.check_code(plugin.key, digest)
