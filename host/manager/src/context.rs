@@ -1,4 +1,4 @@
-//! The context: everything that the plugins of a host share. It knows no controller.
+//! The context that all plugins of a host share. It knows no controller.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,7 +20,7 @@ use crate::{
     tenancy::tenants::Tenants,
 };
 
-/// Everything that the plugins of a host share.
+/// The context that all plugins of a host share.
 pub struct Context {
     /// The host's configuration.
     pub config: HostConfig,
@@ -61,7 +61,7 @@ impl Context {
             conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine: Engine::with_code(&config.engine(), config.code()?)?,
-            tenants: Tenants::start(config.quotas.clone(), crate::worker_slots(), config.plugin_memory_bytes())?,
+            tenants: Tenants::start(config.quotas.clone(), crate::poll_slots(), config.plugin_memory_bytes())?,
             config,
             cluster,
             logs: LogStore::default(),

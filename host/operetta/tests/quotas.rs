@@ -2,11 +2,9 @@
 //! The quota of cached bytes, and the audit of what they write meanwhile.
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, LogLine, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
 };
 use serde_json::json;
-
-const SECRET: Kind = Kind("v1", "Secret");
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
     let namespace = control_plane.namespace(prefix).await;
@@ -77,7 +75,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     for number in 0..4 {
         let data = json!({"large": "x".repeat(100_000)});
         let secret = json!({"metadata": {"name": format!("large-{number}")}, "stringData": data});
-        namespace.create_object(SECRET, secret).await;
+        namespace.create_object(kinds::SECRET, secret).await;
     }
     let path = format!("/api/v1/namespaces/{}/secrets/large-0", namespace.name());
     let config = json!({"do": "send", "requests": [{"method": "GET", "path": path, "cached": true}]});
@@ -110,8 +108,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
         .await;
 
     let controllers = json!([{"name": "c", "for": {"apiVersion": "v1", "kind": "Secret", "namespaces": "Own"}}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let watches = Guest::default().manifest(&manifest.to_string()).build();
+    let watches = Guest::default().controllers(&controllers).build();
     namespace.drop_in(&DropIn::new("watches", watches)).await;
     let words = ["quotas.plugin.cacheBytes is 300000"];
     namespace.until_degraded("watches", "CacheQuotaExceeded", &words).await;
@@ -119,7 +116,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     namespace.until_event(kinds::PLUGIN, "watches", "CacheQuotaExceeded").await;
     // What it watches has become less, and somebody says so by touching the Plugin.
     for number in 1..4 {
-        namespace.delete(SECRET, &format!("large-{number}")).await;
+        namespace.delete(kinds::SECRET, &format!("large-{number}")).await;
     }
     namespace.patch(kinds::PLUGIN, "watches", json!({"spec": {"limits": {"hostCalls": 9}}})).await;
     namespace.until_condition("watches", "Ready", "True", "Running").await;

@@ -1,8 +1,8 @@
 //! The configuration of a Plugin: its spec's, merged over the ConfigMaps and Secrets that it names.
 //!
-//! These are read from the API server as the plugin's ServiceAccount: the host has no permission of its own to read a
-//! Secret, and lends none. The host watches their metadata only, to know when to read again. No message contains the
-//! content of a Secret, whatever is wrong with it, and what was read is overwritten before its memory is reused.
+//! The host reads them from the API server as the plugin's ServiceAccount, so a Plugin cannot use the host's
+//! permissions to read a Secret. The host watches only their metadata, to know when to read again. No message contains
+//! the content of a Secret, not even when it is invalid. The texts are overwritten before their memory is reused.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub struct Configuration {
     parts: Vec<Part>,
     /// The task that enqueues the Plugin when permissions change; ends with this.
     permission_watch: JoinSet<()>,
-    /// The contents that were read last. None when they have to be read again.
+    /// The contents that were read last; None if they must be read again.
     read: Option<ReadParts>,
 }
 
@@ -61,11 +61,11 @@ struct Part {
 }
 
 impl Configuration {
-    /// Reads the configuration as JSON text. Returns the problem when it cannot be read, or None when only its turn to be
-    /// parsed has not come yet.
+    /// Reads the configuration as JSON text. Returns the problem when it cannot be read, or None when it only has to
+    /// wait until it may be parsed.
     ///
     /// # Errors
-    /// The API server's error when it does not answer; worth another try.
+    /// The API server's error when it does not respond; the caller retries.
     pub async fn read(
         &mut self,
         context: &Arc<Context>,
@@ -81,7 +81,12 @@ impl Configuration {
         }
         self.watch(context, plugin.key, &spec.config_from).await?;
         for part in &self.parts {
-            match grants.check(&part.access()).await {
+            let access = part.access();
+            // A change of permissions enqueues the Plugin, as for events.
+            if grants.is_known_allowed(&access) {
+                continue;
+            }
+            match grants.check(&access).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(Some(part.forbidden(grants)))),
                 Err(error) => return Err(error),
@@ -180,7 +185,7 @@ impl Configuration {
             self.permission_watch.spawn(async move {
                 while changes.changed().await.is_ok() {
                     queue.enqueue(&key);
-                    // The authorizer may learn of the change later than the host.
+                    // The authorizer may notice the change later than the host.
                     tokio::time::sleep(Grants::SETTLE).await;
                     queue.enqueue(&key);
                 }
@@ -352,28 +357,26 @@ mod tests {
         text
     }
 
-    /// Counts the copies of the secret in the writable memory of this process, page by page. What is read is masked at once, so
-    /// that it is no copy.
+    /// Counts the copies of the secret in the writable memory of this process, page by page. The buffer is cleared before
+    /// each read, so that what it has read is no copy.
     fn copies_in_memory(masked: &[u8]) -> usize {
         use std::os::unix::fs::FileExt;
+        const PAGE: usize = 4096;
         let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
         let memory = std::fs::File::open("/proc/self/mem").expect("memory");
-        let mut page = Zeroizing::new(vec![0; 4096]);
+        // A copy may begin on one page and end on the next.
+        let mut buffer = Zeroizing::new(vec![0; PAGE + masked.len() - 1]);
+        let is_copy = |found: &[u8]| found.iter().zip(masked).all(|(found, masked)| found ^ MASK == *masked);
         let mut copies = 0;
         for line in maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|access| access.starts_with("rw"))) {
             let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
             let [start, end] = [start, end].map(|hex| u64::from_str_radix(hex, 16).expect("an address"));
-            let mut window = Vec::with_capacity(3 * page.len());
-            for offset in (start..end).step_by(page.len()) {
-                if memory.read_exact_at(&mut page, offset).is_err() {
-                    break;
-                }
-                page.iter_mut().for_each(|byte| *byte ^= MASK);
-                window.extend_from_slice(&page);
-                page.fill(0);
-                copies +=
-                    window.windows(masked.len()).filter(|found| found[0] == masked[0] && *found == masked).count();
-                window.drain(..window.len() + 1 - masked.len());
+            for offset in (start..end).step_by(PAGE) {
+                buffer.fill(0);
+                let Ok(read) = memory.read_at(&mut buffer, offset) else { break };
+                let first = masked[0] ^ MASK;
+                let windows = buffer[..read].windows(masked.len());
+                copies += windows.filter(|found| found[0] == first && is_copy(found)).count();
             }
         }
         copies

@@ -1,5 +1,5 @@
-//! Work on a tenant's bytes with a note in the crash journal: work of which the host died is done last and alone, or not at
-//! all.
+//! Work on a tenant's bytes with a record in the crash journal: work during which the host crashed is done last and alone,
+//! or not at all.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::{
     problem::Problem,
 };
 
-/// Decides when such work is done, and notes it meanwhile.
+/// Decides when such work may begin, and records it in the journal while it is in flight.
 pub struct CrashGuard {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     journal: Arc<CrashJournal>,
 }
 
-/// The reason why a work does not begin now.
+/// The reason why work does not begin now.
 pub enum Held {
-    /// Its turn has not come yet.
+    /// It only has to wait for others.
     Waiting,
-    /// The host died during it: it waits for the first reconcile of all other Plugins.
+    /// The host crashed during it: it waits for the first reconcile of all other Plugins.
     Suspected(String),
-    /// The host died twice in a row during it.
+    /// The host crashed twice in a row during it.
     Quarantined(String),
 }
 
@@ -37,20 +37,20 @@ impl CrashGuard {
         Arc::new(Self { context, informers, journal })
     }
 
-    /// Notes that a work begins.
+    /// Records that work begins.
     ///
     /// # Errors
     /// Returns the reason why it does not begin now.
     pub fn begin(&self, work: Work) -> Result<Noted, Held> {
         match self.journal.verdict(&work) {
             Verdict::Suspect if !self.are_others_loaded() => Err(Held::Suspected(format!(
-                "the host died while it {}: it tries again, alone, after all other plugins are loaded",
+                "the host crashed while it {}: retrying alone, after all other plugins are loaded",
                 work.past_tense()
             ))),
             Verdict::Quarantined => {
                 let work = work.past_tense();
                 let text = format!(
-                    "the host died twice in a row while it {work}: it does not try again until its source changes"
+                    "the host crashed twice in a row while it {work}: it does not retry until the source changes"
                 );
                 Err(Held::Quarantined(text))
             }
@@ -58,10 +58,10 @@ impl CrashGuard {
         }
     }
 
-    /// Notes that work on a Plugin begins.
+    /// Records that work on a Plugin begins.
     ///
     /// # Errors
-    /// Returns the problem if it is not done; None if only its turn has not come yet, and the Plugin is enqueued for it.
+    /// Returns the problem if it must not begin; None if it only has to wait for others. The Plugin is enqueued again then.
     pub fn note(&self, plugin: PluginRef<'_>, step: Step, version: &str) -> Result<Noted, Option<Problem>> {
         let ObjectKey { namespace, name } = plugin.key;
         let namespace = namespace.as_deref().unwrap_or_default();

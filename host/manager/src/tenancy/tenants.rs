@@ -27,8 +27,8 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    /// Starts the scheduler with `slots` worker slots and as many background threads. `memory_bytes` is the memory that all
-    /// plugins may take at once.
+    /// Starts the scheduler with `slots` poll slots and as many background threads. `memory_bytes` is the memory that
+    /// all plugins may take at once.
     ///
     /// # Errors
     /// When the background threads cannot be started.

@@ -12,7 +12,7 @@ use operetta_manager::{admin, config::HostConfig, manager::Manager};
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
 ///
 /// # Errors
-/// Returns an error if the configuration is wrong, the cluster cannot be reached, or the admin server fails.
+/// Returns an error if the configuration is invalid, the cluster cannot be reached, or the admin server fails.
 pub async fn run(args: RunArgs) -> Result<()> {
     let parent = parent_id();
     raise_open_files();
@@ -42,7 +42,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
     tokio::select! {
         ended = work => return ended,
         holder = manager.elector.lost() => {
-            bail!("{holder} has taken over Lease {}: this host ends, since two would undo each other's work", manager.elector.name());
+            bail!("lost Lease {} to {holder}: exiting, so that only one host runs", manager.elector.name());
         }
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
