@@ -27,13 +27,14 @@ pub fn foreign_manager(plugin: &Object, own: &str) -> Option<String> {
     pinning.next().map(|entry| entry.manager)
 }
 
-/// Reports whether the drop-in controller has still to apply the annotation of a Plugin's ConfigMap.
+/// Reports whether the drop-in controller has still to apply the annotation of a Plugin's ConfigMap. A digest without an
+/// annotation is somebody else's, and not waited for.
 pub fn is_pending(plugin: &Plugin, config_map: &Object) -> bool {
     let owners = plugin.metadata.owner_references.iter().flatten();
     let mut owners = owners.filter(|owner| owner.controller == Some(true) && owner.kind == "ConfigMap");
     let annotation = config_map.along(["metadata", "annotations", COMPONENT_DIGEST]);
     let annotation = annotation.and_then(|text| serde_json::from_str::<String>(text).ok());
-    owners.any(|owner| owner.uid == config_map.uid()) && annotation != plugin.spec.digest
+    owners.any(|owner| owner.uid == config_map.uid()) && annotation.is_some() && annotation != plugin.spec.digest
 }
 
 #[cfg(test)]

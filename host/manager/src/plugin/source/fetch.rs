@@ -69,6 +69,7 @@ impl Loader {
             pins(plugin, consent)
         );
         if state.source.has(&version) {
+            state.source.incomplete_since = None;
             return Ok(Fetched::Unchanged);
         }
         if is_pending(plugin.object, &metadata) && self.may_still_come(plugin.key, state) {
