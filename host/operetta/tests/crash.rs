@@ -105,6 +105,15 @@ fn crashes(host: &Host, step: &str, plugin: &str) -> u64 {
     entry.and_then(|entry| entry["deaths"].as_u64()).unwrap_or_default()
 }
 
+/// Waits until a host has read the journal of the one before, which it does after it listens.
+async fn until_journal_is_read(host: &Host) {
+    eventually("the controllers are started", async || {
+        host.assert_sound();
+        if host.log().contains("started plugin controller") { Ok(()) } else { Err(host.log()) }
+    })
+    .await;
+}
+
 /// Kills the host during a step for a plugin until it was killed twice in a row. A step may end before it is killed: `again`
 /// lets the host do it once more.
 async fn kill_twice_during(host: &mut Host, step: &str, plugin: &str, again: impl AsyncFn()) {
@@ -118,6 +127,7 @@ async fn kill_twice_during(host: &mut Host, step: &str, plugin: &str, again: imp
         let was_in_flight = in_flight(host, step) == [plugin];
         host.start_again();
         host.until_listening().await;
+        until_journal_is_read(host).await;
         match crashes(host, step, plugin) {
             2.. => return,
             _ if was_in_flight => {}
