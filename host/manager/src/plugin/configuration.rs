@@ -24,10 +24,9 @@ use crate::{
     plugin::{
         config_text::{MAX_DEPTH, config_key, config_object},
         crash_guard::CrashGuard,
-        crd::{ConfigKind, ConfigRef, ConfigSource},
+        crd::{ConfigKind, ConfigRef, ConfigSource, Plugin},
         object_watch::watch_object,
         secrets::{Secrets, Texts, secret_text, text},
-        slot::PluginRef,
     },
     problem::Problem,
 };
@@ -70,16 +69,17 @@ impl Configuration {
         &mut self,
         context: &Arc<Context>,
         guard: &CrashGuard,
-        plugin: PluginRef<'_>,
+        key: &ObjectKey,
+        plugin: &Plugin,
         grants: &SubjectGrants,
     ) -> Result<Result<PluginConfig, Option<Problem>>, ApiError> {
-        let spec = &plugin.object.spec;
+        let spec = &plugin.spec;
         let own = Secrets(spec.config.clone().unwrap_or_default());
         if spec.config_from.is_empty() {
             *self = Self::default();
             return Ok(text(&own).map_err(Some));
         }
-        self.watch(context, plugin.key, &spec.config_from).await?;
+        self.watch(context, key, &spec.config_from).await?;
         for part in &self.parts {
             let access = part.access();
             // A change of permissions enqueues the Plugin, as for events.
@@ -99,12 +99,12 @@ impl Configuration {
             return Ok(text(&read.config.clone().merge(own)).map_err(Some));
         }
         self.read = None;
-        let data = match self.read_parts(context, plugin.key, grants).await? {
+        let data = match self.read_parts(context, key, grants).await? {
             Ok(data) => data,
             Err(problem) => return Ok(Err(Some(problem))),
         };
         let digest = operetta_wasm::digest(versions.as_deref().unwrap_or_default().as_bytes());
-        let noted = match guard.note(plugin, Step::ParseConfig, &digest) {
+        let noted = match guard.note(key, plugin, Step::ParseConfig, &digest) {
             Ok(noted) => noted,
             Err(problem) => return Ok(Err(problem)),
         };

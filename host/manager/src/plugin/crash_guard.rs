@@ -10,7 +10,7 @@ use operetta_kube::store::Lookup;
 use crate::{
     context::Context,
     crash_journal::{CrashJournal, LOOK_AGAIN, Noted, Step, Verdict, Work},
-    plugin::{host_informers::HostInformers, slot::PluginRef},
+    plugin::{crd::Plugin, host_informers::HostInformers},
     problem::Problem,
 };
 
@@ -62,18 +62,18 @@ impl CrashGuard {
     ///
     /// # Errors
     /// Returns the problem if it must not begin; None if it only has to wait for others. The Plugin is enqueued again then.
-    pub fn note(&self, plugin: PluginRef<'_>, step: Step, version: &str) -> Result<Noted, Option<Problem>> {
-        let ObjectKey { namespace, name } = plugin.key;
+    pub fn note(&self, key: &ObjectKey, plugin: &Plugin, step: Step, version: &str) -> Result<Noted, Option<Problem>> {
+        let ObjectKey { namespace, name } = key;
         let namespace = namespace.as_deref().unwrap_or_default();
-        let retry = plugin.object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(RETRY));
+        let retry = plugin.metadata.annotations.as_ref().and_then(|annotations| annotations.get(RETRY));
         let work = Work::new(step, namespace, name, version, retry.map_or("", String::as_str));
         self.begin(work).map_err(|held| match held {
             Held::Waiting => {
-                self.context.queue.enqueue_after(plugin.key, LOOK_AGAIN);
+                self.context.queue.enqueue_after(key, LOOK_AGAIN);
                 None
             }
             Held::Suspected(text) => {
-                self.context.queue.enqueue_after(plugin.key, LOOK_AGAIN);
+                self.context.queue.enqueue_after(key, LOOK_AGAIN);
                 Some(Problem::new(reasons::CRASH_SUSPECTED, text))
             }
             Held::Quarantined(text) => {

@@ -195,15 +195,16 @@ impl PluginController {
         grants: &SubjectGrants,
         state: &mut State,
     ) -> Result<Option<PluginConfig>, ApiError> {
-        let problem = match state.configuration.read(&self.context, &self.guard, plugin, grants).await? {
-            Ok(config) => {
-                state.problems.config = None;
-                return Ok(Some(config));
-            }
-            // It has to wait until it may be parsed.
-            Err(None) => return Ok(None),
-            Err(Some(problem)) => problem,
-        };
+        let problem =
+            match state.configuration.read(&self.context, &self.guard, plugin.key, plugin.object, grants).await? {
+                Ok(config) => {
+                    state.problems.config = None;
+                    return Ok(Some(config));
+                }
+                // It has to wait until it may be parsed.
+                Err(None) => return Ok(None),
+                Err(Some(problem)) => problem,
+            };
         if problem.reason == configuration::FORBIDDEN {
             plugin.slot.revocation().revoke(&problem.message);
             self.stop(plugin.slot, state);

@@ -132,7 +132,8 @@ impl Loader {
         stored: Stored,
     ) -> Result<Result<Vec<u8>, Problem>, Option<Problem>> {
         let digest = stored.compressed_digest();
-        let noted = digest.map(|digest| self.guard.note(plugin, Step::Decompress, &digest)).transpose()?;
+        let noted =
+            digest.map(|digest| self.guard.note(plugin.key, plugin.object, Step::Decompress, &digest)).transpose()?;
         let limit = self.context.config.max_wasm_bytes;
         let decompressed = tokio::task::spawn_blocking(move || stored.decompress(limit)).await;
         drop(noted);
@@ -184,7 +185,7 @@ impl Loader {
         if state.component.is_none() {
             state.problems.load = None;
         }
-        let noted = match self.guard.note(plugin, Step::Load, &source.digest) {
+        let noted = match self.guard.note(plugin.key, plugin.object, Step::Load, &source.digest) {
             Ok(noted) => noted,
             Err(problem) => {
                 self.hold(plugin, config_map.as_ref(), problem, state);
