@@ -6,7 +6,7 @@
 
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 use operetta_manager::plugin::source::{
-    artifact::{ArtifactError, component},
+    artifact::{ArtifactError, stored},
     parts::{DIGEST, PARTS, PartsError, Split},
 };
 
@@ -69,6 +69,10 @@ fn part<'a>(key: &str, bytes: &[u8], annotations: impl IntoIterator<Item = (&'a 
     part.metadata.annotations = Some(annotations.collect());
     part.binary_data = Some([(key.to_owned(), ByteString(bytes.to_vec()))].into());
     part
+}
+
+fn component(config_map: &ConfigMap, key: Option<&str>, limit: usize) -> Result<Vec<u8>, ArtifactError> {
+    stored(config_map.clone(), key)?.decompress(limit)
 }
 
 fn unpacked(config_map: &ConfigMap, key: &str, file: &[u8], limit: usize) {

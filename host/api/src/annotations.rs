@@ -13,6 +13,10 @@ pub const SUSPEND: &str = "operetta.dev/suspend";
 /// Annotation of a ConfigMap with a component: `true` keeps instances between reconciles.
 pub const WARM: &str = "operetta.dev/warm";
 
+/// Annotation of a ConfigMap with a component: `sha256:` and the hash, in hex, of the component itself, not compressed. It
+/// becomes the Plugin's `spec.digest`.
+pub const COMPONENT_DIGEST: &str = "operetta.dev/component-digest";
+
 /// Annotation of the first part of a component: the number of parts.
 pub const PARTS: &str = "operetta.dev/parts";
 

@@ -107,9 +107,9 @@ reasons! {
     DESCRIBE_MEMORY_EXCEEDED = "DescribeMemoryExceeded";
     /// The manifest that `describe` returned is invalid.
     INVALID_MANIFEST = "InvalidManifest";
-    /// The host crashed while it loaded the component, which is therefore loaded last and alone.
+    /// The host crashed while it parsed, decompressed or loaded the object, which it therefore retries last and alone.
     CRASH_SUSPECTED = "CrashSuspected";
-    /// The host crashed twice in a row while it loaded the component, which is therefore not loaded.
+    /// The host crashed twice in a row while it parsed, decompressed or loaded the object, which it therefore does not retry.
     CRASH_QUARANTINED = "CrashQuarantined";
     /// The host lacks memory or mappings to load the component now.
     BUSY = "Busy";

@@ -31,6 +31,7 @@ use crate::{
     identity::HostIdentity,
     lease::{Elector, LeaseName},
     plugin::{
+        crash_guard::CrashGuard,
         drop_in::DropInController,
         host_informers::{HostInformers, resolve},
         reconcile::PluginController,
@@ -133,11 +134,19 @@ impl Manager {
 
         let hand_over = ConfigMapHandOver::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone());
+        let guard = CrashGuard::new(context.clone(), informers.clone(), journal.clone());
         let loader =
-            Loader::new(context.clone(), informers.clone(), reporter.clone(), hand_over.clone(), journal.clone());
-        let plugins = PluginController::new(context.clone(), informers.clone(), self.slots.clone(), reporter, loader);
+            Loader::new(context.clone(), informers.clone(), reporter.clone(), hand_over.clone(), guard.clone());
+        let plugins = PluginController::new(
+            context.clone(),
+            informers.clone(),
+            self.slots.clone(),
+            reporter,
+            loader,
+            guard.clone(),
+        );
         let plugins = controller("plugin", context.queue.work_queue(), plugins);
-        let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, journal.clone());
+        let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard);
         let drop_ins = controller("drop-in", WorkQueue::new(), drop_ins);
         subscriptions.extend(Triggers::subscribe(&informers, &self.slots, &context.queue, &drop_ins));
         plugins.start(PLUGIN_WORKERS);

@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod examples;
 mod logging;
+mod privileges;
 
 use std::process::ExitCode;
 
@@ -19,9 +20,14 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Command::CompileWorker(args) = &cli.command {
-        // Runs before anything else allocates memory or starts threads.
-        return commands::compile_worker::compile_worker(args);
+    // These run before anything else allocates much memory or starts threads.
+    match &cli.command {
+        Command::CompileWorker(args) => return commands::compile_worker::compile_worker(args),
+        Command::Run(_) => {
+            logging::start();
+            privileges::drop_for_host();
+        }
+        _ => {}
     }
     // The runtime checks timers, sockets and wake-ups from other threads after each poll: see operetta_scheduler.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();

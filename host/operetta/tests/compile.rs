@@ -1,12 +1,13 @@
 //! Components are compiled by a process of their own: it is this program, and it has limits.
 
-use std::{process::Stdio, sync::Arc, time::Duration};
+use std::{os::unix::fs::PermissionsExt, process::Stdio, sync::Arc, time::Duration};
 
 use operetta_core::ports::{LogLevel, LogRecord, LogSink};
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{
     Code, CodeCache, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, Worker, WorkerLimits,
 };
+use rustix::thread::{CapabilitySet, capabilities};
 
 struct NoLog;
 
@@ -123,6 +124,7 @@ async fn refuses_component_too_large_for_any_slot() {
 #[tokio::test]
 async fn a_worker_of_another_version_compiles_nothing() {
     let worker = tokio::process::Command::new(env!("CARGO_BIN_EXE_operetta"))
+        .env("_RJEM_MALLOC_CONF", "background_thread:false")
         .args(["compile-worker", "--memory-bytes", "1000000000", "--cpu-seconds", "9", "--compatibility", "other"])
         .stdin(Stdio::null())
         .output();
@@ -137,6 +139,7 @@ async fn confined_worker_reaches_neither_token_nor_network() {
     let token = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(token.path(), "secret").expect("written");
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_operetta"))
+        .env("_RJEM_MALLOC_CONF", "background_thread:false")
         .args(["compile-worker", "--memory-bytes", "1000000000", "--cpu-seconds", "9", "--check-sandbox"])
         .args([token.path(), env!("CARGO_BIN_EXE_operetta").as_ref()])
         .output();
@@ -144,4 +147,32 @@ async fn confined_worker_reaches_neither_token_nor_network() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     assert!(said.starts_with("seccomp"), "{said}");
+}
+
+/// Reports whether this process may change users, and so the workers that it starts.
+fn may_change_users() -> bool {
+    let held = capabilities(None).expect("known").effective;
+    held.contains(CapabilitySet::SETUID | CapabilitySet::SETGID)
+}
+
+#[tokio::test]
+async fn worker_is_another_user_who_reaches_nothing_of_the_host() {
+    // The check attempts these before it applies seccomp and Landlock.
+    let token = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(token.path(), "secret").expect("written");
+    let mode = std::fs::metadata(token.path()).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "only its owner may read it");
+    let worker = Worker {
+        program: env!("CARGO_BIN_EXE_operetta").into(),
+        arguments: vec!["compile-worker".to_owned()],
+        limits: WorkerLimits::default(),
+    };
+    let checked = Code::new(None, Some(worker)).check_sandbox(&[token.path().to_owned()]).await.expect("a worker");
+    let description = checked.expect("nothing is possible");
+    let user = rustix::process::geteuid().as_raw();
+    let expected = match may_change_users() {
+        true => "as user 65533".to_owned(),
+        false => format!("as the host's user {user}: it may not change users (CAP_SETUID, CAP_SETGID)"),
+    };
+    assert!(description.ends_with(&expected), "{description}");
 }

@@ -7,7 +7,7 @@ use operetta_testkit::{
     throughout, wat_guest::Guest,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest time within which an honest plugin runs after a start.
 const AT_ONCE: Duration = Duration::from_secs(60);
@@ -15,27 +15,31 @@ const AT_ONCE: Duration = Duration::from_secs(60);
 /// The memory that the host may take beyond its own while it refuses a configuration, in bytes.
 const REFUSAL: u64 = 64 << 20;
 
-/// The names of the plugins that the journal notes as being loaded.
-fn in_flight(host: &Host) -> Vec<String> {
+/// The names of the plugins that the journal notes as being in this step.
+fn in_flight(host: &Host, step: &str) -> Vec<String> {
+    let entries = journal(host).into_iter().filter(|entry| entry["inFlight"] == true && entry["step"] == step);
+    entries.filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// Returns the entries of the journal.
+fn journal(host: &Host) -> Vec<Value> {
     let directory = host.folder().join("cache/operetta/compiled");
-    let mut names = Vec::new();
+    let mut entries = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with("crash-journal-") && name.ends_with(".json") {
             let text = std::fs::read(entry.path()).unwrap_or_default();
             let table: Value = serde_json::from_slice(&text).unwrap_or_default();
-            let entries = table["entries"].as_array().cloned().unwrap_or_default();
-            let loads = entries.iter().filter(|entry| entry["inFlight"] == true && entry["step"] == "load");
-            names.extend(loads.filter_map(|entry| entry["name"].as_str().map(str::to_owned)));
+            entries.extend(table["entries"].as_array().cloned().unwrap_or_default());
         }
     }
-    names
+    entries
 }
 
 async fn until_loading(host: &Host, plugin: &str) {
     eventually(&format!("{plugin} is being loaded"), async || {
         host.assert_sound();
-        let names = in_flight(host);
+        let names = in_flight(host, "load");
         if names == [plugin] { Ok(()) } else { Err(format!("{names:?}")) }
     })
     .await;
@@ -76,11 +80,11 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
     let message = namespace.until_degraded("slow", "CrashQuarantined", &[&digest, "twice in a row"]).await;
     assert_eq!(namespace.until_event(kinds::PLUGIN, "slow", "CrashQuarantined").await, message);
     assert_eq!(namespace.until_event(kinds::CONFIG_MAP, "slow", "CrashQuarantined").await, message);
-    assert!(host.log().contains("the host crashed while it loaded this plugin"), "{}", host.log());
+    assert!(host.log().contains("the host crashed while it loaded"), "{}", host.log());
     let labels = ["plugin=\"slow\"", &format!("namespace=\"{}\"", namespace.name())];
     assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     throughout(Duration::from_secs(5), "it stays in quarantine", async || {
-        let names = in_flight(&host);
+        let names = in_flight(&host, "load");
         if names.is_empty() { Ok(()) } else { Err(format!("{names:?}")) }
     })
     .await;
@@ -91,6 +95,110 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     namespace.until_condition("slow", "Loaded", "True", "Loaded").await;
     assert!(host.metric("operetta_plugin_crashes", &labels) == 0.0, "{}", host.metrics());
+    host.assert_sound();
+}
+
+/// Returns how often in a row the host crashed during a step for a plugin, as the journal has it.
+fn crashes(host: &Host, step: &str, plugin: &str) -> u64 {
+    let entries = journal(host);
+    let entry = entries.iter().find(|entry| entry["step"] == step && entry["name"] == plugin);
+    entry.and_then(|entry| entry["deaths"].as_u64()).unwrap_or_default()
+}
+
+/// Waits until a host has read the journal of the one before, which it does after it listens.
+async fn until_journal_is_read(host: &Host) {
+    eventually("the controllers are started", async || {
+        host.assert_sound();
+        if host.log().contains("started plugin controller") { Ok(()) } else { Err(host.log()) }
+    })
+    .await;
+}
+
+/// Kills the host during a step for a plugin until it was killed twice in a row. A step may end before it is killed: `again`
+/// lets the host do it once more.
+async fn kill_twice_during(host: &mut Host, step: &str, plugin: &str, again: impl AsyncFn()) {
+    for _ in 0..20 {
+        let began = Instant::now();
+        while in_flight(host, step) != [plugin] && began.elapsed() < AT_ONCE / 4 {
+            host.assert_sound();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        host.kill();
+        let was_in_flight = in_flight(host, step) == [plugin];
+        host.start_again();
+        host.until_listening().await;
+        until_journal_is_read(host).await;
+        match crashes(host, step, plugin) {
+            2.. => return,
+            _ if was_in_flight => {}
+            _ => again().await,
+        }
+    }
+    panic!("{step} of {plugin} was not in flight twice in a row: {}", host.log());
+}
+
+/// A component with 256 MiB of zeros, which take a moment to decompress.
+fn padded_component() -> Vec<u8> {
+    const LENGTH: u32 = 256 << 20;
+    let mut component = Guest::default().build();
+    component.push(0);
+    // The length of the section: a name of one byte, its length, and the zeros.
+    let mut rest = LENGTH + 2;
+    while rest >= 0x80 {
+        component.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    component.push(rest as u8);
+    component.extend([1, b'x']);
+    component.resize(component.len() + LENGTH as usize, 0);
+    component
+}
+
+#[tokio::test]
+async fn plugin_decompressed_or_parsed_at_two_deaths_is_quarantined() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let config = format!("maxWasmBytes: {}", 1 << 30);
+    let options = HostOptions { compiles_anew: true, config, ..HostOptions::default() };
+    let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
+    let namespace = control_plane.namespace("crash").await;
+    namespace.allow_all("plugin").await;
+    namespace.drop_in(&DropIn::new("honest", guest("fixture-touch-v1"))).await;
+    honest_works(&namespace, "before").await;
+    let touch = async |config_map: &str| {
+        let stamp = format!("{:?}", Instant::now());
+        namespace.patch(kinds::CONFIG_MAP, config_map, json!({"metadata": {"annotations": {"stamp": stamp}}})).await;
+    };
+
+    // An archive that takes a moment to decompress.
+    namespace.drop_in(&DropIn::compressed("archive", &padded_component())).await;
+    kill_twice_during(&mut host, "decompress", "archive", async || touch("archive").await).await;
+    honest_works(&namespace, "after-archive").await;
+    let words = ["decompressed sha256:", "twice in a row", "kubectl annotate plugin archive"];
+    let message = namespace.until_degraded("archive", "CrashQuarantined", &words).await;
+    assert_eq!(namespace.until_event(kinds::PLUGIN, "archive", "CrashQuarantined").await, message);
+    assert!(host.log().contains("the host crashed while it decompressed"), "{}", host.log());
+    namespace.delete(kinds::CONFIG_MAP, "archive").await;
+
+    // Configuration that takes a moment to parse.
+    let list = (0..40_000).map(|number| format!("- entry-number-{number}\n")).collect::<String>();
+    let names: Vec<String> = (0..8).map(|number| format!("config-{number}")).collect();
+    for name in &names {
+        let data = json!({"config.yaml": format!("{name}:\n{list}")});
+        namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": name}, "data": data})).await;
+    }
+    let from: Vec<Value> = names.iter().map(|name| json!({"configMapRef": {"name": name}})).collect();
+    let code = DropIn::new("code", guest("fixture-touch-v1")).object()["binaryData"].clone();
+    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": "code"}, "binaryData": code})).await;
+    let spec = json!({"source": {"configMap": {"name": "code"}}, "serviceAccountName": "plugin", "configFrom": from});
+    namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": "configured"}, "spec": spec})).await;
+    kill_twice_during(&mut host, "parseConfig", "configured", async || touch("config-7").await).await;
+    honest_works(&namespace, "after-config").await;
+    let words = ["parsed spec.configFrom", "twice in a row", "kubectl annotate plugin configured"];
+    let message = namespace.until_degraded("configured", "CrashQuarantined", &words).await;
+    assert_eq!(namespace.until_event(kinds::PLUGIN, "configured", "CrashQuarantined").await, message);
+    assert!(host.log().contains("the host crashed while it parsed spec.configFrom"), "{}", host.log());
+    let labels = ["plugin=\"configured\"", "step=\"parseConfig\""];
+    assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     host.assert_sound();
 }
 

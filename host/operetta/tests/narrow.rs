@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, digest, eventually, guest, kinds, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
@@ -207,4 +207,23 @@ async fn reads(host: &Host, namespace: &TestNamespace<'_>, statuses: &[&str]) {
         if found == statuses { Ok(()) } else { Err(format!("{found:?}")) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn digest_follows_annotation_under_narrow_host() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let options = HostOptions { narrow: true, ..HostOptions::default() };
+    let _host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
+    let namespace = control_plane.namespace("pinned").await;
+    namespace.drop_in(&DropIn::new("pinned", Guest::default().build())).await;
+    for pin in [digest(b"one"), digest(b"two")] {
+        let annotations = json!({"operetta.dev/component-digest": pin});
+        namespace.patch(kinds::CONFIG_MAP, "pinned", json!({"metadata": {"annotations": annotations}})).await;
+        namespace
+            .until(kinds::PLUGIN, "pinned", |found| match &found["spec"]["digest"] {
+                found if *found == pin => Ok(()),
+                other => Err(format!("spec.digest is {other}, not {pin}")),
+            })
+            .await;
+    }
 }

@@ -174,7 +174,8 @@ impl Host {
         usage::cpu_time(self.pid())
     }
 
-    fn pid(&self) -> u32 {
+    /// Returns the id of the process.
+    pub fn pid(&self) -> u32 {
         match &self.process {
             Process::Own { child, .. } => child.lock().id(),
             Process::Shared(process) => process.pid,

@@ -17,6 +17,7 @@ pub(crate) mod attempt;
 pub mod audit;
 pub mod bytes;
 pub mod changes;
+mod config;
 pub mod operation;
 pub mod options;
 mod out_of_reach;
@@ -37,7 +38,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-pub use self::{session_log::FIELD_BYTES, shared::Shared};
+pub use self::{config::PluginConfig, session_log::FIELD_BYTES, shared::Shared};
 use crate::{
     controller::request::ReconcileRequest,
     gate::{
@@ -87,7 +88,7 @@ pub struct Gate {
     events: Arc<dyn EventSink>,
     logs: Arc<dyn LogSink>,
     /// The plugin's configuration as JSON text; replaced as a whole.
-    config: RwLock<Arc<str>>,
+    config: RwLock<PluginConfig>,
     limits: GateLimits,
     shared: Shared,
 }
@@ -98,7 +99,7 @@ impl Gate {
         api: Arc<dyn ObjectApi>,
         events: Arc<dyn EventSink>,
         logs: Arc<dyn LogSink>,
-        config: Arc<str>,
+        config: PluginConfig,
         limits: GateLimits,
         shared: Shared,
     ) -> Arc<Self> {
@@ -112,13 +113,13 @@ impl Gate {
     }
 
     /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
-    pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
+    pub fn mapping(logs: Arc<dyn LogSink>, config: PluginConfig, limits: GateLimits, shared: Shared) -> Arc<Self> {
         let out = Arc::new(OutOfReach("in a mapping"));
         Self::new(out.clone(), out, logs, config, limits, shared)
     }
 
     /// Replaces the configuration. Reconciles that begin later use the new one.
-    pub fn set_config(&self, config: Arc<str>) {
+    pub fn set_config(&self, config: PluginConfig) {
         *self.config.write() = config;
     }
 
@@ -157,7 +158,7 @@ impl Gate {
 pub struct Session {
     gate: Arc<Gate>,
     reconcile: Option<ReconcileRequest>,
-    config: Arc<str>,
+    config: PluginConfig,
     /// The number of calls so far, without refused ones; at most the limit.
     calls: u32,
     /// The log bytes so far, dropped lines included.
@@ -329,7 +330,7 @@ impl Session {
     }
 
     /// Returns the plugin's configuration, which does not change during a reconcile.
-    pub fn config(&mut self) -> Arc<str> {
+    pub fn config(&mut self) -> PluginConfig {
         // A refused call still returns the text: it costs nothing, and the contract has no error for it.
         let _counted = self.admit(Verb::Config, 0);
         self.config.clone()

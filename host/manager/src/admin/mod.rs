@@ -107,9 +107,10 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
     let help = "Number of Events of the host dropped because the queue was full";
     samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);
-    let help = "Number of consecutive crashes of the host while it loaded this plugin; 2 quarantine it";
+    let help = "Number of consecutive crashes of the host during this step for this plugin; 2 quarantine it";
     let deaths = admin.manager.suspects().into_iter().map(|Entry { work, deaths, .. }| {
-        (vec![("plugin", work.name), ("namespace", work.namespace)], u64::from(deaths))
+        let step = work.step.as_str().to_owned();
+        (vec![("plugin", work.name), ("namespace", work.namespace), ("step", step)], u64::from(deaths))
     });
     samples.gauge("operetta_plugin_crashes", help, deaths);
     match context.metrics.encode(samples) {

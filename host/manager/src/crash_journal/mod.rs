@@ -1,4 +1,4 @@
-//! The crash journal: what the host was parsing, loading or compiling when it died.
+//! The crash journal: what the host was parsing, decompressing, loading or compiling when it crashed.
 //!
 //! A host that is killed (by the OOM killer, say) cannot tell what killed it. So it notes in a file which tenant's bytes it
 //! begins to work on, and erases the note when that ended. At the next start the noted work is done last and alone; what
@@ -114,7 +114,8 @@ impl CrashJournal {
                 plugin = object,
                 version = work.version,
                 deaths,
-                "the host crashed while it loaded this plugin"
+                "the host crashed while it {}",
+                work.past_tense()
             );
         }
         let attempted = (!table.is_empty()).then(HashSet::new);

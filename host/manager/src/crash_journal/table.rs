@@ -18,8 +18,24 @@ const MAX_DEATHS: u32 = 2;
 pub enum Step {
     /// The configuration in a drop-in ConfigMap is parsed.
     ParseDropIn,
+    /// A Plugin's compressed component is decompressed.
+    Decompress,
+    /// The ConfigMaps and Secrets in a Plugin's `spec.configFrom` are parsed.
+    ParseConfig,
     /// A Plugin's component is checked, compiled, linked and described.
     Load,
+}
+
+impl Step {
+    /// Returns its name in the journal and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ParseDropIn => "parseDropIn",
+            Self::Decompress => "decompress",
+            Self::ParseConfig => "parseConfig",
+            Self::Load => "load",
+        }
+    }
 }
 
 /// One work on one object.
@@ -32,7 +48,7 @@ pub struct Work {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// The version of the bytes: the component's digest, or the ConfigMap's uid and resourceVersion.
+    /// The version of the bytes: their digest, or the uid and resourceVersion of the object that has them.
     pub version: String,
     /// The value of the annotation with which an administrator asks for another try; empty without it.
     pub retry: String,
@@ -75,6 +91,17 @@ impl Work {
     pub fn new(step: Step, namespace: &str, name: &str, version: &str, retry: &str) -> Self {
         let cut = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
         Self { step, namespace: cut(namespace), name: cut(name), version: cut(version), retry: cut(retry) }
+    }
+
+    /// Returns the work as it follows "while the host".
+    pub fn past_tense(&self) -> String {
+        let version = &self.version;
+        match self.step {
+            Step::ParseDropIn => "parsed the configuration in a drop-in ConfigMap".to_owned(),
+            Step::Decompress => format!("decompressed {version}"),
+            Step::ParseConfig => "parsed spec.configFrom".to_owned(),
+            Step::Load => format!("loaded {version}"),
+        }
     }
 
     fn is_on_same_object(&self, other: &Self) -> bool {

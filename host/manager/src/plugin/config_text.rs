@@ -20,7 +20,7 @@ pub const MAX_DEPTH: usize = 64;
 ///
 /// # Errors
 /// When both exist.
-pub fn config_key(data: &BTreeMap<String, String>) -> Result<Option<(&'static str, &String)>, String> {
+pub fn config_key<T>(data: &BTreeMap<String, T>) -> Result<Option<(&'static str, &T)>, String> {
     match (data.get("config.json"), data.get("config.yaml")) {
         (Some(_), Some(_)) => Err("it has both config.json and config.yaml: keep one".to_owned()),
         (Some(text), None) => Ok(Some(("config.json", text))),

@@ -2,17 +2,15 @@
 //!
 //! The host reads them from the API server as the plugin's ServiceAccount, so a Plugin cannot use the host's
 //! permissions to read a Secret. The host watches only their metadata, to know when to read again. No message contains
-//! the content of a Secret, not even when it is invalid.
+//! the content of a Secret, not even when it is invalid. The texts are overwritten before their memory is reused.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::{ConfigMap, Secret},
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::{Access, Grants, ReadVerb, SubjectGrants, remedy_for},
+    gate::PluginConfig,
     object::ObjectKey,
     status::{ApiError, ErrorKind},
 };
@@ -22,16 +20,17 @@ use tokio::task::JoinSet;
 
 use crate::{
     context::Context,
+    crash_journal::Step,
     plugin::{
         config_text::{MAX_DEPTH, config_key, config_object},
-        crd::{ConfigKind, ConfigRef, ConfigSource, PluginSpec},
+        crash_guard::CrashGuard,
+        crd::{ConfigKind, ConfigRef, ConfigSource, Plugin},
         object_watch::watch_object,
+        secrets::{Secrets, Texts, secret_text, text},
     },
     problem::Problem,
 };
 
-/// The largest configuration as JSON, in bytes.
-const MAX_BYTES: usize = 1 << 20;
 /// The reason when the ServiceAccount may not read a part.
 pub const FORBIDDEN: &str = reasons::CONFIG_FORBIDDEN;
 
@@ -49,7 +48,7 @@ pub struct Configuration {
 struct ReadParts {
     /// The versions of the parts.
     versions: String,
-    config: Map<String, Value>,
+    config: Secrets,
 }
 
 /// A ConfigMap or Secret, watched.
@@ -61,23 +60,26 @@ struct Part {
 }
 
 impl Configuration {
-    /// Reads the configuration as JSON text. Returns the problem when it cannot be read.
+    /// Reads the configuration as JSON text. Returns the problem when it cannot be read, or None when it only has to
+    /// wait until it may be parsed.
     ///
     /// # Errors
     /// The API server's error when it does not respond; the caller retries.
     pub async fn read(
         &mut self,
         context: &Arc<Context>,
-        plugin: &ObjectKey,
-        spec: &PluginSpec,
+        guard: &CrashGuard,
+        key: &ObjectKey,
+        plugin: &Plugin,
         grants: &SubjectGrants,
-    ) -> Result<Result<Arc<str>, Problem>, ApiError> {
-        let own = spec.config.clone().unwrap_or_default();
+    ) -> Result<Result<PluginConfig, Option<Problem>>, ApiError> {
+        let spec = &plugin.spec;
+        let own = Secrets(spec.config.clone().unwrap_or_default());
         if spec.config_from.is_empty() {
             *self = Self::default();
-            return Ok(text(own));
+            return Ok(text(&own).map_err(Some));
         }
-        self.watch(context, plugin, &spec.config_from).await?;
+        self.watch(context, key, &spec.config_from).await?;
         for part in &self.parts {
             let access = part.access();
             // A change of permissions enqueues the Plugin, as for events.
@@ -86,7 +88,7 @@ impl Configuration {
             }
             match grants.check(&access).await {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
+                Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(Some(part.forbidden(grants)))),
                 Err(error) => return Err(error),
             }
         }
@@ -94,29 +96,41 @@ impl Configuration {
         if let (Some(versions), Some(read)) = (&versions, &self.read)
             && *versions == read.versions
         {
-            return Ok(text(merge(read.config.clone(), own)));
+            return Ok(text(&read.config.clone().merge(own)).map_err(Some));
         }
         self.read = None;
-        let config = match self.read_parts(context, plugin, grants).await? {
-            Ok(config) => config,
+        let data = match self.read_parts(context, key, grants).await? {
+            Ok(data) => data,
+            Err(problem) => return Ok(Err(Some(problem))),
+        };
+        let digest = operetta_wasm::digest(versions.as_deref().unwrap_or_default().as_bytes());
+        let noted = match guard.note(key, plugin, Step::ParseConfig, &digest) {
+            Ok(noted) => noted,
             Err(problem) => return Ok(Err(problem)),
         };
-        let merged = text(merge(config.clone(), own));
+        let parsed = self.parse(&data);
+        drop(noted);
+        let config = match parsed {
+            Ok(config) => config,
+            Err(problem) => return Ok(Err(Some(problem))),
+        };
+        let merged = text(&config.clone().merge(own)).map_err(Some);
         self.read = versions.map(|versions| ReadParts { versions, config });
         Ok(merged)
     }
 
+    /// Reads the texts of the parts; None of an optional one that does not exist.
     async fn read_parts(
         &self,
         context: &Context,
         plugin: &ObjectKey,
         grants: &SubjectGrants,
-    ) -> Result<Result<Map<String, Value>, Problem>, ApiError> {
-        let mut whole = Map::new();
+    ) -> Result<Result<Vec<Option<Texts>>, Problem>, ApiError> {
+        let mut all = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            let data = match part.data(context, grants).await {
-                Ok(data) => data,
-                Err(error) if error.kind == ErrorKind::NotFound && part.reference.optional => continue,
+            all.push(match part.data(context, grants).await {
+                Ok(data) => Some(data),
+                Err(error) if error.kind == ErrorKind::NotFound && part.reference.optional => None,
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     let at = plugin.namespace.as_deref().unwrap_or_default();
                     let message = format!("{part} of spec.configFrom does not exist in namespace {at:?}");
@@ -124,12 +138,20 @@ impl Configuration {
                 }
                 Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
                 Err(error) => return Err(error),
-            };
-            if let Err(what) = add(&mut whole, &part.reference, &data) {
-                return Ok(Err(Problem::new(reasons::INVALID_CONFIG, format!("{part} of spec.configFrom: {what}"))));
-            }
+            });
         }
-        Ok(Ok(whole))
+        Ok(Ok(all))
+    }
+
+    /// Parses the texts of the parts and merges them.
+    fn parse(&self, data: &[Option<Texts>]) -> Result<Secrets, Problem> {
+        let mut whole = Secrets::default();
+        for (part, data) in self.parts.iter().zip(data) {
+            let Some(data) = data else { continue };
+            whole = add(whole, &part.reference, data)
+                .map_err(|what| Problem::new(reasons::INVALID_CONFIG, format!("{part} of spec.configFrom: {what}")))?;
+        }
+        Ok(whole)
     }
 
     /// Watches the parts that the spec names, and drops the watches of others.
@@ -208,17 +230,17 @@ impl Part {
     }
 
     /// Reads its texts by key, as the ServiceAccount.
-    async fn data(&self, context: &Context, grants: &SubjectGrants) -> Result<BTreeMap<String, String>, ApiError> {
+    async fn data(&self, context: &Context, grants: &SubjectGrants) -> Result<Texts, ApiError> {
         let object = context.cluster.get_as(grants, &self.kind.gvk(), &self.key).await?;
         let unreadable = |_| ApiError::new(ErrorKind::Other, format!("failed to decode {self}"));
         Ok(match self.kind {
             ConfigKind::ConfigMap => {
-                serde_json::from_str::<ConfigMap>(object.json()).map_err(unreadable)?.data.unwrap_or_default()
+                let config_map = serde_json::from_str::<ConfigMap>(object.json()).map_err(unreadable)?;
+                config_map.data.into_iter().flatten().map(|(key, text)| (key, text.into())).collect()
             }
             ConfigKind::Secret => {
                 let secret = serde_json::from_str::<Secret>(object.json()).map_err(unreadable)?;
-                let text = |(key, ByteString(bytes))| Some((key, String::from_utf8(bytes).ok()?));
-                secret.data.unwrap_or_default().into_iter().filter_map(text).collect()
+                secret.data.into_iter().flatten().filter_map(|(key, bytes)| Some((key, secret_text(bytes)?))).collect()
             }
         })
     }
@@ -232,14 +254,14 @@ impl std::fmt::Display for Part {
 }
 
 /// Adds the key that a reference selects of `data` to the configuration.
-fn add(whole: &mut Map<String, Value>, reference: &ConfigRef, data: &BTreeMap<String, String>) -> Result<(), String> {
+fn add(whole: Secrets, reference: &ConfigRef, data: &Texts) -> Result<Secrets, String> {
     let found = match &reference.key {
         Some(key) => data.get(key).map(|text| (key.as_str(), text)),
         None => config_key(data)?,
     };
     let Some((key, text)) = found else {
         if reference.optional {
-            return Ok(());
+            return Ok(whole);
         }
         let wanted = reference.key.as_deref().unwrap_or("config.json or config.yaml");
         return Err(format!("it has no key {wanted} that is text"));
@@ -249,52 +271,34 @@ fn add(whole: &mut Map<String, Value>, reference: &ConfigRef, data: &BTreeMap<St
             return Err(format!("its targetPath is more than {MAX_DEPTH} fields deep"));
         }
         Some(path) => {
-            let inner = Value::String(text.clone());
+            let inner = Value::String(text.as_str().to_owned());
             let nested =
                 path.rsplit('.').fold(inner, |value, field| Value::Object(Map::from_iter([(field.into(), value)])));
-            nested.as_object().cloned().unwrap_or_default()
+            match nested {
+                Value::Object(nested) => nested,
+                _ => Map::new(),
+            }
         }
         None => config_object(key, text)?,
     };
-    *whole = merge(std::mem::take(whole), part);
-    Ok(())
-}
-
-/// Merges two objects recursively; where a field is not an object in both, `over` takes precedence.
-fn merge(mut under: Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
-    for (field, value) in over {
-        let merged = match (under.remove(&field), value) {
-            (Some(Value::Object(under)), Value::Object(over)) => Value::Object(merge(under, over)),
-            (_, value) => value,
-        };
-        under.insert(field, merged);
-    }
-    under
-}
-
-/// Serializes a configuration.
-fn text(config: Map<String, Value>) -> Result<Arc<str>, Problem> {
-    let text = Value::Object(config).to_string();
-    if text.len() > MAX_BYTES {
-        let message = format!("the configuration has {} bytes, over the limit of {MAX_BYTES} bytes", text.len());
-        return Err(Problem::new(reasons::CONFIG_TOO_LARGE, message));
-    }
-    Ok(text.into())
+    Ok(whole.merge(Secrets(part)))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use zeroize::Zeroizing;
 
     use super::*;
+    use crate::plugin::secrets::MAX_BYTES;
 
     fn added(references: &[(ConfigRef, &[(&str, &str)])]) -> Result<Value, String> {
-        let mut whole = Map::new();
+        let mut whole = Secrets::default();
         for (reference, data) in references {
-            let data = data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
-            add(&mut whole, reference, &data)?;
+            let data = data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned().into())).collect();
+            whole = add(whole, reference, &data)?;
         }
-        Ok(Value::Object(whole))
+        Ok(Value::Object(whole.0.clone()))
     }
 
     #[test]
@@ -333,7 +337,63 @@ mod tests {
     #[test]
     fn rejects_configuration_beyond_size_limit() {
         let large = Map::from_iter([("a".to_owned(), Value::String("x".repeat(MAX_BYTES)))]);
-        assert_eq!(text(large).expect_err("too large").reason, "ConfigTooLarge");
-        assert_eq!(text(Map::new()).as_deref(), Ok("{}"));
+        assert_eq!(text(&Secrets(large)).expect_err("too large").reason, "ConfigTooLarge");
+        assert_eq!(text(&Secrets::default()).as_deref(), Ok("{}"));
+    }
+
+    /// The secret of the next test, masked so that the test itself keeps no copy.
+    fn masked_secret() -> Vec<u8> {
+        (0..40_u8).map(|at| (b'a' + at % 26 * 7 % 26) ^ MASK).collect()
+    }
+
+    const MASK: u8 = 0xa5;
+
+    /// Returns a JSON object with the secret, in memory that never moved.
+    fn text_with_secret(masked: &[u8]) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(String::with_capacity(100));
+        text.push_str("{\"token\":\"");
+        masked.iter().for_each(|byte| text.push(char::from(byte ^ MASK)));
+        text.push_str("\"}");
+        text
+    }
+
+    /// Counts the copies of the secret in the writable memory of this process, page by page. The buffer is cleared before
+    /// each read, so that what it has read is no copy.
+    fn copies_in_memory(masked: &[u8]) -> usize {
+        use std::os::unix::fs::FileExt;
+        const PAGE: usize = 4096;
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let memory = std::fs::File::open("/proc/self/mem").expect("memory");
+        // A copy may begin on one page and end on the next.
+        let mut buffer = Zeroizing::new(vec![0; PAGE + masked.len() - 1]);
+        let is_copy = |found: &[u8]| found.iter().zip(masked).all(|(found, masked)| found ^ MASK == *masked);
+        let mut copies = 0;
+        for line in maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|access| access.starts_with("rw"))) {
+            let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+            let [start, end] = [start, end].map(|hex| u64::from_str_radix(hex, 16).expect("an address"));
+            for offset in (start..end).step_by(PAGE) {
+                buffer.fill(0);
+                let Ok(read) = memory.read_at(&mut buffer, offset) else { break };
+                let first = masked[0] ^ MASK;
+                let windows = buffer[..read].windows(masked.len());
+                copies += windows.filter(|found| found[0] == first && is_copy(found)).count();
+            }
+        }
+        copies
+    }
+
+    #[test]
+    fn dropped_configuration_leaves_no_secret_in_memory() {
+        let secret = masked_secret();
+        let inner = ConfigRef { key: Some("t".into()), target_path: Some("a.b".into()), ..ConfigRef::default() };
+        for (key, reference) in [("config.json", ConfigRef::default()), ("t", inner)] {
+            let data = Texts::from([(key.to_owned(), text_with_secret(&secret))]);
+            let read = add(Secrets::default(), &reference, &data).expect("valid");
+            let replaced = add(read.clone(), &reference, &data).expect("valid");
+            let config = text(&read.clone().merge(replaced)).expect("small");
+            assert!(copies_in_memory(&secret) >= 3, "the texts, the values, the configuration");
+            drop((data, read, config));
+            assert_eq!(copies_in_memory(&secret), 0, "{key}");
+        }
     }
 }

@@ -18,24 +18,25 @@ use operetta_core::{
     ports::{EventSink, ObjectApi, Reconciler},
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::store::Lookup;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
     authz::consent,
     context::Context,
-    crash_journal::{CrashJournal, Noted, Step, Verdict, Work},
+    crash_journal::{Noted, Step, Work},
     events::Regarding,
     plugin::{
         config_text::{config_key, config_object},
+        crash_guard::{CrashGuard, Held},
         crd::{API_VERSION, KIND},
+        digest_pin::foreign_manager,
         host_informers::HostInformers,
         source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
     },
 };
 
-pub use operetta_api::annotations::{SERVICE_ACCOUNT, SUSPEND, WARM};
+pub use operetta_api::annotations::{COMPONENT_DIGEST, SERVICE_ACCOUNT, SUSPEND, WARM};
 
 /// The field manager of the Plugins that this controller creates.
 const MANAGER: &str = "operetta-drop-in";
@@ -45,7 +46,7 @@ pub struct DropInController {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     hand_over: Arc<ConfigMapHandOver>,
-    journal: Arc<CrashJournal>,
+    guard: Arc<CrashGuard>,
     /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read the whole ConfigMap
     /// again.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
@@ -81,9 +82,9 @@ impl DropInController {
         context: Arc<Context>,
         informers: Arc<HostInformers>,
         hand_over: Arc<ConfigMapHandOver>,
-        journal: Arc<CrashJournal>,
+        guard: Arc<CrashGuard>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, hand_over, journal, applied: Mutex::default() })
+        Arc::new(Self { context, informers, hand_over, guard, applied: Mutex::default() })
     }
 
     /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
@@ -95,14 +96,19 @@ impl DropInController {
     }
 
     /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later. A Plugin
-    /// with a `spec.digest` is only suspended, because a new Plugin would not have the digest and run any code.
+    /// on which somebody has set `spec.digest` is only suspended, because a new Plugin would not have the digest and run any
+    /// code.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.applied.lock().remove(key);
         let Some(plugin) = self.informers.plugins.cache.get(key).filter(|plugin| is_drop_in(plugin)) else {
             return Ok(());
         };
         if plugin.scalar_at(".spec.digest").is_some() {
-            return self.suspend(key).await;
+            match self.context.cluster.get(&plugin_kind(), key).await {
+                Ok(plugin) if foreign_manager(&plugin, MANAGER).is_some() => return self.suspend(key).await,
+                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
         let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
         match self.context.cluster.api.delete(Delete { kind: plugin_kind(), key: key.clone(), options }).await {
@@ -153,10 +159,12 @@ impl DropInController {
             self.warn(key, uid.clone(), reasons::INVALID_PLUGIN_CONFIG, text.clone());
             Failure::Terminal(text)
         })?;
+        let mut plugin = plugin(key, &uid, spec);
+        self.check_digest(key, &uid, &mut plugin).await?;
         let action = WriteAction::Patch {
             key: key.clone(),
             subresource: None,
-            body: PatchBody::Apply(plugin(key, &uid, spec).to_string()),
+            body: PatchBody::Apply(plugin.to_string()),
             force: true,
         };
         let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
@@ -195,22 +203,16 @@ impl DropInController {
         let version = format!("{}/{}", metadata.uid(), metadata.resource_version());
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let work = Work::new(Step::ParseDropIn, namespace, &key.name, &version, "");
-        let plugins = self.informers.plugins.cache.store.list(&Lookup::All, None, None);
-        match self.journal.verdict(&work) {
-            Verdict::Suspect if !self.journal.are_others_loaded(plugins.map(|plugin| plugin.key().clone())) => {
-                let text = "the host crashed while it parsed this ConfigMap: retrying after all plugins are loaded";
-                return Err(Failure::Retry(text.to_owned()));
+        self.guard.begin(work).map_err(|held| match held {
+            Held::Waiting => {
+                Failure::Retry("waiting for another plugin, during whose load the host crashed".to_owned())
             }
-            Verdict::Ordinary | Verdict::Suspect => {
-                let waiting =
-                    || Failure::Retry("waiting for another plugin, during whose load the host crashed".to_owned());
-                return self.journal.begin(work).ok_or_else(waiting);
+            Held::Suspected(text) => Failure::Retry(text),
+            Held::Quarantined(text) => {
+                self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.clone());
+                Failure::Terminal(text)
             }
-            Verdict::Quarantined => {}
-        }
-        let text = "the host crashed twice in a row while it parsed this ConfigMap: it is not parsed until it changes";
-        self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.to_owned());
-        Err(Failure::Terminal(text.to_owned()))
+        })
     }
 
     /// Checks that the ConfigMap's name is not the name of a Plugin that it does not own.
@@ -227,6 +229,27 @@ impl DropInController {
             format!("Plugin {:?} already exists and is not owned by this ConfigMap: rename one of them", key.name);
         self.warn(key, uid.to_owned(), reasons::PLUGIN_EXISTS, text.clone());
         Err(Failure::Terminal(text))
+    }
+
+    /// Checks that the ConfigMap's annotation does not replace a digest that somebody else has set on the Plugin. Ties what
+    /// is applied to the version of the Plugin that was looked at.
+    async fn check_digest(&self, key: &ObjectKey, uid: &str, applied: &mut Value) -> Result<(), Failure> {
+        let Some(wanted) = applied["spec"]["digest"].as_str() else { return Ok(()) };
+        let found = match self.context.cluster.get(&plugin_kind(), key).await {
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+            found => found.map_err(retry)?,
+        };
+        let pinned = found.scalar_at(".spec.digest").filter(|pinned| pinned != wanted);
+        if let Some((pinned, manager)) = pinned.zip(foreign_manager(&found, MANAGER)) {
+            let text = format!(
+                "annotation {COMPONENT_DIGEST} is {wanted}, but {manager} has set spec.digest of Plugin {key} to {pinned}: \
+                 change the one there, or remove it to let the annotation decide"
+            );
+            self.warn(key, uid.to_owned(), reasons::DIGEST_MISMATCH, text.clone());
+            return Err(Failure::Terminal(text));
+        }
+        applied["metadata"]["resourceVersion"] = found.resource_version().into();
+        Ok(())
     }
 
     fn warn(&self, key: &ObjectKey, uid: String, reason: &str, text: String) {
@@ -270,6 +293,9 @@ fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     let mut spec = json!({"source": {"configMap": {"name": name}}, "suspend": false});
     if let Some(account) = annotations.get(SERVICE_ACCOUNT) {
         spec["serviceAccountName"] = account.as_str().into();
+    }
+    if let Some(digest) = annotations.get(COMPONENT_DIGEST) {
+        spec["digest"] = digest.as_str().into();
     }
     let is_true = |annotation: &str| match annotations.get(annotation).map(String::as_str) {
         None | Some("false") => Ok(false),
@@ -315,9 +341,9 @@ mod tests {
     #[test]
     fn builds_spec_from_annotations_and_config_keys() {
         let config_map = config_map(
-            r#"{"metadata":{"name":"a","annotations":{"operetta.dev/service-account":"sa","operetta.dev/suspend":"true","operetta.dev/warm":"true"}},"data":{"config.yaml":"x: [1]"}}"#,
+            r#"{"metadata":{"name":"a","annotations":{"operetta.dev/service-account":"sa","operetta.dev/suspend":"true","operetta.dev/warm":"true","operetta.dev/component-digest":"sha256:1"}},"data":{"config.yaml":"x: [1]"}}"#,
         );
-        let mut expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","config":{"x":[1]},"runtime":{"warm":{}}});
+        let mut expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","digest":"sha256:1","config":{"x":[1]},"runtime":{"warm":{}}});
         assert_eq!(spec(&config_map, true), Ok(expected.clone()));
         expected.as_object_mut().expect("an object").remove("config");
         assert_eq!(spec(&config_map, false), Ok(expected));

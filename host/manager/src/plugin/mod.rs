@@ -8,7 +8,9 @@
 pub mod assembly;
 pub mod config_text;
 pub mod configuration;
+pub mod crash_guard;
 pub mod crd;
+mod digest_pin;
 pub mod drop_in;
 mod enqueue;
 pub mod facts;
@@ -21,6 +23,7 @@ pub mod queue;
 pub mod reconcile;
 pub mod report;
 pub mod running;
+mod secrets;
 pub mod setup;
 pub mod slot;
 pub mod slots;

@@ -14,6 +14,7 @@ use operetta_core::{
         host_permissions::HostPermissions,
     },
     controller::request::{Action, Failure, ReconcileRequest},
+    gate::PluginConfig,
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, Reconciler},
     status::ApiError,
@@ -29,6 +30,7 @@ use crate::{
     context::Context,
     plugin::{
         config_text, configuration,
+        crash_guard::CrashGuard,
         crd::{Plugin, PluginSpec, Source},
         facts::facts,
         host_informers::HostInformers,
@@ -59,6 +61,7 @@ pub struct PluginController {
     slots: Arc<Slots>,
     reporter: Arc<Reporter>,
     loader: Loader,
+    guard: Arc<CrashGuard>,
 }
 
 impl PluginController {
@@ -69,8 +72,9 @@ impl PluginController {
         slots: Arc<Slots>,
         reporter: Arc<Reporter>,
         loader: Loader,
+        guard: Arc<CrashGuard>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, slots, reporter, loader })
+        Arc::new(Self { context, informers, slots, reporter, loader, guard })
     }
 
     async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
@@ -190,15 +194,17 @@ impl PluginController {
         plugin: PluginRef<'_>,
         grants: &SubjectGrants,
         state: &mut State,
-    ) -> Result<Option<Arc<str>>, ApiError> {
-        let spec = &plugin.object.spec;
-        let problem = match state.configuration.read(&self.context, plugin.key, spec, grants).await? {
-            Ok(config) => {
-                state.problems.config = None;
-                return Ok(Some(config));
-            }
-            Err(problem) => problem,
-        };
+    ) -> Result<Option<PluginConfig>, ApiError> {
+        let problem =
+            match state.configuration.read(&self.context, &self.guard, plugin.key, plugin.object, grants).await? {
+                Ok(config) => {
+                    state.problems.config = None;
+                    return Ok(Some(config));
+                }
+                // It has to wait until it may be parsed.
+                Err(None) => return Ok(None),
+                Err(Some(problem)) => problem,
+            };
         if problem.reason == configuration::FORBIDDEN {
             plugin.slot.revocation().revoke(&problem.message);
             self.stop(plugin.slot, state);
@@ -215,7 +221,7 @@ impl PluginController {
         &self,
         plugin: PluginRef<'_>,
         grants: SubjectGrants,
-        config: Arc<str>,
+        config: PluginConfig,
         state: &mut State,
     ) -> Result<(), ApiError> {
         let PluginRef { key, object, slot } = plugin;
@@ -366,7 +372,7 @@ impl Reconciler for PluginController {
             Ok(plugin) => self.reconcile_plugin(&request.key, &plugin).await,
             Err(problem) => self.refuse_undecodable(&request.key, &object, problem).await,
         };
-        self.loader.record_attempt(&request.key);
+        self.guard.record_attempt(&request.key);
         reconciled.map_err(|error| Failure::Retry(error.to_string()))?;
         Ok(Action::Done)
     }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use operetta_core::{
-    authz::access_review::SubjectGrants, gate::revocation::Revocation, object::ObjectKey, status::ApiError,
+    authz::access_review::SubjectGrants,
+    gate::{PluginConfig, revocation::Revocation},
+    object::ObjectKey,
+    status::ApiError,
 };
 use operetta_wasm::Plugin as Component;
 
@@ -23,7 +26,7 @@ pub struct Setup<'a> {
     /// The Plugin's spec.
     pub spec: &'a PluginSpec,
     /// The plugin's configuration as JSON text.
-    pub config: Arc<str>,
+    pub config: PluginConfig,
     /// The code.
     pub component: &'a Arc<Component>,
     /// The plugin's log.

@@ -8,7 +8,7 @@ use std::{
 
 use operetta_core::{
     authz::access_review::ServiceAccount,
-    gate::revocation::Revocation,
+    gate::{PluginConfig, revocation::Revocation},
     object::{ObjectKey, kind::GroupVersionKind},
 };
 use operetta_kube::informer::Subscription;
@@ -164,7 +164,7 @@ pub(super) struct SourceState {
     pub(super) loading: Option<Loading>,
     /// The watch of a source ConfigMap without the label.
     pub(super) watch: Option<SourceWatch>,
-    /// The time since when parts of the source are missing; None if none are.
+    /// The time since when the rest of the source is missing; None if it is complete.
     pub(super) incomplete_since: Option<Instant>,
 }
 
@@ -212,7 +212,7 @@ pub struct Problems {
 pub(super) struct Applied {
     pub(super) generation: i64,
     pub(super) digest: String,
-    pub(super) config: Arc<str>,
+    pub(super) config: PluginConfig,
 }
 
 /// The reason why a plugin's controllers are stopped for a while.

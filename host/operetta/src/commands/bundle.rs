@@ -2,7 +2,8 @@
 //!
 //! A component that fits goes into one ConfigMap. A larger one is split into parts: the first ConfigMap has the plugin's name
 //! and label, the number of parts, and the digest of the whole. The others have the label `operetta.dev/part-of` and the same
-//! digest, so that a host never joins parts of two builds.
+//! digest, so that a host never joins parts of two builds. The annotation `operetta.dev/component-digest` pins the component,
+//! so that a host runs no other one from this ConfigMap.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,7 +15,7 @@ use operetta_wasm::{Format, inspect};
 use super::print;
 use crate::args::BundleArgs;
 use operetta_manager::plugin::{
-    drop_in::SERVICE_ACCOUNT,
+    drop_in::{COMPONENT_DIGEST, SERVICE_ACCOUNT},
     source::{
         artifact::PLUGIN_LABEL,
         parts::{self, DIGEST, PART, PART_OF, PARTS},
@@ -46,6 +47,7 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
         bail!("{} is not a component (run `operetta check` to see what it is)", args.file.display());
     }
     let name = plugin_name(args)?;
+    let component_digest = operetta_wasm::digest(&bytes);
     let (key, stored) = if args.raw {
         (format!("{name}.wasm"), bytes)
     } else {
@@ -71,6 +73,7 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
         let mut annotations = BTreeMap::new();
         let (part_name, label) = if at == 0 {
             annotations.extend(args.service_account.clone().map(|account| (SERVICE_ACCOUNT.to_owned(), account)));
+            annotations.insert(COMPONENT_DIGEST.to_owned(), component_digest.clone());
             annotations.extend((count > 1).then(|| (PARTS.to_owned(), count.to_string())));
             (name.clone(), (PLUGIN_LABEL, "true".to_owned()))
         } else {
@@ -117,6 +120,8 @@ fn config(path: &Path) -> Result<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use operetta_manager::plugin::source::artifact;
+
     use super::*;
 
     fn args(raw: bool) -> BundleArgs {
@@ -154,9 +159,12 @@ mod tests {
             assert_eq!(labels.get(PLUGIN_LABEL).map(String::as_str), Some("true"));
             assert_eq!((annotation(made, PARTS), annotation(made, DIGEST)), (None, None));
             assert_eq!(
-                operetta_manager::plugin::source::artifact::component(made, None, 1 << 20),
-                Ok(component.clone())
+                annotation(made, COMPONENT_DIGEST),
+                Some(&*inspect(&component).digest),
+                "of the plain component"
             );
+            let stored = artifact::stored(made.clone(), None).expect("a component");
+            assert_eq!(stored.decompress(1 << 20), Ok(component.clone()));
         }
     }
 

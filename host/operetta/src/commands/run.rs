@@ -3,10 +3,10 @@
 use std::{os::unix::process::parent_id, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{args::RunArgs, logging};
+use crate::args::RunArgs;
 use operetta_manager::{admin, config::HostConfig, manager::Manager};
 
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
@@ -15,9 +15,7 @@ use operetta_manager::{admin, config::HostConfig, manager::Manager};
 /// Returns an error if the configuration is invalid, the cluster cannot be reached, or the admin server fails.
 pub async fn run(args: RunArgs) -> Result<()> {
     let parent = parent_id();
-    logging::start();
     raise_open_files();
-    forbid_core_dumps();
     let mut config = HostConfig::read(args.config.as_deref())?;
     if let Some(address) = args.admin_address {
         config.admin_address = address;
@@ -62,16 +60,6 @@ fn raise_open_files() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, soft = limit.current, "failed to raise the limit on open files");
-    }
-}
-
-/// Keeps the process's memory, which contains its token, out of core dumps and unreadable for other processes of its
-/// user. Its files in /proc then belong to root.
-fn forbid_core_dumps() {
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
-    let limited = setrlimit(Resource::Core, none);
-    if let Err(error) = limited.and_then(|()| set_dumpable_behavior(DumpableBehavior::NotDumpable)) {
-        tracing::warn!(%error, "failed to forbid core dumps");
     }
 }
 

@@ -18,6 +18,7 @@ mod opt_in;
 mod parts;
 mod path_source;
 mod plugin_spec;
+mod process;
 mod shared_watches;
 mod swap;
 mod tenancy;

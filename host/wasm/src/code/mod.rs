@@ -12,6 +12,7 @@ pub(crate) mod inspect;
 pub(crate) mod link;
 mod obtain;
 mod pieces;
+mod privileges;
 pub(crate) mod resident;
 mod sandbox;
 pub(crate) mod sections;
@@ -32,6 +33,7 @@ use wasmtime::component::Component;
 
 pub use cache::{CacheError, CodeCache};
 pub use inspect::{Format, Inspection, digest, inspect};
+pub use privileges::{PrivilegeError, drop_for_host};
 pub use resident::MappedTotals;
 pub use snapshot::{SnapshotError, snapshot};
 pub use worker::{WorkerError, WorkerLimits, check_worker, compile_worker};

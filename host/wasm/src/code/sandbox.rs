@@ -11,13 +11,14 @@ use std::{
     io,
     net::{TcpListener, UdpSocket},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
 };
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope,
 };
+use rustix::process::Pid;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
@@ -146,30 +147,37 @@ fn bits(mask: u64, wanted: u64) -> (SeccompCmpOp, u64) {
     (SeccompCmpOp::MaskedEq(mask), wanted)
 }
 
-/// Attempts what a confined process must not be able to do, with these files as bait. Returns the attempts that succeeded.
-pub(super) fn break_out(baits: &[PathBuf], parent: Option<rustix::process::Pid>) -> Vec<String> {
-    let mut succeeded = Vec::new();
-    let mut attempt = |what: String, outcome: io::Result<()>| {
-        if outcome.is_ok() {
-            succeeded.push(what);
-        }
-    };
-    for bait in baits {
-        attempt(format!("open {}", bait.display()), File::open(bait).map(drop));
-    }
-    attempt("list /".to_owned(), std::fs::read_dir("/").map(drop));
-    attempt("create a file".to_owned(), File::create(std::env::temp_dir().join("operetta-break-out")).map(drop));
-    attempt("listen on TCP".to_owned(), TcpListener::bind(("127.0.0.1", 0)).map(drop));
-    attempt("open a UDP socket".to_owned(), UdpSocket::bind(("127.0.0.1", 0)).map(drop));
-    attempt("open a Unix socket".to_owned(), UnixStream::pair().map(drop));
-    attempt("run a program".to_owned(), Command::new("/proc/self/exe").arg("--version").status().map(drop));
+/// Attempts to open the host's files and memory and to signal it. Returns the attempts that succeeded.
+pub(super) fn break_into_host(baits: &[PathBuf], parent: Option<Pid>) -> Vec<String> {
+    let open = |what: String, file: &Path| (what, File::open(file).map(drop));
+    let mut attempts: Vec<_> = baits.iter().map(|bait| open(format!("open {}", bait.display()), bait)).collect();
     if let Some(parent) = parent {
         let signal = rustix::process::test_kill_process(parent).map_err(io::Error::from);
-        attempt("signal the host".to_owned(), signal);
-        let memory = format!("/proc/{}/mem", parent.as_raw_nonzero());
-        attempt("read the host's memory".to_owned(), File::open(memory).map(drop));
+        attempts.push(("signal the host".to_owned(), signal));
+        // Who may trace a process may open its memory, and nobody else.
+        let memory = PathBuf::from(format!("/proc/{}/mem", parent.as_raw_nonzero()));
+        attempts.push(open("read the host's memory".to_owned(), &memory));
     }
-    succeeded
+    succeeded(attempts)
+}
+
+/// Attempts what a confined process must not be able to do, with these files as bait. Returns the attempts that succeeded.
+pub(super) fn break_out(baits: &[PathBuf], parent: Option<Pid>) -> Vec<String> {
+    let mut attempts = Vec::new();
+    let mut attempt = |what: &str, outcome: io::Result<()>| attempts.push((what.to_owned(), outcome));
+    attempt("list /", std::fs::read_dir("/").map(drop));
+    attempt("create a file", File::create(std::env::temp_dir().join("operetta-break-out")).map(drop));
+    attempt("listen on TCP", TcpListener::bind(("127.0.0.1", 0)).map(drop));
+    attempt("open a UDP socket", UdpSocket::bind(("127.0.0.1", 0)).map(drop));
+    attempt("open a Unix socket", UnixStream::pair().map(drop));
+    attempt("run a program", Command::new("/proc/self/exe").arg("--version").status().map(drop));
+    let mut all = break_into_host(baits, parent);
+    all.extend(succeeded(attempts));
+    all
+}
+
+fn succeeded(attempts: Vec<(String, io::Result<()>)>) -> Vec<String> {
+    attempts.into_iter().filter(|(_, outcome)| outcome.is_ok()).map(|(what, _)| what).collect()
 }
 
 #[cfg(test)]

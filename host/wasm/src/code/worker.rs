@@ -1,14 +1,15 @@
 //! Compiles in a child process, which is this program with limits on memory and processor time.
 //!
 //! The parent writes the component to the child's stdin and passes it a file as stdout. The child writes the reason of a
-//! failure to stderr. It limits and confines itself ([`super::sandbox`]) before it reads a byte that a plugin's author
-//! wrote. Its processor time is limited, so it also ends after its parent has died.
+//! failure to stderr. Before it reads a byte that a plugin's author wrote, it limits itself, becomes another user
+//! ([`super::privileges`]) and confines itself ([`super::sandbox`]). Its processor time is limited, so it also ends after its
+//! parent has died.
 
 use std::{
     fs::File,
     io::{Read, Write},
-    os::unix::process::ExitStatusExt,
-    path::PathBuf,
+    os::unix::{fs::MetadataExt, process::ExitStatusExt},
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
 };
 
@@ -18,7 +19,11 @@ use tokio::{
     process::Command,
 };
 
-use super::{LARGE, Worker, bulk, compatibility, sandbox};
+use super::{
+    LARGE, Worker, bulk, compatibility,
+    privileges::{self, User},
+    sandbox,
+};
 use crate::{LoadError, cut, engine};
 
 /// The limits of one compilation.
@@ -68,6 +73,10 @@ const SMALL_CPU_SECONDS: u64 = 60;
 /// The niceness of a worker, so that the host's reconciles come first.
 const NICENESS: i32 = 5;
 
+/// The variable, and its value, that keeps the allocator (jemalloc) from starting a thread before the worker drops its
+/// privileges.
+const ALLOCATOR: (&str, &str) = ("_RJEM_MALLOC_CONF", "background_thread:false");
+
 /// The number of bytes of a worker's stderr that are read.
 const MAX_STDERR: u64 = 16 * 1024;
 
@@ -78,7 +87,7 @@ const MAX_STDERR: u64 = 16 * 1024;
 /// its limits.
 pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), WorkerError> {
     let host = |error: &dyn std::fmt::Display| WorkerError::Host(error.to_string());
-    limit(limits).map_err(|error| host(&error))?;
+    let _user = restrict(limits)?;
     let engine = engine::compiler().map_err(|error| host(&error))?;
     if compatibility(&engine) != expected {
         return Err(WorkerError::Host("this program is not of the same version as the one that started it".to_owned()));
@@ -98,15 +107,36 @@ pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), Worke
 /// Returns [`WorkerError::Host`] with what was still possible.
 pub fn check_worker(limits: &WorkerLimits, baits: &[PathBuf]) -> Result<String, WorkerError> {
     let host = |error: &dyn std::fmt::Display| WorkerError::Host(error.to_string());
-    limit(limits).map_err(|error| host(&error))?;
     let parent = rustix::process::getppid();
+    let private: Vec<PathBuf> = baits.iter().filter(|bait| is_private(bait)).cloned().collect();
+    let user = restrict(limits)?;
+    // Another user cannot do these things even without the sandbox, which the next line applies.
+    let mut possible = match user {
+        User::Own(_) => [sandbox::break_into_host(&private, parent), privileges::regain()].concat(),
+        User::Shared(..) => Vec::new(),
+    };
     let description = sandbox::confine().map_err(|error| host(&error))?;
-    let possible = sandbox::break_out(baits, parent);
+    possible.extend(sandbox::break_out(baits, parent));
     if possible.is_empty() {
-        return Ok(description);
+        return Ok(format!("{description}, {user}"));
     }
     let possible = possible.join(", ");
     Err(WorkerError::Host(format!("the sandbox of the compile worker is not effective: the worker could {possible}")))
+}
+
+/// Limits this process and drops its privileges.
+fn restrict(limits: &WorkerLimits) -> Result<User, WorkerError> {
+    limit(limits).map_err(|error| WorkerError::Host(error.to_string()))?;
+    let user = privileges::drop_for_worker().map_err(|error| WorkerError::Host(error.to_string()))?;
+    // Neither a core dump nor another process of this user may read the memory. The change of users resets it.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| WorkerError::Host(error.to_string()))?;
+    Ok(user)
+}
+
+/// Reports whether the permissions of a file let only its owner open it.
+fn is_private(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|metadata| metadata.mode() & 0o077 == 0)
 }
 
 fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
@@ -120,8 +150,6 @@ fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
     set(Resource::Core, 0, 0)?;
     // The output is a file in memory.
     set(Resource::Fsize, limits.memory_bytes, limits.memory_bytes)?;
-    // Neither a core dump nor another process of this user may read the memory.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
@@ -142,7 +170,8 @@ impl Worker {
             .args(["--cpu-seconds", &limits.cpu_seconds.to_string()])
             // The environment may have credentials of the host, and the worker needs none.
             .env_clear()
-            .env("RUST_BACKTRACE", "0");
+            .env("RUST_BACKTRACE", "0")
+            .env(ALLOCATOR.0, ALLOCATOR.1);
         // A confined process cannot read the number of processors of its control group.
         if let Ok(processors) = std::thread::available_parallelism() {
             command.env("RAYON_NUM_THREADS", processors.to_string());

@@ -15,6 +15,6 @@ pub(super) struct View<'a>(pub &'a mut Session);
 
 impl generated::Host for View<'_> {
     fn get(&mut self) -> String {
-        self.0.config().as_ref().to_owned()
+        self.0.config().to_string()
     }
 }

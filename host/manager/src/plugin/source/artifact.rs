@@ -70,15 +70,50 @@ impl ArtifactError {
     }
 }
 
-/// Returns the component in a ConfigMap, decompressed. `key` selects it; without a key there must be exactly one. Never
-/// allocates much more than `limit` bytes, whatever the archive claims.
+/// A component as it is stored, which may be compressed.
+pub struct Stored {
+    /// The key or file, as messages call it.
+    what: String,
+    is_compressed: bool,
+    bytes: Vec<u8>,
+}
+
+impl Stored {
+    /// Creates it from the content of a file or key of this name, which messages call `what`.
+    pub fn new(what: String, name: &str, bytes: Vec<u8>) -> Self {
+        Self { what, is_compressed: name.ends_with(".zst"), bytes }
+    }
+
+    /// Returns the digest of the compressed bytes; None if they are not compressed.
+    pub fn compressed_digest(&self) -> Option<String> {
+        self.is_compressed.then(|| operetta_wasm::digest(&self.bytes))
+    }
+
+    /// Returns the component. Never allocates much more than `limit` bytes, whatever the archive claims: zstd refuses
+    /// archives with a larger window.
+    ///
+    /// # Errors
+    /// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`].
+    pub fn decompress(self, limit: usize) -> Result<Vec<u8>, ArtifactError> {
+        let Self { what, is_compressed, bytes } = self;
+        let decompressed = if is_compressed { decompress(&bytes, limit) } else { Ok(bytes) };
+        match decompressed {
+            Err(error) => Err(ArtifactError::Damaged { what, message: error.to_string() }),
+            Ok(bytes) if bytes.len() > limit => Err(ArtifactError::TooLarge { what, limit }),
+            Ok(bytes) => Ok(bytes),
+        }
+    }
+}
+
+/// Returns the component in a ConfigMap. `key` selects it; without a key there must be exactly one.
 ///
 /// # Errors
 /// [`ArtifactError`], with the ConfigMap and what was found in it.
-pub fn component(config_map: &ConfigMap, key: Option<&str>, limit: usize) -> Result<Vec<u8>, ArtifactError> {
+pub fn stored(mut config_map: ConfigMap, key: Option<&str>) -> Result<Stored, ArtifactError> {
     let name = config_map.metadata.name.clone().unwrap_or_default();
-    let (key, data) = choose(config_map, &name, key)?;
-    decompress(format!("{key} of ConfigMap {name:?}"), key, data, limit)
+    let key = choose(&config_map, &name, key)?;
+    let ByteString(bytes) = config_map.binary_data.as_mut().and_then(|data| data.remove(&key)).unwrap_or_default();
+    Ok(Stored::new(format!("{key} of ConfigMap {name:?}"), &key, bytes))
 }
 
 /// Reports whether a file or key of this name holds a component.
@@ -86,26 +121,13 @@ pub fn is_component(name: &str) -> bool {
     name.ends_with(".wasm") || name.ends_with(".wasm.zst")
 }
 
-/// Returns the content of a file, decompressed if its name ends in `.zst`. Never allocates much more than `limit`
-/// bytes: zstd refuses archives with a larger window.
-///
-/// # Errors
-/// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`], which call it `what`.
-pub fn decompress(what: String, name: &str, data: &[u8], limit: usize) -> Result<Vec<u8>, ArtifactError> {
+/// Decompresses at most one byte more than `limit`.
+fn decompress(archive: &[u8], limit: usize) -> std::io::Result<Vec<u8>> {
+    let mut decoder = zstd::stream::Decoder::new(archive)?;
+    decoder.window_log_max(window_log(limit))?;
     let mut bytes = Vec::new();
-    let read = if name.ends_with(".zst") {
-        zstd::stream::Decoder::new(data).and_then(|mut decoder| {
-            decoder.window_log_max(window_log(limit))?;
-            decoder.take(limit as u64 + 1).read_to_end(&mut bytes)
-        })
-    } else {
-        data.take(limit as u64 + 1).read_to_end(&mut bytes)
-    };
-    match read {
-        Err(error) => Err(ArtifactError::Damaged { what, message: error.to_string() }),
-        Ok(_) if bytes.len() > limit => Err(ArtifactError::TooLarge { what, limit }),
-        Ok(_) => Ok(bytes),
-    }
+    decoder.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Returns the smallest window, as a power of two, that holds `limit` bytes. It is at least 8 MiB, which every decoder
@@ -114,28 +136,25 @@ fn window_log(limit: usize) -> u32 {
     limit.max(1).next_power_of_two().ilog2().clamp(23, 27)
 }
 
-fn choose<'a>(
-    config_map: &'a ConfigMap,
-    name: &str,
-    key: Option<&str>,
-) -> Result<(&'a str, &'a Vec<u8>), ArtifactError> {
-    let data = config_map.binary_data.iter().flatten();
+/// Returns the key of the component.
+fn choose(config_map: &ConfigMap, name: &str, key: Option<&str>) -> Result<String, ArtifactError> {
+    let data = config_map.binary_data.iter().flatten().map(|(key, _)| key);
     let all = || {
         let mut keys: Vec<&str> = config_map.binary_data.iter().flatten().map(|(key, _)| key.as_str()).collect();
         // A component in `data` is a common mistake: list the keys there, too.
         keys.extend(config_map.data.iter().flatten().map(|(key, _)| key.as_str()));
         if keys.is_empty() { "no keys".to_owned() } else { keys.join(", ") }
     };
-    let found: Vec<(&String, &ByteString)> = match key {
-        Some(wanted) => data.filter(|(key, _)| *key == wanted).collect(),
-        None => data.filter(|(key, _)| is_component(key)).collect(),
+    let found: Vec<&String> = match key {
+        Some(wanted) => data.filter(|key| *key == wanted).collect(),
+        None => data.filter(|key| is_component(key)).collect(),
     };
     match (found.as_slice(), key) {
-        ([(key, bytes)], _) => Ok((key, &bytes.0)),
+        ([key], _) => Ok((*key).clone()),
         ([], Some(key)) => Err(ArtifactError::NoSuchKey { name: name.to_owned(), key: key.to_owned(), found: all() }),
         ([], None) => Err(ArtifactError::NoWasm { name: name.to_owned(), found: all() }),
         (several, _) => {
-            let found = several.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ");
+            let found = several.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
             Err(ArtifactError::SeveralWasm { name: name.to_owned(), found })
         }
     }
@@ -151,6 +170,10 @@ mod tests {
         let files = files.iter().map(|(key, bytes)| ((*key).to_owned(), ByteString(bytes.clone())));
         config_map.binary_data = Some(files.collect());
         config_map
+    }
+
+    fn component(config_map: &ConfigMap, key: Option<&str>, limit: usize) -> Result<Vec<u8>, ArtifactError> {
+        stored(config_map.clone(), key)?.decompress(limit)
     }
 
     fn zst(bytes: &[u8]) -> Vec<u8> {

@@ -13,20 +13,23 @@ use operetta_core::{
 };
 
 use super::{
-    Loader, artifact,
+    Loader,
+    artifact::{self, Stored},
     parts::{PartsError, Split},
     path, pins,
 };
 use crate::{
     plugin::{
+        digest_pin::is_pending,
         object_watch::watch_object,
         slot::{Consent, PluginRef, SourceWatch, State},
     },
     problem::Problem,
 };
 
-/// The time after which missing parts of a ConfigMap are reported: `kubectl apply` applies one after the other.
-const PARTS_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time after which missing parts of a source are reported: `kubectl apply` applies one after the other, and the
+/// digest in a ConfigMap's annotation has to become the Plugin's.
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The version of a source, with the pin that it was read for.
 pub(super) type Version = String;
@@ -35,8 +38,8 @@ pub(super) type Version = String;
 pub(super) enum Fetched {
     /// The source is unchanged since the last read, or not complete yet.
     Unchanged,
-    /// A component.
-    Component(Vec<u8>, Version),
+    /// A component, as it is stored.
+    Stored(Stored, Version),
     /// An invalid version.
     Problem(Problem, Version),
     /// The source does not exist.
@@ -66,6 +69,10 @@ impl Loader {
             pins(plugin, consent)
         );
         if state.source.has(&version) {
+            state.source.incomplete_since = None;
+            return Ok(Fetched::Unchanged);
+        }
+        if is_pending(plugin.object, &metadata) && self.may_still_come(plugin.key, state) {
             return Ok(Fetched::Unchanged);
         }
         let config_map = match self.hand_over.take(&metadata).await {
@@ -79,9 +86,8 @@ impl Loader {
             Err(error) => return Ok(self.handle_parts_error(plugin.key, error, version, state)),
         };
         state.source.incomplete_since = None;
-        let limit = self.context.config.max_wasm_bytes;
-        Ok(match artifact::component(&config_map, file, limit) {
-            Ok(bytes) => Fetched::Component(bytes, version),
+        Ok(match artifact::stored(config_map, file) {
+            Ok(stored) => Fetched::Stored(stored, version),
             Err(error) => Fetched::Problem(Problem::new(error.reason(), error.to_string()), version),
         })
     }
@@ -93,15 +99,22 @@ impl Loader {
         version: Version,
         state: &mut State,
     ) -> Fetched {
-        let in_time = state.source.incomplete_since.is_none_or(|since| since.elapsed() < PARTS_TIMEOUT);
-        if matches!(error, PartsError::Incomplete { .. }) && in_time {
-            state.source.incomplete_since.get_or_insert_with(Instant::now);
+        if matches!(error, PartsError::Incomplete { .. }) && self.may_still_come(plugin, state) {
             tracing::debug!(%plugin, %error, "waiting for parts");
-            self.context.queue.enqueue_after(plugin, PARTS_TIMEOUT);
             return Fetched::Unchanged;
         }
         state.source.incomplete_since = None;
         Fetched::Problem(Problem::new(error.reason(), error.to_string()), version)
+    }
+
+    /// Reports whether the rest of a source may still come. If so, the Plugin is enqueued for it.
+    fn may_still_come(&self, plugin: &ObjectKey, state: &mut State) -> bool {
+        let since = state.source.incomplete_since.get_or_insert_with(Instant::now);
+        let in_time = since.elapsed() < SOURCE_TIMEOUT;
+        if in_time {
+            self.context.queue.enqueue_after(plugin, SOURCE_TIMEOUT);
+        }
+        in_time
     }
 
     /// Joins a ConfigMap with the bytes of its further parts, within the host's limit.
@@ -163,7 +176,7 @@ impl Loader {
                 return Fetched::Unchanged;
             }
             match found.read(limit) {
-                Ok(bytes) => Fetched::Component(bytes, version),
+                Ok(stored) => Fetched::Stored(stored, version),
                 Err(error) => Fetched::Problem(problem(error), version),
             }
         };

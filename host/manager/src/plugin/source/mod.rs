@@ -5,13 +5,12 @@
 pub mod artifact;
 mod fetch;
 pub mod hand_over;
-mod noted;
 pub mod parts;
 pub mod path;
 
 use std::{sync::Arc, time::Duration};
 
-use operetta_api::reasons;
+use operetta_api::{annotations::COMPONENT_DIGEST, reasons};
 use operetta_core::{
     object::ObjectKey,
     ports::{EventType, LogLevel},
@@ -22,14 +21,16 @@ use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
 use crate::{
     context::Context,
-    crash_journal::{CrashJournal, Noted},
+    crash_journal::{Noted, Step},
     plugin::{
+        crash_guard::CrashGuard,
         host_informers::HostInformers,
         report::Reporter,
         slot::{Consent, Loading, PluginRef, State},
     },
     problem::Problem,
 };
+use artifact::Stored;
 use fetch::{Fetched, Version};
 use hand_over::ConfigMapHandOver;
 
@@ -51,7 +52,7 @@ pub struct Loader {
     informers: Arc<HostInformers>,
     reporter: Arc<Reporter>,
     hand_over: Arc<ConfigMapHandOver>,
-    journal: Arc<CrashJournal>,
+    guard: Arc<CrashGuard>,
 }
 
 impl Loader {
@@ -61,9 +62,9 @@ impl Loader {
         informers: Arc<HostInformers>,
         reporter: Arc<Reporter>,
         hand_over: Arc<ConfigMapHandOver>,
-        journal: Arc<CrashJournal>,
+        guard: Arc<CrashGuard>,
     ) -> Self {
-        Self { context, informers, reporter, hand_over, journal }
+        Self { context, informers, reporter, hand_over, guard }
     }
 
     /// Sets `state.component` to the component in the source.
@@ -89,7 +90,18 @@ impl Loader {
         };
         match fetched {
             Fetched::Unchanged => return self.finish_loading(plugin, state),
-            Fetched::Component(bytes, version) => {
+            Fetched::Stored(stored, version) => {
+                let bytes = match self.decompress(plugin, stored).await {
+                    Ok(Ok(bytes)) => bytes,
+                    Ok(Err(problem)) => {
+                        self.refuse(plugin, config_map.as_ref(), problem, version, state);
+                        return Ok(());
+                    }
+                    Err(problem) => {
+                        self.hold(plugin, config_map.as_ref(), problem, state);
+                        return Ok(());
+                    }
+                };
                 let digest = operetta_wasm::digest(&bytes);
                 match check_code(plugin, consent, &digest) {
                     Ok(()) => {
@@ -110,6 +122,36 @@ impl Loader {
             }
         }
         Ok(())
+    }
+
+    /// Decompresses a component, with a record in the crash journal. Returns the outer error if it must not begin now: the
+    /// problem, or None if it only has to wait for others.
+    async fn decompress(
+        &self,
+        plugin: PluginRef<'_>,
+        stored: Stored,
+    ) -> Result<Result<Vec<u8>, Problem>, Option<Problem>> {
+        let digest = stored.compressed_digest();
+        let noted =
+            digest.map(|digest| self.guard.note(plugin.key, plugin.object, Step::Decompress, &digest)).transpose()?;
+        let limit = self.context.config.max_wasm_bytes;
+        let decompressed = tokio::task::spawn_blocking(move || stored.decompress(limit)).await;
+        drop(noted);
+        Ok(match decompressed {
+            Ok(decompressed) => decompressed.map_err(|error| Problem::new(error.reason(), error.to_string())),
+            Err(error) => Err(Problem::new(reasons::DAMAGED_ARCHIVE, format!("failed to decompress it: {error}"))),
+        })
+    }
+
+    /// Reports why a component is not decompressed or loaded now, unless it only has to wait for others. The source's version
+    /// stays new.
+    fn hold(&self, plugin: PluginRef<'_>, config_map: Option<&ObjectKey>, problem: Option<Problem>, state: &mut State) {
+        state.source.loading = None;
+        let Some(problem) = problem else { return };
+        if problem.reason == reasons::CRASH_QUARANTINED {
+            self.context.metrics.loaded(reasons::CRASH_QUARANTINED);
+        }
+        self.reporter.report_load_problem(plugin, config_map, problem, state);
     }
 
     /// Reports why a version of the source is not loaded.
@@ -143,12 +185,10 @@ impl Loader {
         if state.component.is_none() {
             state.problems.load = None;
         }
-        let noted = match self.note(plugin, &source.digest) {
+        let noted = match self.guard.note(plugin.key, plugin.object, Step::Load, &source.digest) {
             Ok(noted) => noted,
             Err(problem) => {
-                if let Some(problem) = problem {
-                    self.reporter.report_load_problem(plugin, config_map.as_ref(), problem, state);
-                }
+                self.hold(plugin, config_map.as_ref(), problem, state);
                 return Ok(());
             }
         };
@@ -246,7 +286,10 @@ impl Loader {
 /// Checks before compiling that the code has the digest of `spec.digest`, if set, and that consent allows it.
 fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<(), Problem> {
     if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
-        let message = format!("the component's digest is {digest}, but spec.digest is {pin}: it is not run");
+        let message = format!(
+            "the component's digest is {digest}, but spec.digest is {pin}: it is not run; a drop-in ConfigMap sets spec.digest \
+             by its annotation {COMPONENT_DIGEST}"
+        );
         return Err(Problem::new(reasons::DIGEST_MISMATCH, message));
     }
     consent.check_code(plugin.key, digest)

@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::plugin::source::artifact::{ArtifactError, ENDINGS, decompress, is_component};
+use crate::plugin::source::artifact::{ENDINGS, Stored, is_component};
 use operetta_api::reasons;
 
 /// The reason why a path has no component.
@@ -44,9 +44,6 @@ pub enum PathError {
         /// The operating system's error.
         error: io::Error,
     },
-    /// It is damaged or too large.
-    #[error("spec.source.path: {0}")]
-    Artifact(#[from] ArtifactError),
 }
 
 impl PathError {
@@ -58,7 +55,6 @@ impl PathError {
             Self::NotFound(_) => reasons::SOURCE_NOT_FOUND,
             Self::NotAFile(_) | Self::NotAComponent(_) => reasons::NO_WASM_AT_PATH,
             Self::Unreadable { .. } => reasons::SOURCE_UNREADABLE,
-            Self::Artifact(error) => error.reason(),
         }
     }
 }
@@ -103,16 +99,16 @@ pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
 }
 
 impl Found {
-    /// Returns the component in the file, decompressed; at most `limit` bytes. Blocks.
+    /// Reads the component in the file; at most `limit` bytes and one more. Blocks.
     ///
     /// # Errors
     /// As [`find`].
-    pub fn read(self, limit: usize) -> Result<Vec<u8>, PathError> {
+    pub fn read(self, limit: usize) -> Result<Stored, PathError> {
         let mut bytes = Vec::new();
         let Self { file, path, .. } = self;
         let read = file.take(limit as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| PathError::Unreadable { path: path.clone(), error })?;
-        Ok(decompress(format!("{path:?}"), &path, &bytes, limit)?)
+        Ok(Stored::new(format!("spec.source.path {path:?}"), &path, bytes))
     }
 }
 
@@ -127,7 +123,10 @@ mod tests {
 
     fn reason(directory: &Path, path: &str) -> String {
         match find(Some(directory), path).and_then(|found| found.read(100)) {
-            Ok(bytes) => String::from_utf8(bytes).expect("text"),
+            Ok(stored) => match stored.decompress(100) {
+                Ok(bytes) => String::from_utf8(bytes).expect("text"),
+                Err(error) => error.reason().to_owned(),
+            },
             Err(error) => {
                 // The error quotes the path as it was given.
                 assert!(path.contains("secret-place") || !error.to_string().contains("secret-place"), "{error}");

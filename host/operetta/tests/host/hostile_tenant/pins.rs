@@ -1,6 +1,6 @@
 //! Changes of code without new consent, by a user or another plugin that may update the ConfigMap.
 
-use operetta_testkit::{DropIn, digest, guest, kinds, wat_guest::Guest};
+use operetta_testkit::{DropIn, TestNamespace, digest, guest, kinds, wat_guest::Guest};
 use serde_json::{Value, json};
 
 use crate::Stage;
@@ -87,4 +87,73 @@ async fn digest_pin_survives_removal_of_drop_in_label() {
     namespace.until(kinds::PLUGIN, "touch", suspended).await;
     namespace.patch(kinds::CONFIG_MAP, "touch", label("true")).await;
     namespace.until_degraded("touch", "DigestMismatch", &["spec.digest"]).await;
+}
+
+/// A drop-in whose annotation names the digest of its component.
+fn pinned(wasm: &[u8]) -> Value {
+    let mut config_map = DropIn::new("touch", wasm.to_vec()).object();
+    config_map["metadata"]["annotations"]["operetta.dev/component-digest"] = digest(wasm).into();
+    config_map
+}
+
+/// Returns the messages of the Events about digests that do not match, with their counts.
+async fn mismatches(namespace: &TestNamespace<'_>) -> Vec<(Value, Value)> {
+    let events = namespace.list(kinds::EVENT).await.into_iter();
+    let found = events.filter(|event| event["reason"] == "DigestMismatch");
+    found.map(|event| (event["message"].clone(), event["count"].clone())).collect()
+}
+
+#[tokio::test]
+async fn swapped_bytes_under_an_unchanged_annotation_are_not_run() {
+    let stage = Stage::new("pins-annotation").await;
+    let namespace = &stage.namespace;
+    let good = guest("fixture-touch-v1");
+    let evil = guest("fixture-touch-v2");
+    namespace.create_touchable("target").await;
+    namespace.create_object(kinds::CONFIG_MAP, pinned(&good)).await;
+    namespace.until_touched("target", "v1").await;
+    let plugin = namespace.get(kinds::PLUGIN, "touch").await.expect("a Plugin");
+    assert_eq!(plugin["spec"]["digest"], json!(digest(&good)));
+
+    let swapped = pinned(&evil);
+    namespace.patch(kinds::CONFIG_MAP, "touch", json!({"binaryData": swapped["binaryData"]})).await;
+    let words = [&*digest(&evil), &*digest(&good), "operetta.dev/component-digest"];
+    namespace.until_degraded("touch", "DigestMismatch", &words).await;
+    namespace.create_touchable("later").await;
+    namespace.until_touched("later", "v1").await;
+
+    // Both together are a roll-out, which no Event calls a mismatch.
+    namespace.patch(kinds::CONFIG_MAP, "touch", pinned(&good)).await;
+    namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
+    let before = mismatches(namespace).await;
+    namespace.patch(kinds::CONFIG_MAP, "touch", swapped).await;
+    namespace.create_touchable("last").await;
+    namespace.until_touched("last", "v2").await;
+    assert_eq!(mismatches(namespace).await, before);
+
+    // The pin is the ConfigMap's own: without the label, its Plugin goes.
+    let unlabelled = json!({"metadata": {"labels": {"operetta.dev/plugin": null}}});
+    namespace.patch(kinds::CONFIG_MAP, "touch", unlabelled).await;
+    namespace.until_gone(kinds::PLUGIN, "touch").await;
+}
+
+#[tokio::test]
+async fn annotation_does_not_replace_a_digest_set_on_the_plugin() {
+    let stage = Stage::new("pins-both").await;
+    let namespace = &stage.namespace;
+    let good = guest("fixture-touch-v1");
+    let evil = guest("fixture-touch-v2");
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&DropIn::new("touch", good.clone())).await;
+    namespace.until_touched("target", "v1").await;
+    namespace.patch(kinds::PLUGIN, "touch", json!({"spec": {"digest": digest(&good)}})).await;
+
+    namespace.patch(kinds::CONFIG_MAP, "touch", pinned(&evil)).await;
+    let message = namespace.until_event(kinds::CONFIG_MAP, "touch", "DigestMismatch").await;
+    assert!(message.contains(&digest(&good)), "{message}");
+    namespace.until_degraded("touch", "DigestMismatch", &[&digest(&evil)]).await;
+    let plugin = namespace.get(kinds::PLUGIN, "touch").await.expect("a Plugin");
+    assert_eq!(plugin["spec"]["digest"], json!(digest(&good)));
+    namespace.create_touchable("later").await;
+    namespace.until_touched("later", "v1").await;
 }
