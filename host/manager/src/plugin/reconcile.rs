@@ -4,22 +4,18 @@
 //! A Plugin that is gone, or whose source is gone, stops. A kind that is not served is waited for. In every case the
 //! status says what is wrong in one sentence.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use operetta_api::reasons;
 use operetta_core::{
-    authz::access_review::{Grants, ServiceAccount, SubjectGrants},
+    authz::access_review::{Grants, SubjectGrants},
     controller::request::{Action, Failure, ReconcileRequest},
-    object::{Object, ObjectKey, kind::GroupVersionKind},
+    object::{Object, ObjectKey},
     ports::{LogLevel, Reconciler},
     status::ApiError,
 };
-use operetta_kube::{
-    authz::watch_scope,
-    client::wire::{Identity, Wire},
-    discovery::similar_kind,
-};
+use operetta_kube::authz::watch_scope;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -30,6 +26,7 @@ use crate::{
         crd::{Plugin, PluginSpec, Source},
         facts::facts,
         host_informers::HostInformers,
+        missing_kinds::wait_for_kinds,
         report::Reporter,
         running::Running,
         setup::{Setup, SetupError},
@@ -41,14 +38,8 @@ use crate::{
     tenancy::cache_quota,
 };
 
-/// The number of missing kinds for which the status suggests another one.
-const MAX_SUGGESTIONS: usize = 5;
-
 /// The delay until a Plugin whose ServiceAccount the host may not act as is looked at again.
 const GRANT_RETRY: Duration = Duration::from_secs(60);
-
-/// The time for which a reconcile looks for suggestions.
-const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reconciler of Plugins.
 pub struct PluginController {
@@ -255,7 +246,7 @@ impl PluginController {
             Ok(missing) => {
                 state.applied = Some(wanted);
                 state.problems.setup = None;
-                self.wait_for_kinds(key, setup.grants.subject(), missing, state).await;
+                wait_for_kinds(&self.context, key, setup.grants.subject(), missing, &mut state.missing).await;
             }
             Err(SetupError::Refused(problem)) => {
                 self.stop(slot, state);
@@ -266,60 +257,6 @@ impl PluginController {
             Err(SetupError::Unavailable(error)) => return Err(error),
         }
         Ok(())
-    }
-
-    /// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are missing than before, it also
-    /// looks for similar ones, as `account`.
-    async fn wait_for_kinds(
-        &self,
-        key: &ObjectKey,
-        account: &ServiceAccount,
-        kinds: Vec<GroupVersionKind>,
-        state: &mut State,
-    ) {
-        let missing = &mut state.missing;
-        // A task that found its kind may be followed by another one: the kind may be gone again.
-        while missing.waiters.try_join_next().is_some() {}
-        if missing.kinds == kinds && missing.waiters.len() == kinds.len() {
-            return;
-        }
-        missing.waiters = JoinSet::new();
-        missing.kinds.clone_from(&kinds);
-        missing.similar = self.similar_kinds(account, &kinds).await;
-        for kind in kinds {
-            let discovery = self.context.cluster.discovery.clone();
-            let queue = self.context.queue.clone();
-            let key = key.clone();
-            missing.waiters.spawn(async move {
-                discovery.wait_for(&kind).await;
-                queue.enqueue(&key);
-            });
-        }
-    }
-
-    /// Finds the served kinds that may have been meant by missing ones. The ServiceAccount reads the API server's
-    /// discovery, so that the status names no kind that is hidden from it. Without an answer there is no suggestion.
-    async fn similar_kinds(
-        &self,
-        account: &ServiceAccount,
-        missing: &[GroupVersionKind],
-    ) -> BTreeMap<GroupVersionKind, GroupVersionKind> {
-        let mut similar = BTreeMap::new();
-        let client = self.context.cluster.client.clone();
-        let Ok(wire) = Wire::new(client, &Identity::ServiceAccount(account.clone())) else { return similar };
-        let search = async {
-            for kind in missing.iter().take(MAX_SUGGESTIONS) {
-                match similar_kind(&wire, kind).await {
-                    Ok(Some(found)) => drop(similar.insert(kind.clone(), found)),
-                    Ok(None) => {}
-                    Err(error) => return tracing::debug!(%kind, %error, "failed to look for a similar kind"),
-                }
-            }
-        };
-        if tokio::time::timeout(SUGGESTION_TIMEOUT, search).await.is_err() {
-            tracing::debug!(?missing, "timed out looking for similar kinds");
-        }
-        similar
     }
 }
 
