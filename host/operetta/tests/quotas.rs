@@ -2,11 +2,13 @@
 //! The quota of cached bytes, and the audit of what they write meanwhile.
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, any_schema, crd, eventually, guest, kinds,
+    wat_guest::Guest,
 };
 use serde_json::json;
 
 const SECRET: Kind = Kind("v1", "Secret");
+const SPARE: Kind = Kind("test.operetta.dev/v1", "Spare");
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
     let namespace = control_plane.namespace(prefix).await;
@@ -19,10 +21,10 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
 async fn plugin_over_quota_waits_alone() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
-    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1}}";
+    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1, plugins: 3, controllers: 4}}";
     let config = format!("quotas: {quotas}\nauditFile: {}", audit.display());
     let options = HostOptions { config, ..HostOptions::default() };
-    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
+    let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
     let noisy = stage(control_plane, "noisy").await;
     let misbehaving =
         |name: &str, what: &str| DropIn::new(name, guest("fixture-misbehave")).config(json!({"do": what}));
@@ -68,6 +70,7 @@ async fn plugin_over_quota_waits_alone() {
     let seconds = host.metric("operetta_plugin_cpu_seconds_total", &[&of("touch")]);
     assert!(seconds > 0.0, "what it took is counted");
     who_makes_the_host_cache_too_much(control_plane, &host).await;
+    older_plugins_stay_when_the_host_restarts(control_plane, &mut host).await;
     host.assert_sound();
 }
 
@@ -123,4 +126,57 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     }
     namespace.patch(kinds::PLUGIN, "watches", json!({"spec": {"limits": {"hostCalls": 9}}})).await;
     namespace.until_condition("watches", "Ready", "True", "Running").await;
+}
+
+/// Over a quota of Plugins or controllers the older ones run, also after the host died, and the others once it is raised.
+async fn older_plugins_stay_when_the_host_restarts(control_plane: &'static ControlPlane, host: &mut Host) {
+    let namespace = stage(control_plane, "restart").await;
+    control_plane.apply(&crd("test.operetta.dev", "Spare", "spares", "Namespaced", &any_schema()).to_string());
+    let code = |kind: Kind, controllers: usize| {
+        let controller = |at: usize| json!({"name": format!("c-{at}"), "for": {"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"}});
+        let controllers: Vec<_> = (0..controllers).map(controller).collect();
+        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+        Guest::default().manifest(&manifest.to_string()).build()
+    };
+    for (name, kind, controllers) in [("a", kinds::CONFIG_MAP, 3), ("b", SPARE, 2), ("c", kinds::CONFIG_MAP, 1)] {
+        namespace.drop_in(&DropIn::new(name, code(kind, controllers))).await;
+        namespace.until_condition(name, "Loaded", "True", "Loaded").await;
+    }
+    namespace.drop_in(&DropIn::new("d", code(SPARE, 1))).await;
+    let verdicts = async || {
+        for name in ["a", "c"] {
+            namespace.until_condition(name, "Ready", "True", "Running").await;
+        }
+        namespace.until_degraded("b", "QuotaExceeded", &["it has 2 controllers", "quotas.namespaces"]).await;
+        namespace.until_degraded("d", "QuotaExceeded", &["may have 3 Plugins"]).await;
+    };
+    verdicts().await;
+    let labels = [format!("namespace=\"{}\"", namespace.name()), "quota=\"controllers\"".to_owned()];
+    for _ in 0..2 {
+        host.kill();
+        host.start_again();
+        host.until_listening().await;
+        eventually("the older ones run again", async || {
+            match host.metric("operetta_quota_used", &[&labels[0], &labels[1]]) {
+                4.0 => Ok(()),
+                used => Err(format!("{used} controllers")),
+            }
+        })
+        .await;
+        verdicts().await;
+    }
+    let audit = control_plane.audit();
+    let watched = audit.open_watches("spares").len() + audit.done("watch", "spares").count();
+    assert_eq!(watched, 0, "a Plugin over its quota ran");
+    let config = host.folder().join("config.yaml");
+    let text = std::fs::read_to_string(&config).expect("a configuration");
+    let raised = text.replace("plugins: 3, controllers: 4", "plugins: 4, controllers: 7");
+    assert_ne!(raised, text);
+    std::fs::write(config, raised).expect("a configuration");
+    host.kill();
+    host.start_again();
+    host.until_listening().await;
+    for name in ["a", "b", "c", "d"] {
+        namespace.until_condition(name, "Ready", "True", "Running").await;
+    }
 }

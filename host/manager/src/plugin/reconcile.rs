@@ -16,7 +16,7 @@ use operetta_core::{
     status::ApiError,
 };
 use operetta_kube::authz::watch_scope;
-use tokio::task::JoinSet;
+use tokio::{sync::MutexGuard, task::JoinSet};
 
 use crate::{
     authz::consent::{self, OptIn},
@@ -30,12 +30,15 @@ use crate::{
         report::Reporter,
         running::Running,
         setup::{Setup, SetupError},
-        slot::{Applied, Consent, HeldBack, PluginRef, Slot, State},
+        slot::{Applied, Consent, HeldBack, PluginRef, Slot, SourceState, State},
         slots::Slots,
         source::Loader,
     },
     problem::Problem,
-    tenancy::cache_quota,
+    tenancy::{
+        admission::{Demand, Need},
+        cache_quota,
+    },
 };
 
 /// The delay until a Plugin whose ServiceAccount the host may not act as is looked at again.
@@ -70,13 +73,21 @@ impl PluginController {
             // The controllers hold the old token.
             state.applied = None;
         }
+        if let Err(problem) = self.check_quota(plugin).await {
+            self.unload(plugin, problem, &mut state);
+            return self.write_status(plugin, state).await;
+        }
         match self.check_consent(plugin).await? {
             Ok(consent) => {
                 state.problems.refusal = None;
                 drop_forbidden_code(plugin, &consent, &mut state);
                 self.loader.load(plugin, &consent, &mut state).await?;
+                let room = self.context.tenants.admission.record(key, need(object, &state));
                 if object.spec.suspend || state.component.is_none() {
                     self.stop(&slot, &mut state);
+                } else if let Err(problem) = room {
+                    state.configuration = configuration::Configuration::default();
+                    self.stop_for(plugin, problem, &mut state);
                 } else if !self.hold_back(plugin, &mut state) {
                     let grants = self.context.cluster.grants.of(consent.account);
                     if let Some(config) = self.configure(plugin, &grants, &mut state).await? {
@@ -84,12 +95,46 @@ impl PluginController {
                     }
                 }
             }
-            Err(problem) => self.refuse(plugin, problem, &mut state),
+            Err(problem) => {
+                self.needs_nothing(key);
+                self.refuse(plugin, problem, &mut state);
+            }
         }
-        let facts = facts(object, &slot, &state, self.context.admin_address());
+        self.write_status(plugin, state).await
+    }
+
+    /// Reports missing permissions, and writes the status.
+    async fn write_status(&self, plugin: PluginRef<'_>, mut state: MutexGuard<'_, State>) -> Result<(), ApiError> {
+        let PluginRef { key, object, slot } = plugin;
+        let facts = facts(object, slot, &state, self.context.admin_address());
         self.reporter.report_denials(key, &facts, &mut state);
         drop(state);
-        self.reporter.write_status(key, &slot, &facts).await
+        self.reporter.write_status(key, slot, &facts).await
+    }
+
+    /// Checks that the namespace's quota has room for the Plugin's code.
+    async fn check_quota(&self, plugin: PluginRef<'_>) -> Result<(), Problem> {
+        // After a restart of the host, older Plugins may come later.
+        self.informers.plugins.synced().await;
+        if plugin.object.spec.suspend {
+            self.needs_nothing(plugin.key);
+        }
+        self.context.tenants.admission.check_load(plugin.key)
+    }
+
+    /// Records that a Plugin that may not run needs no room in the namespace's quota.
+    fn needs_nothing(&self, key: &ObjectKey) {
+        // Such a Plugin fits always.
+        let _fits = self.context.tenants.admission.record(key, Need::Known(Demand::default()));
+    }
+
+    /// Refuses a Plugin that is over a quota, and drops its code.
+    fn unload(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
+        self.refuse(plugin, problem, state);
+        state.component = None;
+        state.source = SourceState::default();
+        state.problems.load = None;
+        let _refused_already = self.context.tenants.admission.record(plugin.key, Need::Unknown);
     }
 
     /// Returns the consent under which the Plugin runs, or why it may not run.
@@ -136,6 +181,7 @@ impl PluginController {
         let mut state = slot.state.lock().await;
         let mut plugin = Plugin::new(&key.name, PluginSpec::new(Source::default()));
         plugin.metadata.generation = Some(object.generation());
+        self.needs_nothing(key);
         self.refuse(PluginRef { key, object: &plugin, slot: &slot }, problem, &mut state);
         let facts = facts(&plugin, &slot, &state, self.context.admin_address());
         drop(state);
@@ -163,13 +209,18 @@ impl PluginController {
         };
         let _over = state.held_back.take_if(is_over);
         let Some(problem) = state.held_back.as_ref().map(|held| held.problem.clone()) else { return false };
+        self.stop_for(plugin, problem, state);
+        self.context.queue.enqueue_after(plugin.key, cache_quota::RETRY);
+        true
+    }
+
+    /// Stops the controllers, and reports the problem once.
+    fn stop_for(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
         if state.problems.setup.as_ref() != Some(&problem) {
             self.reporter.warn(plugin.key, plugin.slot, &problem);
         }
         self.stop(plugin.slot, state);
         state.problems.setup = Some(problem);
-        self.context.queue.enqueue_after(plugin.key, cache_quota::RETRY);
-        true
     }
 
     /// Reads the plugin's configuration. Returns None when it cannot be read: the controllers then keep the one before,
@@ -257,6 +308,19 @@ impl PluginController {
             Err(SetupError::Unavailable(error)) => return Err(error),
         }
         Ok(())
+    }
+}
+
+/// Returns the controllers and sources that a Plugin needs: none while it is suspended, or its code does not load.
+fn need(object: &Plugin, state: &State) -> Need {
+    match &state.component {
+        _ if object.spec.suspend => Need::Known(Demand::default()),
+        Some(component) => {
+            let manifest = component.manifest();
+            Need::Known(Demand { controllers: manifest.controllers.len(), sources: manifest.source_count() })
+        }
+        None if state.problems.load.is_some() => Need::Known(Demand::default()),
+        None => Need::Unknown,
     }
 }
 

@@ -8,11 +8,16 @@ use operetta_scheduler::{Account, Background, FairScheduler};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::tenancy::quotas::Quotas;
+use crate::{
+    plugin::queue::PluginQueue,
+    tenancy::{admission::Admission, quotas::Quotas},
+};
 
 /// The tenants of a host: each namespace is one.
 pub struct Tenants {
     quotas: Quotas,
+    /// The Plugins that run within the quotas.
+    pub admission: Admission,
     scheduler: Arc<FairScheduler>,
     /// The threads of demoted plugins.
     _background: Background,
@@ -28,18 +33,19 @@ pub struct Tenants {
 
 impl Tenants {
     /// Starts the scheduler with `slots` worker slots and as many background threads. `memory_bytes` is the memory that all
-    /// plugins may take at once.
+    /// plugins may take at once. Plugins whose admission changes are added to `queue`.
     ///
     /// # Errors
     /// When the background threads cannot be started.
-    pub fn start(quotas: Quotas, slots: usize, memory_bytes: u64) -> Result<Self> {
+    pub fn start(quotas: Quotas, slots: usize, memory_bytes: u64, queue: PluginQueue) -> Result<Self> {
         let background = Background::start(slots).context("failed to start the background threads")?;
         let scheduler = FairScheduler::with_background(slots, background.handle().clone());
         let memory = ByteBudget::new("the host", memory_bytes);
         let requests = Mutex::default();
         let memory_of = Mutex::default();
         let turns = Mutex::default();
-        Ok(Self { quotas, scheduler, _background: background, requests, turns, memory, memory_of })
+        let admission = Admission::new(quotas.clone(), queue);
+        Ok(Self { quotas, admission, scheduler, _background: background, requests, turns, memory, memory_of })
     }
 
     /// Returns a new plugin's account: its share of the processors, within its namespace's.

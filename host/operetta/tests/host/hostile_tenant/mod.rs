@@ -2,6 +2,7 @@
 //! host or its neighbours, or to keep a plugin running after consent was withdrawn.
 
 mod configurations;
+mod limits;
 mod pins;
 mod resources;
 mod revocation;
