@@ -8,6 +8,7 @@ use operetta_testkit::{
 use serde_json::json;
 
 const SECRET: Kind = Kind("v1", "Secret");
+const CLAIM: Kind = Kind("test.operetta.dev/v1", "Claim");
 const SPARE: Kind = Kind("test.operetta.dev/v1", "Spare");
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
@@ -21,7 +22,7 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
 async fn plugin_over_quota_waits_alone() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
-    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1, plugins: 3, controllers: 4}}";
+    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1, plugins: 3, controllers: 4, queuedKeys: 500}}";
     let config = format!("quotas: {quotas}\nauditFile: {}", audit.display());
     let options = HostOptions { config, ..HostOptions::default() };
     let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
@@ -70,6 +71,7 @@ async fn plugin_over_quota_waits_alone() {
     let seconds = host.metric("operetta_plugin_cpu_seconds_total", &[&of("touch")]);
     assert!(seconds > 0.0, "what it took is counted");
     who_makes_the_host_cache_too_much(control_plane, &host).await;
+    invented_owners_wait_for_room(control_plane, &host).await;
     older_plugins_stay_when_the_host_restarts(control_plane, &mut host).await;
     host.assert_sound();
 }
@@ -126,6 +128,39 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     }
     namespace.patch(kinds::PLUGIN, "watches", json!({"spec": {"limits": {"hostCalls": 9}}})).await;
     namespace.until_condition("watches", "Ready", "True", "Running").await;
+}
+
+/// Objects name far more owners than the queues of the namespace may hold: all are reconciled, one after another.
+async fn invented_owners_wait_for_room(control_plane: &'static ControlPlane, host: &Host) {
+    let namespace = stage(control_plane, "owners").await;
+    control_plane.apply(&crd("test.operetta.dev", "Claim", "claims", "Namespaced", &any_schema()).to_string());
+    let own = |kind: Kind| json!({"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"});
+    let watches = json!([{"source": own(kinds::CONFIG_MAP), "map": {"type": "Owner", "allOwners": true}}]);
+    let controllers = json!([{"name": "c", "for": own(CLAIM), "watches": watches}]);
+    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+    namespace.drop_in(&DropIn::new("claims", Guest::default().manifest(&manifest.to_string()).build())).await;
+    namespace.until_condition("claims", "Ready", "True", "Running").await;
+    for object in 0..5 {
+        let owner = |at: usize| {
+            let name = format!("invented-{object}-{at}");
+            json!({"apiVersion": CLAIM.0, "kind": CLAIM.1, "name": name, "uid": name})
+        };
+        let owners: Vec<_> = (0..400).map(owner).collect();
+        let metadata = json!({"name": format!("owned-{object}"), "ownerReferences": owners});
+        namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata})).await;
+    }
+    let labels = ["plugin=\"claims\"".to_owned(), format!("namespace=\"{}\"", namespace.name())];
+    let metric = |name: &str| host.metric(name, &[&labels[0], &labels[1]]);
+    let mut deepest: f64 = 0.0;
+    eventually("all invented owners are reconciled", async || {
+        deepest = deepest.max(metric("workqueue_depth"));
+        match metric("controller_runtime_reconcile_total") {
+            2_000.0 => Ok(()),
+            count => Err(format!("{count} reconciles")),
+        }
+    })
+    .await;
+    assert!(deepest > 100.0 && deepest <= 500.0, "{deepest} keys waited at once");
 }
 
 /// Over a quota of Plugins or controllers the older ones run, also after the host died, and the others once it is raised.

@@ -26,6 +26,8 @@ pub const NAMESPACE_PLUGINS: u32 = 100;
 pub const NAMESPACE_CONTROLLERS: u32 = 200;
 /// The default of the sources of a namespace's plugins: ten for each plugin.
 pub const NAMESPACE_SOURCES: u32 = 1_000;
+/// The default of the keys in the queues of a namespace's plugins. With long names they take some 200 MB.
+pub const NAMESPACE_QUEUED_KEYS: u32 = 300_000;
 
 /// Quotas of plugins, and of the namespaces that they are in.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -69,6 +71,9 @@ pub struct Quota {
     /// The sources of all controllers: `for`, `owns` and `watches`. Only for namespaces; [`NAMESPACE_SOURCES`] if left
     /// out.
     pub sources: Option<u32>,
+    /// The keys in the queues of all controllers from which mappings add no new ones. Only for namespaces;
+    /// [`NAMESPACE_QUEUED_KEYS`] if left out.
+    pub queued_keys: Option<u32>,
 }
 
 impl Quotas {
@@ -88,6 +93,7 @@ impl Quotas {
             plugins: own.plugins.or(all.plugins),
             controllers: own.controllers.or(all.controllers),
             sources: own.sources.or(all.sources),
+            queued_keys: own.queued_keys.or(all.queued_keys),
         }
         .or_defaults()
     }
@@ -105,6 +111,7 @@ impl Quota {
             plugins: self.plugins.or(Some(NAMESPACE_PLUGINS)),
             controllers: self.controllers.or(Some(NAMESPACE_CONTROLLERS)),
             sources: self.sources.or(Some(NAMESPACE_SOURCES)),
+            queued_keys: self.queued_keys.or(Some(NAMESPACE_QUEUED_KEYS)),
             ..self
         }
     }

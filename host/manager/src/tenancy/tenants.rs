@@ -3,7 +3,12 @@
 use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context, Result};
-use operetta_core::gate::{bytes::ByteBudget, throttle::Throttle};
+use operetta_core::{
+    gate::{bytes::ByteBudget, throttle::Throttle},
+    handler::mapping::MAX_HELD,
+    object::ObjectKey,
+    queue::budget::QueueBudget,
+};
 use operetta_scheduler::{Account, Background, FairScheduler};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -29,6 +34,8 @@ pub struct Tenants {
     memory: Arc<ByteBudget>,
     /// The memory of each namespace's plugins.
     memory_of: Mutex<HashMap<String, Arc<ByteBudget>>>,
+    /// The budget of each namespace's queues.
+    queues_of: Mutex<HashMap<String, Arc<QueueBudget>>>,
 }
 
 impl Tenants {
@@ -44,8 +51,19 @@ impl Tenants {
         let requests = Mutex::default();
         let memory_of = Mutex::default();
         let turns = Mutex::default();
+        let queues_of = Mutex::default();
         let admission = Admission::new(quotas.clone(), queue);
-        Ok(Self { quotas, admission, scheduler, _background: background, requests, turns, memory, memory_of })
+        Ok(Self {
+            quotas,
+            admission,
+            scheduler,
+            _background: background,
+            requests,
+            turns,
+            memory,
+            memory_of,
+            queues_of,
+        })
     }
 
     /// Returns a new plugin's account: its share of the processors, within its namespace's.
@@ -79,6 +97,23 @@ impl Tenants {
         let limit = self.quotas.of_namespace(namespace).memory_bytes.unwrap_or(u64::MAX);
         let new = || self.memory.child(format!("namespace {namespace}"), limit);
         all.entry(namespace.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Returns the budget of the queues of a Plugin's namespace.
+    pub fn queues(&self, plugin: &ObjectKey) -> Arc<QueueBudget> {
+        let namespace = plugin.namespace.as_deref().unwrap_or_default();
+        let new = || QueueBudget::new(self.max_queued_keys(namespace), MAX_HELD);
+        self.queues_of.lock().entry(namespace.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Returns the number of keys in the queues of a namespace.
+    pub fn queued_keys(&self, namespace: &str) -> usize {
+        self.queues_of.lock().get(namespace).map_or(0, |budget| budget.keys())
+    }
+
+    /// Returns the quota of keys in the queues of a namespace.
+    pub fn max_queued_keys(&self, namespace: &str) -> usize {
+        self.quotas.of_namespace(namespace).queued_keys.map_or(usize::MAX, |keys| keys as usize)
     }
 
     /// Returns the configured quotas.
