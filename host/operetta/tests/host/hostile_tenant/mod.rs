@@ -7,3 +7,4 @@ mod pins;
 mod resources;
 mod revocation;
 mod sources;
+mod swaps;
