@@ -18,6 +18,19 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Every field of the configuration has a default:
+//!
+//! ```
+//! # fn main() -> Result<(), serde_yaml_ng::Error> {
+//! use operetta_manager::config::HostConfig;
+//!
+//! let config: HostConfig = serde_yaml_ng::from_str("quotas: {namespaces: {team-a: {weight: 300}}}")?;
+//! assert_eq!(config.quotas.of_namespace("team-a").weight, Some(300));
+//! assert!(config.admin_address.ip().is_loopback());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod admin;
 pub mod authz;

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Kind, TestNamespace, guest, kinds,
+    ControlPlane, DropIn, Kind, TestNamespace, guest,
+    hostile::yaml_bomb,
+    kinds,
     wat_guest::{Guest, numbered},
 };
 use serde_json::{Value, json};
@@ -170,9 +172,7 @@ impl<'a> Ground<'a> {
     }
 
     async fn yaml_aliases(&self) {
-        let zeroes = vec!["0"; 130_000].join(",");
-        let aliases = vec!["*a"; 130_000].join(",");
-        let yaml = format!("a: &a [{zeroes}]\nb: [{aliases}]\n");
+        let yaml = yaml_bomb();
         for number in 0..5 {
             let mut object = DropIn::new(&format!("bomb-{number}"), Guest::default().build()).object();
             object["data"] = json!({"config.yaml": yaml});
