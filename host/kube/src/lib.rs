@@ -24,8 +24,8 @@
 //! let informer = InformerRegistry::new(wire).informer(&namespaces, Scope::everything());
 //! let subscription = informer.subscribe(Arc::new(|event| println!("{}", event.object().key())), None);
 //! subscription.synced().await;
-//! let cached = informer.cache.store.list(&Lookup::All, None, None);
-//! assert!(cached.iter().any(|namespace| namespace.key().name == "kube-system"));
+//! let mut cached = informer.cache.store.list(&Lookup::All, None, None);
+//! assert!(cached.any(|namespace| namespace.key().name == "kube-system"));
 //! # Ok(())
 //! # }
 //! ```
