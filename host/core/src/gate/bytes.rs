@@ -171,7 +171,7 @@ mod tests {
         .await;
         assert_eq!((result, budget.used()), (Ok(()), 7));
         let (result, _) = charged(&budget, async { charge(7) }).await;
-        assert!(result.expect_err("full").to_string().starts_with("n may use 10 bytes"));
+        assert!(result.expect_err("full").to_string().starts_with("memory quota of n exceeded: at most 10 bytes"));
         drop(bytes);
         assert_eq!(budget.used(), 0);
     }

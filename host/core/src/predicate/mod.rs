@@ -241,7 +241,7 @@ mod tests {
         assert!(error(&many(r#""LabelsChanged""#, 33)).contains("33 predicates"));
         assert!(error(&many(r#"{"changed":"$.a"}"#, 9)).contains("9 JSONPaths"));
         assert!(error(&many(r#"{"any":[{"changed":"$.a"},{"not":{"matches":"$.b"}}]}"#, 5)).contains("10 JSONPaths"));
-        assert!(error(r#"[{"any":[]}]"#).contains("nothing passes"));
+        assert!(error(r#"[{"any":[]}]"#).contains("at least one predicate"));
         let deep = format!("[{}\"LabelsChanged\"{}]", r#"{"not":"#.repeat(5), "}".repeat(5));
         assert!(error(&deep).contains("4 deep"));
         assert!(

@@ -234,7 +234,7 @@ mod tests {
         for (host, ends) in [
             ("system:serviceaccount:operetta-system:operetta", "with operetta grant p -n team"),
             ("system:serviceaccount:a:b", "with operetta grant p -n team --host-service-account a/b"),
-            ("jane", "with operetta grant"),
+            ("jane", "use operetta grant"),
         ] {
             let message = not_granted(&account, host).message;
             assert!(message.ends_with(ends), "{message}");

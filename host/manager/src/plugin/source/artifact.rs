@@ -185,7 +185,7 @@ mod tests {
         let bomb = zst(&vec![0; 50_000_000]);
         assert!(bomb.len() < 10_000);
         let error = component(&config_map(&[("a.wasm.zst", bomb)]), None, 1_000).expect_err("too large");
-        assert!(error.to_string().contains("more than the 1000 bytes"), "{error}");
+        assert!(error.to_string().contains("limit of 1000 bytes (maxWasmBytes)"), "{error}");
     }
 
     #[test]
