@@ -65,14 +65,18 @@ func (t target) objectKey() operetta.Key {
 
 func (t target) String() string { return fmt.Sprintf("%s %s", t.Kind, t.key) }
 
-// encode writes the object as JSON, with apiVersion and kind.
-func encode(of target, object runtime.Object) ([]byte, error) {
+// encode returns an object's kind and key, and the object as JSON, with apiVersion and kind.
+func (c *kubeClient) encode(object client.Object) (target, []byte, error) {
+	of, err := c.target(object)
+	if err != nil {
+		return of, nil, err
+	}
 	object.GetObjectKind().SetGroupVersionKind(of.GroupVersionKind)
 	text, err := json.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be written as JSON: %w", of, err)
+		return of, nil, fmt.Errorf("%s cannot be written as JSON: %w", of, err)
 	}
-	return text, nil
+	return of, text, nil
 }
 
 // decode reads an object or a list and replaces its previous value.
