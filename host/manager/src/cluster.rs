@@ -7,7 +7,10 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use operetta_core::{
-    authz::access_review::{Grants, SubjectGrants},
+    authz::{
+        access_review::{Grants, SubjectGrants},
+        host_permissions::HostPermissions,
+    },
     gate::operation::{Get, Read},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
@@ -52,11 +55,13 @@ impl Cluster {
     pub fn new(client: Client, config: &HostConfig) -> Result<Self> {
         let wire = Wire::new(client.clone(), &Identity::Host)?;
         let discovery = Discovery::new(wire.clone());
-        let registry = InformerRegistry::with(wire.clone(), Timing::default(), config.cache_compression);
-        let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
         let grants = Grants::with(reviews, config.exact_access_reviews);
-        let impersonation = Impersonation::new(wire.clone());
+        let permissions = HostPermissions::new(grants.clone());
+        let packing = config.cache_compression;
+        let registry = InformerRegistry::with(wire.clone(), Timing::default(), packing, permissions.clone());
+        let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
+        let impersonation = Impersonation::new(wire.clone(), permissions);
         let recorder = EventRecorder::start(wire, "operetta".to_owned());
         Ok(Self { client, discovery, registry, api, grants, impersonation, recorder })
     }

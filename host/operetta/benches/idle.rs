@@ -3,7 +3,7 @@
 //! The host runs [`PLUGINS`] plugins, distinct components in [`NAMESPACES`] namespaces, which have the permissions that
 //! they need. When all of them have reconciled, each round of a minute measures:
 //!
-//! - `idle.reviews`: the SubjectAccessReviews of the host, from the API server's audit log;
+//! - `idle.reviews`: the access reviews of the host, from the API server's audit log;
 //! - `idle.requests`: all completed requests of the host, watches included;
 //! - `idle.cpu`: the host's CPU time, in percent of a core.
 //!

@@ -79,7 +79,12 @@ impl Configuration {
         }
         self.watch(context, plugin, &spec.config_from).await?;
         for part in &self.parts {
-            match grants.check(&part.access()).await {
+            let access = part.access();
+            // A change of permissions enqueues the Plugin, as for events.
+            if grants.is_known_allowed(&access) {
+                continue;
+            }
+            match grants.check(&access).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
                 Err(error) => return Err(error),

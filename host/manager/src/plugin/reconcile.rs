@@ -9,14 +9,16 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use operetta_api::reasons;
 use operetta_core::{
-    authz::access_review::{Grants, ServiceAccount, SubjectGrants},
+    authz::{
+        access_review::{Grants, ServiceAccount, SubjectGrants},
+        host_permissions::HostPermissions,
+    },
     controller::request::{Action, Failure, ReconcileRequest},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, Reconciler},
     status::ApiError,
 };
 use operetta_kube::{
-    authz::watch_scope,
     client::wire::{Identity, Wire},
     discovery::similar_kind,
 };
@@ -240,7 +242,7 @@ impl PluginController {
             }
             slot.log.write_host_line(LogLevel::Info, "permissions changed, restarting the watches".to_owned());
             // An authorizer that has just started may not know all permissions yet.
-            self.context.queue.enqueue_after(key, Grants::SETTLE + watch_scope::KEEP);
+            self.context.queue.enqueue_after(key, Grants::SETTLE + HostPermissions::KEEP);
         }
         if changed {
             slot.health.reset();

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use operetta_core::{
-    authz::access_review::Grants,
+    authz::{access_review::Grants, host_permissions::HostPermissions},
     controller::Controller,
     handler::Target,
     hot_loop::HotLoops,
@@ -17,7 +17,7 @@ use operetta_core::{
     queue::WorkQueue,
 };
 use operetta_kube::{
-    authz::{filtered_view::FilteredView, required_permissions::Call, watch_scope},
+    authz::{filtered_view::FilteredView, required_permissions::Call},
     client::object_api::{PluginApi, Refusal},
     informer::Informer,
 };
@@ -319,7 +319,7 @@ fn stop_stages(stages: Vec<MapStage>, grace: Duration) {
 /// noticed the change.
 async fn enqueue_on_permission_change(mut changes: watch::Receiver<u64>, queue: PluginQueue, plugin: ObjectKey) {
     while changes.changed().await.is_ok() {
-        for pause in [Grants::UNSETTLED, Grants::SETTLE, watch_scope::KEEP] {
+        for pause in [Grants::UNSETTLED, Grants::SETTLE, HostPermissions::KEEP] {
             tokio::time::sleep(pause).await;
             queue.enqueue(&plugin);
         }

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use operetta_core::{
-    authz::access_review::{Grants, ServiceAccount},
+    authz::{
+        access_review::{Grants, ServiceAccount},
+        host_permissions::HostPermissions,
+    },
     controller::Controller,
     handler::event::Event,
     manifest::Predicate,
@@ -13,7 +16,6 @@ use operetta_core::{
     queue::Priority,
 };
 use operetta_kube::{
-    authz::watch_scope,
     informer::{Handler, Subscription},
     store::Lookup,
 };
@@ -173,7 +175,7 @@ impl Triggers {
         for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
             self.plugins.enqueue(plugin.key());
             // The authorizer notices the change a moment later.
-            self.plugins.enqueue_after(plugin.key(), Grants::SETTLE + watch_scope::KEEP);
+            self.plugins.enqueue_after(plugin.key(), Grants::SETTLE + HostPermissions::KEEP);
         }
     }
 
