@@ -37,6 +37,7 @@
 
 mod apply;
 pub mod audit;
+pub mod authorizer;
 pub mod bench;
 pub mod controlplane;
 mod crd;

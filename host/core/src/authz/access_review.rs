@@ -280,9 +280,15 @@ impl SubjectGrants {
         self.grants.watched.subscribe()
     }
 
-    /// Returns the namespaces in which RBAC may grant the subject more than in all namespaces; None while RoleBindings
-    /// are not watched.
+    /// Returns the only namespaces in which the subject may have more permissions than in all namespaces. Returns None if
+    /// only a review of each namespace can tell: while RoleBindings are not watched, and where an authorizer besides RBAC
+    /// may deny what concerns all namespaces.
     pub fn namespaces(&self) -> Option<BTreeSet<String>> {
+        if self.grants.exact { None } else { self.bound_namespaces() }
+    }
+
+    /// Returns the namespaces in which a RoleBinding names the subject; None while RoleBindings are not watched.
+    pub fn bound_namespaces(&self) -> Option<BTreeSet<String>> {
         let is_watched = *self.grants.watched.borrow();
         is_watched.then(|| self.grants.bindings.read().namespaces_of(&self.subject))
     }
@@ -482,6 +488,16 @@ mod tests {
         let wide = Grants::new(reviewer).of(account());
         let passed_by = wide.allows(&access(Some("kube-system"), "secrets", Some("x"))).await;
         assert!(passed_by.expect("answered"), "the default is for RBAC alone, as docs/operating.md says");
+    }
+
+    #[test]
+    fn exact_reviews_do_not_rely_on_bindings() {
+        for (exact, namespaces) in [(false, Some(BTreeSet::new())), (true, None)] {
+            let grants = Grants::with(Arc::new(Rules::default()), exact);
+            grants.set_watched(true);
+            let own = grants.of(account());
+            assert_eq!((own.namespaces(), own.bound_namespaces()), (namespaces, Some(BTreeSet::new())), "{exact}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -168,7 +168,7 @@ pub async fn watchable_namespaces(
     if only.is_some() || !resource.namespaced {
         return Ok(Some(BTreeSet::new()));
     }
-    let candidates = grants.namespaces().unwrap_or_default().into_iter().chain(home.map(str::to_owned));
+    let candidates = grants.bound_namespaces().unwrap_or_default().into_iter().chain(home.map(str::to_owned));
     let candidates: BTreeSet<String> = candidates.collect();
     let asked = stream::iter(candidates).map(async |namespace| {
         let may = may_watch(resource, name, Some(&namespace), grants).await?;
@@ -267,7 +267,7 @@ impl Inner {
         look
     }
 
-    /// Reports whether RBAC grants the subject nothing in a namespace beyond its permissions in all namespaces.
+    /// Reports whether the subject has no permission in a namespace beyond those in all namespaces.
     fn is_out_of_reach(&self, location: &Location) -> bool {
         let Some(namespace) = location else { return false };
         self.grants.namespaces().is_some_and(|namespaces| !namespaces.contains(namespace))

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod contract;
+mod dry_run;
 mod informer;
 mod own_writes;
 mod raw;

@@ -270,8 +270,8 @@ impl PluginController {
         Ok(())
     }
 
-    /// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are missing than before, it also
-    /// looks for similar ones, as `account`.
+    /// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are missing than before, or
+    /// for another account, it also looks for similar ones, as `account`.
     async fn wait_for_kinds(
         &self,
         key: &ObjectKey,
@@ -282,11 +282,13 @@ impl PluginController {
         let missing = &mut state.missing;
         // A task that found its kind may be followed by another one: the kind may be gone again.
         while missing.waiters.try_join_next().is_some() {}
-        if missing.kinds == kinds && missing.waiters.len() == kinds.len() {
+        let is_known = missing.kinds == kinds && missing.account.as_ref() == Some(account);
+        if is_known && missing.waiters.len() == kinds.len() {
             return;
         }
         missing.waiters = JoinSet::new();
         missing.kinds.clone_from(&kinds);
+        missing.account = Some(account.clone());
         missing.similar = self.similar_kinds(account, &kinds).await;
         for kind in kinds {
             let discovery = self.context.cluster.discovery.clone();

@@ -230,6 +230,8 @@ pub(super) struct HeldBack {
 pub struct MissingKinds {
     /// The kinds, sorted.
     pub kinds: Vec<GroupVersionKind>,
+    /// The ServiceAccount that looked for similar kinds.
+    pub(super) account: Option<ServiceAccount>,
     /// The similar served kind for each missing kind.
     pub(super) similar: BTreeMap<GroupVersionKind, GroupVersionKind>,
     /// The tasks that wait for them; they end with this.
