@@ -165,6 +165,17 @@ mod tests {
     }
 
     #[test]
+    fn sample_shares_its_name_with_no_plugin_and_no_other_sample() {
+        let names = ["one", "two"].map(|name| {
+            let values = values(&args(name, Language::Go)).expect("values");
+            let files = template::project("go", &values).expect("renders");
+            let object: serde_json::Value = serde_yaml_ng::from_str(&files["object.yaml"]).expect("object.yaml");
+            object["metadata"]["name"].as_str().expect("a name").to_owned()
+        });
+        assert_eq!(names, ["one-sample", "two-sample"]);
+    }
+
+    #[test]
     fn a_project_appears_whole_and_never_in_place_of_another() {
         let folder = tempfile::tempdir().expect("folder");
         create(&args("mine", Language::Go), folder.path()).expect("made");
