@@ -94,9 +94,9 @@ bench-start: controlplane build ## Measure the start of a plugin and the swap of
 soak: controlplane ## Run informers behind a faulty connection: SEEDS=300 seeds, starting at FIRST=1
 	@scripts/soak.sh
 
-soak-hostile: controlplane ## Run the hostile corpus beside two good plugins on a real API server, for SECONDS=1800
+soak-hostile: controlplane ## Run hostile tenants beside two good plugins on a real API server, for SECONDS=1800; ATTACKS="NAME..." chooses some
 	@scripts/guests.sh rust
-	SOAK_SECONDS=$(or $(SECONDS),1800) RUST_BACKTRACE=0 cargo test --release --locked --workspace --test soak_hostile -- --nocapture
+	SOAK_SECONDS=$(or $(SECONDS),1800) SOAK_ATTACKS="$(ATTACKS)" RUST_BACKTRACE=0 cargo test --release --locked --workspace --test soak_hostile -- --nocapture
 
 fuzz: ## Fuzz the parsers of untrusted bytes: each target for SECONDS=60, or TARGET="raw list"
 	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGET)

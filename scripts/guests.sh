@@ -25,11 +25,13 @@ conformance-typescript     plugins/sdk-js/conformance           plugins/sdk-js
 conformance-python         plugins/sdk-python/conformance       plugins/sdk-python
 conformance-c              plugins/sdk-c/conformance            plugins/sdk-c
 mapper-typescript          plugins/fixtures/mapper-typescript   plugins/sdk-js
+k8s-types-go               plugins/fixtures/k8s-types-go        plugins/sdk-go
 "
 # For `make bench-languages`.
 if [ -n "${BENCH:-}" ]; then
     projects+="
 bench-go                   plugins/fixtures/bench-go            plugins/sdk-go
+bench-go-k8s               plugins/fixtures/bench-go-k8s        plugins/sdk-go
 bench-typescript           plugins/fixtures/bench-typescript    plugins/sdk-js
 bench-python               plugins/fixtures/bench-python        plugins/sdk-python
 bench-c                    plugins/fixtures/bench-c             plugins/sdk-c

@@ -21,7 +21,7 @@ guests() {
     say "cargo clippy for wasm32-wasip2"
     scripts/targets.sh
     cargo clippy --locked --quiet --target wasm32-wasip2 \
-        -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-first-plugin -p fixture-mapper -p fixture-misbehave -p fixture-touch-v1 -p fixture-touch-v2 \
+        -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-first-plugin -p fixture-mapper -p fixture-misbehave -p fixture-touch -p fixture-touch-v1 -p fixture-touch-v2 \
         -- -D warnings
 }
 
@@ -81,7 +81,7 @@ go() {
     unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)
     [ -z "$unformatted" ] || fail "not formatted: $unformatted"
     (cd deploy/controlplane && command go vet ./supervisor/... ./parentdeath/... ./stages/... ./cmd/...)
-    for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance examples/*/go benches/peers/go; do
+    for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance plugins/fixtures/*-go* examples/*/go benches/peers/go; do
         (cd "$module" && command go vet ./...)
     done
 }

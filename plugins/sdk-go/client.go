@@ -58,7 +58,7 @@ func (c *Client) read(ctx context.Context, key Key, object Object, read Read) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	text, err := c.api.Get(object.GroupVersionKind(), key, read)
+	text, err := c.api.Get(KindOfObject(object), key, read)
 	if err != nil {
 		return err
 	}
@@ -141,15 +141,14 @@ func (c *Client) Create(ctx context.Context, object Object, options ...WriteOpti
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	meta := object.Meta()
-	if meta.Name == "" && meta.GenerateName == "" {
+	if object.GetName() == "" && object.GetGenerateName() == "" {
 		return unnamed(object)
 	}
 	text, err := encode(object)
 	if err != nil {
 		return err
 	}
-	text, err = c.api.Create(object.GroupVersionKind(), meta.Namespace, text, last(options))
+	text, err = c.api.Create(KindOfObject(object), object.GetNamespace(), text, last(options))
 	return stored(text, err, object)
 }
 
@@ -164,7 +163,7 @@ func (c *Client) Update(ctx context.Context, object Object, options ...WriteOpti
 	if err != nil {
 		return err
 	}
-	text, err = c.api.Update(object.GroupVersionKind(), KeyOf(object), text, last(options))
+	text, err = c.api.Update(KindOfObject(object), KeyOf(object), text, last(options))
 	return stored(text, err, object)
 }
 
@@ -178,7 +177,7 @@ func (c *Client) UpdateStatus(ctx context.Context, object Object, options ...Wri
 	if err != nil {
 		return err
 	}
-	text, err = c.api.UpdateStatus(object.GroupVersionKind(), KeyOf(object), text, last(options))
+	text, err = c.api.UpdateStatus(KindOfObject(object), KeyOf(object), text, last(options))
 	return stored(text, err, object)
 }
 
@@ -188,10 +187,10 @@ func (c *Client) Patch(ctx context.Context, object Object, patch Patch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if object.Meta().Name == "" {
+	if object.GetName() == "" {
 		return unnamed(object)
 	}
-	kind := object.GroupVersionKind()
+	kind := KindOfObject(object)
 	body, err := json.Marshal(patch.Body)
 	if err != nil {
 		return malformed("the patch of %s %s cannot be written as JSON: %v", kind, KeyOf(object), err)
@@ -214,14 +213,14 @@ func (c *Client) Delete(ctx context.Context, object Object, options ...DeleteOpt
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if object.Meta().Name == "" {
+	if object.GetName() == "" {
 		return unnamed(object)
 	}
 	chosen := last(options)
 	if chosen.UID == "" {
-		chosen.UID = object.Meta().UID
+		chosen.UID = uidOf(object)
 	}
-	return c.api.Delete(object.GroupVersionKind(), KeyOf(object), chosen)
+	return c.api.Delete(KindOfObject(object), KeyOf(object), chosen)
 }
 
 // Raw sends an HTTP request to the API server. If the host rejects the request, the response is a Status, as of the API
@@ -242,7 +241,7 @@ func (c *Client) Event(object Object, eventType EventType, reason, note string) 
 // EventWithAction records an Event that also names the action, e.g. `Update`.
 func (c *Client) EventWithAction(object Object, eventType EventType, reason, action, note string) {
 	c.api.Emit(Event{
-		Regarding: object.GroupVersionKind(), Key: KeyOf(object), UID: object.Meta().UID,
+		Regarding: KindOfObject(object), Key: KeyOf(object), UID: uidOf(object),
 		Type: eventType, Reason: reason, Action: action, Note: note,
 	})
 }
@@ -256,14 +255,14 @@ func (c *Client) Config(into any) error {
 }
 
 func encodeNamed(object Object) ([]byte, error) {
-	if object.Meta().Name == "" {
+	if object.GetName() == "" {
 		return nil, unnamed(object)
 	}
 	return encode(object)
 }
 
 func unnamed(object Object) error {
-	return malformed("this %s has no metadata.name", object.GroupVersionKind())
+	return malformed("this %s has no metadata.name", KindOfObject(object))
 }
 
 // stored decodes a response of the API server into an object.
@@ -272,7 +271,7 @@ func stored(text []byte, err error, object Object) error {
 		return err
 	}
 	if err := decode(text, object); err != nil {
-		return fmt.Errorf("the write was done, but its answer cannot be read: %w", err)
+		return fmt.Errorf("the write succeeded, but decoding the response failed: %w", err)
 	}
 	return nil
 }

@@ -33,10 +33,10 @@ func (c *Client) CreateOrUpdate(ctx context.Context, object Object, mutate func(
 	if err := ctx.Err(); err != nil {
 		return Unchanged, err
 	}
-	if object.Meta().Name == "" {
+	if object.GetName() == "" {
 		return Unchanged, unnamed(object)
 	}
-	kind, key := object.GroupVersionKind(), KeyOf(object)
+	kind, key := KindOfObject(object), KeyOf(object)
 	run := func() error {
 		if err := mutate(); err != nil {
 			return err

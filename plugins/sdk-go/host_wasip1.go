@@ -89,7 +89,7 @@ func (host) Get(kind GroupVersionKind, key Key, read Read) ([]byte, error) {
 
 func (host) List(kind GroupVersionKind, options ListOptions) (Page, error) {
 	if options.Index != "" && options.OwnerUID != "" {
-		return Page{}, malformed("list: an index and an owner cannot be asked for together")
+		return Page{}, malformed("list: an index and an owner are mutually exclusive")
 	}
 	l := newLowered()
 	l.kind(kind)
@@ -184,7 +184,7 @@ func (host) Delete(kind GroupVersionKind, key Key, options DeleteOptions) error 
 	case Orphan:
 		propagation = 0x201
 	default:
-		return malformed("delete: %q is no propagation; use Background, Foreground or Orphan", options.Propagation)
+		return malformed("delete: %q is not a propagation policy; use Background, Foreground or Orphan", options.Propagation)
 	}
 	l := newLowered()
 	l.kind(kind)

@@ -11,7 +11,7 @@ import (
 
 // encode writes the object as JSON, with apiVersion and kind.
 func encode(object Object) ([]byte, error) {
-	kind := object.GroupVersionKind()
+	kind := KindOfObject(object)
 	text, err := json.Marshal(object)
 	if err != nil {
 		return nil, malformed("this %s cannot be written as JSON: %v", kind, err)
@@ -50,7 +50,7 @@ func withType(text []byte, kind GroupVersionKind) ([]byte, error) {
 
 // decode reads an object and replaces its previous value.
 func decode(text []byte, object Object) error {
-	kind := object.GroupVersionKind()
+	kind := KindOfObject(object)
 	if value := reflect.ValueOf(object); value.Kind() == reflect.Pointer && !value.IsNil() {
 		value.Elem().SetZero()
 	}

@@ -2,7 +2,12 @@
 
 package operetta
 
-import "strings"
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+)
 
 // GroupVersionKind names a kind as clients do, e.g. {"apps/v1", "Deployment"} or {"v1", "Pod"}.
 type GroupVersionKind struct {
@@ -43,7 +48,10 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Object is a Kubernetes object as a Go type: a struct that embeds [TypeMeta] and [ObjectMeta] and returns its kind.
+// Object is a pointer to a Kubernetes object as a Go type, which encoding/json reads and writes. There are three kinds of
+// such types.
+//
+// A struct of your own embeds [TypeMeta] and [ObjectMeta], has the fields that you use, and returns its kind:
 //
 //	type Foo struct {
 //		operetta.TypeMeta
@@ -54,12 +62,16 @@ func (k Key) String() string {
 //
 //	func (*Foo) GroupVersionKind() operetta.GroupVersionKind { return operetta.GVK("example.com/v1", "Foo") }
 //
-// encoding/json writes and reads it. [Unstructured] is an Object for kinds that have no Go type.
+// A type with apimachinery's TypeMeta and ObjectMeta, such as those of k8s.io/api and of kubebuilder projects, has its
+// kind from [RegisterKind].
+//
+// [Unstructured] is for kinds that have no Go type.
 type Object interface {
-	// GroupVersionKind returns the kind. It must not depend on the value, which may be empty.
-	GroupVersionKind() GroupVersionKind
-	// Meta returns the metadata. The embedded ObjectMeta implements it.
-	Meta() *ObjectMeta
+	GetName() string
+	GetGenerateName() string
+	GetNamespace() string
+	GetFinalizers() []string
+	SetFinalizers(finalizers []string)
 }
 
 // TypeMeta holds an object's apiVersion and kind. They are filled in when an object is sent.
@@ -74,11 +86,38 @@ type Pointer[T any] interface {
 	Object
 }
 
-// KindOf returns the kind of a type.
-func KindOf[T any, P Pointer[T]]() GroupVersionKind { return P(new(T)).GroupVersionKind() }
+// kinds has the registered kinds by their types.
+var kinds sync.Map
+
+// RegisterKind sets the kind of a type that has no method `GroupVersionKind() operetta.GroupVersionKind`, such as
+// those of k8s.io/api. Call it from func init:
+//
+//	func init() { operetta.RegisterKind[appsv1.Deployment](operetta.GVK("apps/v1", "Deployment")) }
+//
+// RegisterKind panics if the type embeds no ObjectMeta.
+func RegisterKind[T any, P Pointer[T]](kind GroupVersionKind) {
+	object := P(new(T))
+	metaOf(object)
+	kinds.Store(reflect.TypeOf(object), kind)
+}
+
+// KindOf returns the kind of a type. It panics as [KindOfObject] does.
+func KindOf[T any, P Pointer[T]]() GroupVersionKind { return KindOfObject(P(new(T))) }
+
+// KindOfObject returns the kind of an object: that of its method GroupVersionKind, or else the one of [RegisterKind]. It
+// panics if the type has neither.
+func KindOfObject(object Object) GroupVersionKind {
+	if typed, ok := object.(interface{ GroupVersionKind() GroupVersionKind }); ok {
+		return typed.GroupVersionKind()
+	}
+	kind, found := kinds.Load(reflect.TypeOf(object))
+	if !found {
+		panic(fmt.Sprintf("the kind of %T is not known: add a method `GroupVersionKind() operetta.GroupVersionKind`, or "+
+			"call operetta.RegisterKind[%s](operetta.GVK(\"GROUP/VERSION\", \"KIND\")) in func init",
+			object, strings.TrimPrefix(fmt.Sprintf("%T", object), "*")))
+	}
+	return kind.(GroupVersionKind)
+}
 
 // KeyOf returns an object's key.
-func KeyOf(object Object) Key {
-	meta := object.Meta()
-	return Key{Namespace: meta.Namespace, Name: meta.Name}
-}
+func KeyOf(object Object) Key { return Key{Namespace: object.GetNamespace(), Name: object.GetName()} }

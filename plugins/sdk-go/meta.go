@@ -28,8 +28,20 @@ type ObjectMeta struct {
 	Finalizers                 []string          `json:"finalizers,omitempty"`
 }
 
-// Meta returns the metadata itself, so a type that embeds ObjectMeta has this method of [Object].
-func (m *ObjectMeta) Meta() *ObjectMeta { return m }
+// GetName returns the name.
+func (m *ObjectMeta) GetName() string { return m.Name }
+
+// GetGenerateName returns the prefix of a name that the API server generates.
+func (m *ObjectMeta) GetGenerateName() string { return m.GenerateName }
+
+// GetNamespace returns the namespace.
+func (m *ObjectMeta) GetNamespace() string { return m.Namespace }
+
+// GetFinalizers returns the finalizers.
+func (m *ObjectMeta) GetFinalizers() []string { return m.Finalizers }
+
+// SetFinalizers sets the finalizers.
+func (m *ObjectMeta) SetFinalizers(finalizers []string) { m.Finalizers = finalizers }
 
 // OwnerReference is metav1.OwnerReference.
 type OwnerReference struct {
@@ -53,20 +65,21 @@ func (e *AlreadyOwnedError) Error() string {
 	return fmt.Sprintf("%s is already controlled by %s %s", e.Object, e.Owner.Kind, e.Owner.Name)
 }
 
-// ControllerOf returns the controlling owner, or nil.
+// ControllerOf returns a copy of the reference to the controlling owner, or nil.
 func ControllerOf(object Object) *OwnerReference {
-	for i, owner := range object.Meta().OwnerReferences {
-		if owner.Controller != nil && *owner.Controller {
-			return &object.Meta().OwnerReferences[i]
-		}
+	owners := ownersOf(object)
+	i := slices.IndexFunc(owners, func(o OwnerReference) bool { return o.Controller != nil && *o.Controller })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	owner := owners[i]
+	return &owner
 }
 
 // IsControlledBy reports whether owner is the controlling owner, by its uid.
 func IsControlledBy(object, owner Object) bool {
 	controller := ControllerOf(object)
-	return controller != nil && controller.UID != "" && controller.UID == owner.Meta().UID
+	return controller != nil && controller.UID != "" && controller.UID == uidOf(owner)
 }
 
 // SetControllerReference makes owner the controlling owner of object. The garbage collector deletes the object after
@@ -74,34 +87,35 @@ func IsControlledBy(object, owner Object) bool {
 // another object controls the object, and an error if the owner has no uid, because it is not stored, or is in another
 // namespace.
 func SetControllerReference(owner, object Object) error {
-	kind, meta := owner.GroupVersionKind(), owner.Meta()
-	what := fmt.Sprintf("%s %s", object.GroupVersionKind(), KeyOf(object))
+	kind, uid := KindOfObject(owner), uidOf(owner)
+	what := fmt.Sprintf("%s %s", KindOfObject(object), KeyOf(object))
 	switch {
-	case meta.UID == "":
+	case uid == "":
 		return fmt.Errorf("%s cannot be owned by %s %s: the owner has no uid; read it from the API server first", what, kind, KeyOf(owner))
-	case meta.Namespace != "" && meta.Namespace != object.Meta().Namespace:
+	case owner.GetNamespace() != "" && owner.GetNamespace() != object.GetNamespace():
 		return fmt.Errorf("%s cannot be owned by %s %s: an owner must be in the same namespace or cluster-scoped", what, kind, KeyOf(owner))
 	}
 	yes := true
 	reference := OwnerReference{
-		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: meta.Name, UID: meta.UID,
+		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: owner.GetName(), UID: uid,
 		Controller: &yes, BlockOwnerDeletion: &yes,
 	}
-	if there := ControllerOf(object); there != nil && there.UID != meta.UID {
+	if there := ControllerOf(object); there != nil && there.UID != uid {
 		return &AlreadyOwnedError{Object: what, Owner: *there}
 	}
-	owners := object.Meta().OwnerReferences
-	if i := slices.IndexFunc(owners, func(o OwnerReference) bool { return o.UID == meta.UID }); i >= 0 {
+	owners := ownersOf(object)
+	if i := slices.IndexFunc(owners, func(o OwnerReference) bool { return o.UID == uid }); i >= 0 {
 		owners[i] = reference
-		return nil
+	} else {
+		owners = append(owners, reference)
 	}
-	object.Meta().OwnerReferences = append(owners, reference)
+	setOwners(object, owners)
 	return nil
 }
 
 // HasFinalizer reports whether the object has a finalizer.
 func HasFinalizer(object Object, finalizer string) bool {
-	return slices.Contains(object.Meta().Finalizers, finalizer)
+	return slices.Contains(object.GetFinalizers(), finalizer)
 }
 
 // AddFinalizer adds a finalizer and reports whether the object changed and must be updated.
@@ -109,13 +123,15 @@ func AddFinalizer(object Object, finalizer string) bool {
 	if HasFinalizer(object, finalizer) {
 		return false
 	}
-	object.Meta().Finalizers = append(object.Meta().Finalizers, finalizer)
+	object.SetFinalizers(append(object.GetFinalizers(), finalizer))
 	return true
 }
 
 // RemoveFinalizer removes a finalizer and reports whether the object changed and must be updated.
 func RemoveFinalizer(object Object, finalizer string) bool {
-	before := len(object.Meta().Finalizers)
-	object.Meta().Finalizers = slices.DeleteFunc(object.Meta().Finalizers, func(f string) bool { return f == finalizer })
-	return len(object.Meta().Finalizers) != before
+	if !HasFinalizer(object, finalizer) {
+		return false
+	}
+	object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	return true
 }

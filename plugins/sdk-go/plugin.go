@@ -105,7 +105,7 @@ func For[T any, P Pointer[T]](name string, reconcile func(context.Context, *Clie
 	controller := NewController(name, Of[T, P](), nil)
 	controller.reconcile = func(ctx context.Context, client *Client) (Result, error) {
 		object := P(new(T))
-		text, err := client.api.Get(object.GroupVersionKind(), RequestFrom(ctx).Key, Cached)
+		text, err := client.api.Get(KindOfObject(object), RequestFrom(ctx).Key, Cached)
 		switch {
 		case IsNotFound(err) && controller.whenGone != nil:
 			return controller.whenGone(ctx, client)

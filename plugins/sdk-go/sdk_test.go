@@ -403,3 +403,77 @@ func TestCallsReturnErrorOfDoneContext(t *testing.T) {
 		t.Errorf("writes: %v", writes)
 	}
 }
+
+// foreignUID and the types below are as apimachinery's and k8s.io/api's: other types with the same JSON.
+type foreignUID string
+
+type foreignOwner struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Name       string     `json:"name"`
+	UID        foreignUID `json:"uid"`
+	Controller *bool      `json:"controller,omitempty"`
+}
+
+type foreign struct {
+	ObjectMeta `json:"metadata"`
+	// UID must not be mistaken for the one of the metadata.
+	UID int `json:"uid,omitempty"`
+}
+
+type ObjectMeta struct {
+	Name            string         `json:"name,omitempty"`
+	Namespace       string         `json:"namespace,omitempty"`
+	UID             foreignUID     `json:"uid,omitempty"`
+	OwnerReferences []foreignOwner `json:"ownerReferences,omitempty"`
+	Finalizers      []string       `json:"finalizers,omitempty"`
+}
+
+func (m *ObjectMeta) GetName() string                   { return m.Name }
+func (m *ObjectMeta) GetGenerateName() string           { return "" }
+func (m *ObjectMeta) GetNamespace() string              { return m.Namespace }
+func (m *ObjectMeta) GetFinalizers() []string           { return m.Finalizers }
+func (m *ObjectMeta) SetFinalizers(finalizers []string) { m.Finalizers = finalizers }
+
+// bare satisfies Object, but has no metadata of its own.
+type bare struct{ operetta.Object }
+
+func TestTypesOfAnotherModuleAreObjectsOnceRegistered(t *testing.T) {
+	object := &foreign{ObjectMeta: ObjectMeta{Name: "a", Namespace: "ns"}}
+	message := panicOf(func() { operettatest.New(t, object) })
+	if want := "operetta.RegisterKind[operetta_test.foreign](operetta.GVK("; !strings.Contains(message, want) {
+		t.Errorf("%q does not contain %q", message, want)
+	}
+	operetta.RegisterKind[foreign](operetta.GVK("e.dev/v1", "Foreign"))
+	cluster := operettatest.New(t, object, configMap(at, ""))
+	owner, err := operetta.Get[ConfigMap](t.Context(), cluster.Client(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = cluster.Client().CreateOrUpdate(t.Context(), object, func() error {
+		operetta.AddFinalizer(object, "e.dev/f")
+		return operetta.SetControllerReference(owner, object)
+	})
+	stored := operettatest.Get[foreign](cluster, at)
+	if err != nil || !operetta.IsControlledBy(stored, owner) || stored.OwnerReferences[0].UID != foreignUID(owner.UID) ||
+		!operetta.HasFinalizer(stored, "e.dev/f") {
+		t.Errorf("%+v %v", stored, err)
+	}
+	if err := operetta.SetControllerReference(stored, owner); err != nil || owner.OwnerReferences[0].UID != string(stored.ObjectMeta.UID) {
+		t.Errorf("%+v %v", owner, err)
+	}
+}
+
+func TestTypeWithoutObjectMetaIsNotRegistered(t *testing.T) {
+	message := panicOf(func() { operetta.RegisterKind[bare](operetta.GVK("e.dev/v1", "Bare")) })
+	if !strings.Contains(message, "*operetta_test.bare does not embed operetta.ObjectMeta") {
+		t.Errorf("got %q", message)
+	}
+}
+
+// panicOf returns the text of a function's panic.
+func panicOf(call func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	call()
+	return ""
+}

@@ -61,6 +61,19 @@ func TestAuditLogNeedsItsFlag(t *testing.T) {
 	}
 }
 
+func TestAuthorizationConfigReplacesRBACMode(t *testing.T) {
+	for file, want := range map[string]string{
+		"":     "--authorization-mode=RBAC",
+		"/a/b": "--authorization-config=/a/b",
+	} {
+		args := apiserverArguments(options{authorization: file}, layout("/d"), ports{})
+		found := slices.DeleteFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "--authorization-") })
+		if !slices.Equal(found, []string{want}) {
+			t.Errorf("%q: %v, want %s", file, found, want)
+		}
+	}
+}
+
 func TestServiceAccountAdmissionIsOffWithoutControllers(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		o := options{with: map[string]bool{controller: with}}

@@ -91,11 +91,15 @@ func apiserverArguments(o options, dir layout, at ports) []string {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + dir.saKey(),
 		"--service-account-signing-key-file=" + dir.saKey(),
-		"--authorization-mode=RBAC",
 		"--token-auth-file=" + dir.tokens(),
 		"--endpoint-reconciler-type=none",
 		"--allow-privileged=true",
 		"--disable-admission-plugins=" + disabled,
+	}
+	if o.authorization == "" {
+		all = append(all, "--authorization-mode=RBAC")
+	} else {
+		all = append(all, "--authorization-config="+o.authorization)
 	}
 	if o.audit {
 		all = append(all,

@@ -42,7 +42,8 @@ const (
 const usage = `Runs a real Kubernetes control plane for tests and experiments.
 
 Usage:
-  controlplane up --dir DIR [--detach] [--with LIST] [--port PORT] [--assets DIR] [--audit] [--timeout DURATION]
+  controlplane up --dir DIR [--detach] [--with LIST] [--port PORT] [--assets DIR] [--audit]
+                  [--authorization-config FILE] [--timeout DURATION]
   controlplane down --dir DIR
   controlplane help
 
@@ -54,6 +55,8 @@ Usage:
   --assets DIR    the folder of etcd, kube-apiserver, ...; default $KUBEBUILDER_ASSETS,
                   else the folder of this program
   --audit         log every request to DIR/audit.log (level Metadata, all stages)
+  --authorization-config FILE
+                  the API server's authorizers (an AuthorizationConfiguration; default: RBAC)
   --timeout D     limit of the first start (default 2m)
 
 When everything is ready, "up" prints one line to standard output:

@@ -36,6 +36,8 @@ type options struct {
 	assets  string // empty: findAssets decides
 	audit   bool
 	timeout time.Duration
+	// authorization is the absolute path of an AuthorizationConfiguration; empty: RBAC alone
+	authorization string
 }
 
 var errHelp = flag.ErrHelp
@@ -47,6 +49,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&parsed.assets, "assets", "", "")
 	flags.IntVar(&parsed.port, "port", 0, "")
 	flags.BoolVar(&parsed.audit, "audit", false, "")
+	flags.StringVar(&parsed.authorization, "authorization-config", "", "")
 	flags.DurationVar(&parsed.timeout, "timeout", 2*time.Minute, "")
 	flags.Func("with", "", func(list string) error {
 		for word := range strings.SplitSeq(list, ",") {
@@ -75,9 +78,17 @@ func parseOptions(args []string) (options, error) {
 	case parsed.timeout <= 0:
 		return options{}, fmt.Errorf("--timeout %v is not a positive time", parsed.timeout)
 	}
-	var err error
-	parsed.dir, err = filepath.Abs(parsed.dir)
-	return parsed, err
+	// The components run in --dir.
+	for _, path := range []*string{&parsed.dir, &parsed.authorization} {
+		if *path == "" {
+			continue
+		}
+		var err error
+		if *path, err = filepath.Abs(*path); err != nil {
+			return options{}, err
+		}
+	}
+	return parsed, nil
 }
 
 var errNoDir = errors.New("--dir is required")

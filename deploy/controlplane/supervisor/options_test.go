@@ -18,8 +18,17 @@ func TestWithAddsProgramsInStartingOrder(t *testing.T) {
 	if got := o.programs(); !slices.Equal(got, want) {
 		t.Errorf("programs = %v, want %v", got, want)
 	}
-	if !filepath.IsAbs(o.dir) {
-		t.Errorf("dir = %q, want it absolute", o.dir)
+}
+
+func TestPathsBecomeAbsolute(t *testing.T) {
+	o, err := parseOptions([]string{"--dir=d", "--authorization-config=a.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{o.dir, o.authorization} {
+		if !filepath.IsAbs(path) {
+			t.Errorf("%q is not absolute", path)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ OPERETTA_TEST(foo_gets_deployment_and_second_sync_writes_nothing) {
     EXPECT_INT(2, operetta_int(deployment(), "spec.replicas", 0));
 }
 
-OPERETTA_TEST(deleted_foo_needs_nothing) {
+OPERETTA_TEST(deleted_foo_is_done) {
     EXPECT_INT(OPERETTA_RESULT_DONE, sync().kind);
     EXPECT_STRING(NULL, operetta_test_write(0));
     EXPECT_STRING(NULL, operetta_test_event(0));

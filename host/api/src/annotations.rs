@@ -1,10 +1,10 @@
 //! Annotations under `operetta.dev/`.
 
-/// Annotation of a ServiceAccount: the Plugins that may act as it, separated by commas. `NAME` and `*` allow whatever code
-/// they have, `NAME@sha256:HASH` only code of that digest.
+/// Annotation of a ServiceAccount: the Plugins that may act as it, separated by commas. `NAME` and `*` allow any code,
+/// `NAME@sha256:HASH` only code with that digest.
 pub const ALLOW_PLUGINS: &str = "operetta.dev/allow-plugins";
 
-/// Annotation of a ConfigMap with a component: the ServiceAccount as which the plugin acts.
+/// Annotation of a ConfigMap with a component: the ServiceAccount that the plugin acts as.
 pub const SERVICE_ACCOUNT: &str = "operetta.dev/service-account";
 
 /// Annotation of a ConfigMap with a component: `true` suspends the plugin.
@@ -19,9 +19,8 @@ pub const PARTS: &str = "operetta.dev/parts";
 /// Annotation of each part but the first: its number, from 2 on.
 pub const PART: &str = "operetta.dev/part";
 
-/// Annotation of every part: `sha256:` and the hash, in hex, of the whole file as it is stored.
+/// Annotation of every part: `sha256:` and the hex digest of the whole file as it is stored.
 pub const DIGEST: &str = "operetta.dev/digest";
 
-/// Annotation of a Plugin: a new value asks the host to load code again that it was quarantined for. The host died twice
-/// while it loaded that code.
+/// Annotation of a Plugin in `CrashQuarantined`: a new value asks the host to load the code again.
 pub const RETRY: &str = "operetta.dev/retry";

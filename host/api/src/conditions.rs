@@ -6,5 +6,5 @@ pub const LOADED: &str = "Loaded";
 /// All controllers of the plugin run.
 pub const READY: &str = "Ready";
 
-/// Something is wrong; the condition's message is the one to read.
+/// Something is wrong; the condition's message describes it.
 pub const DEGRADED: &str = "Degraded";

@@ -24,7 +24,7 @@ impl ObjectKey {
         Self { namespace: None, name: name.into() }
     }
 
-    /// Returns the key of another name in the same namespace.
+    /// Returns a key in the same namespace with another name.
     #[must_use]
     pub fn beside(&self, name: impl Into<String>) -> Self {
         Self { namespace: self.namespace.clone(), name: name.into() }

@@ -25,11 +25,10 @@ impl GroupVersionKind {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// Checks that the names are such as the API server can serve, and reach no other path than that of their group and
-    /// version.
+    /// Checks that the names are valid, so that the API server's path for the kind is below its group and version.
     ///
     /// # Errors
-    /// The name of the wrong field, and a message about it.
+    /// The name of the invalid field, and a message about it.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         check_api_version(&self.api_version).map_err(|message| ("apiVersion", message))?;
         let kind = &self.kind;
@@ -67,7 +66,7 @@ pub fn check_api_version(api_version: &str) -> Result<(), String> {
         return Err(format!("{:?} is not `version` or `group/version`", shown(api_version)));
     }
     if api_version.len() > MAX_NAME || !is_dns_label(version) || !group.is_none_or(is_dns_subdomain) {
-        return Err(format!("{:?} has a group or a version that is no DNS name", shown(api_version)));
+        return Err(format!("{:?} has a group or a version that is not a DNS name", shown(api_version)));
     }
     Ok(())
 }

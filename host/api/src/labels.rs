@@ -1,6 +1,6 @@
 //! Labels under `operetta.dev/`.
 
-/// Label of a namespace in which plugins run: `enabled`, or `pinned` where consent has to name digests.
+/// Label of a namespace in which plugins may run: `enabled`, or `pinned` if consent must name digests.
 pub const PLUGINS: &str = "operetta.dev/plugins";
 
 /// Label of a ConfigMap that holds a component; its value is `true`.

@@ -1,15 +1,15 @@
-//! The types that people write for Operetta, and that its host and its SDKs share.
+//! The types of Operetta's API, which the host and the SDKs share.
 //!
 //! - [`manifest`]: the document in which a plugin declares its controllers.
 //! - [`GroupVersionKind`] and [`ObjectKey`]: the names of kinds and of objects.
-//! - [`ErrorKind`] and [`Status`]: the answer of an API server that refused a call.
+//! - [`ErrorKind`] and [`Status`]: the error of a failed API call.
 //! - [`names`]: Kubernetes' rules for names.
 //! - [`labels`] and [`annotations`]: the names under `operetta.dev/`.
-//! - [`conditions`] and [`reasons`]: the words of a Plugin's conditions and of its Events.
+//! - [`conditions`] and [`reasons`]: the types and reasons of a Plugin's conditions and Events.
 //! - `plugin`, with the feature `crd`: the custom resource Plugin.
 //!
-//! Everything here is plain data with serde's traits. Checks that need more than one value (limits, JSONPaths, pruned
-//! fields) are the host's.
+//! All types are plain data with serde's traits. The host does the checks that need more than one value (limits,
+//! JSONPaths, pruned fields).
 //!
 //! ```
 //! use operetta_api::GroupVersionKind;

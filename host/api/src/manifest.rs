@@ -15,22 +15,22 @@ use crate::{API_VERSION, GroupVersionKind};
 /// The `kind` of a manifest.
 pub const KIND: &str = "Manifest";
 
-/// The most controllers of one plugin: each is a queue with workers.
+/// The maximum number of controllers of one plugin: each is a queue with workers.
 pub const MAX_CONTROLLERS: usize = 100;
 
-/// The most sources of one plugin, over all of its controllers: each may be a watch at the API server.
+/// The maximum number of sources of one plugin, over all of its controllers: each may be a watch at the API server.
 pub const MAX_SOURCES: usize = 500;
 
-/// The most indexes of one plugin.
+/// The maximum number of indexes of one plugin.
 pub const MAX_INDEXES: usize = 100;
 
-/// The most fields that one source prunes: each is compared with the fields of each object.
+/// The maximum number of fields that one source prunes: each is compared with the fields of each object.
 pub const MAX_PRUNED: usize = 64;
 
-/// The greatest length of a field path, and of the name of an index or a label, in bytes.
+/// The maximum length of a field path, and of the name of an index or a label, in bytes.
 pub const MAX_FIELD: usize = 512;
 
-/// The greatest length of a selector, in bytes: each list and watch repeats it.
+/// The maximum length of a selector, in bytes: each list and watch repeats it.
 pub const MAX_SELECTOR: usize = 8 * 1024;
 
 /// A plugin's controllers, and the indexes that its reads need.
@@ -86,7 +86,7 @@ pub struct Controller<Path = String> {
     /// Other kinds whose events enqueue keys by a mapping.
     #[serde(default = "Vec::<Watch<Path>>::new", skip_serializing_if = "Vec::is_empty")]
     pub watches: Vec<Watch<Path>>,
-    /// The keys reconciled at once (controller-runtime's MaxConcurrentReconciles); 1 if left out.
+    /// The number of keys reconciled at once (controller-runtime's MaxConcurrentReconciles); 1 if left out.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
     pub workers: u32,
@@ -199,7 +199,7 @@ pub enum Mapping {
     },
     /// The key with the watched object's own namespace and name.
     SameName {},
-    /// The key in the watched object's namespace whose name stands at a path of it.
+    /// The key whose name is the value at a path of the watched object, in that object's namespace by default.
     FieldPath {
         /// The path of the name, e.g. `.spec.claimRef.name`.
         path: String,
@@ -227,13 +227,13 @@ impl Mapping {
         Self::SameName {}
     }
 
-    /// Enqueues the key whose name stands at a path of the watched object, e.g. `.spec.claimRef.name`, in the namespace
-    /// of that object.
+    /// Enqueues the key whose name is the value at a path of the watched object, e.g. `.spec.claimRef.name`, in that
+    /// object's namespace.
     pub fn field_path(path: impl Into<String>) -> Self {
         Self::FieldPath { path: path.into(), namespace_path: None }
     }
 
-    /// Enqueues the key whose name and namespace stand at two paths of the watched object.
+    /// Enqueues the key whose name and namespace are the values at two paths of the watched object.
     pub fn field_paths(name: impl Into<String>, namespace: impl Into<String>) -> Self {
         Self::FieldPath { path: name.into(), namespace_path: Some(namespace.into()) }
     }
@@ -255,9 +255,9 @@ pub enum Predicate<Path = String> {
     /// Updates that change what a JSONPath (RFC 9535) selects, e.g. `$.spec.replicas`. Creations and deletions pass.
     #[serde(rename = "changed")]
     Changed(Path),
-    /// Events of objects of which a JSONPath (RFC 9535) selects something, e.g.
-    /// `$.status.conditions[?@.type=='Ready' && @.status=='True']`. Of an update it is the new object, of a deletion the
-    /// last state.
+    /// Events of objects in which a JSONPath (RFC 9535) selects something, e.g.
+    /// `$.status.conditions[?@.type=='Ready' && @.status=='True']`. It reads the new state of an update, and the last
+    /// state of a deletion.
     #[serde(rename = "matches")]
     Matches(Path),
     /// Events that pass one of these.
@@ -274,8 +274,8 @@ impl Predicate {
         Self::Changed(path.into())
     }
 
-    /// Passes events of objects of which a JSONPath selects something, e.g. `$.status.conditions[?@.type=='Ready']`. Of
-    /// an update it is the new object, of a deletion the last state.
+    /// Passes events of objects in which a JSONPath selects something, e.g. `$.status.conditions[?@.type=='Ready']`. It
+    /// reads the new state of an update, and the last state of a deletion.
     pub fn matches(path: impl Into<String>) -> Self {
         Self::Matches(path.into())
     }
@@ -307,7 +307,7 @@ pub struct RateLimiter {
     #[serde(default = "qps")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub qps: u32,
-    /// Requeues that may come at once; 100 if left out.
+    /// The maximum burst of requeues; 100 if left out.
     #[serde(default = "burst")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub burst: u32,
@@ -326,7 +326,7 @@ impl RateLimiter {
         Self { base_delay_ms: milliseconds(base), max_delay_ms: milliseconds(max), ..self }
     }
 
-    /// Sets the requeues per second of all keys together, and the largest burst: 10 and 100 by default.
+    /// Sets the requeues per second of all keys together, and the maximum burst: 10 and 100 by default.
     #[must_use]
     pub fn bucket(self, qps: u32, burst: u32) -> Self {
         Self { qps, burst, ..self }

@@ -23,8 +23,8 @@ pub fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_dns_label)
 }
 
-/// Reports whether a name can be an object's: it passes apimachinery's `IsValidPathSegmentName`, which every name must
-/// pass, and has at most 253 bytes.
+/// Reports whether a name can be an object's name: apimachinery's `IsValidPathSegmentName` accepts it, and it has at
+/// most 253 bytes.
 pub fn is_path_segment(name: &str) -> bool {
     (1..=253).contains(&name.len()) && name != "." && name != ".." && !name.contains(['/', '%'])
 }

@@ -1,4 +1,4 @@
-//! Reasons of a Plugin's conditions and of the Events that the host records. Scripts match on them: they stay.
+//! Reasons of a Plugin's conditions and of the host's Events. They are stable, because scripts match on them.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $name:ident = $text:literal;)+) => {
@@ -27,30 +27,30 @@ reasons! {
     /// The first list of a watched kind has not arrived yet.
     SYNCING = "Syncing";
 
-    /// The namespace does not take plugins.
+    /// The namespace is not opted in.
     NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled";
-    /// The namespace is one of the cluster's or the host's own.
+    /// The namespace is reserved for the cluster or the host.
     NAMESPACE_RESERVED = "NamespaceReserved";
     /// The Plugin names no ServiceAccount, or one that no plugin may use.
     SERVICE_ACCOUNT_REQUIRED = "ServiceAccountRequired";
     /// The ServiceAccount does not exist.
     SERVICE_ACCOUNT_NOT_FOUND = "ServiceAccountNotFound";
-    /// The ServiceAccount's name is not a name.
+    /// The ServiceAccount's name is invalid.
     INVALID_SERVICE_ACCOUNT = "InvalidServiceAccount";
     /// The ServiceAccount does not allow this plugin to act as it.
     CONSENT_MISSING = "ConsentMissing";
-    /// The ServiceAccount does not allow this code, or names none where it has to.
+    /// The ServiceAccount does not allow this code, or names no digest although it must.
     CODE_NOT_ALLOWED = "CodeNotAllowed";
-    /// RBAC denies the ServiceAccount something that the plugin needs.
+    /// The ServiceAccount lacks a permission that the plugin needs.
     FORBIDDEN = "Forbidden";
-    /// RBAC denies the host a watch that the plugin needs, or to act as its ServiceAccount.
+    /// The host lacks the permission for a watch that the plugin needs, or to impersonate its ServiceAccount.
     HOST_FORBIDDEN = "HostForbidden";
 
     /// The source does not exist.
     SOURCE_NOT_FOUND = "SourceNotFound";
-    /// The source exists and cannot be read.
+    /// The source exists, but reading it failed.
     SOURCE_UNREADABLE = "SourceUnreadable";
-    /// This version of the host does not fetch from such a source.
+    /// This version of the host does not support this kind of source.
     SOURCE_NOT_SUPPORTED = "SourceNotSupported";
     /// The ConfigMap holds no component.
     NO_WASM_IN_CONFIG_MAP = "NoWasmInConfigMap";
@@ -58,38 +58,38 @@ reasons! {
     SEVERAL_WASM_IN_CONFIG_MAP = "SeveralWasmInConfigMap";
     /// The path names no component.
     NO_WASM_AT_PATH = "NoWasmAtPath";
-    /// The path leads out of the directory of plugins.
+    /// The path leaves the plugin directory.
     PATH_OUTSIDE = "PathOutside";
-    /// The host's configuration names no directory of plugins.
+    /// The host's configuration has no plugin directory.
     PATHS_NOT_ENABLED = "PathsNotEnabled";
     /// The compressed component cannot be decompressed.
     DAMAGED_ARCHIVE = "DamagedArchive";
-    /// The annotations of a split component are wrong.
+    /// The annotations of a split component are invalid.
     INVALID_PARTS = "InvalidParts";
     /// Parts of a split component are missing.
     PARTS_MISSING = "PartsMissing";
-    /// The parts join to a file of another digest.
+    /// The joined parts have another digest.
     WRONG_DIGEST = "WrongDigest";
     /// The component's digest is not `spec.digest`.
     DIGEST_MISMATCH = "DigestMismatch";
 
     /// The file is not WebAssembly.
     NOT_WASM = "NotWasm";
-    /// The component exceeds the host's limit of size.
+    /// The component exceeds the host's size limit.
     TOO_LARGE = "TooLarge";
     /// The file is a core module, not a component.
     CORE_MODULE = "CoreModule";
     /// The component is not valid.
     INVALID_COMPONENT = "InvalidComponent";
-    /// The component uses a version of the contract that the host does not have.
+    /// The component uses a version of the contract that the host does not support.
     UNSUPPORTED_VERSION = "UnsupportedVersion";
     /// The component lacks a required export.
     MISSING_EXPORT = "MissingExport";
-    /// An export of the component has another type than the contract says.
+    /// An export of the component has another type than in the contract.
     INCOMPATIBLE_EXPORT = "IncompatibleExport";
     /// The manifest has a custom mapping, and the component exports no mapper.
     MISSING_MAPPER = "MissingMapper";
-    /// The component imports something that the host does not have.
+    /// The component imports something that the host does not provide.
     MISSING_IMPORT = "MissingImport";
     /// An import of the component has another type than the host's.
     INCOMPATIBLE_IMPORT = "IncompatibleImport";
@@ -105,26 +105,26 @@ reasons! {
     DESCRIBE_TIMED_OUT = "DescribeTimedOut";
     /// `describe` took more memory than allowed.
     DESCRIBE_MEMORY_EXCEEDED = "DescribeMemoryExceeded";
-    /// The manifest that `describe` returned is wrong.
+    /// The manifest that `describe` returned is invalid.
     INVALID_MANIFEST = "InvalidManifest";
-    /// The host died while it loaded the component: it is loaded last, alone.
+    /// The host crashed while it loaded the component, which is therefore loaded last and alone.
     CRASH_SUSPECTED = "CrashSuspected";
-    /// The host died twice in a row while it loaded the component: it is not loaded.
+    /// The host crashed twice in a row while it loaded the component, which is therefore not loaded.
     CRASH_QUARANTINED = "CrashQuarantined";
     /// The host lacks memory or mappings to load the component now.
     BUSY = "Busy";
 
     /// The Plugin overrides a controller that the manifest does not declare.
     UNKNOWN_CONTROLLER = "UnknownController";
-    /// A predicate of the Plugin is wrong.
+    /// A predicate of the Plugin is invalid.
     INVALID_PREDICATE = "InvalidPredicate";
-    /// A selector of the manifest is wrong.
+    /// A selector of the manifest is invalid.
     INVALID_SELECTOR = "InvalidSelector";
-    /// A kind of the manifest is not a name of a kind.
+    /// A kind of the manifest is invalid.
     INVALID_KIND = "InvalidKind";
     /// The API server does not serve a kind.
     KIND_NOT_FOUND = "KindNotFound";
-    /// The API server does not let a kind be watched.
+    /// The API server does not support watches of a kind.
     KIND_NOT_WATCHABLE = "KindNotWatchable";
     /// A watch fails.
     WATCH_FAILING = "WatchFailing";
@@ -137,16 +137,16 @@ reasons! {
     CONFIG_NOT_FOUND = "ConfigNotFound";
     /// The ServiceAccount may not read a part of the configuration.
     CONFIG_FORBIDDEN = "ConfigForbidden";
-    /// The configuration exceeds its limit of size.
+    /// The configuration exceeds its size limit.
     CONFIG_TOO_LARGE = "ConfigTooLarge";
     /// A part of the configuration is not an object.
     INVALID_CONFIG = "InvalidConfig";
 
-    /// A Plugin of the ConfigMap's name exists, made by somebody else.
+    /// A Plugin with the ConfigMap's name exists and is not owned by the ConfigMap.
     PLUGIN_EXISTS = "PluginExists";
     /// The API server rejects the Plugin that the ConfigMap describes.
     INVALID_PLUGIN = "InvalidPlugin";
-    /// The annotations or the configuration of the ConfigMap are wrong.
+    /// The annotations or the configuration of the ConfigMap are invalid.
     INVALID_PLUGIN_CONFIG = "InvalidPluginConfig";
 
     /// Reconciles fail again and again.
@@ -163,7 +163,7 @@ reasons! {
     MAP_FAILING = "MapFailing";
     /// A custom mapping trapped.
     MAP_TRAPPED = "MapTrapped";
-    /// A custom mapping returned keys that are not keys.
+    /// A custom mapping returned invalid keys.
     INVALID_KEYS = "InvalidKeys";
     /// The plugin's own writes trigger its reconciles: the key is delayed.
     HOT_LOOP = "HotLoop";

@@ -1,4 +1,4 @@
-//! Answers of an API server that refused a call.
+//! Errors of API calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns the status that an API server answers with for a kind of error.
+    /// Returns the status that an API server returns for a kind of error.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { code: kind.code(), reason: kind.reason().to_owned(), message: message.into(), ..Self::default() }
     }
@@ -77,15 +77,15 @@ pub enum ErrorKind {
     BadRequest,
     /// 401 or 403: the ServiceAccount lacks a permission, or a limit of the host forbids the call.
     Forbidden,
-    /// 410: a continue token or resourceVersion is too old. Begin the list again.
+    /// 410: a continue token or resourceVersion is too old. Restart the list.
     Expired,
     /// 429: too many requests.
     TooManyRequests,
-    /// 500, 502, 503, or no connection: the API server cannot answer now.
+    /// 500, 502, 503, or no connection: the API server is unavailable.
     Unavailable,
     /// 504, reason `Timeout` or `ServerTimeout`, or the host's deadline of one call.
     TimedOut,
-    /// Any other failure; the status's code and reason tell which.
+    /// Any other failure; see the status's code and reason.
     Other,
 }
 

@@ -72,7 +72,7 @@ impl IndexKey {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// Not JSON, an unknown or missing field, or one of the wrong type.
-    #[error("the manifest that describe() returned is wrong at {path}: {message}")]
+    #[error("describe() returned an invalid manifest: {path}: {message}")]
     Field {
         /// The field's path, e.g. `controllers[0].owns`; `.` is the document itself.
         path: String,
@@ -99,7 +99,7 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
 
 fn check(manifest: &Manifest) -> Result<(), ManifestError> {
     if manifest.api_version != API_VERSION {
-        let message = format!("{:?} is not known; this host knows {API_VERSION:?}", manifest.api_version);
+        let message = format!("{:?} is not supported: this host supports {API_VERSION:?}", manifest.api_version);
         return Err(wrong("apiVersion", message));
     }
     if manifest.kind != KIND {
@@ -143,7 +143,7 @@ fn check_counts(manifest: &Manifest) -> Result<(), ManifestError> {
         ("indexes", "indexes", manifest.indexes.len(), MAX_INDEXES),
     ] {
         if count > most {
-            return Err(wrong(path, format!("{count} {what} are more than {most}")));
+            return Err(wrong(path, format!("{count} {what}, over the limit of {most}")));
         }
     }
     Ok(())
@@ -193,7 +193,7 @@ fn check_source<'a>(
         wrong(format!("{path}.predicates"), format!("{message}{}", source_suffix(controller, &source.kind)))
     })?;
     if source.prune.len() > MAX_PRUNED {
-        let message = format!("{} field paths are more than {MAX_PRUNED}", source.prune.len());
+        let message = format!("{} field paths, over the limit of {MAX_PRUNED}", source.prune.len());
         return Err(wrong(format!("{path}.prune"), message));
     }
     source.prune.iter().try_for_each(|field| check_length(&format!("{path}.prune"), field, MAX_FIELD))?;
@@ -227,7 +227,7 @@ fn check_index(index: &Index, path: &str) -> Result<(), ManifestError> {
         (Some(field), None, None) => check_path(&format!("{path}.path"), field),
         (None, Some(label), None) => check_label(&format!("{path}.label"), label),
         (None, None, Some(owner)) => check_kind(&format!("{path}.controller"), &owner.api_version, &owner.kind),
-        _ => Err(wrong(path, "an index needs one of path, label and controller")),
+        _ => Err(wrong(path, "an index needs exactly one of path, label and controller")),
     }
 }
 
@@ -277,7 +277,7 @@ fn check_kind(path: &str, api_version: &str, kind: &str) -> Result<(), ManifestE
 
 fn check_length(path: &str, text: &str, most: usize) -> Result<(), ManifestError> {
     if text.len() > most {
-        return Err(wrong(path, format!("{} bytes are more than {most}", text.len())));
+        return Err(wrong(path, format!("{} bytes, over the limit of {most}", text.len())));
     }
     Ok(())
 }
@@ -339,7 +339,7 @@ mod tests {
                 "unknown field",
             ),
             (with("\"name\":\"c\",", ""), "controllers[0]", "missing field `name`"),
-            (with("operetta.dev/v1alpha1", "operetta.dev/v9"), "apiVersion", "this host knows"),
+            (with("operetta.dev/v1alpha1", "operetta.dev/v9"), "apiVersion", "this host supports"),
             (with("\"Manifest\"", "\"Pod\""), "kind", "is not \"Manifest\""),
             (with("\"c\"", "\"C\""), "controllers[0].name", "DNS label"),
             (with("\"name\":\"c\"", "\"name\":\"c\",\"workers\":0"), "controllers[0].workers", "1 to 64"),

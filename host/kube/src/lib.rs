@@ -5,21 +5,27 @@
 //! a plugin and the host itself may see, and filters what a plugin gets; [`client`] answers a plugin's reads from the
 //! stores and sends its writes; [`discovery`] resolves kinds to resources; [`events`] writes Events.
 //!
-//! ```no_run
+//! ```
 //! # use std::sync::Arc;
-//! # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let control_plane = operetta_testkit::ControlPlane::start(&[])?;
+//! # let client = control_plane.client().await;
 //! use operetta_core::object::kind::GroupVersionKind;
 //! use operetta_kube::{
 //!     client::wire::{Identity, Wire},
 //!     discovery::Discovery,
 //!     informer::{Scope, registry::InformerRegistry},
+//!     store::Lookup,
 //! };
 //!
 //! let wire = Wire::new(client, &Identity::Host)?;
-//! let pods = Discovery::new(wire.clone()).wait_for(&GroupVersionKind::new("v1", "Pod")).await;
-//! let informer = InformerRegistry::new(wire).informer(&pods, Scope::everything());
-//! let _subscription = informer.subscribe(Arc::new(|event| println!("{}", event.object().key())), None);
-//! informer.synced().await;
+//! let namespaces = Discovery::new(wire.clone()).wait_for(&GroupVersionKind::new("v1", "Namespace")).await;
+//! let informer = InformerRegistry::new(wire).informer(&namespaces, Scope::everything());
+//! let subscription = informer.subscribe(Arc::new(|event| println!("{}", event.object().key())), None);
+//! subscription.synced().await;
+//! let mut cached = informer.cache.store.list(&Lookup::All, None, None);
+//! assert!(cached.any(|namespace| namespace.key().name == "kube-system"));
 //! # Ok(())
 //! # }
 //! ```

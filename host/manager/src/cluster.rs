@@ -7,7 +7,10 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use operetta_core::{
-    authz::access_review::{Grants, SubjectGrants},
+    authz::{
+        access_review::{Grants, SubjectGrants},
+        host_permissions::HostPermissions,
+    },
     gate::operation::{Get, Read},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
@@ -36,9 +39,9 @@ pub struct Cluster {
     pub registry: Arc<InformerRegistry>,
     /// The host's own reads and writes.
     pub api: Arc<PluginApi>,
-    /// The cached answers of access reviews: what each plugin's ServiceAccount may see.
+    /// The cached results of access reviews of the plugins' ServiceAccounts.
     pub grants: Arc<Grants>,
-    /// The host's rights to act as ServiceAccounts.
+    /// The host's permissions to impersonate ServiceAccounts.
     pub impersonation: Impersonation,
     /// The recorder of the host's own Events.
     pub recorder: Arc<EventRecorder>,
@@ -52,11 +55,13 @@ impl Cluster {
     pub fn new(client: Client, config: &HostConfig) -> Result<Self> {
         let wire = Wire::new(client.clone(), &Identity::Host)?;
         let discovery = Discovery::new(wire.clone());
-        let registry = InformerRegistry::with(wire.clone(), Timing::default(), config.cache_compression);
-        let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
         let grants = Grants::with(reviews, config.exact_access_reviews);
-        let impersonation = Impersonation::new(wire.clone());
+        let permissions = HostPermissions::new(grants.clone());
+        let packing = config.cache_compression;
+        let registry = InformerRegistry::with(wire.clone(), Timing::default(), packing, permissions.clone());
+        let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
+        let impersonation = Impersonation::new(wire.clone(), permissions);
         let recorder = EventRecorder::start(wire, "operetta".to_owned());
         Ok(Self { client, discovery, registry, api, grants, impersonation, recorder })
     }
@@ -91,7 +96,7 @@ impl Cluster {
     /// Reads a whole ConfigMap from the API server: the informers hold metadata only.
     ///
     /// # Errors
-    /// The API server's error, or that the answer is not a ConfigMap.
+    /// The API server's error, or one for a response that is not a ConfigMap.
     pub async fn config_map(&self, key: &ObjectKey) -> Result<ConfigMap, ApiError> {
         let object = self.get(&GroupVersionKind::new("v1", "ConfigMap"), key).await?;
         serde_json::from_str(object.json())

@@ -18,16 +18,16 @@ use crate::{plugin::crd::Limits, tenancy::quotas::Quotas};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HostConfig {
-    /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who reaches it can read the logs of
-    /// every plugin: use loopback unless something else guards it.
+    /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who can connect to it can read the
+    /// logs of every plugin: use loopback unless access is restricted otherwise.
     pub admin_address: SocketAddr,
-    /// Bytes of a component, decompressed.
+    /// The maximum size of a component in bytes, decompressed.
     pub max_wasm_bytes: usize,
-    /// True if consent has to name the digests of code in every namespace, not only in those labelled
+    /// True if consent must name the digests of code in every namespace, not only in those labelled
     /// `operetta.dev/plugins: pinned`.
     pub require_digest: bool,
-    /// True if each cached read is checked by an access review of just that request. For clusters with an authorizer besides
-    /// RBAC that denies; with RBAC alone, one review about all namespaces answers for many requests.
+    /// True if the host checks each cached read by an access review of exactly that request. For clusters with an
+    /// authorizer besides RBAC that denies. With RBAC alone, one review about all namespaces covers many requests.
     pub exact_access_reviews: bool,
     /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
     /// If left out, no Plugin may run a file.
@@ -39,32 +39,34 @@ pub struct HostConfig {
     /// out, `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not set), or a temporary directory if that
     /// cannot be used.
     pub cache_dir: Option<PathBuf>,
-    /// Bytes of all compiled plugins that are kept; those not used for longest go first.
+    /// The maximum size of all compiled plugins on disk, in bytes; the least recently used ones are removed first.
     pub max_cache_bytes: u64,
-    /// Address space that the code of all plugins may take; over it, that of plugins not called for longest is unmapped
-    /// until their next call.
+    /// The address space that the code of all plugins may take. Beyond it, the code of the least recently called
+    /// plugins is unmapped until their next call.
     #[serde(rename = "mappedCodeMiB")]
     pub mapped_code_mib: u64,
-    /// Memory that compiling one plugin may take; one that takes more is refused.
+    /// The memory that the compilation of one plugin may take; a plugin that takes more is refused.
     #[serde(rename = "compileMemoryMiB")]
     pub compile_memory_mib: u64,
-    /// Seconds of processor time that compiling one plugin may take; one that takes more is refused.
+    /// The seconds of processor time that the compilation of one plugin may take; a plugin that takes more is refused.
     pub compile_seconds: u64,
     /// Reserved namespaces in which plugins may run nevertheless: `kube-system`, `operetta-system`, or the host's own.
-    /// Whoever may act in these governs the cluster or the host.
+    /// Whoever may act in these controls the cluster or the host.
     pub allow_reserved_namespaces: Vec<String>,
-    /// Limits of plugins that set none.
+    /// The limits of plugins that set none.
     pub default_limits: Limits,
-    /// The most that a plugin may set.
+    /// The maximum limits that a plugin may set.
     pub max_limits: Limits,
-    /// Memory that the reconciles of all plugins may take at once, in MiB; half of the process's if left out.
+    /// The memory that the reconciles of all plugins may take at once, in MiB; half of the process's memory if left
+    /// out.
     #[serde(rename = "pluginMemoryMiB")]
     pub plugin_memory_mib: Option<u64>,
-    /// Instances of all plugins that may be kept between reconciles (`spec.runtime.warm`); 0 keeps none.
+    /// The maximum number of instances that are kept between reconciles (`spec.runtime.warm`); 0 keeps none.
     pub max_warm_instances: u32,
     /// The file to which each write of a plugin is appended as a line of JSON, besides the host's log.
     pub audit_file: Option<PathBuf>,
-    /// Waits of a key that loops until it is quarantined: the first is 1 s, each is twice the one before, up to 60 s.
+    /// The number of delays after which a key in a hot loop is quarantined. The first delay is 1 s; each next one is
+    /// twice as long, up to 60 s.
     pub hot_loop_rounds: u32,
     /// The quotas of plugins and namespaces.
     pub quotas: Quotas,
@@ -73,7 +75,7 @@ pub struct HostConfig {
     pub cache_compression: Packing,
     /// The least important level that plugins log: error, warn, info, debug or trace.
     pub plugin_log_level: Level,
-    /// Seconds that reconciles in flight get to end when the host stops.
+    /// The seconds for which the host waits for reconciles in flight when it stops.
     pub shutdown_seconds: u64,
 }
 
@@ -143,7 +145,8 @@ impl HostConfig {
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
         let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-        serde_yaml_ng::from_str(&text).with_context(|| format!("{} is not a host configuration", path.display()))
+        serde_yaml_ng::from_str(&text)
+            .with_context(|| format!("failed to decode the host configuration {}", path.display()))
     }
 
     /// Returns the memory that the reconciles of all plugins may take at once, in bytes.
@@ -186,7 +189,7 @@ impl HostConfig {
     /// Opens the cache of compiled code, and configures the worker that compiles: this program again.
     ///
     /// # Errors
-    /// When `cacheDir` is set and cannot be used. Without it, a mistake costs only time.
+    /// When `cacheDir` is set and cannot be used. The default directory is replaced by a temporary one instead.
     pub fn code(&self) -> Result<Code> {
         let cache = match &self.cache_dir {
             Some(directory) => Some(CodeCache::open(directory, self.max_cache_bytes).context("cacheDir")?),

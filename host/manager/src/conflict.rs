@@ -1,9 +1,10 @@
-//! Reports of field conflicts, where two controllers fight over a field: Warning Events `FightingControllers` on the object
-//! and on each Plugin involved, metrics, and the host's log.
+//! Reports of field conflicts between two controllers: Warning Events `FightingControllers` on the object and on each
+//! Plugin involved, metrics, and the host's log.
 //!
-//! An Event is read by everybody who may read Events in its namespace. Readers of the object's namespace may know who
-//! writes the object: its managedFields show it. Readers of a Plugin's namespace may know what that Plugin writes. Neither
-//! sees more of a plugin of another namespace than its name, and nobody sees values: the object may be a Secret.
+//! Everybody who may read Events in a namespace can read these. Readers of the object's namespace may know who writes
+//! the object, because its managedFields show it. Readers of a Plugin's namespace may know what that Plugin writes. Of
+//! a plugin in another namespace, an Event shows only the name. No Event has values, because the object may be a
+//! Secret.
 
 use std::sync::Arc;
 
@@ -81,8 +82,8 @@ fn describe(conflict: &FieldConflict, reader: Option<&str>) -> String {
     let path = shortened(&conflict.path);
     let FieldConflict { kind, key, .. } = conflict;
     format!(
-        "{who} fight over {path} of {kind} {key}: each sets it back to its own value after the other changed it; leave \
-         the field to one of them"
+        "{who} conflict over {path} of {kind} {key}: each sets it back to its own value after the other changed it; let only \
+         one of them set the field"
     )
 }
 
@@ -114,14 +115,14 @@ mod tests {
     #[test]
     fn description_names_writers_object_and_field() {
         let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("a"));
-        let both = "Plugin a/p (controller \"one\") and Plugin a/p (controller \"two\") fight over .data.x of Secret.v1 a/target";
+        let both = "Plugin a/p (controller \"one\") and Plugin a/p (controller \"two\") conflict over .data.x of Secret.v1 a/target";
         assert!(text.starts_with(both), "{text}");
         let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("b"));
-        assert!(text.starts_with("two controllers of Plugin a/p fight over"), "{text}");
+        assert!(text.starts_with("two controllers of Plugin a/p conflict over"), "{text}");
         let text = describe(&conflict(Rival::Outside { manager: Some("helm".into()) }), Some("a"));
-        assert!(text.contains("and a writer with field manager \"helm\" fight over"), "{text}");
+        assert!(text.contains("and a writer with field manager \"helm\" conflict over"), "{text}");
         let text = describe(&conflict(Rival::Outside { manager: None }), Some("a"));
-        assert!(text.contains("and a writer outside this host fight over"), "{text}");
+        assert!(text.contains("and a writer outside this host conflict over"), "{text}");
     }
 
     #[test]

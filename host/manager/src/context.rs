@@ -1,4 +1,4 @@
-//! The context: everything that the plugins of a host share. It knows no controller.
+//! The context that all plugins of a host share. It knows no controller.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,7 +20,7 @@ use crate::{
     tenancy::tenants::Tenants,
 };
 
-/// Everything that the plugins of a host share.
+/// The context that all plugins of a host share.
 pub struct Context {
     /// The host's configuration.
     pub config: HostConfig,
@@ -64,7 +64,7 @@ impl Context {
             conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine: Engine::with_code(&config.engine(), config.code()?)?,
-            tenants: Tenants::start(quotas, crate::worker_slots(), memory_bytes, queue.clone())?,
+            tenants: Tenants::start(quotas, crate::poll_slots(), memory_bytes, queue.clone())?,
             config,
             cluster,
             logs: LogStore::default(),

@@ -1,7 +1,7 @@
 //! The identity of a host among all hosts: the machine's name and a random id.
 //!
-//! A host that was killed and starts again shall be the same one, so that it need not wait until its own Lease expires; a
-//! second host beside it shall be another one. So the id is kept in a file that the host locks for as long as it lives.
+//! A host that was killed and starts again keeps its identity, so that it does not wait until its own Lease expires. A
+//! second host gets another identity. So the id is in a file, which the host locks for its lifetime.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -25,7 +25,7 @@ pub struct HostIdentity {
 }
 
 impl HostIdentity {
-    /// Takes the identity that is kept in a directory, or a new one if there is none or another process has it.
+    /// Takes the identity in a directory, or a new one if there is none or another process has locked it.
     pub fn take(directory: Option<&Path>) -> Self {
         let machine = read_line("/proc/sys/kernel/hostname").unwrap_or_else(|_| "operetta".to_owned());
         let random = || read_line("/proc/sys/kernel/random/uuid").unwrap_or_else(|_| std::process::id().to_string());
@@ -33,7 +33,7 @@ impl HostIdentity {
         match kept {
             Some(Ok((id, file))) => Self { name: format!("{machine}_{id}"), _file: Some(file) },
             Some(Err(error)) => {
-                tracing::debug!(%error, "the id of this host is not kept");
+                tracing::debug!(%error, "failed to save the id of this host");
                 Self { name: format!("{machine}_{}", random()), _file: None }
             }
             None => Self { name: format!("{machine}_{}", random()), _file: None },

@@ -2,8 +2,8 @@
 //!
 //! The algorithm is client-go's. A holder renews the Lease; another process takes it over when it has not seen it renewed
 //! for the Lease's duration, by its own clock. Writes are conditional on the resourceVersion, so that one of two wins. As
-//! with client-go this is no fence: a former holder may act until it notices. Here a host that finds itself alone acts, and
-//! a second one waits ([`Standing`]); the requests also tell whether the API server can be used at all.
+//! with client-go this is no fence: a former holder may act until it notices. A second host waits ([`Standing`]). The
+//! requests also show whether the API server is reachable.
 
 use std::{
     fmt,
@@ -26,17 +26,17 @@ use tokio::{
     time::timeout,
 };
 
-/// The time between two requests. Failures are known after at most this long.
+/// The time between two requests, and so the longest time until a failure is noticed.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The time after which a request without an answer is reported; it may still be answered.
+/// The time after which a request without a response is reported; the host still waits for it.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The time after which a request without an answer is given up.
+/// The timeout of a request.
 const GIVE_UP: Duration = Duration::from_secs(8);
 
-/// The problem of a request without an answer.
-const NO_ANSWER: &str = "the API server does not answer: is the network up?";
+/// The problem of a request without a response.
+const NO_ANSWER: &str = "the API server does not respond (is the network up?)";
 
 /// The time without a renewal after which another process may take the Lease.
 const DURATION: Duration = Duration::from_secs(15);
@@ -61,7 +61,7 @@ impl fmt::Display for LeaseName {
 /// The relation of this process to the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// The API server has not answered yet.
+    /// The API server has not responded yet.
     #[default]
     Unknown,
     /// Another process holds it.
@@ -113,7 +113,7 @@ impl Elector {
         self.state.subscribe()
     }
 
-    /// Asks for the next request now: something else has found the API server away.
+    /// Makes the next request now, because another component could not reach the API server.
     pub fn probe(&self) {
         self.soon.notify_one();
     }
@@ -162,7 +162,7 @@ impl Elector {
         let _passed_or_asked = timeout(PERIOD, self.soon.notified()).await;
     }
 
-    /// Gives the Lease up, so that the next process need not wait. Failures are ignored: the Lease expires.
+    /// Releases the Lease, so that the next process does not wait. Failures are ignored: the Lease expires.
     pub async fn release(&self) {
         if self.state.borrow().standing != Standing::Held {
             return;
@@ -180,7 +180,7 @@ impl Elector {
         let _ignored = timeout(PERIOD, release).await;
     }
 
-    /// Makes one attempt. While it has no answer for long, that is reported.
+    /// Makes one attempt. Reports when the response takes long.
     async fn attempt_in_time(&self, election: &mut Election) -> Result<Standing, String> {
         let mut attempt = std::pin::pin!(self.attempt(election));
         let answer = match timeout(SLOW, &mut attempt).await {
@@ -213,13 +213,13 @@ impl Elector {
         };
         match written {
             Ok(_) => Ok(Standing::Held),
-            // Another process was faster: the next attempt sees what it wrote.
+            // Another process was faster: the next attempt reads its write.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(self.state.borrow().standing.clone()),
             Err(error) => Err(error),
         }
     }
 
-    /// Publishes what changed.
+    /// Publishes the changes.
     fn report(&self, standing: Option<Standing>, problem: Option<String>) {
         self.state.send_if_modified(|state| {
             let before = state.clone();
@@ -230,7 +230,7 @@ impl Elector {
     }
 }
 
-/// The knowledge of one process about the Lease: what it saw last, and since when that has not changed.
+/// The Lease as one process saw it last, and the time of its last change.
 struct Election {
     identity: String,
     observed: Option<(LeaseSpec, Instant)>,
@@ -249,7 +249,7 @@ enum Decision {
 }
 
 impl Election {
-    /// Decides after a look at the Lease; None if there is none.
+    /// Decides on the next step for a Lease that was read; None if there is none.
     fn decide(&mut self, found: Option<&LeaseSpec>, now: Instant, timestamp: Timestamp) -> Decision {
         let found = found.cloned().unwrap_or_default();
         let changed = self.observed.as_ref().is_none_or(|(observed, _)| *observed != found);
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(two.decide(Some(&lease), start, Timestamp::now()), waits);
         let almost = start + DURATION - PERIOD;
         assert_eq!(two.decide(Some(&lease), almost, Timestamp::now()), waits);
-        // A renewal starts the time anew, whatever the clock of its writer says.
+        // A renewal restarts the time, whatever its writer's clock says.
         lease.renew_time = Some(MicroTime(Timestamp::UNIX_EPOCH));
         lease.lease_transitions = Some(4);
         assert_eq!(two.decide(Some(&lease), almost, Timestamp::now()), waits);

@@ -1,10 +1,10 @@
 //! The controller manager: the controllers that run Plugins, and what all plugins of a host share.
 //!
 //! The crate joins the API server side (`operetta-kube`), the sandbox (`operetta-wasm`) and the scheduler
-//! (`operetta-scheduler`), and adds what a host needs in operation. A [`manager::Manager`] starts two controllers of its
-//! own: one makes Plugins for drop-in ConfigMaps, the other reconciles Plugins, in [`plugin`]: it checks consent
-//! ([`authz`]), loads the code, reads the configuration, sets the controllers up and writes the status. The
-//! [`context::Context`] is what everything shares; it knows no controller.
+//! (`operetta-scheduler`), and adds logs, metrics, quotas, readiness and the Lease. A [`manager::Manager`] starts two
+//! controllers of its own. One creates Plugins for drop-in ConfigMaps. The other reconciles Plugins, in [`plugin`]: it
+//! checks consent ([`authz`]), loads the code, reads the configuration, sets the controllers up and writes the status.
+//! All plugins share the [`context::Context`], which knows no controller.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> anyhow::Result<()> {
@@ -15,6 +15,19 @@
 //! let serving = tokio::spawn(admin::serve(manager.clone(), listener));
 //! manager.start(address).await?;
 //! # serving.await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every field of the configuration has a default:
+//!
+//! ```
+//! # fn main() -> Result<(), serde_yaml_ng::Error> {
+//! use operetta_manager::config::HostConfig;
+//!
+//! let config: HostConfig = serde_yaml_ng::from_str("quotas: {namespaces: {team-a: {weight: 300}}}")?;
+//! assert_eq!(config.quotas.of_namespace("team-a").weight, Some(300));
+//! assert!(config.admin_address.ip().is_loopback());
 //! # Ok(())
 //! # }
 //! ```
@@ -37,7 +50,7 @@ pub mod problem;
 pub mod readiness;
 pub mod tenancy;
 
-/// Returns the number of plugins that run at the same moment: one on each processor.
-pub fn worker_slots() -> usize {
+/// Returns the number of poll slots, and of the runtime's threads: one for each processor.
+pub fn poll_slots() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }

@@ -1,4 +1,4 @@
-//! The manager (controller-runtime's word): the controllers of Plugins and drop-in ConfigMaps, from start to stop.
+//! The manager, as in controller-runtime: it starts and stops the controllers of Plugins and drop-in ConfigMaps.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -43,13 +43,13 @@ use crate::{
     tenancy::cache_quota,
 };
 
-/// The time between attempts to read what the start needs.
+/// The time between attempts to read Namespace kube-system and the permissions at the start.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The name of the host's Lease.
 const LEASE: &str = "operetta";
 
-/// The workers of the Plugin controller: most of their time they wait for the API server, or for a compilation.
+/// The workers of the Plugin controller. They mostly wait for the API server, or for a compilation.
 const PLUGIN_WORKERS: u32 = 8;
 
 /// The manager of a host.
@@ -60,7 +60,7 @@ pub struct Manager {
     pub slots: Arc<Slots>,
     /// The election that tells whether another host serves this cluster.
     pub elector: Arc<Elector>,
-    /// The checks of what the host depends on.
+    /// The readiness checks.
     pub readiness: Arc<Readiness>,
     _identity: HostIdentity,
     /// Set once by [`Manager::start`].
@@ -155,7 +155,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Follows changes of permissions. An API server that goes away meanwhile is waited for.
+    /// Watches changes of permissions. Retries while the API server is unreachable.
     async fn watch_permissions(&self) -> Result<PermissionWatch, ApiError> {
         let cluster = &self.context.cluster;
         loop {
@@ -183,12 +183,12 @@ impl Manager {
         CrashJournal::open(self.context.engine.code().directory(), &cluster)
     }
 
-    /// Returns the work that the host died of, as far as it is known.
+    /// Returns the work that was in flight when the host crashed, if known.
     pub fn suspects(&self) -> Vec<Entry> {
         self.started.get().map(|started| started.journal.suspects()).unwrap_or_default()
     }
 
-    /// Has discovery follow changes of CRDs.
+    /// Updates discovery when CRDs change.
     async fn follow_crds(&self) -> Result<Subscription> {
         let cluster = &self.context.cluster;
         let kind = resolve(&cluster.discovery, "apiextensions.k8s.io/v1", "CustomResourceDefinition").await?;

@@ -14,10 +14,10 @@ use crate::{
     plugin::host_informers::HostInformers,
 };
 
-/// The longest time after which a change is in the log.
+/// The longest time until a change is logged.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The time that a start takes: what is not ready then is logged.
+/// The time that a start takes: checks that fail after it are logged.
 const START: Duration = Duration::from_secs(1);
 
 /// The name of the check of the informers.
@@ -63,7 +63,7 @@ pub struct Readiness {
     elector: Arc<Elector>,
     /// The manager's own informers, once they run.
     informers: OnceLock<Arc<HostInformers>>,
-    /// The sandbox of the worker that compiles, once it was checked: its description, or what is wrong with it.
+    /// The result of the compile worker's sandbox check, if it has ended: a description, or the problem.
     sandbox: OnceLock<Result<String, String>>,
 }
 
@@ -96,14 +96,14 @@ impl Readiness {
         match &lease.standing {
             Standing::Held => None,
             Standing::Unknown => Some(format!("Lease {name} is not acquired yet")),
-            Standing::Waiting { holder } => Some(format!(
-                "another host, {holder}, serves this cluster and holds Lease {name}: this one does nothing until that one ends"
-            )),
-            Standing::Lost { holder } => Some(format!("{holder} has taken over Lease {name}")),
+            Standing::Waiting { holder } => {
+                Some(format!("another host, {holder}, holds Lease {name}: waiting for it to stop"))
+            }
+            Standing::Lost { holder } => Some(format!("lost Lease {name} to {holder}")),
         }
     }
 
-    /// Names what keeps the manager's own informers from being current.
+    /// Returns the reason why the manager's own informers are not current.
     fn informers(&self) -> Option<String> {
         let Some(informers) = self.informers.get() else { return Some("not started yet".to_owned()) };
         let failing = informers.all().into_iter().find_map(|informer| {
@@ -114,7 +114,7 @@ impl Readiness {
         failing.or_else(|| (!informers.are_synced()).then(waiting))
     }
 
-    /// Logs each check that begins or ceases to fail.
+    /// Logs each check that begins or stops failing.
     pub async fn log_changes(self: Arc<Self>) {
         let mut lease = self.elector.state();
         let mut logged: HashMap<&'static str, String> = HashMap::new();
@@ -139,7 +139,7 @@ impl Readiness {
         }
     }
 
-    /// Checks once that the sandbox holds in which code is compiled, with the host's own files as bait.
+    /// Runs the sandbox check of the compile worker once, with the host's own files as bait.
     pub async fn check_sandbox(self: Arc<Self>) {
         let baits = [Path::new(TOKEN), Path::new("/proc/self/exe")].map(|path| path.canonicalize());
         let baits: Vec<_> = baits.into_iter().flatten().collect();

@@ -98,8 +98,7 @@ async fn main() -> anyhow::Result<()> {
 fn poll(version: usize) -> DropIn {
     let source = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespaces": "Own"});
     let controllers = json!([{"name": "poll", "for": source}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let guest = Guest::default().manifest(&manifest.to_string()).text(&format!("version {version}")).reconcile(
+    let guest = Guest::default().controllers(&controllers).text(&format!("version {version}")).reconcile(
         "(call $log (i32.const 2) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))
          (i32.store8 (i32.const 20) (i32.const 2)) (i32.store (i32.const 24) (i32.add (i32.const 1000) (i32.rem_u
            (i32.load (i32.sub (i32.add (local.get $name) (local.get $name_len)) (i32.const 4))) (i32.const 1000))))

@@ -1,4 +1,4 @@
-//! The command line. Flags that kubectl has mean what they mean there.
+//! The command line. Flags that kubectl also has have the same meaning.
 
 mod grant;
 
@@ -11,7 +11,7 @@ pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 
 use crate::{commands::HostAddress, examples};
 
-/// Light operators on one stage: runs WebAssembly plugins as Kubernetes controllers.
+/// Runs WebAssembly plugins as Kubernetes controllers.
 #[derive(Debug, Parser)]
 #[command(name = "operetta", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
@@ -47,7 +47,7 @@ pub enum Command {
     /// the selectors. Exit with 1 if the host would refuse it.
     #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
-    /// Make a component of a core module, for languages without an SDK
+    /// Make a component from a core module, for languages without an SDK
     Component(ComponentArgs),
     /// Print the ConfigMap that installs a component as a plugin
     ///
@@ -58,16 +58,16 @@ pub enum Command {
     /// Print the log of a plugin
     #[command(after_help = examples::LOGS)]
     Logs(LogsArgs),
-    /// Print the least Roles for what a plugin has done
+    /// Print the minimal Roles for what a plugin has done
     ///
-    /// Print the least Roles for what a plugin watches and has called since the host recorded it, and how they differ from
-    /// the permissions of its ServiceAccount.
+    /// Print the minimal Roles for the plugin's watches and for the calls that the host has recorded, and how they
+    /// differ from the permissions of its ServiceAccount.
     #[command(after_help = examples::RBAC)]
     Rbac(ObservedArgs),
     /// Let the host act as ServiceAccounts that consent to plugins
     ///
-    /// Let the host act as ServiceAccounts that consent to plugins, and watch what these may watch. For an administrator, who
-    /// runs it once for each ServiceAccount, and again when its Roles change. Applies Roles and RoleBindings.
+    /// Let the host act as ServiceAccounts that consent to plugins, and watch what they may watch. Applies Roles and
+    /// RoleBindings. An administrator runs this once for each ServiceAccount, and again when its Roles change.
     #[command(after_help = examples::GRANT)]
     Grant(GrantArgs),
     /// Watch the objects of a kind, across disconnects
@@ -84,7 +84,7 @@ pub enum Command {
     /// Print the completion script of a shell
     #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
-    /// Compile the component on stdin to stdout; the host starts this for large plugins
+    /// Compile the component on stdin to stdout; the host starts this process
     #[command(hide = true)]
     CompileWorker(CompileWorkerArgs),
 }
@@ -225,7 +225,7 @@ pub struct ComponentArgs {
     /// The core module, with the imports and exports of the contract
     #[arg(value_name = "CORE.wasm")]
     pub file: PathBuf,
-    /// The file to write the component to; CORE.component.wasm if left out
+    /// The component to write [default: CORE.component.wasm]
     #[arg(short, long, value_name = "FILE.wasm")]
     pub output: Option<PathBuf>,
 }
@@ -272,10 +272,10 @@ pub struct PluginArgs {
 pub struct LogsArgs {
     #[command(flatten)]
     pub plugin: PluginArgs,
-    /// Print new lines as they come, until interrupted
+    /// Follow the log until interrupted
     #[arg(short, long)]
     pub follow: bool,
-    /// The number of lines to print, the newest ones [default: all that the host keeps, at most 1000]
+    /// The number of recent lines to print [default: all that the host keeps, at most 1000]
     #[arg(long, value_name = "N")]
     pub tail: Option<usize>,
     /// The output format [default: text for people]
@@ -287,10 +287,10 @@ pub struct LogsArgs {
 pub struct ObservedArgs {
     #[command(flatten)]
     pub plugin: PluginArgs,
-    /// Print only the difference to what the ServiceAccount has
+    /// Print only how the Roles differ from the ServiceAccount's permissions
     #[arg(long)]
     pub diff: bool,
-    /// Grant what the plugin did in some namespaces in all of them
+    /// Put the permissions that were used in some namespaces into the ClusterRole, for all namespaces
     #[arg(short = 'A', long, conflicts_with = "diff")]
     pub all_namespaces: bool,
     /// The name of the Roles [default: the Plugin's name]
@@ -348,7 +348,7 @@ pub struct InformersArgs {
     pub output: Option<InformersOutput>,
 }
 
-/// The arguments that a host passes to the process that compiles for it.
+/// The arguments that a host passes to its compile worker.
 #[derive(Args, Debug)]
 pub struct CompileWorkerArgs {
     /// The limit on memory, in bytes
@@ -357,7 +357,7 @@ pub struct CompileWorkerArgs {
     /// The limit on processor time, in seconds
     #[arg(long)]
     pub cpu_seconds: u64,
-    /// The hash of the engine's settings that the code must agree with
+    /// The hash of the engine settings that the code must match
     #[arg(long, default_value_t)]
     pub compatibility: String,
     /// Compile nothing: try to leave the sandbox, with these files as bait, and print its description if that fails

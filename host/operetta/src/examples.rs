@@ -53,10 +53,10 @@ pub const LOGS: &str = "Examples:
 
 /// The examples of `operetta rbac`.
 pub const RBAC: &str = "Examples:
-  # Print and apply the least Roles
+  # Print and apply the minimal Roles
   operetta rbac greeter -n team | kubectl apply -f -
 
-  # Print only the difference to what the ServiceAccount has
+  # Print only how the Roles differ from the ServiceAccount's permissions
   operetta rbac greeter -n team --diff
 
 Exit code with --diff: 0 no difference, 1 a difference, 2 an error.";
@@ -69,10 +69,10 @@ pub const GRANT: &str = "Examples:
   # Let it act as one, and cache the Secrets that this one may watch
   operetta grant greeter -n team --allow secrets
 
-  # Look at what would be applied
+  # Print what would be applied
   operetta grant greeter -n team -o yaml
 
-  # Take it back
+  # Revoke it
   operetta grant greeter -n team --revoke";
 
 /// The examples of `operetta watch`.
@@ -85,10 +85,10 @@ pub const WATCH: &str = "Examples:
 
 /// The examples of `operetta informers`.
 pub const INFORMERS: &str = "Examples:
-  # Print the informers with versions, selectors and errors
+  # Print the informers with resource versions, selectors and errors
   operetta informers -o wide
 
-  # Ask a certain host
+  # Print those of another host
   operetta informers --host http://localhost:8080";
 
 /// The examples of `operetta completion`.

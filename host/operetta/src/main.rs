@@ -23,10 +23,10 @@ fn main() -> ExitCode {
         // Runs before anything else allocates memory or starts threads.
         return commands::compile_worker::compile_worker(args);
     }
-    // Timers, sockets and wake-ups of other threads are polled after each turn of a plugin: see operetta_scheduler.
+    // The runtime checks timers, sockets and wake-ups from other threads after each poll: see operetta_scheduler.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime
-        .worker_threads(operetta_manager::worker_slots())
+        .worker_threads(operetta_manager::poll_slots())
         .event_interval(1)
         .global_queue_interval(1)
         .enable_all()

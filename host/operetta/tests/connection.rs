@@ -114,7 +114,7 @@ async fn second_host_does_nothing_until_the_first_ends() {
     let first = Host::start(OPERETTA, &control_plane, &HostOptions::default()).await;
     let options = HostOptions { beside_another: true, ..HostOptions::default() };
     let second = spawn(&control_plane, &options).await;
-    until_named(&second, "lease", &["another host", "operetta-system/operetta", "does nothing"]).await;
+    until_named(&second, "lease", &["another host", "operetta-system/operetta", "waiting for it to stop"]).await;
     let namespace = control_plane.namespace("two-hosts").await;
     namespace.allow_all("plugin").await;
     namespace.create_touchable("target").await;
@@ -139,7 +139,7 @@ async fn second_host_does_nothing_until_the_first_ends() {
     control_plane.kubectl(&["patch", "lease", "operetta", "-n", "operetta-system", "--type=merge", "-p", taken]);
     eventually("it ends", async || {
         let log = second.log();
-        let said = "error: somebody-else has taken over Lease operetta-system/operetta";
+        let said = "error: lost Lease operetta-system/operetta to somebody-else";
         if log.contains(said) { Ok(()) } else { Err(log) }
     })
     .await;

@@ -3,14 +3,17 @@
 //! In a file of its own, for it has a control plane of its own: it kills the host.
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds, shell, throughout,
-    wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, hostile::yaml_bomb, kinds, shell,
+    throughout, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The longest time within which an honest plugin runs after a start.
 const AT_ONCE: Duration = Duration::from_secs(60);
+
+/// The memory that the host may take beyond its own while it refuses a configuration, in bytes.
+const REFUSAL: u64 = 64 << 20;
 
 /// The names of the plugins that the journal notes as being loaded.
 fn in_flight(host: &Host) -> Vec<String> {
@@ -73,7 +76,7 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
     let message = namespace.until_degraded("slow", "CrashQuarantined", &[&digest, "twice in a row"]).await;
     assert_eq!(namespace.until_event(kinds::PLUGIN, "slow", "CrashQuarantined").await, message);
     assert_eq!(namespace.until_event(kinds::CONFIG_MAP, "slow", "CrashQuarantined").await, message);
-    assert!(host.log().contains("the host died while it loaded this plugin"), "{}", host.log());
+    assert!(host.log().contains("the host crashed while it loaded this plugin"), "{}", host.log());
     let labels = ["plugin=\"slow\"", &format!("namespace=\"{}\"", namespace.name())];
     assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     throughout(Duration::from_secs(5), "it stays in quarantine", async || {
@@ -106,7 +109,53 @@ async fn orderly_stop_during_a_load_blames_nobody() {
     host.start_again();
     host.until_listening().await;
     until_loading(&host, "slow").await;
-    assert!(!host.log().contains("the host died while"), "{}", host.log());
+    assert!(!host.log().contains("the host crashed while"), "{}", host.log());
     let plugin = namespace.get(kinds::PLUGIN, "slow").await.expect("a Plugin");
     assert_eq!(plugin["status"]["reason"], json!("NotLoaded"));
+}
+
+#[tokio::test]
+async fn yaml_bombs_take_no_memory_before_or_after_restart() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &HostOptions::default()).await;
+    let namespace = control_plane.namespace("bombs").await;
+    namespace.allow_all("plugin").await;
+    namespace.drop_in(&DropIn::new("honest", guest("fixture-touch-v1"))).await;
+    honest_works(&namespace, "before").await;
+    let before = host.memory_bytes();
+
+    let bombs: Vec<String> = (0..10).map(|number| format!("bomb-{number}")).collect();
+    for bomb in &bombs {
+        let mut object = DropIn::new(bomb, Guest::default().build()).object();
+        object["data"] = json!({"config.yaml": yaml_bomb()});
+        namespace.create_object(kinds::CONFIG_MAP, object).await;
+    }
+    for bomb in &bombs {
+        namespace.until_event(kinds::CONFIG_MAP, bomb, "InvalidPluginConfig").await;
+    }
+    honest_works(&namespace, "beside").await;
+    let during = host.peak_memory_bytes();
+    let after = host.memory_bytes();
+
+    host.kill();
+    host.start_again();
+    host.until_listening().await;
+    honest_works(&namespace, "after-restart").await;
+    let refused = |bomb: &&String| host.log().contains(&format!("{}/{bomb}", namespace.name()));
+    eventually("the host has looked at each bomb again", async || {
+        let missing: Vec<&String> = bombs.iter().filter(|bomb| !refused(bomb)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} are not in its log")) }
+    })
+    .await;
+    let again = host.peak_memory_bytes();
+    println!(
+        "the host's memory in MiB: {} before ten YAML bombs, {} at most while it refuses them, {} after, {} at most after a \
+         restart",
+        before >> 20,
+        during >> 20,
+        after >> 20,
+        again >> 20
+    );
+    assert!(during.max(again) < before + REFUSAL, "{before} bytes before, {during} during, {again} after a restart");
+    host.assert_sound();
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 const GENERATOR: Kind = Kind("nullable.se/v1", "ConfigMapGenerator");
-const SECRET: Kind = Kind("v1", "Secret");
 
 /// The plugin at work in a namespace of its own.
 async fn running() -> (&'static Host, TestNamespace<'static>) {
@@ -66,12 +65,15 @@ async fn finalizer_removes_synced_secret() {
     let wanted = json!("cm9vdA==");
     let synced =
         |secret: &Value| if secret["data"]["user"] == wanted { Ok(()) } else { Err("another user".to_owned()) };
-    namespace.until(SECRET, "cmsyncer-source", synced).await;
+    namespace.until(kinds::SECRET, "cmsyncer-source", synced).await;
     let source = namespace.get(kinds::CONFIG_MAP, "source").await.expect("there");
     assert_eq!(source["metadata"]["finalizers"], json!(["configmap-secret-syncer.nullable.se/cleanup"]));
     namespace.delete(kinds::CONFIG_MAP, "source").await;
     namespace.until_gone(kinds::CONFIG_MAP, "source").await;
-    assert!(namespace.get(SECRET, "cmsyncer-source").await.is_none(), "the cleanup came before the finalizer went");
+    assert!(
+        namespace.get(kinds::SECRET, "cmsyncer-source").await.is_none(),
+        "the cleanup came before the finalizer went"
+    );
     host.assert_sound();
 }
 

@@ -6,19 +6,17 @@
 use std::collections::BTreeSet;
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
-const SECRET: Kind = Kind("v1", "Secret");
 const HOST: &str = "system:serviceaccount:operetta-system:operetta";
 const SUBJECT: &str = "--serviceaccount=operetta-system:operetta";
 
 /// A plugin that fails for each Secret: its status names the last one, and counts them.
 fn watches(namespaces: &str) -> Vec<u8> {
     let controllers = json!([{"name": "c", "for": {"apiVersion": "v1", "kind": "Secret", "namespaces": namespaces}}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let guest = Guest::default().manifest(&manifest.to_string());
+    let guest = Guest::default().controllers(&controllers);
     guest.reconcile("(call $retry (i32.const 64) (i32.const 2))").build()
 }
 
@@ -26,7 +24,7 @@ fn watches(namespaces: &str) -> Vec<u8> {
 async fn team<'a>(control_plane: &'a ControlPlane, name: &str) -> TestNamespace<'a> {
     let namespace = control_plane.namespace(name).await;
     namespace.allow_all("plugin").await;
-    namespace.create_object(SECRET, json!({"metadata": {"name": "one"}})).await;
+    namespace.create_object(kinds::SECRET, json!({"metadata": {"name": "one"}})).await;
     let path = format!("/api/v1/namespaces/{}/secrets", namespace.name());
     let requests = json!([
         {"method": "GET", "path": format!("{path}/one"), "cached": true},
@@ -190,7 +188,7 @@ async fn narrow_host_watches_where_it_may() {
     control_plane.wait_ready().await;
     c.until_degraded("watches", "HostForbidden", &[words, &place]).await;
     for (namespace, count) in [(&a, 2), (&b, 2)] {
-        namespace.create_object(SECRET, json!({"metadata": {"name": "two"}})).await;
+        namespace.create_object(kinds::SECRET, json!({"metadata": {"name": "two"}})).await;
         until_failing(namespace, "watches", count).await;
     }
     until_failing(&a, "everywhere", 4).await;

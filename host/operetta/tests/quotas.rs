@@ -5,9 +5,8 @@ use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, any_schema, crd, eventually, guest, kinds,
     wat_guest::Guest,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-const SECRET: Kind = Kind("v1", "Secret");
 const CLAIM: Kind = Kind("test.operetta.dev/v1", "Claim");
 const SPARE: Kind = Kind("test.operetta.dev/v1", "Spare");
 
@@ -58,8 +57,8 @@ async fn plugin_over_quota_waits_alone() {
         // The object is seen before the host has its answer, and writes the line.
         let line = eventually(&format!("the audit has a line about {object}"), async || {
             let text = std::fs::read_to_string(&audit).map_err(|error| error.to_string())?;
-            let whole = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-            let of_object = |line: &serde_json::Value| line["object"] == object.as_str() && line["result"] == "ok";
+            let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let of_object = |line: &Value| line["object"] == object.as_str() && line["result"] == "ok";
             whole.into_iter().find(of_object).ok_or_else(|| "none yet".to_owned())
         })
         .await;
@@ -82,7 +81,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     for number in 0..4 {
         let data = json!({"large": "x".repeat(100_000)});
         let secret = json!({"metadata": {"name": format!("large-{number}")}, "stringData": data});
-        namespace.create_object(SECRET, secret).await;
+        namespace.create_object(kinds::SECRET, secret).await;
     }
     let path = format!("/api/v1/namespaces/{}/secrets/large-0", namespace.name());
     let config = json!({"do": "send", "requests": [{"method": "GET", "path": path, "cached": true}]});
@@ -115,8 +114,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
         .await;
 
     let controllers = json!([{"name": "c", "for": {"apiVersion": "v1", "kind": "Secret", "namespaces": "Own"}}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let watches = Guest::default().manifest(&manifest.to_string()).build();
+    let watches = Guest::default().controllers(&controllers).build();
     namespace.drop_in(&DropIn::new("watches", watches)).await;
     let words = ["quotas.plugin.cacheBytes is 300000"];
     namespace.until_degraded("watches", "CacheQuotaExceeded", &words).await;
@@ -124,7 +122,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     namespace.until_event(kinds::PLUGIN, "watches", "CacheQuotaExceeded").await;
     // What it watches has become less, and somebody says so by touching the Plugin.
     for number in 1..4 {
-        namespace.delete(SECRET, &format!("large-{number}")).await;
+        namespace.delete(kinds::SECRET, &format!("large-{number}")).await;
     }
     namespace.patch(kinds::PLUGIN, "watches", json!({"spec": {"limits": {"hostCalls": 9}}})).await;
     namespace.until_condition("watches", "Ready", "True", "Running").await;
@@ -137,8 +135,7 @@ async fn invented_owners_wait_for_room(control_plane: &'static ControlPlane, hos
     let own = |kind: Kind| json!({"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"});
     let watches = json!([{"source": own(kinds::CONFIG_MAP), "map": {"type": "Owner", "allOwners": true}}]);
     let controllers = json!([{"name": "c", "for": own(CLAIM), "watches": watches}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    namespace.drop_in(&DropIn::new("claims", Guest::default().manifest(&manifest.to_string()).build())).await;
+    namespace.drop_in(&DropIn::new("claims", Guest::default().controllers(&controllers).build())).await;
     namespace.until_condition("claims", "Ready", "True", "Running").await;
     for object in 0..5 {
         let owner = |at: usize| {
@@ -169,9 +166,8 @@ async fn older_plugins_stay_when_the_host_restarts(control_plane: &'static Contr
     control_plane.apply(&crd("test.operetta.dev", "Spare", "spares", "Namespaced", &any_schema()).to_string());
     let code = |kind: Kind, controllers: usize| {
         let controller = |at: usize| json!({"name": format!("c-{at}"), "for": {"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"}});
-        let controllers: Vec<_> = (0..controllers).map(controller).collect();
-        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-        Guest::default().manifest(&manifest.to_string()).build()
+        let controllers: Value = (0..controllers).map(controller).collect();
+        Guest::default().controllers(&controllers).build()
     };
     for (name, kind, controllers) in [("a", kinds::CONFIG_MAP, 3), ("b", SPARE, 2), ("c", kinds::CONFIG_MAP, 1)] {
         namespace.drop_in(&DropIn::new(name, code(kind, controllers))).await;

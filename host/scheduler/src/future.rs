@@ -43,19 +43,19 @@ pin_project! {
     /// polled or dropped soon, because it may hold a slot.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Fair<F> {
-        turn: Turn,
+        slot: PollSlot,
         waker: Waker,
         #[pin]
         future: F,
     }
 }
 
-/// The state in which a future asks for and holds slots.
-struct Turn {
+/// A future's poll slot, or its request for one.
+struct PollSlot {
     account: Arc<Account>,
     signal: Arc<Signal>,
     in_background: bool,
-    /// Set while it waits for a slot, or has one and is not polled yet.
+    /// Set while the future waits for a slot, or has one and is not polled yet.
     ticket: Option<Ticket>,
 }
 
@@ -68,7 +68,7 @@ pub struct Signal {
 
 /// A poll in progress. Dropping it, also by a panic, charges the poll and returns its slot.
 struct Polling<'a> {
-    turn: &'a mut Turn,
+    slot: &'a mut PollSlot,
     started: Started,
     /// True if the future wants another slot at once.
     again: bool,
@@ -79,7 +79,7 @@ impl<F> Fair<F> {
     pub(super) fn new(account: Arc<Account>, in_background: bool, future: F) -> Self {
         let signal = Arc::new(Signal { state: AtomicU8::new(IDLE), task: Mutex::default() });
         let waker = Waker::from(signal.clone());
-        Self { turn: Turn { account, signal, in_background, ticket: None }, waker, future }
+        Self { slot: PollSlot { account, signal, in_background, ticket: None }, waker, future }
     }
 }
 
@@ -89,16 +89,16 @@ impl<F: Future> Future for Fair<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         // Before asking for a slot: a slot that is granted in between wakes this task.
-        this.turn.signal.set_task(cx.waker());
-        let Some(mut polling) = this.turn.begin() else { return Poll::Pending };
+        this.slot.signal.set_task(cx.waker());
+        let Some(mut polling) = this.slot.begin() else { return Poll::Pending };
         let result = this.future.poll(&mut Context::from_waker(this.waker));
-        polling.again = result.is_pending() && polling.turn.signal.was_woken();
+        polling.again = result.is_pending() && polling.slot.signal.was_woken();
         spend_budget(polling.end());
         result
     }
 }
 
-impl Turn {
+impl PollSlot {
     /// Begins a poll if it has a slot. Otherwise the task is woken when it has one.
     fn begin(&mut self) -> Option<Polling<'_>> {
         let begun = self.account.begin(self.ticket, &self.signal, self.in_background);
@@ -106,7 +106,7 @@ impl Turn {
         let state = if begun.is_err() { WOKEN } else { POLLING };
         // Acquires the writes that precede a wake-up which did not wake the task.
         self.signal.state.swap(state, Ordering::AcqRel);
-        begun.ok().map(|started| Polling { turn: self, started, again: false, ended: false })
+        begun.ok().map(|started| Polling { slot: self, started, again: false, ended: false })
     }
 }
 
@@ -114,9 +114,9 @@ impl Polling<'_> {
     /// Returns the slot. The result is the poll's duration in nanoseconds.
     fn end(&mut self) -> u64 {
         self.ended = true;
-        let again = self.again.then(|| self.turn.signal.clone());
-        let (ticket, polled) = self.turn.account.end(&self.started, again);
-        self.turn.ticket = ticket;
+        let again = self.again.then(|| self.slot.signal.clone());
+        let (ticket, polled) = self.slot.account.end(&self.started, again);
+        self.slot.ticket = ticket;
         polled
     }
 }
@@ -142,7 +142,7 @@ fn spend_budget(polled: u64) {
     }
 }
 
-impl Drop for Turn {
+impl Drop for PollSlot {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.account.cancel(ticket);

@@ -1,8 +1,9 @@
 //! Fair scheduling of plugins: the plugin whose guests have been polled least is polled next.
 //!
-//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit of scheduling is one
-//! poll. A [`Fair`] future is polled only while it has one of the scheduler's *slots*. The measured time of each poll is
-//! charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A [`FairScheduler`] promises:
+//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit of scheduling is
+//! one poll. A [`Fair`] future is polled only while it has one of the scheduler's *poll slots* (*slots* below). The
+//! measured time of each poll is charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A
+//! [`FairScheduler`] promises:
 //!
 //! - **Shares.** A free slot goes to the waiting group with the least virtual time (polled time divided by weight), within
 //!   the group to the account with the least, and within the account to the first waiter. A tenant with a hundred plugins
@@ -193,7 +194,7 @@ impl Clock for Monotonic {
 }
 
 impl FairScheduler {
-    /// Creates a scheduler with this number of slots (futures polled at the same time), at least one.
+    /// Creates a scheduler with this number of poll slots (futures polled at the same time), at least one.
     pub fn new(slots: usize) -> Arc<Self> {
         Self::with(slots, None, Monotonic(Instant::now()))
     }

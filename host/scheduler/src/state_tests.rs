@@ -95,6 +95,22 @@ impl Host {
         self.now = end;
     }
 
+    /// Runs for this time, and returns for how long the account's guests were polled in it.
+    fn polled_in_next(&mut self, time: u64, account: usize) -> Duration {
+        let before = self.usage(account).polled;
+        self.run(time);
+        self.usage(account).polled - before
+    }
+
+    /// Takes the only slot as guest 0, and returns the tickets of guests 1 to 3, which wait for it.
+    fn three_waiters(&mut self, account: usize) -> Vec<u64> {
+        let mut woken = Vec::new();
+        assert_eq!(self.state.want(account, || 0, 0, &mut woken), None);
+        let tickets = (1..4).filter_map(|at| self.state.want(account, || at, 0, &mut woken)).collect();
+        assert!(woken.is_empty(), "{woken:?}");
+        tickets
+    }
+
     /// Takes the granted slot, unless it was taken back meanwhile.
     fn on_thread(&mut self, at: usize) {
         let Some(ticket) = self.tickets[at] else { return };
@@ -238,9 +254,7 @@ fn returning_account_is_served_next() {
     host.spin(5, idle);
     host.run(7 * MS);
     assert!(host.usage(idle).polled >= Duration::from_millis(5), "its credit comes first");
-    let before = host.usage(idle).polled;
-    host.run(10 * SECOND);
-    assert_about(host.usage(idle).polled - before, 5.0);
+    assert_about(host.polled_in_next(10 * SECOND, idle), 5.0);
 }
 
 #[test]
@@ -255,9 +269,7 @@ fn unused_share_expires() {
     host.state.set_group_share(0, &Share::default(), host.now, &mut Vec::new());
     host.state.set_group_share(1, &Share::default(), host.now, &mut Vec::new());
     host.spin(9, single);
-    let before = host.usage(single).polled;
-    host.run(10 * SECOND);
-    assert_about(host.usage(single).polled - before, 10.0);
+    assert_about(host.polled_in_next(10 * SECOND, single), 10.0);
 }
 
 #[test]
@@ -347,10 +359,9 @@ fn limit_can_be_set_changed_and_removed() {
 fn cancelled_ticket_keeps_others_order() {
     let mut host = Host::new(1);
     let account = host.account(Share::default());
+    let tickets = host.three_waiters(account);
     let state = &mut host.state;
     let mut woken = Vec::new();
-    assert_eq!(state.want(account, || 0, 0, &mut woken), None);
-    let tickets: Vec<_> = (1..4).filter_map(|at| state.want(account, || at, 0, &mut woken)).collect();
     assert_eq!(state.cancel(account, tickets[1], MS, &mut woken), Some(2));
     assert!(woken.is_empty());
     state.done(account, MS, None, MS, &mut woken);
@@ -362,10 +373,9 @@ fn cancelled_ticket_keeps_others_order() {
 fn cancelled_grant_goes_to_next_waiter() {
     let mut host = Host::new(1);
     let account = host.account(Share::default());
+    let tickets = host.three_waiters(account);
     let state = &mut host.state;
     let mut woken = Vec::new();
-    assert_eq!(state.want(account, || 0, 0, &mut woken), None);
-    let tickets: Vec<_> = (1..4).filter_map(|at| state.want(account, || at, 0, &mut woken)).collect();
     state.done(account, MS, None, MS, &mut woken);
     assert_eq!(woken, [1]);
     assert_eq!(state.cancel(account, tickets[0], MS, &mut woken), Some(1));

@@ -67,6 +67,14 @@ impl ControlPlane {
     /// # Errors
     /// Returns the missing program, or the messages of the supervisor.
     pub fn start(with: &[&str]) -> Result<Self, String> {
+        Self::start_with_arguments(with, &[])
+    }
+
+    /// Starts a control plane as [`ControlPlane::start`] does, with further arguments of `controlplane up`.
+    ///
+    /// # Errors
+    /// Fails as [`ControlPlane::start`] does.
+    pub(crate) fn start_with_arguments(with: &[&str], arguments: &[String]) -> Result<Self, String> {
         shared::check_group()?;
         remove_old_folders();
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -77,6 +85,7 @@ impl ControlPlane {
         let messages = folder.join("stderr");
         let mut command = up(&folder, with).map_err(text)?;
         let mut supervisor = command
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&messages).map_err(text)?)

@@ -158,6 +158,14 @@ impl Host {
         usage::memory_bytes(self.pid())
     }
 
+    /// Returns the peak of the resident memory since the process began, in bytes.
+    ///
+    /// # Panics
+    /// Panics if this is not Linux.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        usage::peak_memory_bytes(self.pid())
+    }
+
     /// Returns the processor time used so far, in the kernel's ticks of 10 ms.
     ///
     /// # Panics

@@ -54,6 +54,13 @@ const HELPERS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Returns YAML that is smaller than a ConfigMap and expands to 17 billion values.
+pub fn yaml_bomb() -> String {
+    let zeroes = vec!["0"; 130_000].join(",");
+    let aliases = vec!["*a"; 130_000].join(",");
+    format!("a: &a [{zeroes}]\nb: [{aliases}]\n")
+}
+
 /// One hostile guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {

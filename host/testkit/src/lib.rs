@@ -1,14 +1,29 @@
 //! Fixtures for Operetta's own tests (dev-dependency only).
 //!
-//! A whole-host test is a few lines on these:
-//!
-//! ```ignore
+//! ```
+//! # use operetta_testkit::{ControlPlane, kinds};
+//! # #[tokio::main]
+//! # async fn main() {
 //! let control_plane = ControlPlane::shared().await;
-//! let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await;
 //! let namespace = control_plane.namespace("greeting").await;
+//! namespace.create_touchable("object").await;
+//! assert!(namespace.get(kinds::CONFIG_MAP, "object").await.is_some());
+//! # }
+//! ```
+//!
+//! A whole-host test adds a host, which runs the program `env!("CARGO_BIN_EXE_operetta")`, and a plugin:
+//!
+//! ```no_run
+//! # use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, guest};
+//! # async fn example(program: &str) {
+//! # let control_plane = ControlPlane::shared().await;
+//! # let namespace = control_plane.namespace("greeting").await;
+//! let host = Host::start(program, control_plane, &HostOptions::default()).await;
 //! namespace.allow_all("plugin").await;
 //! namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
 //! namespace.until_condition("touch", "Ready", "True", "Running").await;
+//! host.assert_sound();
+//! # }
 //! ```
 //!
 //! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own namespace, [`fault_proxy`] puts
@@ -22,6 +37,7 @@
 
 mod apply;
 pub mod audit;
+pub mod authorizer;
 pub mod bench;
 pub mod controlplane;
 mod crd;

@@ -21,6 +21,7 @@ pub mod kinds {
 
     pub const CONFIG_MAP: Kind = Kind("v1", "ConfigMap");
     pub const POD: Kind = Kind("v1", "Pod");
+    pub const SECRET: Kind = Kind("v1", "Secret");
     pub const EVENT: Kind = Kind("v1", "Event");
     pub const SERVICE_ACCOUNT: Kind = Kind("v1", "ServiceAccount");
     pub const DEPLOYMENT: Kind = Kind("apps/v1", "Deployment");

@@ -1,4 +1,4 @@
-//! A TLS server that is no API server, for tests of a wrong address or a wrong certificate.
+//! TLS servers: one that is no API server, for tests of a wrong address or a wrong certificate, and those of webhooks.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -24,6 +24,11 @@ pub struct TlsServer {
 /// # Panics
 /// Panics if it cannot be served.
 pub fn serve(expired: bool) -> TlsServer {
+    serve_routes(Router::new(), expired)
+}
+
+/// Serves routes as [`serve`] does. The server has its own thread, because a test's runtime ends with the test.
+pub(crate) fn serve_routes(routes: Router, expired: bool) -> TlsServer {
     // An earlier call may have installed the same provider.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     let mut authority = CertificateParams::default();
@@ -46,7 +51,7 @@ pub fn serve(expired: bool) -> TlsServer {
         runtime.block_on(async {
             let tls = RustlsConfig::from_pem(chain, key).await.expect("TLS");
             let server = axum_server::from_tcp_rustls(listener, tls).expect("a server");
-            server.serve(Router::new().into_make_service()).await.expect("served");
+            server.serve(routes.into_make_service()).await.expect("served");
         });
     });
     TlsServer { address, authority: authority.pem() }

@@ -3,8 +3,11 @@
 //! The memory layout of a guest: the pair that `describe` returns at 8, the result of `reconcile` at 16 (all zero:
 //! done), the area for results of imports at 256, texts from 1024, an arena from 64 KiB.
 
+use serde_json::{Value, json};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
+
+use crate::Kind;
 
 /// A manifest with one controller.
 pub const MANIFEST: &str = r#"{"apiVersion":"operetta.dev/v1alpha1","kind":"Manifest","controllers":[{"name":"c","for":{"apiVersion":"v1","kind":"Pod"}}]}"#;
@@ -121,6 +124,20 @@ impl Guest {
     pub fn manifest(mut self, text: &str) -> Self {
         self.manifest = text.into();
         self
+    }
+
+    /// Sets a manifest with these controllers.
+    pub fn controllers(self, controllers: &Value) -> Self {
+        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
+        self.manifest(&manifest.to_string())
+    }
+
+    /// Sets a manifest with one controller, which has a hundred label selectors of a kind and a resync of a second.
+    pub fn hundred_selectors(self, kind: Kind) -> Self {
+        let source = |at: usize| json!({"apiVersion": kind.0, "kind": kind.1, "labelSelector": format!("n={at}")});
+        let watch = |at: usize| json!({"source": source(at), "map": {"type": "SameName"}});
+        let watches: Vec<Value> = (1..100).map(watch).collect();
+        self.controllers(&json!([{"name": "c", "for": source(0), "watches": watches, "resyncSeconds": 1}]))
     }
 
     /// Sets a text that the guest has at `$text`, `$text_len` bytes long.

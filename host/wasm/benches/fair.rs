@@ -29,7 +29,7 @@ use operetta_core::{
         Controller, Observer,
         request::{Action, Failure, ReconcileRequest},
     },
-    gate::{Gate, GateLimits},
+    gate::{Gate, GateLimits, Shared},
     object::ObjectKey,
     ports::Reconciler,
     queue::{ItemExponentialFailureRateLimiter, Priority, WorkQueue},
@@ -173,7 +173,8 @@ fn main() -> Result<(), AnyError> {
     let quiet: Arc<dyn Reconciler> = Arc::new(reconciler(&load(std::fs::read(guest()?)?)?, &ports));
     let noisy = |guest: Guest, per_second| -> Result<Noisy, AnyError> {
         let limits = CallLimits { timeout: Duration::from_secs(1), ..CallLimits::default() };
-        let gate = Gate::new(ports.clone(), ports.clone(), ports.clone(), "{}".into(), GateLimits::default());
+        let gates = GateLimits::default();
+        let gate = Gate::new(ports.clone(), ports.clone(), ports.clone(), "{}".into(), gates, Shared::default());
         let reconciler = Arc::new(PluginReconciler::new(load(guest.build())?, gate, limits));
         Ok(Noisy { reconciler, per_second })
     };

@@ -1,6 +1,7 @@
 //! Cost of a plugin in each language: its size, its compile time, and the time of one reconcile.
 //!
-//! The guests are plugins/fixtures/bench-LANG, each written as an author of that language would. Metrics of each:
+//! The guests are plugins/fixtures/bench-LANG, each written as an author of that language would. `go-k8s` is Go with the
+//! types of k8s.io/api instead of its own. Metrics of each:
 //!
 //! - `lang.LANG.size`, `.size_zst`: the size of the component, plain and compressed as `operetta bundle` stores it;
 //! - `lang.LANG.compile`: the time to compile the component on all cores, measured once;
@@ -25,7 +26,7 @@ use operetta_testkit::bench::{Report, Row, Samples, number};
 use operetta_wasm::{Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler, WarmLimits};
 use tokio::runtime::Runtime;
 
-const LANGUAGES: [&str; 5] = ["rust", "c", "go", "typescript", "python"];
+const LANGUAGES: [&str; 6] = ["rust", "c", "go", "go-k8s", "typescript", "python"];
 const ROUNDS: usize = 9;
 /// The target duration of a round; the number of calls in a round follows from it.
 const ROUND: Duration = Duration::from_millis(200);

@@ -11,18 +11,31 @@
 //! than one epoch tick; grow beyond its memory limit; make the host allocate without bound; panic the host; see another
 //! call's memory; open a file or a socket; reach an object other than through the session.
 //!
-//! ```no_run
+//! ```
 //! # use std::sync::Arc;
 //! # use operetta_core::{controller::request::ReconcileRequest, gate::Gate, ports::{LogSink, Reconciler}};
-//! # use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
-//! # async fn example(bytes: Vec<u8>, logs: Arc<dyn LogSink>, gate: Arc<Gate>, request: ReconcileRequest)
-//! # -> Result<(), Box<dyn std::error::Error>> {
+//! # use operetta_core::ports::{LogLevel, LogRecord};
+//! # struct NoLog;
+//! # impl LogSink for NoLog {
+//! #     fn enabled(&self, _: LogLevel) -> bool { false }
+//! #     fn write(&self, _: LogRecord) {}
+//! # }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let bytes = operetta_testkit::wat_guest::Guest::default().build();
+//! # let logs = Arc::new(NoLog);
+//! use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginReconciler};
+//!
 //! let engine = Engine::new(&EngineConfig::default())?;
 //! let plugin = Plugin::load(&engine, bytes, &LoadLimits::default(), logs).await?;
-//! println!("{} reconciles {} kinds", plugin.digest(), plugin.manifest().controllers.len());
+//! assert!(plugin.digest().to_string().starts_with("sha256:"));
+//! assert_eq!(plugin.manifest().controllers[0].name, "c");
+//! # async fn reconcile(plugin: Plugin, gate: Arc<Gate>, request: ReconcileRequest) -> Result<(), Box<dyn std::error::Error>> {
 //! let reconciler = PluginReconciler::new(Arc::new(plugin), gate, CallLimits::default());
 //! let action = reconciler.reconcile(&request).await?;
 //! # let _ = action;
+//! # Ok(())
+//! # }
 //! # Ok(())
 //! # }
 //! ```

@@ -109,7 +109,7 @@ pub enum LoadError {
         limit: Duration,
     },
     /// `describe()` exceeded its memory limit.
-    #[error("describe() asked for more memory than its limit of {} MiB", .limit_bytes / (1024 * 1024))]
+    #[error("describe() exceeded its memory limit of {} MiB", .limit_bytes / (1024 * 1024))]
     DescribeMemoryExceeded {
         /// The limit.
         limit_bytes: usize,

@@ -115,7 +115,7 @@ void operetta_add_predicate(operetta_source *source, operetta_predicate predicat
 
 void operetta_workers(operetta_controller *controller, uint32_t workers) {
     if (workers < 1 || workers > MOST_WORKERS) {
-        operetta_panic("the controller \"%s\" wants %u workers: 1 to %d are possible", controller->name,
+        operetta_panic("the controller \"%s\" has %u workers: use 1 to %d", controller->name,
                        (unsigned)workers, MOST_WORKERS);
     }
     controller->workers = workers;

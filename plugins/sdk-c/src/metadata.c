@@ -66,7 +66,7 @@ bool operetta_set_controller_reference(const operetta_value *owner, operetta_val
     const char *namespace_ = operetta_namespace(owner);
     const char *of_child_namespace = operetta_namespace(child);
     if (*operetta_uid(owner) == '\0') {
-        fail_with(error, OPERETTA_BAD_REQUEST, call, "the owner has no uid: only stored objects can own");
+        fail_with(error, OPERETTA_BAD_REQUEST, call, "the owner has no uid: an owner must be read from the API server");
         return false;
     }
     if (namespace_ != NULL && (of_child_namespace == NULL || strcmp(namespace_, of_child_namespace) != 0)) {

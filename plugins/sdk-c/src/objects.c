@@ -54,7 +54,7 @@ operetta_page *operetta_list(operetta_kind kind, const operetta_list_options *op
         return NULL;
     }
     if (wanted->index != NULL && wanted->owner_uid != NULL) {
-        fail_with(error, OPERETTA_BAD_REQUEST, call, "index and owner_uid exclude each other");
+        fail_with(error, OPERETTA_BAD_REQUEST, call, "index and owner_uid are mutually exclusive");
         return NULL;
     }
     operetta_error *why = NULL;

@@ -74,7 +74,7 @@ operetta_value *value_of_host(const char *text, const char *call) {
     yyjson_read_err why = {0};
     operetta_value *value = parse(text, &why);
     if (value == NULL) {
-        operetta_panic("%s: the host's answer is not JSON: %s at byte %zu", call, why.msg, why.pos);
+        operetta_panic("%s: the host's response is not JSON: %s at byte %zu", call, why.msg, why.pos);
     }
     return value;
 }

@@ -55,7 +55,7 @@ static bool chosen(const object_id *id, const operetta_value *object, const oper
     if (options->labels != NULL &&
         !selector_matches(options->labels, operetta_at(object, "metadata.labels"), &malformed)) {
         if (malformed != NULL) {
-            fail_with(error, OPERETTA_BAD_REQUEST, "", "the label selector does not parse: %s", malformed);
+            fail_with(error, OPERETTA_BAD_REQUEST, "", "failed to parse label selector: %s", malformed);
         }
         return false;
     }

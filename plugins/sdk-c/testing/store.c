@@ -384,7 +384,7 @@ operetta_value *store_patch(object_id id, operetta_patch_type type, operetta_val
         yyjson_patch_err why = {0};
         new = yyjson_mut_patch(values_document(), inner(old), inner(body), &why);
         if (new == NULL) {
-            fail_with(error, OPERETTA_INVALID, "", "operation %zu of the patch cannot be done: %s", why.idx, why.msg);
+            fail_with(error, OPERETTA_INVALID, "", "cannot apply operation %zu of the patch: %s", why.idx, why.msg);
             return NULL;
         }
     }

@@ -156,7 +156,7 @@ OPERETTA_TEST(set_controller_reference_rejects_invalid_owners) {
     operetta_error *error;
     operetta_value *child = map_with("c", "1");
     EXPECT(!operetta_set_controller_reference(foo("a"), child, &error));
-    EXPECT_STRING("make Foo a the owner of ConfigMap c: the owner has no uid: only stored objects can own",
+    EXPECT_STRING("make Foo a the owner of ConfigMap c: the owner has no uid: an owner must be read from the API server",
                   operetta_error_text(error));
     operetta_value *owner = operetta_create(foo("a"), NULL, NULL);
     EXPECT(operetta_set_controller_reference(owner, child, &error));

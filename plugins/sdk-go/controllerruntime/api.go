@@ -25,7 +25,7 @@ type noAPI struct{}
 var _ operetta.API = noAPI{}
 
 func refused() error {
-	return operetta.NewAPIError(operetta.Forbidden, "there is no API server to talk to while a plugin is set up: use the client in Reconcile")
+	return operetta.NewAPIError(operetta.Forbidden, "the client cannot be used in the setup: use it in Reconcile")
 }
 
 func (noAPI) Get(operetta.GroupVersionKind, operetta.Key, operetta.Read) ([]byte, error) {
@@ -59,7 +59,7 @@ func (noAPI) Delete(operetta.GroupVersionKind, operetta.Key, operetta.DeleteOpti
 func (noAPI) Raw(operetta.RawRequest) operetta.RawResponse {
 	return operetta.RawResponse{Status: 403, ContentType: "application/json", Body: []byte(
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden",` +
-			`"message":"there is no API server to talk to while a plugin is set up: use the client in Reconcile"}`)}
+			`"message":"the client cannot be used in the setup: use it in Reconcile"}`)}
 }
 
 func (noAPI) Emit(operetta.Event)                                {}

@@ -64,7 +64,7 @@ func (i *indexes) has(kind schema.GroupVersionKind, extract client.IndexerFunc, 
 	}
 	object, ok := created.(client.Object)
 	if !ok {
-		return false, fmt.Errorf("%T is no client.Object", created)
+		return false, fmt.Errorf("%T is not a client.Object", created)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, object); err != nil {
 		return false, err
@@ -78,7 +78,7 @@ type noInformers struct {
 	*indexes
 }
 
-var errNoInformers = errors.New("a plugin has no informers: the host watches what For, Owns and Watches say")
+var errNoInformers = errors.New("informers are not supported: the host watches the kinds of For, Owns and Watches")
 
 func (noInformers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
 	return nil, errNoInformers

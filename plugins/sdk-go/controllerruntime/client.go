@@ -65,14 +65,18 @@ func (t target) objectKey() operetta.Key {
 
 func (t target) String() string { return fmt.Sprintf("%s %s", t.Kind, t.key) }
 
-// encode writes the object as JSON, with apiVersion and kind.
-func encode(of target, object runtime.Object) ([]byte, error) {
+// encode returns an object's kind and key, and the object as JSON, with apiVersion and kind.
+func (c *kubeClient) encode(object client.Object) (target, []byte, error) {
+	of, err := c.target(object)
+	if err != nil {
+		return of, nil, err
+	}
 	object.GetObjectKind().SetGroupVersionKind(of.GroupVersionKind)
 	text, err := json.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be written as JSON: %w", of, err)
+		return of, nil, fmt.Errorf("%s cannot be written as JSON: %w", of, err)
 	}
-	return text, nil
+	return of, text, nil
 }
 
 // decode reads an object or a list and replaces its previous value.
@@ -81,7 +85,7 @@ func decode(text []byte, into runtime.Object) error {
 		value.Elem().SetZero()
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, into); err != nil {
-		return fmt.Errorf("an answer of the API server does not fit the type %T: %w", into, err)
+		return fmt.Errorf("failed to decode the API server's response into %T: %w", into, err)
 	}
 	return nil
 }
@@ -143,7 +147,7 @@ func (c *kubeClient) List(_ context.Context, list client.ObjectList, opts ...cli
 // asked converts list options to the host's. It also returns the field requirements that need a function of IndexField.
 func (c *kubeClient) asked(kind schema.GroupVersionKind, options *client.ListOptions) (operetta.ListOptions, fields.Requirements, error) {
 	if raw := options.Raw; raw != nil && (raw.LabelSelector != "" || raw.FieldSelector != "" || raw.ResourceVersion != "") {
-		return operetta.ListOptions{}, nil, fmt.Errorf("list of %s: of Raw options a plugin's client knows none; use MatchingLabels and MatchingFields", kind.Kind)
+		return operetta.ListOptions{}, nil, fmt.Errorf("list of %s: Raw options are not supported; use MatchingLabels and MatchingFields", kind.Kind)
 	}
 	asked := operetta.ListOptions{Namespace: options.Namespace, Continue: options.Continue, Live: c.read == operetta.Live}
 	if options.LabelSelector != nil {

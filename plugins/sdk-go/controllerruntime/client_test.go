@@ -256,7 +256,7 @@ func TestClientRejectsCallsDuringSetup(t *testing.T) {
 	_, err := controllerruntime.NewHandler(func(mgr ctrl.Manager) error {
 		return mgr.GetClient().Create(context.Background(), named("early"))
 	}, controllerruntime.Options{}).Describe()
-	if err == nil || !strings.Contains(err.Error(), "use the client in Reconcile") {
+	if err == nil || !strings.Contains(err.Error(), "use it in Reconcile") {
 		t.Errorf("got %v", err)
 	}
 }

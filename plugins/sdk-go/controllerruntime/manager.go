@@ -66,7 +66,7 @@ func (m *manager) Add(runnable ctrlmanager.Runnable) error {
 	reconciler, ok := runnable.(reconcile.Reconciler)
 	value := reflect.ValueOf(runnable)
 	if !ok || value.Kind() != reflect.Pointer || !value.Elem().FieldByName("startWatches").IsValid() {
-		return fmt.Errorf("a plugin has no place for a Runnable of its own (%T): it runs only while a key is reconciled", runnable)
+		return fmt.Errorf("a Runnable (%T) is not supported: a plugin runs only while a key is reconciled", runnable)
 	}
 	name := value.Elem().FieldByName("Name").String()
 	label, err := dnsLabel(name)
@@ -75,7 +75,7 @@ func (m *manager) Add(runnable ctrlmanager.Runnable) error {
 	}
 	for _, other := range m.controllers {
 		if other.label == label {
-			return fmt.Errorf("two controllers have the name %q: say another one with Named()", label)
+			return fmt.Errorf("two controllers have the name %q: set another one with Named()", label)
 		}
 	}
 	m.controllers = append(m.controllers, &controller{name: name, label: label, reconciler: reconciler, recorded: value.Elem()})
@@ -142,9 +142,9 @@ func (m *manager) AddReadyzCheck(string, healthz.Checker) error            { ret
 func (m *manager) GetConverterRegistry() conversion.Registry               { return conversion.NewRegistry() }
 
 func (m *manager) GetWebhookServer() webhook.Server {
-	panic("a plugin has no webhooks: leave SetupWebhookWithManager out of the setup")
+	panic("webhooks are not supported: leave SetupWebhookWithManager out of the setup")
 }
 
 func (m *manager) Start(context.Context) error {
-	return errors.New("a plugin is not started: the host runs its controllers; give Run a setup that only registers them")
+	return errors.New("starting the manager is not supported, because the host runs the controllers: pass Run a setup that only registers them")
 }

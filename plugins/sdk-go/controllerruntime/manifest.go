@@ -29,7 +29,7 @@ import (
 func dnsLabel(name string) (string, error) {
 	label := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	if problems := validation.IsDNS1123Label(label); len(problems) > 0 {
-		return "", fmt.Errorf("the controller's name %q is no DNS label: %s", name, strings.Join(problems, "; "))
+		return "", fmt.Errorf("the controller's name %q is not a DNS label: %s", name, strings.Join(problems, "; "))
 	}
 	return label, nil
 }
@@ -77,7 +77,7 @@ func (m *manager) describe(of *controller) (operetta.ControllerManifest, error) 
 		}
 	}
 	if first < 0 {
-		return manifest, errors.New("it does not say which kind it reconciles: call For()")
+		return manifest, errors.New("it has no kind to reconcile: call For()")
 	}
 	manifest.For = all[first].source
 	for i, watch := range all {
@@ -105,11 +105,11 @@ func (m *manager) watched(source reflect.Value) (watched, error) {
 		source = source.Elem()
 	}
 	if source.Kind() != reflect.Struct || !strings.HasPrefix(source.Type().Name(), "Kind[") {
-		return watched{}, fmt.Errorf("a plugin cannot have a source of the type %s: For, Owns and Watches are what the host watches", source.Type())
+		return watched{}, fmt.Errorf("sources of the type %s are not supported: the host watches the kinds of For, Owns and Watches", source.Type())
 	}
 	object, ok := source.FieldByName("Type").Interface().(client.Object)
 	if !ok || reflect.ValueOf(object).IsNil() {
-		return watched{}, errors.New("a watch names no type")
+		return watched{}, errors.New("a watch has no type")
 	}
 	kind, err := apiutil.GVKForObject(object, m.scheme)
 	if err != nil {
@@ -197,13 +197,13 @@ func (m *manager) mapping(watch watched, of schema.GroupVersionKind) (operetta.M
 		return operetta.ToSameName(), nil
 	case "enqueueRequestForOwner":
 	case "enqueueRequestsFromMapFunc":
-		return operetta.Mapping{}, errors.New("it maps events with a Go function, which the host cannot run; an owner reference or the same name can do it")
+		return operetta.Mapping{}, errors.New("it maps events with a Go function, which the host cannot run; use owner references or the same name")
 	default:
 		return operetta.Mapping{}, fmt.Errorf("its handler %T is Go code, which the host cannot run; use EnqueueRequestForOwner or EnqueueRequestForObject", watch.handler)
 	}
 	probe, ok := watch.object.DeepCopyObject().(client.Object)
 	if !ok {
-		return operetta.Mapping{}, fmt.Errorf("%T is no client.Object", watch.object)
+		return operetta.Mapping{}, fmt.Errorf("%T is not a client.Object", watch.object)
 	}
 	yes, version := true, of.GroupVersion().String()
 	probe.SetName("probe")

@@ -82,7 +82,7 @@ func TestUnsupportedSetupIsAnError(t *testing.T) {
 		"the watch of ConfigMap: its owners are not of the kind Pod": func(mgr ctrl.Manager) error {
 			return pods(mgr).Watches(&corev1.ConfigMap{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &corev1.Node{})).Complete(nothing)
 		},
-		"no place for a Runnable of its own (manager.RunnableFunc)": func(mgr ctrl.Manager) error {
+		"a Runnable (manager.RunnableFunc) is not supported": func(mgr ctrl.Manager) error {
 			return mgr.Add(manager.RunnableFunc(func(context.Context) error { return nil }))
 		},
 		"call For()": func(mgr ctrl.Manager) error {

@@ -33,7 +33,7 @@ func (s subresource) Create(_ context.Context, object, body client.Object, opts 
 	if err != nil {
 		return err
 	}
-	text, err := s.body(body)
+	_, text, err := s.client.encode(body)
 	if err != nil {
 		return err
 	}
@@ -45,17 +45,15 @@ func (s subresource) Create(_ context.Context, object, body client.Object, opts 
 
 func (s subresource) Update(_ context.Context, object client.Object, opts ...client.SubResourceUpdateOption) error {
 	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
-	of, err := s.client.target(object)
+	of, body, err := s.sent(object, options.SubResourceBody)
 	if err != nil {
 		return err
 	}
-	body := object
 	if options.SubResourceBody != nil {
-		body = options.SubResourceBody
 		body.SetName(of.key.Name)
 		body.SetNamespace(of.key.Namespace)
 	}
-	text, err := s.body(body)
+	_, text, err := s.client.encode(body)
 	if err != nil {
 		return err
 	}
@@ -71,13 +69,9 @@ func (s subresource) Update(_ context.Context, object client.Object, opts ...cli
 
 func (s subresource) Patch(_ context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
-	of, err := s.client.target(object)
+	of, body, err := s.sent(object, options.SubResourceBody)
 	if err != nil {
 		return err
-	}
-	body := object
-	if options.SubResourceBody != nil {
-		body = options.SubResourceBody
 	}
 	return s.client.patch(of, s.name, body, patch, body, &options.PatchOptions)
 }
@@ -91,12 +85,14 @@ func (s subresource) Apply(_ context.Context, configuration runtime.ApplyConfigu
 	return s.client.apply(s.name, body, &options.ApplyOptions)
 }
 
-func (s subresource) body(of client.Object) ([]byte, error) {
-	what, err := s.client.target(of)
-	if err != nil {
-		return nil, err
+// sent returns the kind and key of an object, and what a write of its subresource sends: the body, or without one the
+// object itself.
+func (s subresource) sent(object, body client.Object) (target, client.Object, error) {
+	of, err := s.client.target(object)
+	if body == nil {
+		body = object
 	}
-	return encode(what, of)
+	return of, body, err
 }
 
 // request is a request for which the contract has no call.

@@ -25,11 +25,7 @@ func writeOptions(dryRun []string, manager, validation string) operetta.WriteOpt
 
 func (c *kubeClient) Create(_ context.Context, object client.Object, opts ...client.CreateOption) error {
 	options := (&client.CreateOptions{}).ApplyOptions(opts)
-	of, err := c.target(object)
-	if err != nil {
-		return err
-	}
-	text, err := encode(of, object)
+	of, text, err := c.encode(object)
 	if err != nil {
 		return err
 	}
@@ -39,11 +35,7 @@ func (c *kubeClient) Create(_ context.Context, object client.Object, opts ...cli
 
 func (c *kubeClient) Update(_ context.Context, object client.Object, opts ...client.UpdateOption) error {
 	options := (&client.UpdateOptions{}).ApplyOptions(opts)
-	of, err := c.target(object)
-	if err != nil {
-		return err
-	}
-	text, err := encode(of, object)
+	of, text, err := c.encode(object)
 	if err != nil {
 		return err
 	}

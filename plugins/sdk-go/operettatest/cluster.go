@@ -107,10 +107,10 @@ func (c *Cluster) Add(object operetta.Object) {
 	c.t.Helper()
 	text, err := json.Marshal(object)
 	if err == nil {
-		err = c.AddJSON(object.GroupVersionKind(), text)
+		err = c.AddJSON(operetta.KindOfObject(object), text)
 	}
 	if err != nil {
-		c.t.Fatalf("adding %s %s: %v", object.GroupVersionKind(), operetta.KeyOf(object), err)
+		c.t.Fatalf("adding %s %s: %v", operetta.KindOfObject(object), operetta.KeyOf(object), err)
 	}
 }
 
@@ -193,12 +193,12 @@ func Get[T any, P operetta.Pointer[T]](c *Cluster, key operetta.Key) P {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	object := P(new(T))
-	there, found := c.store.objects[id{object.GroupVersionKind(), key}]
+	there, found := c.store.objects[id{operetta.KindOfObject(object), key}]
 	if !found {
 		return nil
 	}
 	if err := json.Unmarshal(encode(there), object); err != nil {
-		c.t.Fatalf("%s %s does not fit the type %T: %v", object.GroupVersionKind(), key, object, err)
+		c.t.Fatalf("%s %s does not fit the type %T: %v", operetta.KindOfObject(object), key, object, err)
 	}
 	return object
 }

@@ -182,7 +182,7 @@ func parseRequirement(term string) (requirement, error) {
 			}
 			return requirement{name: words[0], values: values, not: words[1] == "notin"}, nil
 		}
-		return requirement{}, badRequest("the label selector %q does not parse", term)
+		return requirement{}, badRequest("failed to parse label selector %q", term)
 	}
 	for _, operator := range []string{"!=", "==", "="} {
 		if name, value, found := strings.Cut(term, operator); found {
@@ -191,7 +191,7 @@ func parseRequirement(term string) (requirement, error) {
 	}
 	name, not := strings.CutPrefix(term, "!")
 	if name == "" || strings.ContainsAny(name, " \t") {
-		return requirement{}, badRequest("the label selector %q does not parse", term)
+		return requirement{}, badRequest("failed to parse label selector %q", term)
 	}
 	return requirement{name: name, any: true, not: not}, nil
 }
@@ -205,7 +205,7 @@ func parseFields(text string) (selector, error) {
 		}
 		r, err := parseRequirement(strings.TrimSpace(term))
 		if err != nil || r.any {
-			return nil, badRequest("the field selector %q does not parse", term)
+			return nil, badRequest("failed to parse field selector %q", term)
 		}
 		if r.name != "metadata.name" && r.name != "metadata.namespace" {
 			return nil, badRequest("%q is not a field that cached reads know: metadata.name and metadata.namespace are", r.name)

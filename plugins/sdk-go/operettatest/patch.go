@@ -53,7 +53,7 @@ type operation struct {
 func jsonPatched(of object, body []byte) (object, error) {
 	var operations []operation
 	if err := json.Unmarshal(body, &operations); err != nil {
-		return nil, badRequest("the JSON patch does not parse: %v", err)
+		return nil, badRequest("failed to parse the JSON patch: %v", err)
 	}
 	var root any = of
 	for _, step := range operations {
@@ -64,7 +64,7 @@ func jsonPatched(of object, body []byte) (object, error) {
 	}
 	patched, ok := root.(object)
 	if !ok {
-		return nil, badRequest("the JSON patch leaves no object")
+		return nil, badRequest("the result of the JSON patch is not an object")
 	}
 	return patched, nil
 }

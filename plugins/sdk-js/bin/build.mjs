@@ -74,7 +74,7 @@ async function componentOf(project, plugin, world, size) {
 async function readPackage(project) {
   const file = path.join(project, "package.json");
   if (!existsSync(file)) {
-    throw new BuildError(`${project} has no package.json: it is no plugin's project`);
+    throw new BuildError(`${project} has no package.json: it is not a plugin project`);
   }
   try {
     return JSON.parse(await readFile(file, "utf8"));

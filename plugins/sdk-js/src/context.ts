@@ -266,7 +266,7 @@ export class Context {
   config<T extends object = Record<string, unknown>>(): T {
     const config = parse(this.#backend.config(), "the plugin's config");
     if (typeof config !== "object" || config === null || Array.isArray(config)) {
-      throw new TerminalError("the plugin's config is no JSON object");
+      throw new TerminalError("the plugin's config is not a JSON object");
     }
     return config as T;
   }
@@ -322,7 +322,7 @@ function selectorOf(labels: Readonly<Record<string, string>>): string {
 
 function selectionOf({ index, owner }: ListOptions): Selection {
   if (index && owner !== undefined) {
-    throw new TypeError("a list is by `index` or by `owner`, not by both");
+    throw new TypeError("a list takes either `index` or `owner`");
   }
   if (index) {
     return { type: "index", name: index.name, value: index.value };
@@ -332,7 +332,7 @@ function selectionOf({ index, owner }: ListOptions): Selection {
   }
   const uid = typeof owner === "string" ? owner : owner.metadata.uid;
   if (!uid) {
-    throw new TypeError("the `owner` of a list has no uid: only stored objects own");
+    throw new TypeError("the `owner` of a list has no uid: read it from the API server first");
   }
   return { type: "owner", uid };
 }

@@ -95,7 +95,7 @@ export class ApiError extends Error {
 /** Returns the message with the causes that it does not name. Messages of the API server name theirs. */
 function messageOf({ code, reason, message, causes }: Status): string {
   const rest = causes.filter((cause) => !message.includes(cause.message));
-  const text = message || `the API server answered ${code} ${reason}`;
+  const text = message || `the API server responded with ${code} ${reason}`;
   return [text, ...rest.map((cause) => `${cause.field}: ${cause.message}`)].join("; ");
 }
 

@@ -143,7 +143,7 @@ export function manifestOf(controllers: readonly Watches<KubernetesObject>[], in
 function controllerManifest(controller: Watches<KubernetesObject>): object {
   const { name, owns = [], watches = [], rateLimiter } = controller;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
-    throw new TypeError(`the controller name ${JSON.stringify(name)} is no DNS label: a-z, 0-9 and - only`);
+    throw new TypeError(`the controller name ${JSON.stringify(name)} is not a DNS label: use a-z, 0-9 and -`);
   }
   const at = (field: string) => `controller ${JSON.stringify(name)}: ${field}`;
   const source = (like: SourceLike, field: string) => sourceManifest(like, controller, at(field));
@@ -190,7 +190,7 @@ function checkPredicate(predicate: Predicate, at: string): void {
   const [name, value] = fields[0] ?? [];
   if (fields.length !== 1 || !CONDITIONS.includes(name ?? "")) {
     const known = [...PREDICATES, ...CONDITIONS.map((condition) => `{${condition}: …}`)].join(", ");
-    throw new TypeError(`${at}: there is no predicate ${JSON.stringify(predicate)}; there are ${known}`);
+    throw new TypeError(`${at}: unknown predicate ${JSON.stringify(predicate)}; the predicates are ${known}`);
   }
   if (name === "any") {
     (value as readonly Predicate[]).forEach((one) => checkPredicate(one, at));
@@ -224,7 +224,7 @@ function mappingManifest(map: Mapping, at: string): object {
       }
       return { type: "Custom" };
     default:
-      throw new TypeError(`${at}: there is no mapping ${JSON.stringify((map as Mapping).type)}`);
+      throw new TypeError(`${at}: unknown mapping ${JSON.stringify((map as Mapping).type)}`);
   }
 }
 
@@ -271,7 +271,7 @@ function unique(what: string, named: readonly { readonly name: string }[]): void
   const names = new Set<string>();
   for (const { name } of named) {
     if (names.has(name)) {
-      throw new TypeError(`two of the plugin's ${what} names are ${JSON.stringify(name)}`);
+      throw new TypeError(`duplicate ${what} name ${JSON.stringify(name)}`);
     }
     names.add(name);
   }

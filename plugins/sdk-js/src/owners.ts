@@ -15,7 +15,7 @@ export function ownerReference(owner: KubernetesObject): OwnerReference {
   const { name } = keyOf(owner);
   const uid = owner.metadata?.uid;
   if (!uid) {
-    throw new TypeError(`${kind} ${keyText(keyOf(owner))} has no uid: only stored objects can own`);
+    throw new TypeError(`${kind} ${keyText(keyOf(owner))} has no uid: an owner must be read from the API server`);
   }
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
@@ -44,7 +44,7 @@ export function setControllerReference(owner: KubernetesObject, child: Kubernete
   const childName = [child.kind ?? "the object", keyText({ namespace, name: name ?? "" })].join(" ");
   const ownerName = `${reference.kind} ${keyText(keyOf(owner))}`;
   if (owner.metadata?.namespace && owner.metadata.namespace !== namespace) {
-    throw new TypeError(`${ownerName} cannot own ${childName}: another namespace`);
+    throw new TypeError(`${ownerName} cannot own ${childName}: it is in another namespace`);
   }
   const other = controllerOf(child);
   if (other && !isSameObject(other, reference)) {

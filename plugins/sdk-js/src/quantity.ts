@@ -21,7 +21,7 @@ export function canonicalQuantity(quantity: string | number | bigint): string {
   const match = /^([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?$/.exec(text);
   const [, sign = "", whole = "", fraction = "", suffix = "", exponent] = match ?? [];
   if (!match || (whole === "" && fraction === "")) {
-    throw new TypeError(`${JSON.stringify(text)} is no quantity, e.g. 100m, 2 or 1Gi`);
+    throw new TypeError(`${JSON.stringify(text)} is not a quantity such as 100m, 2 or 1Gi`);
   }
   const digits = BigInt(whole + fraction);
   const binary = suffix.endsWith("i");

@@ -53,7 +53,7 @@ test("build errors name the cause and the fix", () => {
   const cases: [source: string | undefined, args: string[], status: number, message: RegExp][] = [
     [undefined, [], 1, /has no src\/plugin.ts, .*--entry names another/],
     ["export default 1;", [], 1, /the plugin's module has no default export that definePlugin\(\) made/],
-    [PLUGIN.replace("NAME", "Not_A_Label"), [], 1, /the controller name "Not_A_Label" is no DNS label/],
+    [PLUGIN.replace("NAME", "Not_A_Label"), [], 1, /the controller name "Not_A_Label" is not a DNS label/],
     ["throw new Error('at the top');", [], 1, /at the top/],
     ["import fs from 'node:fs'; export default fs;", [], 1, /Could not resolve "node:fs"/],
     ["export default (;", [], 1, /src\/plugin.ts:1:/],

@@ -96,19 +96,19 @@ test("the manifest lists the controller's watches", () => {
   });
 });
 
-test("a wrong definition throws an error that names the cause", () => {
+test("an invalid definition throws an error that names the cause", () => {
   const named = (name: string, more: object = {}) => controller({ name, for: Foo, reconcile: nothing, ...more });
   const one = (more: object) => () => definePlugin({ controllers: [named("a", more)] });
   const index: Index = { name: "i", kind: Foo, path: "spec" };
   const wrong: [() => unknown, RegExp][] = [
     [() => definePlugin({ controllers: [] }), /at least one controller/],
-    [() => definePlugin({ controllers: [named("a"), named("a")] }), /two of the plugin's controller names are "a"/],
-    [() => definePlugin({ controllers: [named("A_b")] }), /"A_b" is no DNS label/],
+    [() => definePlugin({ controllers: [named("a"), named("a")] }), /duplicate controller name "a"/],
+    [() => definePlugin({ controllers: [named("A_b")] }), /"A_b" is not a DNS label/],
     [one({ workers: 65 }), /controller "a": workers is 65; it must be a whole number from 1 to 64/],
     [one({ owns: [{}] }), /controller "a": owns\[0\] is neither a kind nor a source/],
-    [one({ eventFilters: ["Changed"] }), /there is no predicate "Changed"/],
-    [one({ eventFilters: [{ changed: "$.a", matches: "$.b" }] }), /there is no predicate \{"changed"/],
-    [one({ eventFilters: [{ any: [{ not: "Changed" }] }] }), /there is no predicate "Changed"/],
+    [one({ eventFilters: ["Changed"] }), /unknown predicate "Changed"/],
+    [one({ eventFilters: [{ changed: "$.a", matches: "$.b" }] }), /unknown predicate \{"changed"/],
+    [one({ eventFilters: [{ any: [{ not: "Changed" }] }] }), /unknown predicate "Changed"/],
     [one({ watches: [{ source: Foo, map: { type: "field-path", path: "x" } }] }), /"x" must begin with a dot/],
     [() => definePlugin({ controllers: [named("a")], indexes: [index] }), /index "i": the path "spec" must begin/],
     [() => named("a", { reconcile: undefined }), /neither `reconcile` nor `reconcileKey`/],
@@ -139,11 +139,11 @@ test("the key of a deleted object is reconciled", () => {
   const plugin = definePlugin({
     controllers: [
       controller({ name: "silent", for: Foo, reconcile: () => void seen.push("silent") }),
-      controller({ name: "told", for: Foo, reconcile: nothing, whenGone: ({ request }) => void seen.push(request.key.name) }),
+      controller({ name: "gone", for: Foo, reconcile: nothing, whenGone: ({ request }) => void seen.push(request.key.name) }),
       controller({ name: "key", for: Foo, reconcileKey: ({ request }) => void seen.push(request.controller) }),
     ],
   });
-  for (const name of ["silent", "told", "key"]) {
+  for (const name of ["silent", "gone", "key"]) {
     assert.deepEqual(new Cluster().reconcile(plugin, name, key), done());
   }
   assert.deepEqual(seen, ["a", "key"]);

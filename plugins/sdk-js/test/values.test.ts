@@ -79,7 +79,7 @@ test("quantities get apimachinery's canonical form", () => {
     assert.equal(canonicalQuantity(given), canonical, String(given));
   }
   for (const wrong of ["", "Gi", "1 Gi", "1Ki2", "x", "--1", "1.2.3"]) {
-    assert.throws(() => canonicalQuantity(wrong), /is no quantity/, wrong);
+    assert.throws(() => canonicalQuantity(wrong), /is not a quantity/, wrong);
   }
 });
 
@@ -93,7 +93,7 @@ test("an ApiError message names the causes or the status", () => {
   const causes = [{ reason: "FieldValueInvalid", message: "too small", field: "spec.size" }];
   const error = new ApiError("invalid", { message: "Foo is invalid", causes });
   assert.deepEqual([error.message, error.code, error.reason], ["Foo is invalid; spec.size: too small", 422, "Invalid"]);
-  assert.equal(new ApiError("other", { code: 507, reason: "Full" }).message, "the API server answered 507 Full");
+  assert.equal(new ApiError("other", { code: 507, reason: "Full" }).message, "the API server responded with 507 Full");
 });
 
 test("setControllerReference keeps another controlling owner", () => {

@@ -197,7 +197,7 @@ def checked_name(name: str) -> str:
     """
     if not isinstance(name, str) or not _DNS_LABEL.fullmatch(name):
         raise ManifestError(
-            f"{name!r} cannot be a controller's name: use lower-case letters, digits and '-', at most 63, e.g. 'foo'"
+            f"{name!r} is not a valid controller name: use lower-case letters, digits and '-', at most 63, e.g. 'foo'"
         )
     return name
 

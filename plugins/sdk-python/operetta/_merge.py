@@ -72,7 +72,7 @@ class Linking:
             return self.core(found, index)
         found, index = self.modules[exporter.module].exports[name]
         if found != sort:
-            raise ValueError(f"the export {name!r} has another sort than its import")
+            raise ValueError(f"the export {name!r} has another kind than its import")
         return self.local(exporter.module, sort, index)
 
     def local(self, module: int, sort: int, index: int) -> Definition:

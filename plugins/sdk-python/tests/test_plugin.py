@@ -118,7 +118,7 @@ def test_manifest_has_every_option() -> None:
         ({"workers": 0}, "workers must be a whole number from 1 to 64, not 0"),
         ({"workers": 65}, "workers"),
         ({"resync": -1}, "resync"),
-        ({"name": "Foo"}, "cannot be a controller's name"),
+        ({"name": "Foo"}, "is not a valid controller name"),
         ({"predicates": ["Changed"]}, "unknown predicate 'Changed'; the predicates are GenerationChanged"),
         ({"api_version": "e.dev/v1"}, "only if the kind is a name"),
         ({"rate_limiter": RateLimiter(qps=0)}, "qps must be a whole number from 1"),

@@ -91,7 +91,7 @@ impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Status { code, reason, message, causes, .. } = &*self.status;
         if message.is_empty() {
-            write!(f, "the API server answered {code} {reason}")?;
+            write!(f, "the API server responded with {code} {reason}")?;
         } else {
             f.write_str(message)?;
         }

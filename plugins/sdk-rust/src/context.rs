@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-use crate::backend::{Backend, EventRequest, PatchRequest};
+use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
 use crate::json::{decode, encode, with_type};
 use crate::options::{DeleteOptions, ListOptions, Page, Patch, PatchType, Read, WriteOptions};
 use crate::{ApiError, DynamicApi, Error, GroupVersionKind, Kind, Object, ObjectKey, Request, ResultExt};
@@ -120,7 +120,8 @@ impl Context {
         if object.name().is_empty() && object.meta().generate_name.is_none() {
             return Err(unnamed(&kind));
         }
-        decode(&kind, &self.backend.create(&kind, object.namespace(), &encode(object)?, options)?)
+        let create = CreateRequest { namespace: object.namespace(), object: &encode(object)?, options };
+        decode(&kind, &self.backend.create(&kind, &create)?)
     }
 
     /// Replaces an object except its status, and returns it as stored. Fields that the type does not have are lost; a
@@ -137,8 +138,7 @@ impl Context {
     /// # Errors
     /// Returns the errors of [`update`](Self::update).
     pub fn update_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        let kind = object.group_version_kind();
-        decode(&kind, &self.backend.update(&kind, &named(object)?, &encode(object)?, options)?)
+        self.replace(object, Part::Main, options)
     }
 
     /// Replaces an object's status, through the status subresource, and returns the object as stored.
@@ -155,8 +155,7 @@ impl Context {
     /// # Errors
     /// Returns the errors of [`update_status`](Self::update_status).
     pub fn update_status_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        let kind = object.group_version_kind();
-        decode(&kind, &self.backend.update_status(&kind, &named(object)?, &encode(object)?, options)?)
+        self.replace(object, Part::Status, options)
     }
 
     /// Patches the object of this key and returns it as stored.
@@ -215,6 +214,13 @@ impl Context {
     /// Returns a terminal error if it does not fit the type.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.backend.config()).context("the plugin's config").terminal()
+    }
+
+    fn replace<T: Object>(&self, object: &T, part: Part, options: &WriteOptions) -> Result<T, ApiError> {
+        let kind = object.group_version_kind();
+        let key = named(object)?;
+        let update = UpdateRequest { object: &encode(object)?, part, options };
+        decode(&kind, &self.backend.update(&kind, &key, &update)?)
     }
 
     pub(crate) fn read<T: DeserializeOwned>(

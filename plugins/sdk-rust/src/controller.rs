@@ -185,7 +185,7 @@ impl Controller {
     /// Panics if neither the function nor [`Controller::for_`] sets the kind, or if both set different kinds.
     pub(crate) fn manifest(&self) -> manifest::Controller {
         let Some(for_) = &self.triggers.for_ else {
-            panic!("controller {:?} does not say what it reconciles: call `.for_::<Kind>()`", self.name);
+            panic!("controller {:?} has no kind to reconcile: call `.for_::<Kind>()`", self.name);
         };
         let kind = for_.group_version_kind();
         if let Some(takes) = self.handler.takes.as_ref().filter(|takes| **takes != kind) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use bindings::operetta::controller::{config, events, log, objects, raw, types};
 
 use crate::action::Next;
-use crate::backend::{Backend, EventRequest, PatchRequest};
+use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
 use crate::logging::{Forward, Level, Pair, Sink, panic_text};
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, Selection, WriteOptions};
 use crate::{
@@ -20,37 +20,34 @@ use crate::{
     missing_debug_implementations,
     unused_qualifications,
     clippy::allow_attributes_without_reason,
-    reason = "wit-bindgen generates this module: it is unsafe and lacks comments"
+    reason = "wit-bindgen generates these modules: they are unsafe and lack comments"
 )]
-pub mod bindings {
-    wit_bindgen::generate!({
-        path: "wit",
-        world: "plugin",
-        pub_export_macro: true,
-        default_bindings_module: "operetta_sdk::__private::bindings",
-        runtime_path: "operetta_sdk::__private::wit_bindgen::rt",
-    });
+mod generated {
+    pub mod bindings {
+        wit_bindgen::generate!({
+            path: "wit",
+            world: "plugin",
+            pub_export_macro: true,
+            default_bindings_module: "operetta_sdk::__private::bindings",
+            runtime_path: "operetta_sdk::__private::wit_bindgen::rt",
+        });
+    }
+
+    /// An export that only some plugins have.
+    pub mod mapping_bindings {
+        wit_bindgen::generate!({
+            inline: "package operetta:sdk; world mapping { export operetta:controller/mapper@0.1.0; }",
+            path: "wit",
+            world: "operetta:sdk/mapping",
+            with: { "operetta:controller/types@0.1.0": crate::guest::bindings::operetta::controller::types },
+            pub_export_macro: true,
+            default_bindings_module: "operetta_sdk::__private::mapping_bindings",
+            runtime_path: "operetta_sdk::__private::wit_bindgen::rt",
+        });
+    }
 }
 
-#[allow(
-    unsafe_code,
-    missing_docs,
-    missing_debug_implementations,
-    unused_qualifications,
-    clippy::allow_attributes_without_reason,
-    reason = "wit-bindgen generates this module, too: an export that only some plugins have"
-)]
-pub mod mapping_bindings {
-    wit_bindgen::generate!({
-        inline: "package operetta:sdk; world mapping { export operetta:controller/mapper@0.1.0; }",
-        path: "wit",
-        world: "operetta:sdk/mapping",
-        with: { "operetta:controller/types@0.1.0": crate::guest::bindings::operetta::controller::types },
-        pub_export_macro: true,
-        default_bindings_module: "operetta_sdk::__private::mapping_bindings",
-        runtime_path: "operetta_sdk::__private::wit_bindgen::rt",
-    });
-}
+pub use generated::{bindings, mapping_bindings};
 
 use bindings::exports::operetta::controller::reconciler as exported;
 use mapping_bindings::exports::operetta::controller::mapper;
@@ -186,34 +183,16 @@ impl Backend for Host {
         Ok(Page { items, resource_version, continue_token })
     }
 
-    fn create(
-        &self,
-        kind: &GroupVersionKind,
-        namespace: Option<&str>,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
-        Ok(objects::create(&wit_kind(kind), namespace, object, &wit_write(options))?)
+    fn create(&self, kind: &GroupVersionKind, create: &CreateRequest<'_>) -> Result<String, ApiError> {
+        Ok(objects::create(&wit_kind(kind), create.namespace, create.object, &wit_write(create.options))?)
     }
 
-    fn update(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
-        Ok(objects::update(&wit_kind(kind), &wit_key(key), object, &wit_write(options))?)
-    }
-
-    fn update_status(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
-        Ok(objects::update_status(&wit_kind(kind), &wit_key(key), object, &wit_write(options))?)
+    fn update(&self, kind: &GroupVersionKind, key: &ObjectKey, update: &UpdateRequest<'_>) -> Result<String, ApiError> {
+        let send = match update.part {
+            Part::Main => objects::update,
+            Part::Status => objects::update_status,
+        };
+        Ok(send(&wit_kind(kind), &wit_key(key), update.object, &wit_write(update.options))?)
     }
 
     fn patch(&self, kind: &GroupVersionKind, key: &ObjectKey, patch: &PatchRequest<'_>) -> Result<String, ApiError> {

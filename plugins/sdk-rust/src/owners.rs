@@ -56,10 +56,15 @@ pub fn is_controlled_by(child: &impl Object, owner: &impl Object) -> bool {
 pub fn set_controller_reference(owner: &impl Object, child: &mut impl Object) -> Result<(), Error> {
     let reference = owner_reference(owner);
     if reference.uid.is_empty() {
-        return Err(Error::msg(format!("{} {} has no uid: only stored objects can own", reference.kind, owner.key())));
+        return Err(Error::msg(format!(
+            "{} {} has no uid: an owner must be read from the API server",
+            reference.kind,
+            owner.key()
+        )));
     }
     if owner.namespace().is_some() && owner.namespace() != child.namespace() {
-        let message = format!("{} {} cannot own {}: another namespace", reference.kind, owner.key(), child.key());
+        let message =
+            format!("{} {} cannot own {}: it is in another namespace", reference.kind, owner.key(), child.key());
         return Err(Error::msg(message));
     }
     if let Some(other) = controller_of(child).filter(|other| !same_object(other, &reference)) {

@@ -124,7 +124,7 @@ impl RawResponse {
         }
         serde_json::from_str(&self.body).map_err(|error| {
             let name = std::any::type_name::<T>();
-            ApiError::malformed(format!("the answer does not fit the type {name}: {error}"))
+            ApiError::malformed(format!("failed to decode the response into {name}: {error}"))
         })
     }
 

@@ -92,7 +92,7 @@ test("a child of another owner is not changed", () => {
   assert.throws(() => reconcile(api), /a Service of this name exists that it does not control/);
 });
 
-test("a deleted AppService needs nothing", () => {
+test("a deleted AppService is done", () => {
   const api = new Cluster().with(AppService, {
     metadata: { ...key, deletionTimestamp: "2030-01-01T00:00:00Z", finalizers: ["example.com/wait"] },
     spec: { replicas: 1 },

@@ -141,7 +141,7 @@ def test_deleted_child_is_created_again() -> None:
     assert cluster.get(kinds.StatefulSet, "db", "ns")
 
 
-def test_deleted_cloud_needs_nothing() -> None:
+def test_deleted_cloud_is_done() -> None:
     cluster = Cluster()
     assert cluster.reconcile(plugin, KEY) is None
     deleted = cloud()

@@ -44,7 +44,7 @@ def test_foo_gets_deployment_and_second_sync_writes_nothing() -> None:
     assert cluster.writes() == []
 
 
-def test_deleted_foo_needs_nothing() -> None:
+def test_deleted_foo_is_done() -> None:
     cluster = Cluster()
     assert cluster.reconcile(plugin, KEY) is None
     assert (cluster.writes(), cluster.events()) == ([], [])

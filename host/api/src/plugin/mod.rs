@@ -1,4 +1,4 @@
-//! The custom resource Plugin: its spec, as people write it, and its status, as the host reports it.
+//! The custom resource Plugin: its spec, and its status, which the host reports.
 //!
 //! `deploy/crd/plugins.yaml` is generated from these types.
 //!
@@ -38,18 +38,18 @@ pub const KIND: &str = "Plugin";
     namespaced,
     status = "PluginStatus",
     doc = "A Plugin is a WebAssembly component whose controllers Operetta runs.",
-    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","description":"Whether all of its controllers run"}"#,
-    printcolumn = r#"{"name":"Degraded","type":"string","jsonPath":".status.conditions[?(@.type==\"Degraded\")].status","description":"Whether something is wrong with it"}"#,
-    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"Why, in one word"}"#,
-    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","description":"Why, in one sentence","priority":1}"#,
-    printcolumn = r#"{"name":"Digest","type":"string","jsonPath":".status.digest","description":"The code that runs","priority":1}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","description":"True if all controllers run"}"#,
+    printcolumn = r#"{"name":"Degraded","type":"string","jsonPath":".status.conditions[?(@.type==\"Degraded\")].status","description":"True if something is wrong"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"The reason of the most important condition"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","description":"The message of the most important condition","priority":1}"#,
+    printcolumn = r#"{"name":"Digest","type":"string","jsonPath":".status.digest","description":"The digest of the running component","priority":1}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PluginSpec {
     /// The source of the component: exactly one of these.
     pub source: Source,
-    /// The component's digest, as `operetta check` prints it: code of any other is not run, whoever changed the source.
+    /// The digest of the component, as `operetta check` prints it. The host runs no other code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
@@ -62,8 +62,8 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub config: Option<serde_json::Map<String, serde_json::Value>>,
-    /// ConfigMaps and Secrets of this namespace that make up the configuration, read as the ServiceAccount: it needs the
-    /// right to get each. Later ones take precedence over earlier ones. A change of any is in effect within seconds.
+    /// ConfigMaps and Secrets of this namespace that make up the configuration, read as the ServiceAccount, which needs
+    /// permission to get each. Later ones take precedence over earlier ones. A change takes effect within seconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub config_from: Vec<ConfigSource>,
@@ -103,9 +103,9 @@ impl PluginSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
-    /// Keeps instances between reconciles, for languages that are slow to start, such as Python. The memory
-    /// that one reconcile leaves behind is then visible to the next ones: a plugin must neither need it nor break by it.
-    /// If left out, each reconcile has a fresh instance.
+    /// Keeps instances between reconciles, for languages that are slow to start, such as Python. The memory that one
+    /// reconcile leaves behind is then visible to the next ones: a plugin must neither rely on it nor fail because of
+    /// it. If left out, each reconcile has a fresh instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<Warm>,
 }
@@ -121,18 +121,18 @@ impl Runtime {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Warm {
-    /// Reconciles that one instance serves; 1000 if left out.
+    /// The number of reconciles that one instance serves; 1000 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_calls: Option<u32>,
-    /// Linear memory by which it may grow after its start, as a quantity; `64Mi` if left out.
+    /// The linear memory by which an instance may grow after its start, as a quantity; `64Mi` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
     pub max_memory_growth: Option<String>,
 }
 
 impl Warm {
-    /// Returns `maxMemoryGrowth` in bytes. A text that the CRD's pattern does not let through counts as left out.
+    /// Returns `maxMemoryGrowth` in bytes. A text that does not match the CRD's pattern counts as left out.
     pub fn max_memory_growth_bytes(&self) -> Option<usize> {
         bytes(self.max_memory_growth.as_deref()?)
     }
@@ -160,10 +160,10 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096))]
     pub path: Option<String>,
-    /// Reserved for an artifact in an OCI registry; refused until then.
+    /// Reserved for an artifact in an OCI registry; not supported yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<String>,
-    /// Reserved for a file on a web server; refused until then.
+    /// Reserved for a file on a web server; not supported yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -196,7 +196,7 @@ pub struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// Returns the kind and the reference that are set; `None` for a value that the CRD does not let through.
+    /// Returns the kind and the reference that are set; `None` for a value that the CRD rejects.
     pub fn chosen(&self) -> Option<(ConfigKind, &ConfigRef)> {
         let config_map = self.config_map_ref.as_ref().map(|reference| (ConfigKind::ConfigMap, reference));
         config_map.or_else(|| Some((ConfigKind::Secret, self.secret_ref.as_ref()?)))
@@ -253,7 +253,7 @@ pub struct ConfigRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = r"^[^.\s]+(\.[^.\s]+)*$"))]
     pub target_path: Option<String>,
-    /// Lets the plugin run also without this ConfigMap or Secret.
+    /// Lets the plugin run even if this ConfigMap or Secret does not exist.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
@@ -265,7 +265,7 @@ pub struct ControllerOverride {
     /// The controller's name in the component's manifest.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// The keys reconciled at once.
+    /// The number of keys reconciled at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub workers: Option<u32>,
@@ -299,7 +299,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the memory limit in bytes. A text that the CRD's pattern does not let through counts as left out.
+    /// Returns the memory limit in bytes. A text that does not match the CRD's pattern counts as left out.
     pub fn memory_bytes(&self) -> Option<usize> {
         bytes(self.memory.as_deref()?)
     }
@@ -334,7 +334,7 @@ fn predicates(_: &mut SchemaGenerator) -> Schema {
         "maxItems": 32,
         "items": {
             "description": "An event filter: a name, as in controller-runtime's `predicate` package, or a condition on the object.",
-            // A pattern is about strings, and the number of properties about objects.
+            // `pattern` applies to strings only, and the number of properties to objects only.
             "pattern": "^(GenerationChanged|LabelsChanged|AnnotationsChanged|ResourceVersionChanged)$",
             "minProperties": 1,
             "maxProperties": 1,

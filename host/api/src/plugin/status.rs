@@ -25,7 +25,7 @@ pub struct PluginStatus {
     /// Loaded, Ready and Degraded.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The address at which the host that runs the plugin answers `operetta logs`.
+    /// The admin address of the host that runs the plugin, for `operetta logs`.
     pub host: Option<String>,
 }
 
@@ -38,13 +38,13 @@ pub struct ControllerStatus {
     /// The kind that the controller reconciles.
     #[serde(rename = "for")]
     pub for_: String,
-    /// Reconciles since this host runs the plugin; updated once a minute, as are `errors` and `queued`.
+    /// The number of reconciles since this host runs the plugin; updated once a minute, as are `errors` and `queued`.
     pub reconciles: i64,
-    /// Reconciles that failed.
+    /// The number of failed reconciles.
     pub errors: i64,
-    /// Keys that wait for a worker.
+    /// The number of keys that wait for a worker.
     pub queued: i64,
-    /// Keys whose last reconcile failed.
+    /// The number of keys whose last reconcile failed.
     pub failing: i32,
     /// The last failure, while any key fails.
     pub last_error: Option<String>,
@@ -56,7 +56,7 @@ pub struct ControllerStatus {
 pub struct Usage {
     /// Processor time of the plugin's code, in milliseconds.
     pub cpu_milliseconds: i64,
-    /// The most linear memory that one of the plugin's instances had, in bytes.
+    /// The peak linear memory of one instance, in bytes.
     pub peak_memory_bytes: i64,
     /// Calls to the host, logs and Events included.
     pub calls: i64,

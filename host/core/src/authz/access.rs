@@ -59,6 +59,8 @@ pub enum AccessVerb {
     Read(ReadVerb),
     Update,
     Patch,
+    /// A verb of impersonation, such as `impersonate`.
+    Impersonate(&'static str),
 }
 
 impl AccessVerb {
@@ -68,6 +70,7 @@ impl AccessVerb {
             Self::Read(verb) => verb.as_str(),
             Self::Update => "update",
             Self::Patch => "patch",
+            Self::Impersonate(verb) => verb,
         }
     }
 }

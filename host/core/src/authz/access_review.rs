@@ -1,24 +1,22 @@
-//! Access reviews: the API server's RBAC decisions, cached for seconds.
+//! Access reviews: the API server's RBAC decisions, cached.
 //!
 //! The cache and the watches belong to the host, so the API server cannot check what a plugin reads from them.
 //! [`Grants`] does: it allows a cached read or an event only if the API server would allow the plugin's ServiceAccount
 //! to make the same request. There is no other rule, and an unknown answer means no.
 //!
 //! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background after half of that
-//!   time. Decisions about events are used for [`Grants::KEEP_WATCHED`] while changes are watched
-//!   ([`Grants::set_watched`]), which is shorter than the API server's own watches last after one decision.
+//!   time. Decisions about events are used for up to [`Grants::KEEP_WATCHED`] while changes are watched
+//!   ([`Grants::set_watched`]), which is no longer than the API server's own watches last after one decision.
 //! - A change of a binding or a role invalidates the decisions about its subjects at once, also those in flight. The
 //!   authorizer watches RBAC itself and may see a change later than the host: its decisions soon after a change are used
-//!   for [`Grants::UNSETTLED`] only.
+//!   for [`Grants::UNSETTLED`] only, and later ones for at most ten times as long as the change was ago.
+//! - The long lifetimes end when the watch of changes fails. When it is back, the decisions of before are requested again.
+//! - The same review is in flight once, however many tasks wait for it.
 //! - When the API server cannot be asked, everything is denied.
 //!
 //! A denial has the API server's wording, and happens before the object is looked up.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
@@ -27,11 +25,12 @@ use tokio::{sync::watch, time::Instant};
 pub use crate::authz::{
     access::{Access, AccessVerb, ReadVerb, ServiceAccount, remedy, remedy_for},
     bindings::BindingText,
+    decisions::Decision,
 };
 use crate::{
     authz::{
         bindings::{Concerned, RoleBindings},
-        decisions::{self, Age, Answer, Change, Kept},
+        decisions::{self, Age, Change, Kept, Lifetimes, Review, Subject},
     },
     object::ObjectKey,
     status::{ApiError, ErrorKind},
@@ -45,9 +44,17 @@ pub trait AccessReviewer: Send + Sync {
     /// # Errors
     /// The API server's error, when it cannot be asked.
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError>;
+
+    /// Asks whether the host itself may make this request.
+    ///
+    /// # Errors
+    /// The API server's error, when it cannot be asked; always, if the reviewer reviews ServiceAccounts only.
+    async fn review_host(&self, _: &Access) -> Result<bool, ApiError> {
+        Err(ApiError::new(ErrorKind::Unavailable, "this reviewer reviews ServiceAccounts only"))
+    }
 }
 
-/// The cached decisions about all subjects of a host.
+/// The cached decisions about all subjects of a host, and about the host itself.
 pub struct Grants {
     reviewer: Arc<dyn AccessReviewer>,
     /// True if each request is asked about as it is, and not in a wider form first.
@@ -64,18 +71,18 @@ pub struct Grants {
 impl Grants {
     /// The lifetime of a decision. A revoked permission ends after this time even if changes are not watched.
     pub const KEEP: Duration = Duration::from_secs(4);
-    /// The lifetime of a decision about events while changes are watched. The API server decides about a watch when that
-    /// begins, and lets it last 30 to 60 minutes.
-    pub const KEEP_WATCHED: Duration = Duration::from_secs(600);
+    /// The longest lifetime of a decision about events while changes are watched. The API server decides about a watch
+    /// when that begins, and lets it last 30 to 60 minutes.
+    pub const KEEP_WATCHED: Duration = Duration::from_secs(1800);
     /// The same lifetime for clusters with an authorizer besides RBAC, whose changes cannot be watched.
     pub const KEEP_WATCHED_EXACT: Duration = Duration::from_secs(60);
     /// The time after a change during which the authorizer may still answer from its old state.
     pub const SETTLE: Duration = decisions::SETTLE;
     /// The lifetime of a decision made during that time.
     pub const UNSETTLED: Duration = decisions::UNSETTLED;
-    /// The maximum number of decisions cached for one subject. Beyond it, expired ones are dropped, or all of them if
-    /// none has expired.
-    const ANSWERS: usize = 16_384;
+
+    /// The lifetimes of decisions about reads.
+    const READS: Lifetimes = Lifetimes { unwatched: Self::KEEP, watched: Self::KEEP };
 
     /// Creates a cache of this reviewer's decisions.
     pub fn new(reviewer: Arc<dyn AccessReviewer>) -> Arc<Self> {
@@ -98,7 +105,7 @@ impl Grants {
 
     /// Returns the cached permissions of one subject.
     pub fn of(self: &Arc<Self>, subject: ServiceAccount) -> SubjectGrants {
-        SubjectGrants { grants: self.clone(), subject }
+        SubjectGrants { grants: self.clone(), key: Subject::ServiceAccount(subject.clone()), subject }
     }
 
     /// Records a binding that existed before anything was asked; see [`RoleBindings::set`].
@@ -127,29 +134,44 @@ impl Grants {
         });
         kept.last = Some(change);
         for Concerned { namespace, subjects } in concerned {
-            kept.concerned(subjects, |subject| subject.changed(namespace.as_deref(), change));
+            kept.concerned(subjects, |decisions| decisions.changed(namespace.as_deref(), change));
         }
     }
 
     /// Sets whether every change of bindings and roles will be reported from now on.
     pub fn set_watched(&self, watched: bool) {
+        {
+            let mut kept = self.kept.lock();
+            if kept.watched_since.is_some() != watched {
+                kept.watched_since = watched.then(Instant::now);
+            }
+        }
         self.watched.send_if_modified(|before| std::mem::replace(before, watched) != watched);
     }
 
-    /// Returns the lifetime of decisions about events.
-    pub fn keep_for_events(&self) -> Duration {
-        match (*self.watched.borrow(), self.exact) {
-            (true, false) => Self::KEEP_WATCHED,
-            (true, true) => Self::KEEP_WATCHED_EXACT,
-            (false, _) => Self::KEEP,
-        }
+    /// Sets the names of the host's user and groups. Until then each change may concern the host.
+    pub(super) fn set_host(&self, names: BTreeSet<String>) {
+        self.kept.lock().host = Some(names);
+    }
+
+    /// Reports whether each request is asked about as it is.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// Returns the lifetimes of decisions about events.
+    fn events(&self) -> Lifetimes {
+        let watched = if self.exact { Self::KEEP_WATCHED_EXACT } else { Self::KEEP_WATCHED };
+        Lifetimes { unwatched: Self::KEEP, watched }
     }
 
     /// Drops the decisions about a subject that no plugin uses any more.
     pub fn forget(&self, subject: &ServiceAccount) {
         let mut kept = self.kept.lock();
-        kept.subjects.entry(subject.clone()).and_modify(|subject| subject.answers = HashMap::new());
-        kept.subjects.retain(|_, subject| !subject.answers.is_empty() || subject.changes.receiver_count() > 0);
+        if let Some(decisions) = kept.subjects.get_mut(&Subject::ServiceAccount(subject.clone())) {
+            decisions.answers = Default::default();
+        }
+        kept.subjects.retain(|_, decisions| !decisions.is_unused());
     }
 
     /// Returns a counter that increases with every change of permissions.
@@ -157,22 +179,73 @@ impl Grants {
         self.changes.subscribe()
     }
 
-    async fn ask(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
-        let asked = Instant::now();
-        // From now on its changes are recorded.
-        self.kept.lock().subject(subject);
-        let change = *self.changes.borrow();
-        let allowed = self.reviewer.review(subject, access).await?;
-        let mut kept = self.kept.lock();
-        let answers = &mut kept.subject(subject).answers;
-        if answers.len() >= Self::ANSWERS && !answers.contains_key(access) {
-            answers.retain(|_, answer| asked.duration_since(answer.asked) < Self::KEEP);
-            if answers.len() >= Self::ANSWERS {
-                answers.clear();
+    /// Returns the cached decision, and renews an ageing one in the background.
+    pub(super) fn known(
+        self: &Arc<Self>,
+        subject: &Subject,
+        access: &Access,
+        lifetimes: Lifetimes,
+    ) -> Option<Decision> {
+        let known = self.kept.lock().look_up(subject, access, lifetimes);
+        let (decision, age) = known?;
+        match age {
+            Age::Fresh => Some(decision),
+            Age::Ageing => {
+                let grants = self.clone();
+                let subject = subject.clone();
+                let access = access.clone();
+                // A failed renewal is repeated once the decision has expired.
+                tokio::spawn(async move { grants.ask(&subject, &access, lifetimes).await.is_ok() });
+                Some(decision)
             }
+            Age::Over => None,
         }
-        answers.insert(access.clone(), Answer { allowed, asked, change, renewing: false });
-        Ok(allowed)
+    }
+
+    /// Returns the cached decision, or the API server's.
+    pub(super) async fn decide(
+        self: &Arc<Self>,
+        subject: &Subject,
+        access: &Access,
+        lifetimes: Lifetimes,
+    ) -> Result<Decision, ApiError> {
+        if let Some(decision) = self.known(subject, access, lifetimes) {
+            return Ok(decision);
+        }
+        self.ask(subject, access, lifetimes).await.map_err(|error| {
+            let subject = match subject {
+                Subject::ServiceAccount(account) => account.user(),
+                Subject::Host => "the host".to_owned(),
+            };
+            let message = format!("whether {subject} may {access} cannot be asked: {error}");
+            ApiError::new(ErrorKind::Unavailable, message)
+        })
+    }
+
+    /// Requests a decision, or waits for the same request in flight.
+    async fn ask(&self, subject: &Subject, access: &Access, lifetimes: Lifetimes) -> Result<Decision, ApiError> {
+        let (asked, review) = self.kept.lock().join(subject, access, lifetimes);
+        let waiting = Waiting { grants: self, subject, access, review };
+        let request = async || match subject {
+            Subject::ServiceAccount(account) => self.reviewer.review(account, access).await,
+            Subject::Host => self.reviewer.review_host(access).await,
+        };
+        let allowed = waiting.review.get_or_init(request).await.clone()?;
+        Ok(self.kept.lock().record(subject, access, allowed, asked, lifetimes))
+    }
+}
+
+/// A task's wait for a review in flight. Dropping it ends the wait, also when the task is cancelled.
+struct Waiting<'a> {
+    grants: &'a Grants,
+    subject: &'a Subject,
+    access: &'a Access,
+    review: Review,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.grants.kept.lock().leave(self.subject, self.access, &self.review);
     }
 }
 
@@ -181,6 +254,8 @@ impl Grants {
 pub struct SubjectGrants {
     grants: Arc<Grants>,
     subject: ServiceAccount,
+    /// The same subject, as the key of its decisions.
+    key: Subject,
 }
 
 impl SubjectGrants {
@@ -191,7 +266,7 @@ impl SubjectGrants {
 
     /// Returns a counter that increases with every change of the subject's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.grants.kept.lock().subject(&self.subject).changes.subscribe()
+        self.grants.kept.lock().of(&self.key).changes.subscribe()
     }
 
     /// Returns a counter that increases with every change of anyone's permissions.
@@ -199,14 +274,21 @@ impl SubjectGrants {
         self.grants.changes()
     }
 
-    /// Returns whether changes of permissions are watched, and its changes. [`Self::keep_for_events`] depends on it.
+    /// Returns whether changes of permissions are watched, and its changes. The lifetimes of decisions about events depend
+    /// on it.
     pub fn watched(&self) -> watch::Receiver<bool> {
         self.grants.watched.subscribe()
     }
 
-    /// Returns the namespaces in which RBAC may grant the subject more than in all namespaces; None while RoleBindings
-    /// are not watched.
+    /// Returns the only namespaces in which the subject may have more permissions than in all namespaces. Returns None if
+    /// only a review of each namespace can tell: while RoleBindings are not watched, and where an authorizer besides RBAC
+    /// may deny what concerns all namespaces.
     pub fn namespaces(&self) -> Option<BTreeSet<String>> {
+        if self.grants.exact { None } else { self.bound_namespaces() }
+    }
+
+    /// Returns the namespaces in which a RoleBinding names the subject; None while RoleBindings are not watched.
+    pub fn bound_namespaces(&self) -> Option<BTreeSet<String>> {
         let is_watched = *self.grants.watched.borrow();
         is_watched.then(|| self.grants.bindings.read().namespaces_of(&self.subject))
     }
@@ -214,36 +296,21 @@ impl SubjectGrants {
     /// Reports whether a cached decision allows the request. The API server is not asked, so the result reveals nothing
     /// that it has not answered before.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
-        let keep = self.keep_for_events();
-        access.questions(self.grants.exact).any(|access| self.known(&access, keep) == Some(true))
+        let lifetimes = self.grants.events();
+        let is_allowed = |access: Access| self.grants.known(&self.key, &access, lifetimes).is_some_and(|it| it.allowed);
+        access.questions(self.grants.exact).any(is_allowed)
     }
 
     /// Reports whether a cached decision exists for the request.
     pub fn is_known(&self, access: &Access) -> bool {
         for ask in access.questions(self.grants.exact) {
-            match self.known(&ask, Grants::KEEP) {
-                Some(true) => return true,
-                Some(false) => {}
+            match self.grants.known(&self.key, &ask, Grants::READS) {
+                Some(decision) if decision.allowed => return true,
+                Some(_) => {}
                 None => return false,
             }
         }
         true
-    }
-
-    /// Returns the cached decision, and renews an ageing one in the background.
-    fn known(&self, access: &Access, keep: Duration) -> Option<bool> {
-        let known = self.grants.kept.lock().look_up(&self.subject, access, keep);
-        match known? {
-            (allowed, Age::Fresh) => Some(allowed),
-            (allowed, Age::Ageing) => {
-                let this = self.clone();
-                let access = access.clone();
-                // A failed renewal is repeated once the decision has expired.
-                tokio::spawn(async move { this.grants.ask(&this.subject, &access).await.is_ok() });
-                Some(allowed)
-            }
-            (_, Age::Over) => None,
-        }
     }
 
     /// Reviews a request in the background, unless it is known to be allowed.
@@ -269,41 +336,29 @@ impl SubjectGrants {
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
     pub async fn allows(&self, access: &Access) -> Result<bool, ApiError> {
-        self.allows_for(access, Grants::KEEP).await
+        Ok(self.decide(access, Grants::READS).await?.allowed)
     }
 
-    /// Reports whether the API server would allow these events. The caller follows [`Self::changes`] and
-    /// [`Self::watched`], and asks again after [`Self::keep_for_events`].
+    /// Returns whether the API server would allow these events. The caller follows [`Self::changes`] and
+    /// [`Self::watched`], and asks again when the decision expires.
     ///
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
-    pub async fn allows_events(&self, access: &Access) -> Result<bool, ApiError> {
-        self.allows_for(access, self.keep_for_events()).await
+    pub async fn allows_events(&self, access: &Access) -> Result<Decision, ApiError> {
+        self.decide(access, self.grants.events()).await
     }
 
-    /// Returns [`Grants::keep_for_events`].
-    pub fn keep_for_events(&self) -> Duration {
-        self.grants.keep_for_events()
-    }
-
-    async fn allows_for(&self, access: &Access, keep: Duration) -> Result<bool, ApiError> {
+    /// Asks the questions about a request until one is allowed. A denial lasts until the first of the answers expires.
+    async fn decide(&self, access: &Access, lifetimes: Lifetimes) -> Result<Decision, ApiError> {
+        let mut denied: Option<Decision> = None;
         for ask in access.questions(self.grants.exact) {
-            if self.allows_just(&ask, keep).await? {
-                return Ok(true);
+            let decision = self.grants.decide(&self.key, &ask, lifetimes).await?;
+            if decision.allowed {
+                return Ok(decision);
             }
+            denied = denied.into_iter().chain([decision]).min_by_key(|decision| decision.until);
         }
-        Ok(false)
-    }
-
-    async fn allows_just(&self, access: &Access, keep: Duration) -> Result<bool, ApiError> {
-        if let Some(allowed) = self.known(access, keep) {
-            return Ok(allowed);
-        }
-        let asked = self.grants.ask(&self.subject, access).await;
-        asked.map_err(|error| {
-            let message = format!("whether {} may {access} cannot be asked: {error}", self.subject.user());
-            ApiError::new(ErrorKind::Unavailable, message)
-        })
+        Ok(denied.unwrap_or_else(|| Decision { allowed: false, until: Instant::now() }))
     }
 }
 
@@ -435,6 +490,16 @@ mod tests {
         assert!(passed_by.expect("answered"), "the default is for RBAC alone, as docs/operating.md says");
     }
 
+    #[test]
+    fn exact_reviews_do_not_rely_on_bindings() {
+        for (exact, namespaces) in [(false, Some(BTreeSet::new())), (true, None)] {
+            let grants = Grants::with(Arc::new(Rules::default()), exact);
+            grants.set_watched(true);
+            let own = grants.of(account());
+            assert_eq!((own.namespaces(), own.bound_namespaces()), (namespaces, Some(BTreeSet::new())), "{exact}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn revoked_permission_ends_on_change_or_expiry() {
         let (rules, grants) = grants(&[(Some("a"), "pods", None)]);
@@ -530,22 +595,31 @@ mod tests {
         assert!(!grants.allows(&pods).await.expect("asked too early"));
         rules.rules.lock().insert((Some("a"), "pods", None));
         tokio::time::sleep(Grants::UNSETTLED).await;
-        assert!(grants.allows_events(&pods).await.expect("asked again"));
+        assert!(grants.allows_events(&pods).await.expect("asked again").allowed);
+    }
+
+    /// Rules that allow pods in namespace `a`, and a cache of their decisions whose changes have been watched for long.
+    async fn long_watched(exact: bool) -> (Arc<Rules>, Arc<Grants>) {
+        let rules = Rules { rules: Mutex::new(HashSet::from([(Some("a"), "pods", None)])), ..Rules::default() };
+        let rules = Arc::new(rules);
+        let all = Grants::with(rules.clone(), exact);
+        all.set_watched(true);
+        tokio::time::sleep(Grants::KEEP_WATCHED).await;
+        (rules, all)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_are_decided_for_ten_minutes_while_changes_are_watched() {
+    async fn events_are_decided_for_half_an_hour_while_changes_are_watched() {
         let pods = access(Some("a"), "pods", None);
         for (exact, keep) in [(false, Grants::KEEP_WATCHED), (true, Grants::KEEP_WATCHED_EXACT)] {
-            let rules = Rules { rules: Mutex::new(HashSet::from([(Some("a"), "pods", None)])), ..Rules::default() };
-            let rules = Arc::new(rules);
-            let all = Grants::with(rules.clone(), exact);
-            all.set_watched(true);
+            let (rules, all) = long_watched(exact).await;
             let grants = all.of(account());
-            assert!(grants.allows_events(&pods).await.expect("answered"));
+            let decision = grants.allows_events(&pods).await.expect("answered");
+            let lasts = decision.until - Instant::now();
+            assert!(decision.allowed && lasts > keep * 7 / 10 && lasts <= keep, "{lasts:?}");
             rules.rules.lock().clear();
-            tokio::time::sleep(keep / 2 - Duration::from_secs(1)).await;
-            assert!(grants.allows_events(&pods).await.expect("kept"));
+            tokio::time::sleep(lasts / 2 - Duration::from_secs(1)).await;
+            assert_eq!(grants.allows_events(&pods).await.expect("kept"), decision);
             assert!(!grants.allows(&pods).await.expect("asked again"), "a read is decided for seconds");
             rules.rules.lock().insert((Some("a"), "pods", None));
             tokio::time::sleep(Grants::KEEP).await;
@@ -555,8 +629,99 @@ mod tests {
             all.set_watched(false);
             assert!(watched.has_changed().expect("open"), "who relies on the long lifetime learns that it is over");
             tokio::time::sleep(Grants::KEEP).await;
-            assert!(!grants.allows_events(&pods).await.expect("asked again"));
+            assert!(!grants.allows_events(&pods).await.expect("asked again").allowed);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn change_ends_long_decision_at_once() {
+        let (rules, all) = long_watched(false).await;
+        let grants = all.of(account());
+        let pods = access(Some("a"), "pods", None);
+        assert!(grants.allows_events(&pods).await.expect("answered").allowed);
+        rules.rules.lock().clear();
+        changed(&grants, "a");
+        assert!(!grants.allows_events(&pods).await.expect("asked again").allowed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn decision_without_watch_is_requested_again_once_watched() {
+        let (rules, all) = long_watched(false).await;
+        let grants = all.of(account());
+        let pods = access(Some("a"), "pods", None);
+        all.set_watched(false);
+        assert!(grants.allows_events(&pods).await.expect("answered").allowed);
+        // The watch missed it.
+        rules.rules.lock().clear();
+        all.set_watched(true);
+        assert!(grants.allows_events(&pods).await.expect("kept").allowed);
+        tokio::time::sleep(Grants::KEEP).await;
+        assert!(!grants.allows_events(&pods).await.expect("asked again").allowed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn decision_soon_after_change_lasts_in_proportion() {
+        let (_, all) = long_watched(false).await;
+        let grants = all.of(account());
+        let pods = access(Some("a"), "pods", None);
+        for (ago, lasts) in [(0, 0.3), (1, 0.3), (3, 30.0), (60, 600.0)] {
+            changed(&grants, "a");
+            tokio::time::sleep(Duration::from_secs(ago)).await;
+            let until = grants.allows_events(&pods).await.expect("answered").until;
+            assert_eq!(until - Instant::now(), Duration::from_secs_f64(lasts), "{ago} s after the change");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn decisions_of_one_moment_do_not_expire_together() {
+        let (_, all) = long_watched(false).await;
+        let mut expired = BTreeSet::new();
+        for number in 0..100 {
+            let grants = all.of(ServiceAccount { namespace: "team".into(), name: format!("plugin-{number}") });
+            expired.insert(grants.allows_events(&access(None, "pods", None)).await.expect("answered").until);
+        }
+        let first = expired.first().expect("one").duration_since(Instant::now());
+        let last = expired.last().expect("one").duration_since(Instant::now());
+        assert!(expired.len() > 70 && last - first > Grants::KEEP_WATCHED / 5, "{first:?} to {last:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn same_review_is_in_flight_once() {
+        let rules = Arc::new(Rules {
+            rules: Mutex::new(HashSet::from([(None, "pods", None)])),
+            slow: Duration::from_secs(1),
+            ..Rules::default()
+        });
+        let grants = Grants::new(rules.clone()).of(account());
+        let pods = access(None, "pods", None);
+        let ask = || {
+            let grants = grants.clone();
+            let pods = pods.clone();
+            tokio::spawn(async move { grants.allows(&pods).await.expect("answered") })
+        };
+        let first = ask();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let others = [(); 9].map(|()| ask());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(rules.asked.lock().len(), 1);
+        // The others do not depend on who asked.
+        first.abort();
+        for other in others {
+            assert!(other.await.expect("ends"));
+        }
+        assert_eq!(rules.asked.lock().len(), 2);
+
+        // A review from before a change is not joined.
+        changed(&grants, "elsewhere");
+        tokio::time::sleep(Grants::KEEP).await;
+        let before = ask();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        rules.rules.lock().clear();
+        grants.grants.changed(&[Concerned { namespace: None, subjects: BTreeSet::from([account().user()]) }]);
+        assert!(!ask().await.expect("ends"));
+        assert!(before.await.expect("ends"), "it was asked before the change");
+        assert!(!grants.allows(&pods).await.expect("known"), "the answer of before the change is not kept");
+        assert!(grants.grants.kept.lock().of(&grants.key).is_quiet(), "no review is left behind");
     }
 
     #[tokio::test(start_paused = true)]
@@ -577,17 +742,17 @@ mod tests {
         *rules.down.lock() = true;
         let error = grants.check(&access(None, "pods", None)).await.expect_err("refused");
         assert_eq!(error.kind, ErrorKind::Unavailable);
-        assert!(error.status.message.contains("get pods in all namespaces cannot be asked"), "{error}");
+        assert!(error.status.message.contains("failed: may it get pods in all namespaces?"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn bounds_decisions_cached_for_one_subject() {
         let (_, grants) = grants(&[]);
-        for number in 0..Grants::ANSWERS + 10 {
+        for number in 0..decisions::ANSWERS + 10 {
             let asked = access(Some("a"), "secrets", Some(&number.to_string()));
             assert!(!grants.allows(&asked).await.expect("answered"));
         }
-        assert!(grants.grants.kept.lock().subjects[&account()].answers.len() <= Grants::ANSWERS);
+        assert!(grants.grants.kept.lock().subjects[&grants.key].answers.len() <= decisions::ANSWERS);
     }
 
     #[test]

@@ -1,30 +1,74 @@
-//! The cached decisions of the authorizer, by subject, and the changes of permissions that end them.
+//! The cached decisions of the authorizer, by subject, the reviews in flight, and the changes of permissions that end
+//! decisions.
 
 use std::{
     collections::{BTreeSet, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
     time::Duration,
 };
 
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::Instant,
+};
 
 use super::access::{Access, ServiceAccount};
+use crate::status::ApiError;
 
 /// The time after a change during which the authorizer may still answer from its old state.
 pub(super) const SETTLE: Duration = Duration::from_secs(2);
 /// The lifetime of a decision made during that time.
 pub(super) const UNSETTLED: Duration = Duration::from_millis(300);
+/// A decision soon after a change lasts at most this many times as long as the change was ago. So an authorizer that is
+/// behind for longer than [`SETTLE`] is asked again soon.
+const CAUTION: u32 = 10;
+/// The maximum number of decisions cached for one subject. Beyond it, expired ones are dropped, or all of them if none has
+/// expired.
+pub(super) const ANSWERS: usize = 16_384;
+
+/// A subject of decisions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Subject {
+    ServiceAccount(ServiceAccount),
+    Host,
+}
+
+/// The lifetimes of decisions for one use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lifetimes {
+    /// The lifetime while changes are not watched. A watched decision lasts at least as long, if no change ends it.
+    pub(super) unwatched: Duration,
+    /// The longest lifetime while changes are watched. Decisions last three quarters of it or more, so that they are
+    /// not all renewed at once.
+    pub(super) watched: Duration,
+}
+
+/// A decision, and the time until which it may be used if no change ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// True if the request is allowed.
+    pub allowed: bool,
+    /// The time after which it must be requested again.
+    pub until: Instant,
+}
 
 /// The decisions about all subjects.
 #[derive(Default)]
 pub(super) struct Kept {
-    pub(super) subjects: HashMap<ServiceAccount, Subject>,
+    pub(super) subjects: HashMap<Subject, Decisions>,
     /// The last change of any subject's permissions.
     pub(super) last: Option<Change>,
+    /// The time since which changes are watched; None while they are not.
+    pub(super) watched_since: Option<Instant>,
+    /// The names of the host's user and groups; None until they are known, while each change may concern it.
+    pub(super) host: Option<BTreeSet<String>>,
 }
 
 /// The answers about one subject, and the changes of its permissions.
-pub(super) struct Subject {
+pub(super) struct Decisions {
     pub(super) answers: HashMap<Access, Answer>,
+    pending: HashMap<Access, Pending>,
     /// The last change of its permissions in a namespace.
     changed_in: HashMap<String, Change>,
     /// The last change of its permissions that hold everywhere.
@@ -40,15 +84,33 @@ pub(super) struct Change {
     pub(super) at: Instant,
 }
 
+/// The moment of a request for a decision.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    at: Instant,
+    /// The last change before it.
+    change: u64,
+    /// The part of the longest lifetime that is left out, in units of 1/1024.
+    spread: u32,
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Answer {
-    pub(super) allowed: bool,
-    /// The time at which it was requested.
-    pub(super) asked: Instant,
-    /// The last change before the request.
-    pub(super) change: u64,
+    allowed: bool,
+    asked: Asked,
     /// True while the decision is being renewed.
-    pub(super) renewing: bool,
+    renewing: bool,
+}
+
+/// The result of a review, set once. If the task that requests it is cancelled, another one that waits requests it.
+pub(super) type Review = Arc<OnceCell<Result<bool, ApiError>>>;
+
+/// A review in flight.
+struct Pending {
+    asked: Asked,
+    review: Review,
+    /// The number of tasks that wait for it.
+    waiters: usize,
 }
 
 /// The age of a decision in relation to its lifetime.
@@ -58,46 +120,70 @@ pub(super) enum Age {
     Over,
 }
 
+impl Asked {
+    fn lifetime(&self, changed: Option<Change>, watched_since: Option<Instant>, lifetimes: Lifetimes) -> Duration {
+        let Lifetimes { unwatched, watched } = lifetimes;
+        let ago = |then: Instant| self.at.saturating_duration_since(then);
+        let keep = match watched_since {
+            // Whatever changed before is known, but the authorizer may have started at the same moment.
+            Some(since) if ago(since) >= SETTLE => {
+                let spread = watched.saturating_sub(unwatched) * self.spread / 1024;
+                (watched - spread).min(ago(since) * CAUTION).max(unwatched)
+            }
+            _ => unwatched,
+        };
+        match changed {
+            Some(change) if self.change < change.number => Duration::ZERO,
+            Some(change) if self.at < change.at + SETTLE => keep.min(UNSETTLED),
+            Some(change) => keep.min(ago(change.at) * CAUTION),
+            None => keep,
+        }
+    }
+}
+
 impl Kept {
     /// Returns the decisions about a subject, and records its changes from now on.
-    pub(super) fn subject(&mut self, account: &ServiceAccount) -> &mut Subject {
+    pub(super) fn of(&mut self, subject: &Subject) -> &mut Decisions {
         // The last change may concern this subject.
         let changed = self.last;
-        let new =
-            || Subject { answers: HashMap::new(), changed_in: HashMap::new(), changed, changes: Default::default() };
-        self.subjects.entry(account.clone()).or_insert_with(new)
+        self.subjects.entry(subject.clone()).or_insert_with(|| Decisions::new(changed))
     }
 
-    /// Calls a function with each known subject that is one of these users, or in one of these groups.
-    pub(super) fn concerned(&mut self, names: &BTreeSet<String>, mut call: impl FnMut(&mut Subject)) {
+    /// Calls a function with the decisions about each known subject that is one of these users, or in one of these groups.
+    pub(super) fn concerned(&mut self, names: &BTreeSet<String>, mut call: impl FnMut(&mut Decisions)) {
+        let is_host = self.host.as_ref().map_or(!names.is_empty(), |host| !host.is_disjoint(names));
+        if is_host && let Some(decisions) = self.subjects.get_mut(&Subject::Host) {
+            call(decisions);
+        }
         let accounts: Option<Vec<_>> = names.iter().map(|name| ServiceAccount::of_user(name)).collect();
         if let Some(accounts) = accounts {
-            accounts.iter().for_each(|account| {
-                if let Some(subject) = self.subjects.get_mut(account) {
-                    call(subject);
+            accounts.into_iter().for_each(|account| {
+                if let Some(decisions) = self.subjects.get_mut(&Subject::ServiceAccount(account)) {
+                    call(decisions);
                 }
             });
             return;
         }
-        for (account, subject) in &mut self.subjects {
+        for (subject, decisions) in &mut self.subjects {
+            let Subject::ServiceAccount(account) = subject else { continue };
             if names.contains(&account.user()) || account.groups().iter().any(|group| names.contains(group)) {
-                call(subject);
+                call(decisions);
             }
         }
     }
 
     /// Returns a decision and its age. Marks an ageing one as being renewed; the caller renews it.
-    pub(super) fn look_up(&mut self, subject: &ServiceAccount, access: &Access, keep: Duration) -> Option<(bool, Age)> {
-        let subject = self.subjects.get_mut(subject)?;
-        let in_namespace = access.namespace.as_ref().and_then(|namespace| subject.changed_in.get(namespace)).copied();
-        let changed = [subject.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number);
-        let answer = subject.answers.get_mut(access)?;
-        let old = answer.asked.elapsed();
-        let keep = match changed {
-            Some(change) if answer.change < change.number => Duration::ZERO,
-            Some(change) if answer.asked < change.at + SETTLE => keep.min(UNSETTLED),
-            _ => keep,
-        };
+    pub(super) fn look_up(
+        &mut self,
+        subject: &Subject,
+        access: &Access,
+        lifetimes: Lifetimes,
+    ) -> Option<(Decision, Age)> {
+        let decisions = self.subjects.get_mut(subject)?;
+        let changed = decisions.last_change(access);
+        let answer = decisions.answers.get_mut(access)?;
+        let keep = answer.asked.lifetime(changed, self.watched_since, lifetimes);
+        let old = answer.asked.at.elapsed();
         let age = if old >= keep {
             Age::Over
         } else if old < keep / 2 || std::mem::replace(&mut answer.renewing, true) {
@@ -105,11 +191,95 @@ impl Kept {
         } else {
             Age::Ageing
         };
-        Some((answer.allowed, age))
+        Some((Decision { allowed: answer.allowed, until: answer.asked.at + keep }, age))
+    }
+
+    /// Begins a review, or joins the same one in flight if its answer may be used. The caller calls [`Self::leave`].
+    pub(super) fn join(&mut self, subject: &Subject, access: &Access, lifetimes: Lifetimes) -> (Asked, Review) {
+        let watched_since = self.watched_since;
+        let change = self.last.map_or(0, |change| change.number);
+        let decisions = self.of(subject);
+        let changed = decisions.last_change(access);
+        if let Some(pending) = decisions.pending.get_mut(access)
+            && pending.asked.at.elapsed() < pending.asked.lifetime(changed, watched_since, lifetimes)
+        {
+            pending.waiters += 1;
+            return (pending.asked, pending.review.clone());
+        }
+        let asked = Asked { at: Instant::now(), change, spread: spread(subject, access) };
+        let pending = Pending { asked, review: Review::default(), waiters: 1 };
+        let review = pending.review.clone();
+        decisions.pending.insert(access.clone(), pending);
+        (asked, review)
+    }
+
+    /// Ends the wait for a review. The last one to leave removes it.
+    pub(super) fn leave(&mut self, subject: &Subject, access: &Access, review: &Review) {
+        let Some(decisions) = self.subjects.get_mut(subject) else { return };
+        let Some(pending) = decisions.pending.get_mut(access) else { return };
+        if !Arc::ptr_eq(&pending.review, review) {
+            return;
+        }
+        pending.waiters -= 1;
+        if pending.waiters == 0 {
+            decisions.pending.remove(access);
+        }
+    }
+
+    /// Records the answer of a review, unless a later one is known. Returns the decision.
+    pub(super) fn record(
+        &mut self,
+        subject: &Subject,
+        access: &Access,
+        allowed: bool,
+        asked: Asked,
+        lifetimes: Lifetimes,
+    ) -> Decision {
+        let watched_since = self.watched_since;
+        let decisions = self.of(subject);
+        let until = asked.at + asked.lifetime(decisions.last_change(access), watched_since, lifetimes);
+        let answers = &mut decisions.answers;
+        if answers.len() >= ANSWERS && !answers.contains_key(access) {
+            answers.retain(|_, answer| asked.at.saturating_duration_since(answer.asked.at) < lifetimes.unwatched);
+            if answers.len() >= ANSWERS {
+                answers.clear();
+            }
+        }
+        if answers.get(access).is_none_or(|known| known.asked.at <= asked.at) {
+            answers.insert(access.clone(), Answer { allowed, asked, renewing: false });
+        }
+        Decision { allowed, until }
     }
 }
 
-impl Subject {
+impl Decisions {
+    fn new(changed: Option<Change>) -> Self {
+        Self {
+            answers: HashMap::new(),
+            pending: HashMap::new(),
+            changed_in: HashMap::new(),
+            changed,
+            changes: watch::Sender::default(),
+        }
+    }
+
+    /// Returns the last change that may concern a request.
+    fn last_change(&self, access: &Access) -> Option<Change> {
+        let in_namespace = access.namespace.as_ref().and_then(|namespace| self.changed_in.get(namespace)).copied();
+        [self.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number)
+    }
+
+    /// Reports whether nothing is known, and nobody follows its changes.
+    pub(super) fn is_unused(&self) -> bool {
+        self.answers.is_empty() && self.pending.is_empty() && self.changes.receiver_count() == 0
+    }
+
+    /// Reports whether no review is in flight.
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Records a change of its permissions in a namespace, or in all of them if there is None.
     pub(super) fn changed(&mut self, namespace: Option<&str>, change: Change) {
         match namespace {
@@ -122,4 +292,11 @@ impl Subject {
         }
         self.changes.send_modify(|changes| *changes += 1);
     }
+}
+
+/// Returns the part of the longest lifetime that is left out for a request, in units of 1/1024: at most a quarter.
+fn spread(subject: &Subject, access: &Access) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (subject, access).hash(&mut hasher);
+    (hasher.finish() % 256) as u32
 }

@@ -4,4 +4,5 @@ pub mod access;
 pub mod access_review;
 pub mod bindings;
 mod decisions;
+pub mod host_permissions;
 pub mod recorded_permissions;

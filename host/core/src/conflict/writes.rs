@@ -67,7 +67,7 @@ impl Server {
         };
         let audit = Some(Audit { writer, sink: self.clone(), conflicts: conflicts.clone() });
         let shared = Shared { audit, objects: Some(self.clone()), ..Shared::default() };
-        Gate::sharing(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
+        Gate::new(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
     }
 
     /// Returns the reported conflicts: path, author and rival.

@@ -53,7 +53,7 @@ pub enum Fault {
         limit: std::time::Duration,
     },
     /// The guest asked for more memory than `limits.memory`.
-    #[error("the plugin asked for more memory than its limit of {} MiB (limits.memory)", .limit_bytes / (1024 * 1024))]
+    #[error("the plugin exceeded its memory limit of {} MiB (limits.memory)", .limit_bytes / (1024 * 1024))]
     MemoryExceeded {
         /// The limit, in bytes.
         limit_bytes: usize,

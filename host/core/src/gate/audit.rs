@@ -260,8 +260,6 @@ fn named(changes: &[Change<'_>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-
-    use async_trait::async_trait;
     use parking_lot::Mutex;
 
     use super::*;
@@ -269,74 +267,37 @@ mod tests {
         conflict::{ConflictSink, FieldConflict},
         gate::{
             Gate, GateLimits, Shared,
-            operation::{Delete, Get, List, Page, Write, WriteAction, WriteOptions},
-            raw_request::{RawRequest, Target},
+            operation::{Write, WriteAction, WriteOptions},
+            tests::Fake,
         },
-        object::ManagedFields,
-        ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi},
     };
 
-    /// An API with one object that no update changes.
     #[derive(Default)]
-    struct Unchanging(Mutex<Vec<AuditRecord>>);
+    struct Records(Mutex<Vec<AuditRecord>>);
 
-    #[async_trait]
-    impl ObjectApi for Unchanging {
-        async fn write(&self, write: Write) -> Result<Written, ApiError> {
-            let object = Object::from_json(r#"{"metadata":{"name":"a"}}"#, &write.kind, ManagedFields::Keep);
-            Ok(Written::Unchanged(Arc::new(object.expect("an object"))))
-        }
-
-        async fn get(&self, _: Get) -> Result<Arc<Object>, ApiError> {
-            unreachable!("nothing reads here")
-        }
-
-        async fn list(&self, _: List) -> Result<Page, ApiError> {
-            unreachable!("nothing reads here")
-        }
-
-        async fn delete(&self, _: Delete) -> Result<(), ApiError> {
-            unreachable!("nothing is deleted here")
-        }
-
-        async fn raw(&self, _: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
-            unreachable!("nothing is raw here")
-        }
-    }
-
-    impl AuditSink for Unchanging {
+    impl AuditSink for Records {
         fn record(&self, record: &AuditRecord) {
             self.0.lock().push(record.clone());
         }
     }
 
-    impl ConflictSink for Unchanging {
+    impl ConflictSink for Records {
         fn conflict(&self, _: &FieldConflict) {}
-    }
-
-    impl EventSink for Unchanging {
-        fn emit(&self, _: EventNote) {}
-    }
-
-    impl LogSink for Unchanging {
-        fn enabled(&self, _: LogLevel) -> bool {
-            false
-        }
-        fn write(&self, _: LogRecord) {}
     }
 
     #[tokio::test]
     async fn records_unsent_write_as_suppressed() {
-        let api = Arc::new(Unchanging::default());
+        let api = Arc::new(Fake { unchanging: true, ..Fake::default() });
+        let sink = Arc::new(Records::default());
         let writer = Writer {
             plugin: ObjectKey::namespaced("n", "p"),
             digest: String::new(),
             service_account: String::new(),
             field_manager: "m".to_owned(),
         };
-        let audit = Some(Audit { writer, sink: api.clone(), conflicts: FieldConflicts::new(api.clone()) });
+        let audit = Some(Audit { writer, sink: sink.clone(), conflicts: FieldConflicts::new(sink.clone()) });
         let shared = Shared { audit, ..Shared::default() };
-        let gate = Gate::sharing(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
+        let gate = Gate::new(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
         let action =
             WriteAction::Update { key: ObjectKey::cluster_scoped("a"), status: false, object: "{}".to_owned() };
         let request = ReconcileRequest {
@@ -350,7 +311,7 @@ mod tests {
         assert_eq!(answer.key().name, "a");
         let counted = [Verb::Update, Verb::Patch].map(|verb| gate.meter().suppressed(verb));
         assert_eq!((counted, gate.meter().calls(Verb::Update)), ([1, 0], 1));
-        let records = api.0.lock();
+        let records = sink.0.lock();
         assert_eq!(records.len(), 1);
         assert_eq!((records[0].result.as_str(), &records[0].changed), ("suppressed", &Some(vec![])));
     }

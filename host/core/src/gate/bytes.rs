@@ -33,7 +33,7 @@ pub struct Bytes {
 
 /// The error of a charge that exceeds a budget.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} may use {limit} bytes of the host's memory at once (quota memoryBytes), and has used them up")]
+#[error("memory quota of {name} exceeded: at most {limit} bytes at once (memoryBytes)")]
 pub struct NoRoom {
     /// The owner of the budget.
     pub name: String,
@@ -171,7 +171,7 @@ mod tests {
         .await;
         assert_eq!((result, budget.used()), (Ok(()), 7));
         let (result, _) = charged(&budget, async { charge(7) }).await;
-        assert!(result.expect_err("full").to_string().starts_with("n may use 10 bytes"));
+        assert!(result.expect_err("full").to_string().starts_with("memory quota of n exceeded: at most 10 bytes"));
         drop(bytes);
         assert_eq!(budget.used(), 0);
     }

@@ -93,19 +93,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate over these ports. `config` is JSON text.
+    /// Creates a gate over these ports. `config` is JSON text; the gate uses the counts, quotas and records of `shared`.
     pub fn new(
-        api: Arc<dyn ObjectApi>,
-        events: Arc<dyn EventSink>,
-        logs: Arc<dyn LogSink>,
-        config: Arc<str>,
-        limits: GateLimits,
-    ) -> Arc<Self> {
-        Self::sharing(api, events, logs, config, limits, Shared::default())
-    }
-
-    /// Creates a gate that uses the counts, quotas and records of `shared`.
-    pub fn sharing(
         api: Arc<dyn ObjectApi>,
         events: Arc<dyn EventSink>,
         logs: Arc<dyn LogSink>,
@@ -118,14 +107,14 @@ impl Gate {
 
     /// Creates a gate for `describe`: the log works, API calls fail, Events are discarded.
     pub fn describing(logs: Arc<dyn LogSink>) -> Arc<Self> {
-        let out = Arc::new(OutOfReach("while the manifest is asked for"));
-        Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default())
+        let out = Arc::new(OutOfReach("in describe()"));
+        Self::new(out.clone(), out, logs, "{}".into(), GateLimits::default(), Shared::default())
     }
 
     /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
     pub fn mapping(logs: Arc<dyn LogSink>, config: Arc<str>, limits: GateLimits, shared: Shared) -> Arc<Self> {
-        let out = Arc::new(OutOfReach("while an event is mapped"));
-        Self::sharing(out.clone(), out, logs, config, limits, shared)
+        let out = Arc::new(OutOfReach("in a mapping"));
+        Self::new(out.clone(), out, logs, config, limits, shared)
     }
 
     /// Replaces the configuration. Reconciles that begin later use the new one.
@@ -389,10 +378,12 @@ mod tests {
 
     /// An API that answers after a pause and records Events and log lines.
     #[derive(Default)]
-    struct Fake {
-        pause: Duration,
-        events: Mutex<Vec<EventNote>>,
-        lines: Mutex<Vec<String>>,
+    pub(super) struct Fake {
+        pub pause: Duration,
+        /// True for an API whose object no write changes.
+        pub unchanging: bool,
+        pub events: Mutex<Vec<EventNote>>,
+        pub lines: Mutex<Vec<String>>,
     }
 
     #[async_trait]
@@ -408,7 +399,7 @@ mod tests {
 
         async fn write(&self, _: Write) -> Result<Written, ApiError> {
             tokio::time::sleep(self.pause).await;
-            Ok(Written::Stored(node()))
+            Ok(if self.unchanging { Written::Unchanged(node()) } else { Written::Stored(node()) })
         }
 
         async fn delete(&self, _: Delete) -> Result<(), ApiError> {
@@ -437,7 +428,7 @@ mod tests {
     }
 
     fn gate(fake: &Arc<Fake>, limits: GateLimits) -> Arc<Gate> {
-        Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), limits)
+        Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), limits, Shared::default())
     }
 
     fn get() -> Get {
@@ -540,7 +531,7 @@ mod tests {
         let shared = Arc::new(CallRate::new(10, 2));
         let [one, other] = [(); 2].map(|()| {
             let shared = with_rates(vec![shared.clone()]);
-            Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared)
+            Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared)
         });
         let start = tokio::time::Instant::now();
         for gate in [&one, &other, &one, &other] {
@@ -560,7 +551,7 @@ mod tests {
     async fn asking_for_the_cache_does_not_bypass_the_quota() {
         let fake = Arc::new(Fake::default());
         let shared = with_rates(vec![Arc::new(CallRate::new(10, 1))]);
-        let gate = Gate::sharing(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);
+        let gate = Gate::new(fake.clone(), fake.clone(), fake.clone(), "{}".into(), GateLimits::default(), shared);
         let path = "/api/v1/namespaces/n/configmaps".to_owned();
         let request = |method: &str| RawRequest {
             method: method.into(),
@@ -609,10 +600,7 @@ mod tests {
             Gate::mapping(Arc::new(Fake::default()), "{\"a\":1}".into(), GateLimits::default(), Shared::default());
         let mut session = gate.session(None);
         let error = session.get(get()).await.expect_err("out of reach");
-        assert!(
-            error.kind == ErrorKind::Forbidden && error.status.message.contains("while an event is mapped"),
-            "{error}"
-        );
+        assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains("in a mapping"), "{error}");
         assert_eq!(&*session.config(), "{\"a\":1}");
     }
 }

@@ -97,10 +97,18 @@ pub trait Operation {
     fn kind(&self) -> &GroupVersionKind;
     /// The verb that RBAC would check.
     fn verb(&self) -> Verb;
+    /// The object's key; None for a list, and for a create, whose name the API server may generate.
+    fn key(&self) -> Option<&ObjectKey>;
+
     /// The namespace; None for all namespaces and for cluster-scoped kinds.
-    fn namespace(&self) -> Option<&str>;
-    /// The object's name; None if the operation has none, such as a list.
-    fn name(&self) -> Option<&str>;
+    fn namespace(&self) -> Option<&str> {
+        self.key().and_then(|key| key.namespace.as_deref())
+    }
+
+    /// The object's name; None if the operation has none.
+    fn name(&self) -> Option<&str> {
+        self.key().map(|key| key.name.as_str())
+    }
 
     /// Checks that each name and each selector is within its length limit: they become part of requests, records and
     /// messages, and selectors are compared with each object of a list.
@@ -134,12 +142,8 @@ impl Operation for Get {
         Verb::Get
     }
 
-    fn namespace(&self) -> Option<&str> {
-        self.key.namespace.as_deref()
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.key.name)
+    fn key(&self) -> Option<&ObjectKey> {
+        Some(&self.key)
     }
 
     fn check(&self) -> Result<(), ApiError> {
@@ -161,12 +165,12 @@ impl Operation for List {
         Verb::List
     }
 
-    fn namespace(&self) -> Option<&str> {
-        self.options.namespace.as_deref()
+    fn key(&self) -> Option<&ObjectKey> {
+        None
     }
 
-    fn name(&self) -> Option<&str> {
-        None
+    fn namespace(&self) -> Option<&str> {
+        self.options.namespace.as_deref()
     }
 
     fn check(&self) -> Result<(), ApiError> {
@@ -176,16 +180,6 @@ impl Operation for List {
 
     fn is_cached(&self) -> bool {
         self.options.read == Read::Cached
-    }
-}
-
-impl Write {
-    /// Returns the key of the object; None for a create, whose name the API server may generate.
-    pub fn key(&self) -> Option<&ObjectKey> {
-        match &self.action {
-            WriteAction::Create { .. } => None,
-            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => Some(key),
-        }
     }
 }
 
@@ -202,15 +196,18 @@ impl Operation for Write {
         }
     }
 
+    fn key(&self) -> Option<&ObjectKey> {
+        match &self.action {
+            WriteAction::Create { .. } => None,
+            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => Some(key),
+        }
+    }
+
     fn namespace(&self) -> Option<&str> {
         match &self.action {
             WriteAction::Create { namespace, .. } => namespace.as_deref(),
             WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => key.namespace.as_deref(),
         }
-    }
-
-    fn name(&self) -> Option<&str> {
-        self.key().map(|key| key.name.as_str())
     }
 
     fn check(&self) -> Result<(), ApiError> {
@@ -255,12 +252,8 @@ impl Operation for Delete {
         Verb::Delete
     }
 
-    fn namespace(&self) -> Option<&str> {
-        self.key.namespace.as_deref()
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.key.name)
+    fn key(&self) -> Option<&ObjectKey> {
+        Some(&self.key)
     }
 
     fn check(&self) -> Result<(), ApiError> {

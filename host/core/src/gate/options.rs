@@ -106,6 +106,20 @@ const MAX_SELECTOR: usize = 8 * 1024;
 const MAX_PROJECTION: usize = 128;
 
 impl ListOptions {
+    /// Returns the options that list all objects of a namespace; None lists all namespaces.
+    pub fn all(namespace: Option<String>, read: Read) -> Self {
+        Self {
+            namespace,
+            labels: None,
+            fields: None,
+            selection: Selection::All,
+            limit: None,
+            continue_token: None,
+            read,
+            projection: Vec::new(),
+        }
+    }
+
     /// Checks the options as [`Operation::check`](super::operation::Operation::check) does.
     ///
     /// # Errors
@@ -125,7 +139,7 @@ impl ListOptions {
             within(what, text.iter().map(String::len).sum(), MAX_SELECTOR)?;
         }
         if self.projection.len() > MAX_PROJECTION {
-            let message = format!("{} field paths are more than {MAX_PROJECTION}", self.projection.len());
+            let message = format!("{} field paths, over the limit of {MAX_PROJECTION}", self.projection.len());
             return Err(ApiError::new(ErrorKind::BadRequest, message));
         }
         check_names(self.projection.iter().map(|path| ("field path", path)))

@@ -19,7 +19,7 @@ const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
 /// # Errors
 /// `BadRequest`, naming the invalid part.
 pub fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
-    kind.check().map_err(|(field, message)| bad_request(format!("the {field} of a call is wrong: {message}")))
+    kind.check().map_err(|(field, message)| bad_request(format!("invalid {field}: {message}")))
 }
 
 /// Checks that a key can be part of a path. Follows apimachinery's `path.ValidatePathSegmentName`, and rejects
@@ -63,7 +63,7 @@ pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
     }
     if text == "." || text == ".." || !is_path_text(text) {
         let shown: String = text.chars().take(64).collect();
-        return Err(bad_request(format!("{shown:?} cannot be a {what}")));
+        return Err(bad_request(format!("{shown:?} is not a valid {what}")));
     }
     Ok(())
 }

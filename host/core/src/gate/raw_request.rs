@@ -231,7 +231,11 @@ impl RawRequest {
         if let Some(given) = &self.content_type {
             let essence = given.split(';').next().unwrap_or_default().trim();
             if !CONTENT_TYPES.contains(&essence) || !printable(given) {
-                let message = format!("content type {:?} is none of {}", shown(given), CONTENT_TYPES.join(", "));
+                let message = format!(
+                    "content type {:?} is not supported: use one of {}",
+                    shown(given),
+                    CONTENT_TYPES.join(", ")
+                );
                 return Err(refused(415, "UnsupportedMediaType", message));
             }
         }
@@ -241,8 +245,7 @@ impl RawRequest {
                 ["application/json", "*/*", "text/plain", ""].contains(&essence)
             };
             if !accept.split(',').any(json) || !printable(accept) {
-                let message =
-                    format!("accept {:?} is not supported: only forms of application/json are", shown(accept));
+                let message = format!("accept {:?} is not supported: use application/json", shown(accept));
                 return Err(refused(406, "NotAcceptable", message));
             }
         }

@@ -259,8 +259,10 @@ impl KeyRules {
     pub fn admit(&self, key: ObjectKey) -> Result<Option<ObjectKey>, String> {
         let kind = &self.kind.kind;
         match (&key.namespace, self.cluster_scoped) {
-            (Some(_), true) => return Err(format!("{:?} has a namespace, but {kind} has none", cut(&key.to_string()))),
-            (None, false) => return Err(format!("{:?} has no namespace, but {kind} has one", cut(&key.name))),
+            (Some(_), true) => {
+                return Err(format!("{:?} has a namespace, but {kind} is cluster-scoped", cut(&key.to_string())));
+            }
+            (None, false) => return Err(format!("{:?} has no namespace, but {kind} is namespaced", cut(&key.name))),
             _ => {}
         }
         if !is_path_segment(&key.name) {
@@ -313,7 +315,7 @@ impl Reconciler for MapReconciler {
         let priority = taken.priority();
         let mut refused = 0_usize;
         let mut wrong = (keys.len() > MAX_KEYS)
-            .then(|| format!("{} keys are more than {MAX_KEYS}: the first {MAX_KEYS} are enqueued", keys.len()));
+            .then(|| format!("{} keys, over the limit of {MAX_KEYS}: the first {MAX_KEYS} are enqueued", keys.len()));
         let mut distinct = HashSet::new();
         let mut enqueued = taken.enqueued();
         for key in keys.into_iter().take(MAX_KEYS) {
@@ -332,7 +334,7 @@ impl Reconciler for MapReconciler {
         }
         if refused > 0 {
             taken.set_enqueued(enqueued);
-            let full = format!("the queue has no room for {refused} mapped keys: they are added later");
+            let full = format!("the queue is full: {refused} mapped keys have to wait");
             return Err(Failure::Retry(full));
         }
         taken.complete();

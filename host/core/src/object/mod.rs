@@ -96,7 +96,7 @@ pub enum ObjectError {
         expected: &'static str,
     },
     /// A field occurs twice. Accepting the text would lose one of the values.
-    #[error("not a Kubernetes object: {0} stands there twice")]
+    #[error("not a Kubernetes object: duplicate field {0}")]
     Twice(&'static str),
     /// A name, uid or label contains characters that Kubernetes does not allow.
     #[error("not a Kubernetes object: in {field}, {value:?} holds a quote, a backslash or a control character")]
@@ -370,7 +370,7 @@ mod tests {
             (r#"{"metadata":{"name":"a","labels":{},"labels":{}}}"#, "metadata.labels"),
         ] {
             let error = Object::from_json(text, &pod(), ManagedFields::Drop).expect_err(text);
-            assert_eq!(error.to_string(), format!("not a Kubernetes object: {field} stands there twice"));
+            assert_eq!(error.to_string(), format!("not a Kubernetes object: duplicate field {field}"));
         }
         let twice = r#"{"metadata":{"name":"a","labels":{"a":"1","a":"2"}},"spec":{"a":1,"a":2}}"#;
         let object =

@@ -66,7 +66,7 @@ enum Test {
 
 /// The error of a selector that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the selector {selector:?} does not parse at {at:?}: {expected}")]
+#[error("failed to parse label selector {selector:?} at {at:?}: {expected}")]
 pub struct SelectorError {
     selector: String,
     at: String,
@@ -189,7 +189,7 @@ impl MetadataFieldSelector {
             let (field, equal, value) = match (part.split_once("!="), part.split_once('=')) {
                 (Some((field, value)), _) => (field, false, value),
                 (None, Some((field, value))) => (field, true, value.strip_prefix('=').unwrap_or(value)),
-                (None, None) => return Err(format!("the field selector {text:?} does not parse at {part:?}")),
+                (None, None) => return Err(format!("failed to parse field selector {text:?} at {part:?}")),
             };
             match field.trim() {
                 "metadata.name" => tests.push((true, equal, value.trim().to_owned())),
@@ -268,7 +268,7 @@ mod tests {
             "app in (a",
         ] {
             let error = LabelSelector::parse(selector).expect_err(selector).to_string();
-            assert!(error.contains("does not parse at"), "{error}");
+            assert!(error.contains("failed to parse"), "{error}");
         }
     }
 

@@ -56,7 +56,7 @@ impl Bounds {
                     let depth = brackets.iter().filter(|filter| **filter).count();
                     bounds.filter_depth = bounds.filter_depth.max(depth);
                 }
-                '(' if before.is_ascii_alphanumeric() || before == '_' => bounds.never = Some("functions"),
+                '(' if before.is_ascii_alphanumeric() || before == '_' => bounds.never = Some("a function"),
                 '(' => {
                     open += 1;
                     bounds.parentheses = bounds.parentheses.max(open);
@@ -66,7 +66,7 @@ impl Bounds {
                     bounds.descents += 1;
                     bounds.wide += 1;
                     if filters > 0 {
-                        bounds.never = Some("`..` within a filter");
+                        bounds.never = Some("`..` in a filter");
                     }
                 }
                 '*' | ':' => bounds.wide += 1,
@@ -75,7 +75,7 @@ impl Bounds {
                 '$' => {
                     bounds.roots += 1;
                     if at > 0 && !leads_to_one(&text[at + 1..]) {
-                        bounds.never = Some("`$` within a filter, unless it leads to one value");
+                        bounds.never = Some("`$` in a filter that may select several values");
                     }
                 }
                 _ => {}
@@ -88,7 +88,7 @@ impl Bounds {
     /// Checks the counts against the limits.
     pub(super) fn check(&self) -> Result<(), String> {
         if let Some(never) = self.never {
-            return Err(format!("it has {never}"));
+            return Err(format!("{never} is not allowed"));
         }
         for (count, most, what) in [
             (self.descents, 1, "`..`"),
@@ -100,7 +100,7 @@ impl Bounds {
             (self.roots, 2, "`$`"),
         ] {
             if count > most {
-                return Err(format!("{count} {what}, of at most {most}"));
+                return Err(format!("{count} {what}, over the limit of {most}"));
             }
         }
         Ok(())

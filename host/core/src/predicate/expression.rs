@@ -1,9 +1,9 @@
 //! A JSONPath from an untrusted author, parsed once and bounded in the cost of each evaluation.
 //!
-//! The language is RFC 9535, as the crate `serde_json_path` has it, with less of what multiplies work: see [`Bounds`].
-//! What is left costs at most a fixed number of steps for each value that it looks at, and values are bounded, too: where
-//! the part of the object that an expression is about is too large for a [`tree()`], it is not looked at, and the event
-//! passes. Waking a controller once too often is always right.
+//! The language is RFC 9535, as in the crate `serde_json_path`, with limits on operators that multiply the cost: see
+//! [`Bounds`]. An expression takes at most a fixed number of steps for each value that it reads, and the number of values
+//! is bounded, too: if the part of the object that it reads is too large for a [`tree()`], it is not evaluated, and the
+//! event passes. An additional reconcile is always correct.
 //!
 //! The plain names at the start of an expression, such as `.status.conditions` in
 //! `$.status.conditions[?@.type=='Ready']`, are followed in the object's text. Only the part that they lead to is
@@ -46,7 +46,7 @@ pub enum ExpressionError {
         message: String,
     },
     /// The expression could cost too much.
-    #[error("{text:?} asks for more than a predicate may: {message}")]
+    #[error("{text:?} is too expensive for a predicate: {message}")]
     TooMuch {
         /// The text, or its beginning.
         text: String,
@@ -62,7 +62,7 @@ impl Expression {
     /// Returns an [`ExpressionError`] when the text is not a JSONPath, or could cost too much.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         if text.len() > MAX_BYTES {
-            let message = format!("{} bytes are more than {MAX_BYTES}", text.len());
+            let message = format!("{} bytes, over the limit of {MAX_BYTES}", text.len());
             let text = text[..text.floor_char_boundary(32)].to_owned() + "…";
             return Err(ExpressionError::TooMuch { text, message });
         }
@@ -156,7 +156,7 @@ impl<'e> Look<'e> {
     }
 }
 
-/// A string on its way to an expression: says what is expected where there is none.
+/// The text of an expression; the error for another type names the expected form.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a JSONPath, a string like \"$.spec.replicas\"")]
 enum Text {
@@ -298,13 +298,13 @@ mod tests {
             ("$.*.*.*.*.*", "5 `..`, `*`, `?` and `:`"),
             ("$[?@[?@[?@.a]]]", "3 filters within each other"),
             ("$[0,0,0,0,0]", "4 `,`"),
-            ("$[?@..a]", "`..` within a filter"),
-            ("$[?count(@.*) > 1]", "functions"),
-            ("$[?match(@.a, '(a+)+')]", "functions"),
+            ("$[?@..a]", "`..` in a filter"),
+            ("$[?count(@.*) > 1]", "a function"),
+            ("$[?match(@.a, '(a+)+')]", "a function"),
             ("$[?$.a == $.b]", "3 `$`"),
-            ("$[?$.a[*].b]", "`$` within a filter"),
-            ("$[?$ ['a', 'b']]", "`$` within a filter"),
-            ("$[?$['a'][0:1]]", "`$` within a filter"),
+            ("$[?$.a[*].b]", "`$` in a filter"),
+            ("$[?$ ['a', 'b']]", "`$` in a filter"),
+            ("$[?$['a'][0:1]]", "`$` in a filter"),
         ] {
             let error = Expression::parse(text).expect_err(text);
             assert!(matches!(error, ExpressionError::TooMuch { .. }), "{text}: {error}");

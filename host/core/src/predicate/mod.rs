@@ -46,7 +46,7 @@ pub fn passes(predicates: &[Predicate], event: &Event) -> bool {
 /// Returns the first error and its path.
 pub fn parse(list: &[Value]) -> Result<Vec<Predicate>, String> {
     let predicates: Vec<Predicate> = serde_path_to_error::deserialize(Value::from(list))
-        .map_err(|error| format!("wrong at {}: {}", error.path(), error.inner()))?;
+        .map_err(|error| format!("invalid value at {}: {}", error.path(), error.inner()))?;
     check(&predicates).map(|()| predicates)
 }
 
@@ -58,10 +58,10 @@ pub fn check(predicates: &[Predicate]) -> Result<(), String> {
     let mut count = Count::default();
     predicates.iter().try_for_each(|predicate| count.add(predicate, 0))?;
     if count.predicates > MAX_PREDICATES {
-        return Err(format!("{} predicates are more than {MAX_PREDICATES}", count.predicates));
+        return Err(format!("{} predicates, over the limit of {MAX_PREDICATES}", count.predicates));
     }
     if count.expressions > MAX_EXPRESSIONS {
-        return Err(format!("{} JSONPaths are more than {MAX_EXPRESSIONS}", count.expressions));
+        return Err(format!("{} JSONPaths, over the limit of {MAX_EXPRESSIONS}", count.expressions));
     }
     Ok(())
 }
@@ -89,11 +89,11 @@ impl Count {
     fn add(&mut self, predicate: &Predicate, depth: usize) -> Result<(), String> {
         self.predicates += 1;
         if depth > MAX_DEPTH {
-            return Err(format!("`any` and `not` stand more than {MAX_DEPTH} deep within each other"));
+            return Err(format!("`any` and `not` are nested more than {MAX_DEPTH} deep"));
         }
         match predicate {
             Predicate::Changed(_) | Predicate::Matches(_) => self.expressions += 1,
-            Predicate::Any(any) if any.is_empty() => return Err("nothing passes an `any` of nothing".to_owned()),
+            Predicate::Any(any) if any.is_empty() => return Err("`any` needs at least one predicate".to_owned()),
             Predicate::Any(any) => any.iter().try_for_each(|one| self.add(one, depth + 1))?,
             Predicate::Not(not) => self.add(not, depth + 1)?,
             _ => {}
@@ -241,7 +241,7 @@ mod tests {
         assert!(error(&many(r#""LabelsChanged""#, 33)).contains("33 predicates"));
         assert!(error(&many(r#"{"changed":"$.a"}"#, 9)).contains("9 JSONPaths"));
         assert!(error(&many(r#"{"any":[{"changed":"$.a"},{"not":{"matches":"$.b"}}]}"#, 5)).contains("10 JSONPaths"));
-        assert!(error(r#"[{"any":[]}]"#).contains("nothing passes"));
+        assert!(error(r#"[{"any":[]}]"#).contains("at least one predicate"));
         let deep = format!("[{}\"LabelsChanged\"{}]", r#"{"not":"#.repeat(5), "}".repeat(5));
         assert!(error(&deep).contains("4 deep"));
         assert!(

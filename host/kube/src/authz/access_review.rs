@@ -65,7 +65,7 @@ impl SubjectAccessReviews {
 }
 
 /// The version of a review about a permission, and not about a request: RBAC has none.
-const ANY_VERSION: &str = "*";
+pub(crate) const ANY_VERSION: &str = "*";
 
 /// Builds the `resourceAttributes` of a review about every name, or one.
 fn attributes(need: &Need, version: &str, name: Option<&str>) -> Value {
@@ -93,28 +93,6 @@ async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
     Ok(answer.status.allowed)
 }
 
-/// Reports whether the identity of `wire` may make this request.
-///
-/// # Errors
-/// The API server's error when it cannot be asked.
-pub(crate) async fn may(wire: &Wire, access: &Access) -> Result<bool, ApiError> {
-    let (need, name) = need(access);
-    has_version(wire, &need, &access.version, name).await
-}
-
-/// Reports whether the identity of `wire` has a permission, for all names or for one.
-///
-/// # Errors
-/// The API server's error when it cannot be asked.
-pub(crate) async fn has(wire: &Wire, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
-    has_version(wire, need, ANY_VERSION, name).await
-}
-
-async fn has_version(wire: &Wire, need: &Need, version: &str, name: Option<&str>) -> Result<bool, ApiError> {
-    let spec = json!({"resourceAttributes": attributes(need, version, name)});
-    ask(wire, "SelfSubjectAccessReview", &spec).await
-}
-
 fn need(access: &Access) -> (Need, Option<&str>) {
     let Access { verb, group, resource, namespace, name, version: _ } = access;
     (Need::resource(verb.as_str(), group, resource, namespace.as_deref()), name.as_deref())
@@ -125,6 +103,13 @@ impl AccessReviewer for SubjectAccessReviews {
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let (need, name) = need(access);
         self.ask(subject, &need, &access.version, name).await
+    }
+
+    async fn review_host(&self, access: &Access) -> Result<bool, ApiError> {
+        let (need, name) = need(access);
+        // Every authenticated user may ask about itself.
+        let spec = json!({"resourceAttributes": attributes(&need, &access.version, name)});
+        ask(&self.wire, "SelfSubjectAccessReview", &spec).await
     }
 }
 

@@ -6,8 +6,8 @@
 //!   may list and watch the resource there;
 //! - after that, the handler receives all objects of that namespace in the store as additions, and then each change.
 //!   Deletions during the review are not lost;
-//! - when the permission is revoked, the handler receives nothing more, at the latest after
-//!   [`SubjectGrants::keep_for_events`]. It is not notified of objects that are deleted later;
+//! - when the permission is revoked, the handler receives nothing more: at once when a role or a binding changed, and at
+//!   the latest when the decision expires. It is not notified of objects that are deleted later;
 //! - a namespace costs one access review, not one for each object.
 
 use std::{
@@ -18,7 +18,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use operetta_core::{
-    authz::access_review::{Grants, ReadVerb, ServiceAccount, SubjectGrants, remedy},
+    authz::access_review::{Decision, Grants, ReadVerb, ServiceAccount, SubjectGrants, remedy},
     handler::event::Event,
     status::ApiError,
 };
@@ -36,8 +36,6 @@ use crate::{
     store::Lookup,
 };
 
-/// The verbs that a native informer needs.
-const VERBS: [ReadVerb; 2] = [ReadVerb::List, ReadVerb::Watch];
 /// The maximum number of locations that are reviewed at once.
 const AT_ONCE: usize = 8;
 
@@ -81,6 +79,13 @@ struct Inner {
     name: Option<String>,
     locations: Mutex<BTreeMap<Location, Sight>>,
     wake: Notify,
+}
+
+/// The result of the reviews of all locations.
+struct Look {
+    state: ViewState,
+    /// The time when the first decision expires.
+    until: Instant,
 }
 
 /// The visibility of a namespace.
@@ -157,34 +162,36 @@ pub async fn watchable_namespaces(
     home: Option<&str>,
     grants: &SubjectGrants,
 ) -> Result<Option<BTreeSet<String>>, ApiError> {
-    if may_watch(resource, name, only, grants).await? {
+    if may_watch(resource, name, only, grants).await?.allowed {
         return Ok(only.map(|only| BTreeSet::from([only.to_owned()])));
     }
     if only.is_some() || !resource.namespaced {
         return Ok(Some(BTreeSet::new()));
     }
-    let candidates = grants.namespaces().unwrap_or_default().into_iter().chain(home.map(str::to_owned));
+    let candidates = grants.bound_namespaces().unwrap_or_default().into_iter().chain(home.map(str::to_owned));
     let candidates: BTreeSet<String> = candidates.collect();
     let asked = stream::iter(candidates).map(async |namespace| {
         let may = may_watch(resource, name, Some(&namespace), grants).await?;
-        Ok::<_, ApiError>(may.then_some(namespace))
+        Ok::<_, ApiError>(may.allowed.then_some(namespace))
     });
     let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
     answers.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>().map(Some)
 }
 
+/// Returns whether the subject may list and watch a resource. A permission lasts until the first of both decisions
+/// expires.
 async fn may_watch(
     resource: &ApiResource,
     name: Option<&str>,
     namespace: Option<&str>,
     grants: &SubjectGrants,
-) -> Result<bool, ApiError> {
-    for verb in VERBS {
-        if !grants.allows_events(&reading(resource, verb, namespace, name)).await? {
-            return Ok(false);
-        }
+) -> Result<Decision, ApiError> {
+    let list = grants.allows_events(&reading(resource, ReadVerb::List, namespace, name)).await?;
+    if !list.allowed {
+        return Ok(list);
     }
-    Ok(true)
+    let watch = grants.allows_events(&reading(resource, ReadVerb::Watch, namespace, name)).await?;
+    Ok(if watch.allowed { Decision { until: list.until.min(watch.until), ..watch } } else { watch })
 }
 
 impl Inner {
@@ -222,14 +229,16 @@ impl Inner {
         (self.handler)(event);
     }
 
-    /// Reviews all known locations, and delivers the objects of those that became visible.
-    async fn look(&self, informer: &Informer) -> ViewState {
-        let mut state = ViewState { asked: true, ..ViewState::default() };
+    /// Reviews all known locations, and delivers the objects of those that became visible. Returns the state, and the
+    /// time when the first decision expires.
+    async fn look(&self, informer: &Informer) -> Look {
+        let state = ViewState { asked: true, ..ViewState::default() };
+        let mut look = Look { state, until: Instant::now() + Grants::KEEP_WATCHED };
         let whole = self.sees(informer, &self.only).await;
-        state.whole = self.decided(informer, &self.only, whole, &mut state);
-        state.asked = state.error.is_none();
-        if self.only.is_some() || state.whole {
-            return state;
+        look.state.whole = self.decided(informer, &self.only, whole, &mut look);
+        look.state.asked = look.state.error.is_none();
+        if self.only.is_some() || look.state.whole {
+            return look;
         }
         let within_reach = self.grants.namespaces();
         let is_asked = |location: &&Location| match (location, &within_reach) {
@@ -251,35 +260,37 @@ impl Inner {
             .map(async |location| (self.sees(informer, &location).await, location))
             .buffer_unordered(AT_ONCE);
         while let Some((answer, location)) = answers.next().await {
-            if self.decided(informer, &location, answer, &mut state) {
-                state.visible.extend(location);
+            if self.decided(informer, &location, answer, &mut look) {
+                look.state.visible.extend(location);
             }
         }
-        state
+        look
     }
 
-    /// Reports whether RBAC grants the subject nothing in a namespace beyond its permissions in all namespaces.
+    /// Reports whether the subject has no permission in a namespace beyond those in all namespaces.
     fn is_out_of_reach(&self, location: &Location) -> bool {
         let Some(namespace) = location else { return false };
         self.grants.namespaces().is_some_and(|namespaces| !namespaces.contains(namespace))
     }
 
-    async fn sees(&self, informer: &Informer, location: &Location) -> Result<bool, ApiError> {
+    async fn sees(&self, informer: &Informer, location: &Location) -> Result<Decision, ApiError> {
         may_watch(&informer.resource, self.name.as_deref(), location.as_deref(), &self.grants).await
     }
 
-    /// Records a decision, and delivers the objects that became visible. An error counts as a denial.
+    /// Records a decision, and delivers the objects that became visible. An error counts as a denial, and is soon
+    /// followed by another review.
     fn decided(
         &self,
         informer: &Informer,
         location: &Location,
-        answer: Result<bool, ApiError>,
-        state: &mut ViewState,
+        answer: Result<Decision, ApiError>,
+        look: &mut Look,
     ) -> bool {
-        let visible = answer.unwrap_or_else(|error| {
-            state.error = Some(error.status.message);
-            false
+        let Decision { allowed: visible, until } = answer.unwrap_or_else(|error| {
+            look.state.error = Some(error.status.message);
+            Decision { allowed: false, until: Instant::now() + Grants::KEEP }
         });
+        look.until = look.until.min(until);
         let sight = if visible { Sight::Visible } else { Sight::Hidden };
         let mut locations = self.locations.lock();
         let before = locations.insert(location.clone(), sight);
@@ -308,21 +319,19 @@ impl Inner {
 }
 
 /// Reviews again when a new location appears, when permissions change, when their watch fails or is back, and when
-/// decisions expire.
+/// decisions expire. The authorizer may not have seen a change yet: decisions soon after one expire soon.
 async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Sender<ViewState>) {
     let mut changes = inner.grants.changes();
     let mut watched = inner.grants.watched();
-    // The time until which the authorizer may not have seen a change yet.
-    let mut settled = Instant::now();
     loop {
         changes.mark_unchanged();
         watched.mark_unchanged();
-        let looked = Instant::now();
-        {
+        let next = Instant::now() + Grants::UNSETTLED;
+        let Look { state, until } = {
             let Some(informer) = informer.upgrade() else { return };
-            let state = inner.look(&informer).await;
-            sender.send_if_modified(|before| std::mem::replace(before, state.clone()) != state);
-        }
+            inner.look(&informer).await
+        };
+        sender.send_if_modified(|before| std::mem::replace(before, state.clone()) != state);
         tokio::select! {
             () = inner.wake.notified() => {}
             changed = changes.changed() => {
@@ -330,16 +339,110 @@ async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Send
                     return;
                 }
                 // Changes in quick succession are one.
-                tokio::time::sleep_until(looked + Grants::UNSETTLED).await;
-                settled = Instant::now() + Grants::SETTLE + Grants::UNSETTLED;
+                tokio::time::sleep_until(next).await;
             }
-            // The decisions may now last shorter than the pause.
+            // The decisions may now expire sooner.
             Ok(()) = watched.changed() => {}
-            () = tokio::time::sleep(pause(settled, &inner.grants)) => {}
+            () = tokio::time::sleep_until(until.max(next)) => {}
         }
     }
 }
 
-fn pause(settled: Instant, grants: &SubjectGrants) -> Duration {
-    if Instant::now() < settled { Grants::UNSETTLED } else { grants.keep_for_events() }
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use http::{Request, Response};
+    use kube::{Client, client::Body};
+    use operetta_core::{
+        authz::access_review::{Access, AccessReviewer},
+        object::kind::GroupVersionKind,
+    };
+
+    use super::*;
+    use crate::{
+        client::wire::{Identity, Wire},
+        informer::{Scope, registry::InformerRegistry},
+    };
+
+    /// A reviewer that allows everything or nothing, and counts the requests.
+    #[derive(Default)]
+    struct Switch {
+        allows: AtomicBool,
+        asked: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl AccessReviewer for Switch {
+        async fn review(&self, _: &ServiceAccount, _: &Access) -> Result<bool, ApiError> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            Ok(self.allows.load(Ordering::Relaxed))
+        }
+    }
+
+    /// An informer of Pods whose API server never answers.
+    fn pods() -> Arc<Informer> {
+        let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, ApiError>>());
+        let wire = Wire::new(Client::new(silent, "default"), &Identity::Host).expect("a wire");
+        let resource = ApiResource {
+            kind: GroupVersionKind::new("v1", "Pod"),
+            plural: "pods".to_owned(),
+            namespaced: true,
+            subresources: vec![],
+            watchable: true,
+        };
+        InformerRegistry::new(wire).informer(&Arc::new(resource), Scope::everything())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn view_closes_when_the_decision_of_another_view_expires() {
+        let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+        let grants = Grants::new(switch.clone());
+        grants.set_watched(true);
+        tokio::time::sleep(Grants::KEEP_WATCHED).await;
+        let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: "plugin".to_owned() });
+        let informer = pods();
+        let open = || FilteredView::open(&informer, grants.clone(), None, Arc::new(|_| {}), None);
+        let is_open = |view: &FilteredView| view.state().borrow().whole;
+
+        let first = open();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(is_open(&first));
+        let expires = may_watch(&informer.resource, None, None, &grants).await.expect("known").until;
+        assert_eq!(switch.asked.load(Ordering::Relaxed), 2, "list and watch");
+
+        tokio::time::sleep_until(expires - Duration::from_secs(10)).await;
+        assert_eq!(switch.asked.load(Ordering::Relaxed), 2, "nothing else is asked meanwhile");
+        // An authorizer of which no watch tells.
+        switch.allows.store(false, Ordering::Relaxed);
+        let second = open();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(is_open(&first) && is_open(&second));
+        tokio::time::sleep_until(expires + Duration::from_secs(1)).await;
+        assert!(!is_open(&first) && !is_open(&second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn views_of_one_account_share_reviews() {
+        let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+        let grants = Grants::new(switch.clone());
+        grants.set_watched(true);
+        tokio::time::sleep(Grants::KEEP_WATCHED).await;
+        let informer = pods();
+        let mut views = Vec::new();
+        for account in 0..3 {
+            let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: format!("plugin-{account}") });
+            for _ in 0..20 {
+                views.push(FilteredView::open(&informer, grants.clone(), None, Arc::new(|_| {}), None));
+            }
+        }
+        let hours = 10;
+        tokio::time::sleep(Duration::from_secs(3600) * hours).await;
+        let asked = switch.asked.load(Ordering::Relaxed);
+        // List and watch of each account, with lifetimes of 22 to 30 minutes.
+        let most = 3 * 2 * (3 * hours as usize);
+        assert!((most * 2 / 3..=most).contains(&asked), "{asked} reviews in {hours} hours");
+        drop(views);
+    }
 }

@@ -4,41 +4,37 @@
 //! `impersonate:serviceaccount` for the account and `impersonate-on:serviceaccount:VERB` for the request. Before 1.36,
 //! `impersonate` alone decides.
 
-use std::collections::HashMap;
-
 use http::Request;
 use operetta_core::{
-    authz::{access_review::ServiceAccount, recorded_permissions::Need},
+    authz::{
+        access_review::{Access, AccessVerb, ServiceAccount},
+        host_permissions::HostPermissions,
+    },
     status::{ApiError, ErrorKind},
 };
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::sync::OnceCell;
 
 use crate::{
     authz::{
-        access_review,
+        access_review::ANY_VERSION,
         impersonation_refusal::{CONSTRAINED, CONSTRAINED_GROUP, LEGACY},
-        watch_scope::KEEP,
     },
     client::wire::Wire,
 };
-
-/// The maximum number of cached decisions. Beyond it, expired ones are dropped.
-const KEPT: usize = 1024;
 
 /// The permissions of the host to impersonate ServiceAccounts.
 pub struct Impersonation {
     wire: Wire,
     own_user: OnceCell<String>,
-    kept: Mutex<HashMap<ServiceAccount, (Instant, bool)>>,
+    permissions: HostPermissions,
 }
 
 impl Impersonation {
-    /// Creates a client that asks as the identity of `wire`, which is the host's.
-    pub fn new(wire: Wire) -> Self {
-        Self { wire, own_user: OnceCell::new(), kept: Mutex::default() }
+    /// Creates a client that asks who the identity of `wire` is, which is the host's, and tells its permissions.
+    pub fn new(wire: Wire, permissions: HostPermissions) -> Self {
+        Self { wire, own_user: OnceCell::new(), permissions }
     }
 
     /// Returns the host's user name at the API server.
@@ -61,28 +57,29 @@ impl Impersonation {
     }
 
     /// Reports whether the host may impersonate a ServiceAccount at all. The API server checks each request made that
-    /// way.
+    /// way. A denial is decided again after [`HostPermissions::KEEP`]: it stops a plugin, and authorizers besides RBAC
+    /// do not report that they allow it now.
     ///
     /// # Errors
-    /// The API server's error when it cannot be asked.
+    /// `Unavailable` when the API server cannot be asked.
     pub async fn may_act_as(&self, account: &ServiceAccount) -> Result<bool, ApiError> {
-        if let Some((asked, allowed)) = self.kept.lock().get(account)
-            && asked.elapsed() < KEEP
-        {
-            return Ok(*allowed);
+        let forms = [(CONSTRAINED, CONSTRAINED_GROUP), (LEGACY, "")].map(|(verb, group)| Access {
+            verb: AccessVerb::Impersonate(verb),
+            group: group.to_owned(),
+            version: ANY_VERSION.to_owned(),
+            resource: "serviceaccounts".to_owned(),
+            namespace: Some(account.namespace.clone()),
+            name: Some(account.name.clone()),
+        });
+        if forms.iter().any(|form| self.permissions.is_known_allowed(form)) {
+            return Ok(true);
         }
-        let asked = Instant::now();
-        let mut allowed = false;
-        for (verb, group) in [(CONSTRAINED, CONSTRAINED_GROUP), (LEGACY, "")] {
-            let need = Need::resource(verb, group, "serviceaccounts", Some(&account.namespace));
-            allowed = allowed || access_review::has(&self.wire, &need, Some(&account.name)).await?;
+        for form in &forms {
+            if self.permissions.allows_now(form).await? {
+                return Ok(true);
+            }
         }
-        let mut kept = self.kept.lock();
-        if kept.len() >= KEPT {
-            kept.retain(|_, (asked, _)| asked.elapsed() < KEEP);
-        }
-        kept.insert(account.clone(), (asked, allowed));
-        Ok(allowed)
+        Ok(false)
     }
 
     async fn review_self(&self) -> Result<String, ApiError> {
@@ -99,6 +96,8 @@ impl Impersonation {
         #[derive(Deserialize)]
         struct UserInfo {
             username: String,
+            #[serde(default)]
+            groups: Vec<String>,
         }
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
@@ -108,6 +107,8 @@ impl Impersonation {
         let review: Review = serde_json::from_str(&self.wire.send(request).await?).map_err(|error| {
             ApiError::new(ErrorKind::Other, format!("failed to decode the answer to a SelfSubjectReview: {error}"))
         })?;
-        Ok(review.status.user_info.username)
+        let UserInfo { username, groups } = review.status.user_info;
+        self.permissions.set_user(&username, &groups);
+        Ok(username)
     }
 }

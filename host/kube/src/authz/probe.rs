@@ -72,6 +72,7 @@ async fn within(
     deadline: Duration,
     answer: impl Future<Output = Result<String, ApiError>>,
 ) -> Result<String, ApiError> {
-    let timed_out = |_| ApiError::new(ErrorKind::TimedOut, format!("no answer within {deadline:?}"));
+    let timed_out =
+        |_| ApiError::new(ErrorKind::TimedOut, format!("no response from the API server within {deadline:?}"));
     tokio::time::timeout(deadline, answer).await.map_err(timed_out)?
 }

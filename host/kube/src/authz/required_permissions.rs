@@ -127,7 +127,7 @@ impl EventSink for RecordingEvents {
 mod tests {
     use operetta_core::{
         gate::{
-            operation::{Get, ListOptions, PatchBody, Read, Selection, Write, WriteAction, WriteOptions},
+            operation::{Get, ListOptions, PatchBody, Read, Write, WriteAction, WriteOptions},
             raw_request::Target,
         },
         object::kind::GroupVersionKind,
@@ -187,16 +187,8 @@ mod tests {
         let deployments = resource("apps/v1", "deployments", true);
         let kind = &deployments.kind;
         let list = |namespace: Option<&str>, fields: &str, read: Read| {
-            let options = ListOptions {
-                namespace: namespace.map(str::to_owned),
-                labels: None,
-                fields: Some(fields.to_owned()),
-                selection: Selection::All,
-                limit: None,
-                continue_token: None,
-                read,
-                projection: vec![],
-            };
+            let fields = Some(fields.to_owned());
+            let options = ListOptions { fields, ..ListOptions::all(namespace.map(str::to_owned), read) };
             of_list(&deployments, &List { kind: kind.clone(), options })
         };
         let key = ObjectKey::namespaced("n", "d");

@@ -1,50 +1,35 @@
 //! The host's own watch scope: the namespaces in which RBAC allows it to list and watch a resource.
 //!
-//! The host creates SelfSubjectAccessReviews, which every authenticated user may do, and caches a decision for
-//! [`KEEP`]. The scope limits only the host's watches. The part that a plugin may see depends on its ServiceAccount's
-//! permissions.
+//! [`HostPermissions`] caches the decisions. The scope limits only the host's watches. The part that a plugin may see
+//! depends on its ServiceAccount's permissions.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use futures::{StreamExt, stream};
 use operetta_core::{
-    authz::access_review::{Access, ReadVerb},
+    authz::{access_review::ReadVerb, host_permissions::HostPermissions},
     status::ApiError,
 };
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
-use crate::{
-    authz::access_review::{may, reading},
-    client::wire::Wire,
-    discovery::ApiResource,
-    informer::Informer,
-    store::Lookup,
-};
+use crate::{authz::access_review::reading, discovery::ApiResource, informer::Informer, store::Lookup};
 
-/// The lifetime of a decision, so that many plugins that start at once cause one review.
-pub const KEEP: Duration = Duration::from_secs(2);
 /// The maximum number of namespaces that are reviewed at once.
 const AT_ONCE: usize = 8;
-/// The maximum number of cached decisions. Beyond it, expired ones are dropped.
-const KEPT: usize = 1024;
 
 /// The namespaces in which the host may list and watch.
 pub struct WatchScope {
-    wire: Wire,
+    permissions: HostPermissions,
     /// The informer of Namespaces with an opt-in; set once.
     opted_in: OnceLock<Arc<Informer>>,
-    kept: Mutex<HashMap<Access, (Instant, bool)>>,
 }
 
 impl WatchScope {
-    /// Creates the watch scope of the identity of `wire`.
-    pub(crate) fn new(wire: Wire) -> Self {
-        Self { wire, opted_in: OnceLock::new(), kept: Mutex::default() }
+    /// Creates the watch scope of a host with these permissions.
+    pub(crate) fn new(permissions: HostPermissions) -> Self {
+        Self { permissions, opted_in: OnceLock::new() }
     }
 
     /// Sets the informer of the Namespaces to choose from. Only the first call has an effect.
@@ -71,7 +56,7 @@ impl WatchScope {
         name: Option<&str>,
     ) -> Result<bool, ApiError> {
         for verb in [ReadVerb::List, ReadVerb::Watch] {
-            if !self.may(&reading(resource, verb, namespace, name)).await? {
+            if !self.permissions.allows(&reading(resource, verb, namespace, name)).await? {
                 return Ok(false);
             }
         }
@@ -106,21 +91,5 @@ impl WatchScope {
         Ok(Some(namespaces)
             .filter(|namespaces| !namespaces.is_empty())
             .or_else(|| home.map(|home| vec![home.to_owned()])))
-    }
-
-    async fn may(&self, access: &Access) -> Result<bool, ApiError> {
-        if let Some((asked, allowed)) = self.kept.lock().get(access)
-            && asked.elapsed() < KEEP
-        {
-            return Ok(*allowed);
-        }
-        let asked = Instant::now();
-        let allowed = may(&self.wire, access).await?;
-        let mut kept = self.kept.lock();
-        if kept.len() >= KEPT {
-            kept.retain(|_, (asked, _)| asked.elapsed() < KEEP);
-        }
-        kept.insert(access.clone(), (asked, allowed));
-        Ok(allowed)
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, 
 }
 
 pub(super) fn unreadable(error: &ObjectError) -> ApiError {
-    ApiError::new(ErrorKind::Other, format!("the API server's answer is {error}"))
+    ApiError::new(ErrorKind::Other, format!("the API server's response is {error}"))
 }
 
 #[cfg(test)]

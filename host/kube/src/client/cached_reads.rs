@@ -370,7 +370,7 @@ async fn wait_synced(informer: &Informer) -> Result<(), ApiError> {
     }
     while tokio::time::timeout(FAILING_SYNC, state.wait_for(done)).await.is_err() {
         if let Some(error) = &informer.state().borrow().error {
-            let message = format!("the cache of {} cannot be filled: {error}", informer.resource.kind);
+            let message = format!("failed to fill the cache of {}: {error}", informer.resource.kind);
             return Err(ApiError::new(ErrorKind::Unavailable, message));
         }
     }

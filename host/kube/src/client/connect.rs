@@ -18,13 +18,13 @@ use tower::{BoxError, ServiceBuilder};
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig cannot be read, or does not contain the context.
-    #[error("the kubeconfig cannot be used: {0}")]
+    #[error("failed to load the kubeconfig: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// Neither a kubeconfig nor a Pod's ServiceAccount was found.
-    #[error("no API server: give --kubeconfig, set KUBECONFIG, or run in a Pod with a ServiceAccount ({0})")]
+    #[error("no API server configured: use --kubeconfig, set KUBECONFIG, or run in a Pod with a ServiceAccount ({0})")]
     NotConfigured(#[from] kube::config::InferConfigError),
     /// The configuration was found, but no client can be built from it.
-    #[error("the configuration for {url} cannot be used: {source}")]
+    #[error("failed to create a client for {url}: {source}")]
     Client {
         /// The API server.
         url: String,

@@ -16,16 +16,16 @@ pub fn diagnose(error: &kube::Error) -> String {
                  certificate is wrong, expired or revoked: {said}"
             ),
             403 => format!(
-                "the API server forbids the host what it needs (403 Forbidden): apply deploy/base, or run the host as a \
-                 user with these permissions: {said}"
+                "the API server denies a permission that the host needs (403 Forbidden): apply deploy/base, or run the host \
+                 as a user with these permissions: {said}"
             ),
-            code => format!("the API server answered {code}: {said}"),
+            code => format!("the API server responded with {code}: {said}"),
         };
     }
     let cause = chain(error);
     match causes(error).find_map(name) {
         Some(named) => format!("{named}: {cause}"),
-        None => format!("no answer from the API server: {cause}"),
+        None => format!("no response from the API server: {cause}"),
     }
 }
 
@@ -34,9 +34,9 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<io::Error>() {
         return match error.kind() {
             io::ErrorKind::ConnectionRefused => {
-                Some("the API server refuses the connection: is it running, and is its address right?")
+                Some("the API server refuses the connection (is it running at this address?)")
             }
-            io::ErrorKind::TimedOut => Some("the API server does not answer: is the network up?"),
+            io::ErrorKind::TimedOut => Some("the API server does not respond (is the network up?)"),
             _ => None,
         };
     }
@@ -49,12 +49,12 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
                 "the API server's certificate is not valid yet: check this machine's clock"
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "the API server's certificate is for another name: is its address right?"
+                "the API server's certificate is for another name (is the address right?)"
             }
             _ => "the API server's certificate is not signed by the configured certificate authority (wrong CA)",
         }),
         rustls::Error::AlertReceived(_) => {
-            Some("the API server refuses the TLS connection: is the client certificate valid?")
+            Some("the API server refuses the TLS connection (is the client certificate valid?)")
         }
         _ => None,
     }
@@ -87,7 +87,7 @@ mod tests {
             (certificate(CertificateError::Expired), "has expired"),
             (certificate(CertificateError::UnknownIssuer), "wrong CA"),
             (certificate(CertificateError::NotValidForName), "another name"),
-            (failed(io::Error::other("x")), "no answer from the API server"),
+            (failed(io::Error::other("x")), "no response from the API server"),
         ];
         for (sentence, words) in table {
             assert!(sentence.contains(words), "{sentence}");

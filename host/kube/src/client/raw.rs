@@ -9,7 +9,7 @@ use operetta_core::{
     authz::recorded_permissions::Need,
     gate::{
         bytes::charge,
-        operation::{ListOptions, Page, Read, Selection},
+        operation::{ListOptions, Page, Read},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
     object::ObjectKey,
@@ -83,14 +83,11 @@ impl PluginApi {
                 let limit = text("limit").map(|limit| limit.parse::<u32>()).transpose();
                 let limit = limit.map_err(|_| ApiError::new(ErrorKind::BadRequest, "limit is not a number"))?;
                 let options = ListOptions {
-                    namespace: path.namespace.clone(),
                     labels: text("labelSelector"),
                     fields: text("fieldSelector"),
-                    selection: Selection::All,
                     limit: limit.filter(|limit| *limit > 0),
                     continue_token: text("continue"),
-                    read: Read::Cached,
-                    projection: Vec::new(),
+                    ..ListOptions::all(path.namespace.clone(), Read::Cached)
                 };
                 let page = self.read_page(resource, &options).await?;
                 charge(page.items.iter().map(|item| item.json().len()).sum())?;

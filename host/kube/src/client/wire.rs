@@ -163,14 +163,14 @@ impl Wire {
     fn unread(&self, error: Box<dyn std::error::Error + Send + Sync>) -> ApiError {
         if error.is::<LengthLimitError>() {
             return ApiError::too_large(format!(
-                "the API server's answer has more than {} bytes: ask for pages (limit), or with a selector",
+                "the API server's response has more than {} bytes: set a limit, or use a selector",
                 self.max_answer
             ));
         }
         match error.downcast::<kube::Error>() {
             Ok(error) => from_kube(*error),
             Err(error) => {
-                ApiError::new(ErrorKind::Unavailable, format!("no answer from the API server: {}", chain(&*error)))
+                ApiError::new(ErrorKind::Unavailable, format!("no response from the API server: {}", chain(&*error)))
             }
         }
     }
@@ -194,7 +194,7 @@ impl Wire {
         let words = Limited::new(body, MAX_REFUSAL).collect().await.map(Collected::to_bytes).unwrap_or_default();
         if answer.status.is_success() {
             let shown: String = String::from_utf8_lossy(&words).trim().chars().take(64).collect();
-            let message = format!("the API server's answer is {content_type:?} and not JSON: {shown:?}");
+            let message = format!("the API server's response is {content_type:?} and not JSON: {shown:?}");
             return Err(ApiError::new(ErrorKind::Unavailable, message));
         }
         Err(from_body(answer.status.as_u16(), &words, answer.retry_after()))
@@ -226,7 +226,7 @@ impl Answer {
     /// `Other` when it is not UTF-8.
     pub fn text(self) -> Result<String, ApiError> {
         String::from_utf8(self.body.into())
-            .map_err(|_| ApiError::new(ErrorKind::Other, "the API server's answer is not UTF-8"))
+            .map_err(|_| ApiError::new(ErrorKind::Other, "the API server's response is not UTF-8"))
     }
 }
 
@@ -287,7 +287,7 @@ pub(crate) fn from_kube(error: kube::Error) -> ApiError {
                 retry_after_seconds: Some(seconds).filter(|seconds| *seconds > 0),
             })
         }
-        other => ApiError::new(ErrorKind::Unavailable, format!("no answer from the API server: {}", chain(&other))),
+        other => ApiError::new(ErrorKind::Unavailable, format!("no response from the API server: {}", chain(&other))),
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Group>, ApiError> {
     let list: Groups = serde_json::from_str(text)
         .map_err(|error| ApiError::new(ErrorKind::Other, format!("the API server's discovery: {error}")))?;
     if list.kind != "APIGroupDiscoveryList" {
-        let message = "the API server has no aggregated discovery; Kubernetes 1.30 and newer have";
+        let message = "the API server has no aggregated discovery: Kubernetes 1.30 or later is required";
         return Err(ApiError::new(ErrorKind::Other, message));
     }
     Ok(list.items)

@@ -72,7 +72,7 @@ async fn write_all(mut queue: mpsc::Receiver<EventNote>, wire: Wire, component: 
             let passing =
                 matches!(error.kind, ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests);
             if !passing || tries >= TRIES {
-                tracing::warn!(component, %about, reason = note.reason, %error, "event not recorded");
+                tracing::warn!(component, %about, reason = note.reason, %error, "failed to record event");
                 break;
             }
             tries += 1;

@@ -92,11 +92,11 @@ where
 {
     loop {
         let frame = tokio::time::timeout(patience, body.frame()).await.map_err(|_elapsed| {
-            ApiError::new(ErrorKind::TimedOut, format!("the API server was silent for {} s", patience.as_secs_f32()))
+            ApiError::new(ErrorKind::TimedOut, format!("no data from the API server for {} s", patience.as_secs_f32()))
         })?;
         let Some(frame) = frame else { return Ok(None) };
         let frame = frame.map_err(|error| {
-            ApiError::new(ErrorKind::Unavailable, format!("the connection broke off: {}", chain(&error)))
+            ApiError::new(ErrorKind::Unavailable, format!("connection to the API server lost: {}", chain(&error)))
         })?;
         // Trailers are ignored.
         if let Ok(bytes) = frame.into_data() {
@@ -132,7 +132,7 @@ pub struct Unreadable {
     pub key: Option<ObjectKey>,
     /// The reason.
     pub why: String,
-    /// The object's identity, if that stands there beyond doubt: a watch can go on behind the object.
+    /// The object's identity, if it is unambiguous. The watch can then continue after the object.
     pub identity: Option<Box<Identity>>,
 }
 
@@ -198,14 +198,14 @@ impl WatchEvent {
                     initial_events_end: annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
                 },
                 Err(error) => {
-                    let why = format!("a bookmark: {error}");
+                    let why = format!("failed to decode bookmark: {error}");
                     Self::Unreadable(Unreadable { key: None, why, identity: None })
                 }
             },
             "ERROR" => Self::Error(of_status(object)),
             other => {
                 let shown: String = other.chars().take(32).collect();
-                let what = unreadable(object, &format!("an event of the unknown type {shown:?}"));
+                let what = unreadable(object, &format!("unknown watch event type {shown:?}"));
                 Self::Unreadable(Unreadable { identity: None, ..what })
             }
         }

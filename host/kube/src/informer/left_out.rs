@@ -74,7 +74,7 @@ impl Informer {
         let left_out = self.left_out.lock();
         let (key, why) = left_out.now.first_key_value()?;
         let kind = &self.resource.kind.kind;
-        let first = format!("{kind} {key} cannot be read: {why}");
+        let first = format!("failed to decode {kind} {key}: {why}");
         let more = left_out.now.len() - 1;
         Some(if more == 0 { first } else { format!("{first}; and {more} more") })
     }

@@ -154,7 +154,7 @@ impl Items {
     /// `Unavailable` for a truncated answer, `Other` for an answer that is not a list.
     pub fn end(mut self) -> Result<ListMeta, ApiError> {
         if self.position == Position::Inside || self.depth > 0 {
-            return Err(ApiError::new(ErrorKind::Unavailable, "the API server ended the list early"));
+            return Err(ApiError::new(ErrorKind::Unavailable, "the API server closed the list early"));
         }
         let mut envelope = self.head;
         envelope.append(&mut self.buffer);
@@ -168,7 +168,7 @@ impl Items {
             serde_json::from_slice(&envelope).map_err(|error| no_list(&error.to_string(), &envelope))?;
         match items {
             // For example, with an escape in the field's name. As an empty list it would delete everything.
-            Some(items) if !items.is_empty() => Err(no_list("its items are not where they are looked for", &envelope)),
+            Some(items) if !items.is_empty() => Err(no_list("its items were not found", &envelope)),
             _ => Ok(metadata),
         }
     }
@@ -176,7 +176,7 @@ impl Items {
 
 fn no_list(why: &str, text: &[u8]) -> ApiError {
     let shown: String = String::from_utf8_lossy(text).trim_start().chars().take(64).collect();
-    ApiError::new(ErrorKind::Other, format!("the answer to a list is none: {why}: {shown:?}"))
+    ApiError::new(ErrorKind::Other, format!("the response is not a list: {why}: {shown:?}"))
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
         for items in [r#""it\u0065ms":[{}]"#, r#""items":{}"#, r#""items":[],"items":[{}]"#] {
             let text = format!(r#"{{"metadata":{{"resourceVersion":"5"}},{items}}}"#);
             let error = read(text.as_bytes(), 4).expect_err(items);
-            assert!(error.status.message.contains("the answer to a list is none"), "{items}: {error}");
+            assert!(error.status.message.contains("the response is not a list"), "{items}: {error}");
         }
     }
 
@@ -265,8 +265,8 @@ mod tests {
             (r#"{"metadata":{},"items":[]}"#, "missing field `resourceVersion`"),
             (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]]}"#, "list"),
             ("]", "a bracket too many"),
-            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}"#, "ended the list early"),
-            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]"#, "ended the list early"),
+            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}"#, "closed the list early"),
+            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]"#, "closed the list early"),
         ] {
             let error = read(text.as_bytes(), 4).expect_err(text);
             assert!(error.status.message.contains(why), "{text}: {error}");

@@ -281,7 +281,7 @@ impl Informer {
         if self.state.send_if_modified(changed)
             && let Some(error) = &error
         {
-            tracing::warn!(kind = %self.resource.kind, error, "the watch does not go well");
+            tracing::warn!(kind = %self.resource.kind, error, "watch failed, retrying");
         }
     }
 
@@ -289,7 +289,7 @@ impl Informer {
     fn unreadable(&self, what: &Unreadable) -> ApiError {
         let kind = &self.resource.kind.kind;
         let subject = what.key.as_ref().map_or_else(|| format!("a {kind}"), |key| format!("{kind} {key}"));
-        ApiError::new(ErrorKind::Other, format!("{subject} cannot be read: {}", what.why))
+        ApiError::new(ErrorKind::Other, format!("failed to decode {subject}: {}", what.why))
     }
 
     fn caught_up(&self, object: &Object, deleted: bool) {

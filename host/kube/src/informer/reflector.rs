@@ -311,11 +311,11 @@ impl Reflector {
                 Ok(false) if !received_any && began.elapsed() < VERY_SHORT => return Err(ended_early("the watch")),
                 Ok(false) => return Ok(()),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
-                    tracing::debug!(path = self.path, "watch stalled, replacing it");
+                    tracing::debug!(path = self.path, "watch stalled, restarting it");
                     return Ok(());
                 }
                 Err(error) if error.kind == ErrorKind::Unavailable && received_any => {
-                    tracing::debug!(path = self.path, %error, "watch connection broke, continuing over another");
+                    tracing::debug!(path = self.path, %error, "watch connection lost, resuming");
                     return Ok(());
                 }
                 Err(error) => return Err(error.into()),
@@ -379,10 +379,10 @@ fn is_lost(error: &ApiError) -> bool {
 }
 
 fn no_answer(limit: Duration) -> ApiError {
-    let message = format!("the API server did not answer for {} s", limit.as_secs_f32());
+    let message = format!("no response from the API server for {} s", limit.as_secs_f32());
     ApiError::new(ErrorKind::TimedOut, message)
 }
 
 fn ended_early(what: &str) -> Stop {
-    Stop::Failed(ApiError::new(ErrorKind::Unavailable, format!("the API server ended {what} early")))
+    Stop::Failed(ApiError::new(ErrorKind::Unavailable, format!("the API server closed {what} early")))
 }

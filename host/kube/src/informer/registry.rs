@@ -5,11 +5,14 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use operetta_core::object::{Object, kind::GroupVersionKind};
+use operetta_core::{
+    authz::{access_review::Grants, host_permissions::HostPermissions},
+    object::{Object, kind::GroupVersionKind},
+};
 use parking_lot::Mutex;
 
 use crate::{
-    authz::watch_scope::WatchScope,
+    authz::{access_review::SubjectAccessReviews, watch_scope::WatchScope},
     client::wire::Wire,
     discovery::ApiResource,
     informer::{Informer, Scope, Timing},
@@ -30,17 +33,18 @@ pub struct InformerRegistry {
 impl InformerRegistry {
     /// Creates a registry whose informers watch with this identity.
     pub fn new(wire: Wire) -> Arc<Self> {
-        Self::with(wire, Timing::default(), Packing::default())
+        Self::with_timing(wire, Timing::default())
     }
 
     /// Creates a registry with this timing.
     pub fn with_timing(wire: Wire, timing: Timing) -> Arc<Self> {
-        Self::with(wire, timing, Packing::default())
+        let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
+        Self::with(wire, timing, Packing::default(), HostPermissions::new(Grants::new(reviews)))
     }
 
-    /// Creates a registry with this timing and compression.
-    pub fn with(wire: Wire, timing: Timing, packing: Packing) -> Arc<Self> {
-        let watch_scope = WatchScope::new(wire.clone());
+    /// Creates a registry with this timing and compression. `permissions` are those of the identity.
+    pub fn with(wire: Wire, timing: Timing, packing: Packing, permissions: HostPermissions) -> Arc<Self> {
+        let watch_scope = WatchScope::new(permissions);
         Arc::new(Self { wire, watch_scope, timing, packing, informers: Mutex::default() })
     }
 

@@ -2,6 +2,7 @@
 //! with what `kubectl auth can-i` says on a real API server; and again after each of many changes of those rights.
 
 mod churn;
+mod denied;
 mod narrow;
 mod stage;
 mod ways;
@@ -68,7 +69,7 @@ async fn cached_review_expires_without_notice() {
 }
 
 /// What `kubectl auth can-i` says to each question that the cells ask.
-fn can_i(stage: &Stage, cells: &[Cell]) -> BTreeMap<Question, bool> {
+fn can_i(stage: &Stage<'_>, cells: &[Cell]) -> BTreeMap<Question, bool> {
     let questions: Vec<Question> = stage.questions(cells).into_iter().collect();
     let ask = |question: &Question| {
         let output = stage.control_plane.kubectl_output(&question.can_i());
@@ -89,17 +90,20 @@ fn can_i(stage: &Stage, cells: &[Cell]) -> BTreeMap<Question, bool> {
 }
 
 /// Looks at every cell; Err names those that differ.
-async fn compare(stage: &Stage, cells: &[Cell], expected: &BTreeMap<Question, bool>) -> Result<(), String> {
+async fn compare(stage: &Stage<'_>, cells: &[Cell], expected: &BTreeMap<Question, bool>) -> Result<(), String> {
     stage.touch_all().await;
     let mut wrong = Vec::new();
     for cell in cells {
-        let allowed = cell.questions(stage).iter().all(|question| expected[question])
+        let whole = is_allowed(&cell.questions(stage), expected);
+        let wider = cell.wider(stage);
+        let allowed = whole
+            || (!wider.is_empty() && is_allowed(&wider, expected))
             || cell.alternatives(stage).iter().any(|question| expected.get(question) == Some(&true));
         let seen = stage.look(cell).await;
         if seen != Ok(allowed) {
             wrong.push(format!("{cell:?}: can-i says {allowed}, seen {seen:?}"));
         }
-        let parts = cell.parts(stage).into_iter().filter(|(_, question)| allowed && expected[question]);
+        let parts = cell.parts(stage).into_iter().filter(|(_, question)| whole || expected[question]);
         let parts: Vec<_> = parts.map(|(location, _)| location).collect();
         if !parts.is_empty() && stage.shown(cell).await != parts {
             wrong.push(format!("{cell:?} shows other namespaces than {parts:?}"));
@@ -108,8 +112,12 @@ async fn compare(stage: &Stage, cells: &[Cell], expected: &BTreeMap<Question, bo
     if wrong.is_empty() { Ok(()) } else { Err(format!("{} cells differ:\n{}", wrong.len(), wrong.join("\n"))) }
 }
 
+fn is_allowed(questions: &[Question], expected: &BTreeMap<Question, bool>) -> bool {
+    questions.iter().all(|question| expected[question])
+}
+
 /// The event recorder writes where the ServiceAccount may create Events, and nowhere else.
-async fn recorders(stage: &Stage, expected: &BTreeMap<Question, bool>) {
+async fn recorders(stage: &Stage<'_>, expected: &BTreeMap<Question, bool>) {
     let mut written = Vec::new();
     for account in ACCOUNTS {
         for location in &stage.locations {

@@ -20,7 +20,7 @@ use operetta_kube::{
     discovery::Discovery,
     informer::{Scope, registry::InformerRegistry},
 };
-use operetta_testkit::{ControlPlane, Kind as TestKind, TestNamespace, eventually};
+use operetta_testkit::{ControlPlane, TestNamespace, eventually, kinds};
 use serde_json::{Value, json};
 
 const INDEX: &str = "by-owner-label";
@@ -47,7 +47,7 @@ impl Narrow {
             let namespace = control_plane.namespace(&format!("narrow-{location}")).await;
             for name in ["s-0", "s-1", "s-2"] {
                 let object = json!({"metadata": {"name": name, "labels": {"index": name}}});
-                namespace.create_object(TestKind("v1", "Secret"), object).await;
+                namespace.create_object(kinds::SECRET, object).await;
             }
             namespace.kubectl(&["create", "role", "reads", "--verb=get,list", "--resource=secrets"]);
             locations.push(namespace);
@@ -117,16 +117,7 @@ impl Narrow {
 }
 
 fn list(namespace: Option<&str>, selection: Selection) -> ListOptions {
-    ListOptions {
-        namespace: namespace.map(str::to_owned),
-        labels: None,
-        fields: None,
-        selection,
-        limit: None,
-        continue_token: None,
-        read: Read::Cached,
-        projection: vec![],
-    }
+    ListOptions { selection, ..ListOptions::all(namespace.map(str::to_owned), Read::Cached) }
 }
 
 fn by_index(value: &str) -> Selection {

@@ -85,11 +85,11 @@ impl Rights {
 /// What handlers received last of a kind, by account, what they listen for, and namespace: a resourceVersion.
 type Delivered = Arc<Mutex<BTreeMap<(&'static str, Way, Kind, Option<String>), String>>>;
 
-pub struct Stage {
-    pub control_plane: &'static ControlPlane,
+pub struct Stage<'a> {
+    pub control_plane: &'a ControlPlane,
     pub locations: Vec<String>,
     client: Client,
-    namespaces: Vec<TestNamespace<'static>>,
+    namespaces: Vec<TestNamespace<'a>>,
     node: String,
     apis: BTreeMap<&'static str, Arc<PluginApi>>,
     recorders: BTreeMap<&'static str, Arc<EventRecorder>>,
@@ -102,18 +102,28 @@ pub struct Stage {
     _rights: Option<PermissionWatch>,
 }
 
-impl Stage {
+/// How the host of a stage knows what accounts may do.
+#[derive(Clone, Copy)]
+pub struct Reviews {
+    /// Changes of rights are delivered.
+    pub told_of_changes: bool,
+    /// Each request is asked about as it is (`exactAccessReviews`).
+    pub exact: bool,
+}
+
+impl Stage<'static> {
     pub async fn new(prefix: &str) -> Self {
-        Self::with(prefix, true).await
+        Self::on(ControlPlane::shared().await, prefix, Reviews { told_of_changes: true, exact: false }).await
     }
 
     /// Nobody delivers changes of rights.
     pub async fn untold(prefix: &str) -> Self {
-        Self::with(prefix, false).await
+        Self::on(ControlPlane::shared().await, prefix, Reviews { told_of_changes: false, exact: false }).await
     }
+}
 
-    async fn with(prefix: &str, told_of_changes: bool) -> Self {
-        let control_plane = ControlPlane::shared().await;
+impl<'a> Stage<'a> {
+    pub async fn on(control_plane: &'a ControlPlane, prefix: &str, reviews: Reviews) -> Self {
         let mut namespaces = Vec::new();
         for location in ["home", "other", "third"] {
             namespaces.push(control_plane.namespace(&format!("{prefix}-{location}")).await);
@@ -123,8 +133,8 @@ impl Stage {
         let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
         let discovery = Discovery::new(wire.clone());
         let registry = InformerRegistry::new(wire.clone());
-        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
-        let rights = if told_of_changes {
+        let grants = Grants::with(Arc::new(SubjectAccessReviews::new(wire)), reviews.exact);
+        let rights = if reviews.told_of_changes {
             Some(PermissionWatch::start(&grants, &discovery, &registry).await.expect("a watch"))
         } else {
             None
@@ -311,7 +321,8 @@ impl Stage {
 
     /// Every question that the cells ask, and those about Events.
     pub fn questions(&self, cells: &[Cell]) -> BTreeSet<Question> {
-        let asked = cells.iter().flat_map(|cell| cell.questions(self).into_iter().chain(cell.alternatives(self)));
+        let asked = cells.iter().flat_map(|cell| [cell.questions(self), cell.alternatives(self), cell.wider(self)]);
+        let asked = asked.flatten();
         let events = ACCOUNTS.iter().flat_map(|account| self.locations.iter().map(|location| (*account, location)));
         asked.chain(events.map(|(account, location)| Question::events(self, account, location))).collect()
     }
@@ -397,27 +408,44 @@ impl Stage {
 
     /// The namespaces of the stage that a list of all of them shows.
     pub async fn shown(&self, cell: &Cell) -> Vec<String> {
-        let texts: Vec<String> = if cell.way == Way::RawList {
+        let items: Vec<Value> = if cell.way == Way::RawList {
             let list: Value = serde_json::from_str(&self.raw(cell).await.expect("answered").1).expect("a list");
-            list["items"].as_array().expect("items").iter().map(ToString::to_string).collect()
+            list["items"].as_array().expect("items").clone()
         } else {
             let page = self.list(cell).await.expect("a list");
-            page.items.iter().map(|item| item.json().to_owned()).collect()
+            page.items.iter().map(|item| serde_json::from_str(item.json()).expect("an object")).collect()
         };
-        let shown: BTreeSet<String> = texts
-            .iter()
-            .map(|text| serde_json::from_str::<Value>(text).expect("an object"))
-            .filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned))
-            .collect();
-        self.locations.iter().filter(|location| shown.contains(*location)).cloned().collect()
+        self.namespaces_of(&items)
+    }
+
+    /// The namespaces of the stage that have some of these objects.
+    pub fn namespaces_of(&self, items: &[Value]) -> Vec<String> {
+        let shown: BTreeSet<&str> = items.iter().filter_map(|item| item["metadata"]["namespace"].as_str()).collect();
+        self.locations.iter().filter(|location| shown.contains(location.as_str())).cloned().collect()
+    }
+
+    /// Makes the read of a cell directly, as the account. Returns the answer, or None if it is Forbidden.
+    pub async fn direct(&self, cell: &Cell) -> Option<Value> {
+        let request = Request::get(self.path(cell)).header("impersonate-user", self.user(cell.account)).body(vec![]);
+        match self.client.request(request.expect("a request")).await {
+            Ok(answer) => Some(answer),
+            Err(kube::Error::Api(status)) if status.code == 403 => None,
+            Err(error) => panic!("the API server did not answer {cell:?}: {error}"),
+        }
+    }
+
+    /// The path of the read of a cell.
+    fn path(&self, cell: &Cell) -> String {
+        let root = if cell.kind.group().is_empty() { "api" } else { "apis" };
+        let location = cell.location.as_ref().map_or_else(String::new, |location| format!("namespaces/{location}/"));
+        let is_get = matches!(cell.way, Way::CachedGet | Way::LiveGet | Way::RawGet);
+        let name = if is_get { format!("/{}", self.object(cell.kind)) } else { String::new() };
+        format!("/{root}/{}/{location}{}{name}", cell.kind.api_version(), cell.kind.plural())
     }
 
     async fn raw(&self, cell: &Cell) -> Result<(u16, String), ApiError> {
-        let root = if cell.kind.group().is_empty() { "api" } else { "apis" };
-        let location = cell.location.as_ref().map_or_else(String::new, |location| format!("namespaces/{location}/"));
-        let name = if cell.way == Way::RawGet { format!("/{}", self.object(cell.kind)) } else { String::new() };
-        let path = format!("/{root}/{}/{location}{}{name}", cell.kind.api_version(), cell.kind.plural());
-        let request = RawRequest { method: "GET".to_owned(), path, cached: true, ..RawRequest::default() };
+        let request =
+            RawRequest { method: "GET".to_owned(), path: self.path(cell), cached: true, ..RawRequest::default() };
         let target = request.target()?;
         let answer = self.apis[cell.account].raw(request, target).await?;
         Ok((answer.status, answer.body))
@@ -451,20 +479,13 @@ impl Stage {
     /// Makes the list of a cell.
     async fn list(&self, cell: &Cell) -> Result<Page, ApiError> {
         let by_index = || Selection::ByIndex { name: INDEX.to_owned(), value: self.object(cell.kind).to_owned() };
-        let options = ListOptions {
-            namespace: cell.location.clone(),
-            labels: None,
-            fields: None,
-            selection: match cell.way {
-                Way::ListByOwner => Selection::ByOwner("an-owner".to_owned()),
-                Way::ListByIndex => by_index(),
-                _ => Selection::All,
-            },
-            limit: None,
-            continue_token: None,
-            read: if cell.way == Way::LiveList { Read::Live } else { Read::Cached },
-            projection: vec![],
+        let selection = match cell.way {
+            Way::ListByOwner => Selection::ByOwner("an-owner".to_owned()),
+            Way::ListByIndex => by_index(),
+            _ => Selection::All,
         };
+        let read = if cell.way == Way::LiveList { Read::Live } else { Read::Cached };
+        let options = ListOptions { selection, ..ListOptions::all(cell.location.clone(), read) };
         self.apis[cell.account].list(List { kind: gvk(cell.kind), options }).await
     }
 

@@ -103,7 +103,7 @@ pub struct Question {
 }
 
 impl Question {
-    pub fn events(stage: &Stage, account: &str, location: &str) -> Self {
+    pub fn events(stage: &Stage<'_>, account: &str, location: &str) -> Self {
         Self {
             user: stage.user(account),
             verb: "create",
@@ -132,7 +132,7 @@ impl Question {
 
 impl Cell {
     /// What must all be allowed.
-    pub fn questions(&self, stage: &Stage) -> Vec<Question> {
+    pub fn questions(&self, stage: &Stage<'_>) -> Vec<Question> {
         let ask = |verb, name: Option<&str>| Question {
             user: stage.user(self.account),
             verb,
@@ -156,12 +156,18 @@ impl Cell {
     }
 
     /// What of which one suffices: a cached list of all namespaces shows those that may be seen.
-    pub fn alternatives(&self, stage: &Stage) -> Vec<Question> {
+    pub fn alternatives(&self, stage: &Stage<'_>) -> Vec<Question> {
         self.parts(stage).into_iter().map(|(_, question)| question).collect()
     }
 
+    /// What suffices together: events of all namespaces contain those of each.
+    pub fn wider(&self, stage: &Stage<'_>) -> Vec<Question> {
+        let is_part = matches!(self.way, Way::Event | Way::Mapping) && self.location.is_some();
+        if is_part { Self { location: None, ..self.clone() }.questions(stage) } else { Vec::new() }
+    }
+
     /// The namespaces that a list of all of them is made of, and what must be allowed for each.
-    pub fn parts(&self, stage: &Stage) -> Vec<(String, Question)> {
+    pub fn parts(&self, stage: &Stage<'_>) -> Vec<(String, Question)> {
         let shown = matches!(self.way, Way::CachedList | Way::ListByOwner | Way::ListByIndex | Way::RawList);
         if !shown || !self.kind.namespaced() || self.location.is_some() {
             return Vec::new();

@@ -248,7 +248,7 @@ async fn deep_object_is_skipped_and_disturbs_nobody() {
     assert!(stats.unreadable > EDITS as u64, "{stats:?}");
     assert_eq!(informer.state().borrow().error, None, "the watch itself works");
     let left_out = informer.left_out().expect("it is named");
-    assert!(left_out.contains(&format!("Well {}/deep cannot be read", namespace.name())), "{left_out}");
+    assert!(left_out.contains(&format!("failed to decode Well {}/deep", namespace.name())), "{left_out}");
     assert!(left_out.ends_with("and 1 more"), "{left_out}");
 
     // The store has the last state that could be read; a deletion is delivered all the same.

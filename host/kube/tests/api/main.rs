@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod contract;
+mod dry_run;
 mod informer;
 mod own_writes;
 mod raw;
@@ -17,8 +18,7 @@ use std::sync::Arc;
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount},
     gate::operation::{
-        Delete, DeleteOptions, Get, List, ListOptions, Page, PatchBody, Read, Selection, Write, WriteAction,
-        WriteOptions, Written,
+        Delete, DeleteOptions, Get, List, ListOptions, Page, PatchBody, Read, Write, WriteAction, WriteOptions, Written,
     },
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
@@ -86,16 +86,7 @@ impl Stage {
 
     /// A list of everything in the namespace.
     fn all(&self, read: Read) -> ListOptions {
-        ListOptions {
-            namespace: Some(self.namespace.name().to_owned()),
-            labels: None,
-            fields: None,
-            selection: Selection::All,
-            limit: None,
-            continue_token: None,
-            read,
-            projection: vec![],
-        }
+        ListOptions::all(Some(self.namespace.name().to_owned()), read)
     }
 
     async fn get(&self, name: &str, read: Read) -> Result<Arc<Object>, ApiError> {

@@ -16,7 +16,7 @@ use operetta_kube::{
         wire::{Identity, Wire},
     },
 };
-use operetta_testkit::eventually;
+use operetta_testkit::{eventually, kinds};
 use serde_json::{Value, json};
 
 use crate::{Stage, config_map};
@@ -69,6 +69,30 @@ async fn a_cached_get_sees_what_a_raw_write_wrote() {
 
     assert_eq!(send(&stage.api, request("DELETE", one.clone(), None)).await.0, 200);
     assert_eq!(send(&stage.api, request("GET", one, None)).await.0, 404);
+}
+
+#[tokio::test]
+async fn answer_of_scale_replaces_no_deployment_in_the_cache() {
+    let stage = Stage::new("raw-scale").await;
+    let labels = json!({"app": "web"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
+    stage.namespace.create_object(kinds::DEPLOYMENT, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments/web", stage.namespace.name());
+    let get = request("GET", path.clone(), None);
+    assert_eq!(send(&stage.api, get.clone()).await.0, 200);
+    let scale = RawRequest {
+        content_type: Some("application/merge-patch+json".into()),
+        ..request("PATCH", format!("{path}/scale"), Some(json!({"spec": {"replicas": 3}})))
+    };
+    let (code, answer) = send(&stage.api, scale).await;
+    assert_eq!((code, &answer["kind"]), (200, &json!("Scale")));
+    eventually("the watch brings the scaled Deployment", async || {
+        let (code, found) = send(&stage.api, get.clone()).await;
+        assert_eq!((code, &found["kind"]), (200, &json!("Deployment")), "{found}");
+        if found["spec"]["replicas"] == 3 { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -215,6 +239,6 @@ async fn refuses_oversized_answer_with_the_limit() {
     let get = || http::Request::get("/api/v1/namespaces").body(Vec::new()).expect("a request");
     let error = wire(100).send(get()).await.expect_err("too long");
     assert_eq!((error.kind, error.status.code), (ErrorKind::Other, 413), "{error}");
-    assert!(error.status.message.contains("more than 100 bytes: ask for pages"), "{error}");
+    assert!(error.status.message.contains("more than 100 bytes: set a limit"), "{error}");
     wire(1 << 20).send(get()).await.expect("read");
 }

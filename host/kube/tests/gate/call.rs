@@ -3,10 +3,8 @@
 use operetta_core::{
     gate::{
         Session,
-        operation::{
-            Delete, DeleteOptions, Get, List, ListOptions, PatchBody, Read, Selection, Write, WriteAction, WriteOptions,
-        },
-        raw_request::RawRequest,
+        operation::{Delete, DeleteOptions, Get, List, ListOptions, PatchBody, Read, Write, WriteAction, WriteOptions},
+        raw_request::{RawRequest, RawResponse},
     },
     object::ObjectKey,
     status::ApiError,
@@ -93,6 +91,11 @@ impl Answer {
             Err(error) => Self { code: error.status.code, text: error.to_string() },
         }
     }
+
+    pub fn of_raw(response: RawResponse) -> Self {
+        let code = if response.status < 300 { 200 } else { response.status };
+        Self { code, text: response.body }
+    }
 }
 
 impl Call {
@@ -177,9 +180,7 @@ impl Call {
     /// Makes the call through a session of a gate.
     pub async fn through(&self, session: &mut Session) -> Answer {
         if self.way == Way::Raw {
-            let response = session.raw(self.request()).await;
-            let code = if response.status < 300 { 200 } else { response.status };
-            return Answer { code, text: response.body };
+            return Answer::of_raw(session.raw(self.request()).await);
         }
         let kind = self.kind.gvk();
         let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() };
@@ -191,16 +192,7 @@ impl Call {
                 return Answer::of(got.map(|object| object.json().to_owned()));
             }
             Act::List => {
-                let options = ListOptions {
-                    namespace: self.namespace.clone(),
-                    labels: None,
-                    fields: None,
-                    selection: Selection::All,
-                    limit: None,
-                    continue_token: None,
-                    read,
-                    projection: Vec::new(),
-                };
+                let options = ListOptions::all(self.namespace.clone(), read);
                 let page = session.list(List { kind, options }).await;
                 let text = |page: operetta_core::gate::operation::Page| {
                     page.items.iter().map(|item| item.json().to_owned()).collect::<Vec<_>>().join("\n")

@@ -4,7 +4,7 @@
 use operetta_core::{
     gate::{
         Session,
-        operation::{Get, List, ListOptions, PatchBody, Read, Selection, Write, WriteAction, WriteOptions},
+        operation::{Get, List, ListOptions, PatchBody, Read, Write, WriteAction, WriteOptions},
         raw_request::RawRequest,
     },
     object::{ObjectKey, kind::GroupVersionKind},
@@ -63,16 +63,7 @@ pub async fn call(random: &mut StdRng, session: &mut Session, victim: &str) -> (
             (format!("get of name {name:?}"), Answer::of(got.map(|object| object.json().to_owned())))
         }
         2 => {
-            let options = ListOptions {
-                namespace: Some(format!("{victim}/secrets/one?")),
-                labels: None,
-                fields: None,
-                selection: Selection::All,
-                limit: None,
-                continue_token: None,
-                read,
-                projection: Vec::new(),
-            };
+            let options = ListOptions::all(Some(format!("{victim}/secrets/one?")), read);
             let page = session.list(List { kind: kind("v1"), options }).await;
             ("list of a path as namespace".to_owned(), Answer::of(page.map(|page| format!("{page:?}"))))
         }
@@ -89,8 +80,7 @@ pub async fn call(random: &mut StdRng, session: &mut Session, victim: &str) -> (
             let path = path.split('?').next().unwrap_or_default().to_owned();
             let request = RawRequest { method: "GET".to_owned(), path, query, cached, ..RawRequest::default() };
             let what = format!("raw {request:?}");
-            let response = session.raw(request).await;
-            (what, Answer { code: if response.status < 300 { 200 } else { response.status }, text: response.body })
+            (what, Answer::of_raw(session.raw(request).await))
         }
     }
 }

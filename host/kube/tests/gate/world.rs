@@ -6,7 +6,7 @@ use http::Request;
 use kube::Client;
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount},
-    gate::{Gate, GateLimits},
+    gate::{Gate, GateLimits, Shared},
     object::kind::GroupVersionKind,
     ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink},
 };
@@ -122,7 +122,7 @@ impl World {
         let api = PluginApi::of_plugin(self.client.clone(), self.discovery.clone(), self.registry.clone(), identity)
             .expect("an API");
         api.watch(Watched::new(self.informers.clone(), Vec::new()));
-        Gate::new(api, Arc::new(Nowhere), Arc::new(Nowhere), "{}".into(), GateLimits::default())
+        Gate::new(api, Arc::new(Nowhere), Arc::new(Nowhere), "{}".into(), GateLimits::default(), Shared::default())
     }
 
     /// Sends a request with the test's own permissions.

@@ -1,8 +1,9 @@
 //! The informers of a host, as it serves them at /informers for `operetta informers`: each informer, its state and its users.
 //!
-//! An informer learns of the API server's progress with each event and, when nothing happens, with a bookmark about once a
-//! minute. So the list has both resourceVersions, the informer's and the API server's, and the time since the informer heard
-//! anything; only that time tells whether an informer behind the API server's version misses something.
+//! An informer learns of the API server's progress with each event and, when nothing happens, with a bookmark about
+//! once a minute. So the list has both resourceVersions, the informer's and the API server's, and the time since the
+//! informer last received anything; only that time tells whether an informer behind the API server's version misses
+//! events.
 //!
 //! A list costs the API server one list of one object for each collection, at most every two seconds.
 
@@ -23,9 +24,9 @@ use crate::{
     plugin::{slot::Slot, slots::Slots},
 };
 
-/// The time for which the API server's versions are kept.
+/// The time for which the API server's resourceVersions are cached.
 const KEPT: Duration = Duration::from_secs(2);
-/// The requests to the API server at the same time.
+/// The maximum number of concurrent requests to the API server.
 const AT_ONCE: usize = 4;
 /// The timeout of one request.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -42,7 +43,7 @@ const HOST: &str = "host";
 pub struct Informers {
     /// The informers, sorted by kind, namespace and selectors.
     pub informers: Vec<InformerView>,
-    /// The plugins that are being set up at this moment, which `users` lacks.
+    /// The plugins that are being set up at this moment and are missing in `users`.
     pub being_set_up: Vec<String>,
 }
 
@@ -76,7 +77,7 @@ pub struct InformerView {
     pub heard_seconds: Option<u64>,
     /// The highest resourceVersion received.
     pub revision: u64,
-    /// The API server's present resourceVersion; None when it did not answer.
+    /// The API server's current resourceVersion; None if the request failed.
     pub server_revision: Option<u64>,
     /// True if `revision` has reached `serverRevision`; None when that is unknown.
     pub current: Option<bool>,
@@ -95,7 +96,7 @@ type Answers = HashMap<Collection, Result<u64, String>>;
 /// The API server's resourceVersions of its collections, kept for a moment.
 #[derive(Default)]
 pub struct ServerRevisions(
-    /// Locked during the requests, so that concurrent callers share the answers.
+    /// Locked during the requests, so that concurrent callers share the responses.
     Mutex<Option<(Instant, Answers)>>,
 );
 
@@ -107,7 +108,7 @@ struct Users {
     subscriptions: usize,
 }
 
-/// Lists all informers, with the API server's present resourceVersions.
+/// Lists all informers, with the API server's current resourceVersions.
 pub async fn list(cluster: &Cluster, slots: &Slots, revisions: &ServerRevisions) -> Informers {
     let (users, being_set_up) = users(&slots.all()).await;
     let running = cluster.registry.running();

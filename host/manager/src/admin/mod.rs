@@ -80,7 +80,7 @@ pub async fn serve(manager: Arc<Manager>, listener: TcpListener) -> Result<()> {
     axum::serve(listener, routes).await.context("the admin server stopped")
 }
 
-/// Answers as an API server does: `ok`, or with `?verbose` or a failure the list of checks.
+/// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`.
 async fn ready(State(admin): State<Arc<Admin>>, Query(query): Query<HashMap<String, String>>) -> Response {
     let checks = admin.manager.readiness.checks();
     let is_ready = checks.iter().all(Check::passes);
@@ -106,9 +106,9 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
     let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
-    let help = "Events of the host that were dropped because the queue was full";
+    let help = "Number of Events of the host dropped because the queue was full";
     samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);
-    let help = "Deaths of the host in a row while it loaded this plugin; at 2 it is quarantined";
+    let help = "Number of consecutive crashes of the host while it loaded this plugin; 2 quarantine it";
     let deaths = admin.manager.suspects().into_iter().map(|Entry { work, deaths, .. }| {
         (vec![("plugin", work.name), ("namespace", work.namespace)], u64::from(deaths))
     });
@@ -126,7 +126,7 @@ struct LogQuery {
     tail: Option<usize>,
 }
 
-/// Returns one JSON object for each line; with `follow` the response continues as long as the reader stays.
+/// Returns one JSON object for each line; with `follow` the response continues until the client disconnects.
 async fn logs(
     State(admin): State<Arc<Admin>>,
     Path((namespace, plugin)): Path<(String, String)>,
@@ -158,7 +158,7 @@ async fn rbac(State(admin): State<Arc<Admin>>, Path((namespace, plugin)): Path<(
     }
 }
 
-/// Streams the lines to come, until the host drops the plugin's log.
+/// Streams new lines until the host drops the plugin's log.
 fn rest(tail: Receiver<Arc<LogLine>>) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(tail, |mut tail| async move {
         loop {

@@ -1,4 +1,5 @@
-//! The code that a ServiceAccount lets act as it: any that a Plugin of the name has, or only that of certain digests.
+//! The code that a ServiceAccount allows to act as it: any code of a Plugin of that name, or only code with certain
+//! digests.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +9,9 @@ const PREFIX: &str = "sha256:";
 /// The code that may act as a ServiceAccount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedCode {
-    /// The annotation as it stands.
+    /// The annotation's value.
     annotation: String,
-    /// The digests that it names for the plugin; empty allows whatever code the Plugin has: whoever may change its source
+    /// The digests that it names for the plugin. Empty allows any code of the Plugin: whoever may change its source
     /// decides.
     digests: BTreeSet<String>,
 }
@@ -20,7 +21,7 @@ impl AllowedCode {
     /// one digest. Entries with digests take precedence. None when no entry concerns the plugin.
     ///
     /// # Errors
-    /// The entry whose digest is none.
+    /// The entry whose digest is invalid.
     pub fn parse(annotation: &str, plugin: &str) -> Result<Option<Self>, String> {
         let mut is_named = false;
         let mut digests = BTreeSet::new();

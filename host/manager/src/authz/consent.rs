@@ -2,7 +2,7 @@
 //!
 //! Creating a ConfigMap is a weaker right than creating a Pod, so it must not be enough to act as a ServiceAccount: a
 //! cluster administrator opts the namespace in, and whoever may change the ServiceAccount names the plugins that act as
-//! it. These pure functions are the one place that decides.
+//! it. Only these pure functions decide.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub use operetta_api::{annotations::ALLOW_PLUGINS, labels::PLUGINS as NAMESPACE_
 pub enum OptIn {
     /// Consent may name a Plugin alone: label value `enabled`.
     Enabled,
-    /// Consent has to name digests: label value `pinned`.
+    /// Consent must name digests: label value `pinned`.
     Pinned,
 }
 
@@ -45,9 +45,8 @@ pub fn check_not_reserved(name: &str, own: Option<&str>, allowed: &[String]) -> 
     }
     let whose = if own == Some(name) { "is the host's own" } else { "is reserved" };
     let message = format!(
-        "namespace {name:?} {whose}: whoever acts as its ServiceAccounts governs the cluster or the host, so no plugin runs \
-         in it, whatever its labels; use another namespace, or add {name:?} to allowReservedNamespaces of the host's \
-         configuration"
+        "namespace {name:?} {whose}: no plugin may run in it, because its ServiceAccounts control the cluster or the host; \
+         use another namespace, or add {name:?} to allowReservedNamespaces in the host's configuration"
     );
     Err(Problem::new(reasons::NAMESPACE_RESERVED, message))
 }
@@ -60,8 +59,8 @@ pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
         Some((home, host)) => format!(" --host-service-account {home}/{host}"),
         None => {
             let message = format!(
-                "the host (user {host:?}) may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: run it as \
-                 a ServiceAccount, and grant that one the right with operetta grant"
+                "the host (user {host:?}) may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: run the \
+                 host as a ServiceAccount, and use operetta grant"
             );
             return Problem::new(reasons::HOST_FORBIDDEN, message);
         }
@@ -133,7 +132,7 @@ pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &
         Ok(None) => {}
         Err(entry) => {
             let message = format!(
-                "annotation {ALLOW_PLUGINS} of ServiceAccount {name:?} has {entry:?}, which names no digest: write \
+                "annotation {ALLOW_PLUGINS} of ServiceAccount {name:?} has {entry:?}, which is not a digest: use \
                  {plugin}@sha256: and 64 hexadecimal digits, as operetta check prints them"
             );
             return Err(Problem::new(reasons::CONSENT_MISSING, message));
@@ -147,7 +146,7 @@ pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &
     Err(Problem::new(reasons::CONSENT_MISSING, message))
 }
 
-/// Checks that code of this digest may act as a ServiceAccount. `needs_digest` is true where consent has to name digests.
+/// Checks that code of this digest may act as a ServiceAccount. `needs_digest` is true if consent must name digests.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
@@ -164,14 +163,14 @@ pub fn check_code(
         format!("kubectl annotate serviceaccount {name} -n {namespace} '{ALLOW_PLUGINS}={annotation}' --overwrite");
     if !allowed.permits(digest) {
         let message = format!(
-            "ServiceAccount {name:?} consents to Plugin {plugin:?} with other code, not with {digest}: it is not run. If \
-             you trust it: {command}"
+            "ServiceAccount {name:?} consents to other code of Plugin {plugin:?}, but not to {digest}, which is not run; \
+             to allow it: {command}"
         );
         return Err(Problem::new(reasons::CODE_NOT_ALLOWED, message));
     }
     if needs_digest && allowed.is_any() {
         let message = format!(
-            "consent has to name the code's digest here, and ServiceAccount {name:?} names Plugin {plugin:?} alone: {command}"
+            "consent must name a digest here, but ServiceAccount {name:?} names only Plugin {plugin:?}: {command}"
         );
         return Err(Problem::new(reasons::CODE_NOT_ALLOWED, message));
     }
@@ -235,7 +234,7 @@ mod tests {
         for (host, ends) in [
             ("system:serviceaccount:operetta-system:operetta", "with operetta grant p -n team"),
             ("system:serviceaccount:a:b", "with operetta grant p -n team --host-service-account a/b"),
-            ("jane", "with operetta grant"),
+            ("jane", "use operetta grant"),
         ] {
             let message = not_granted(&account, host).message;
             assert!(message.ends_with(ends), "{message}");

@@ -1,5 +1,5 @@
-//! Failing closed: while the host cannot watch Plugins, namespaces or ServiceAccounts, consent may have been withdrawn
-//! without its knowledge, and no plugin acts.
+//! Failing closed: while the host cannot watch Plugins, namespaces or ServiceAccounts, it would not notice withdrawn
+//! consent. So all plugins are paused.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use operetta_core::gate::revocation::Revocation;
 use operetta_kube::informer::Informer;
 use tokio::time::Instant;
 
-/// The time for which a watch may fail before plugins are paused: a connection that broke is opened again in less.
+/// The time for which a watch may fail before plugins are paused. Reconnecting after a lost connection takes less.
 pub const MAX_STALE: Duration = Duration::from_secs(10);
 
-/// Pauses `consent`, the token with which those of all plugins end, while one of these informers has failed for longer
+/// Pauses `consent`, the parent of all plugins' tokens, while one of these informers has failed for longer
 /// than [`MAX_STALE`]. Never returns.
 pub async fn pause_while_stale(consent: Arc<Revocation>, informers: [Arc<Informer>; 3]) {
     let mut states = informers.each_ref().map(|informer| informer.state());
@@ -23,7 +23,7 @@ pub async fn pause_while_stale(consent: Arc<Revocation>, informers: [Arc<Informe
         });
         let Some(failed) = failed else {
             if failing_since.take().is_some_and(|since| since.elapsed() >= MAX_STALE) {
-                tracing::info!("consent is watched again: plugins act");
+                tracing::info!("watches of consent recovered, resuming all plugins");
                 consent.resume();
             }
             wait_for_change(&mut states).await;
@@ -35,8 +35,8 @@ pub async fn pause_while_stale(consent: Arc<Revocation>, informers: [Arc<Informe
             continue;
         }
         if !consent.is_own_revoked() {
-            tracing::warn!(failed, "consent cannot be watched: no plugin acts until it can");
-            consent.pause(&format!("the host cannot watch who consents to plugins, and lets none act: {failed}"));
+            tracing::warn!(failed, "failed to watch consent, pausing all plugins");
+            consent.pause(&format!("all plugins are paused, because the host cannot watch consent: {failed}"));
         }
         wait_for_change(&mut states).await;
     }

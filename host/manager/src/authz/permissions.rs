@@ -14,13 +14,13 @@ use crate::{context::Context, plugin::slots::Slots};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Permissions {
-    /// The namespace of the ServiceAccount as which the plugin acts.
+    /// The namespace of the plugin's ServiceAccount.
     pub namespace: String,
     /// The name of the ServiceAccount.
     pub service_account: String,
     /// The start of the recording of its calls; RFC 3339.
     pub since: String,
-    /// True if any call was recorded. The plugin's watches need permissions in any case.
+    /// True if any call was recorded. The plugin's watches are in `needs` in any case.
     pub called: bool,
     /// The number of calls that are not in `needs`, because there were too many different ones.
     pub missed: u64,
@@ -37,7 +37,7 @@ pub enum PermissionsError {
     Unknown,
     /// The plugin is suspended or refused, so its recording is gone.
     NotRunning,
-    /// The API server does not answer; worth another try.
+    /// The API server does not respond; the caller may retry.
     Unavailable(ApiError),
 }
 

@@ -114,7 +114,7 @@ impl CrashJournal {
                 plugin = object,
                 version = work.version,
                 deaths,
-                "the host died while it loaded this plugin"
+                "the host crashed while it loaded this plugin"
             );
         }
         let attempted = (!table.is_empty()).then(HashSet::new);

@@ -1,5 +1,5 @@
 //! The audit log: one structured line of the host's log for each write of a plugin (target `audit`), and a line of JSON in
-//! a file where the configuration names one.
+//! a file if the configuration names one.
 
 use std::{
     fs::{File, OpenOptions},

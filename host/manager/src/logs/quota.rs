@@ -12,7 +12,7 @@ const RATE: u64 = 256 * 1024;
 const BURST: u64 = 2 * 1024 * 1024;
 
 /// The reason why lines are missing.
-pub const TOO_MUCH: &str = "a plugin may log 256 KiB a second, and 2 MiB at once";
+pub const TOO_MUCH: &str = "over the limit of 256 KiB per second with bursts of 2 MiB";
 
 /// The bytes that a plugin may log now: a token bucket.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ impl LogQuota {
 
     /// Takes the tokens of a line. Returns the number of lines dropped before it, or None when this one is dropped, too.
     ///
-    /// After a dropped line none is kept until half of the burst has grown again: a flood shows contiguous pieces with
-    /// pauses of some seconds, rather than every tenth line.
+    /// After a dropped line, lines are dropped until half of the burst is available again. A flood is then logged in
+    /// contiguous pieces with gaps of some seconds, instead of every tenth line.
     pub fn admit(&mut self, bytes: u64, now: Instant) -> Option<u64> {
         let grown = now.saturating_duration_since(self.at).as_nanos() * u128::from(RATE) / 1_000_000_000;
         let grown = u64::try_from(grown).unwrap_or(BURST);

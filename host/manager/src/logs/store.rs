@@ -54,7 +54,7 @@ pub struct LogStore {
     plugins: Mutex<HashMap<ObjectKey, Arc<PluginLog>>>,
 }
 
-/// The log of one plugin. It outlives the plugin's code, and says why code does not load.
+/// The log of one plugin. It outlives the plugin's code, and has the reason when code does not load.
 pub struct PluginLog {
     plugin: String,
     level: LogLevel,
@@ -118,7 +118,8 @@ impl LogStore {
 }
 
 impl PluginLog {
-    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or doubled.
+    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or
+    /// duplicated.
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
         let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);
@@ -144,10 +145,7 @@ impl LogSink for PluginLog {
             None => return,
             Some(0) => {}
             Some(dropped) => {
-                self.write_host_line(
-                    LogLevel::Warn,
-                    format!("{dropped} lines before this one are missing: {TOO_MUCH}"),
-                );
+                self.write_host_line(LogLevel::Warn, format!("dropped {dropped} log lines: {TOO_MUCH}"));
             }
         }
         self.append(record);

@@ -1,6 +1,6 @@
 //! Samples of informers, by kind. Informers of a kind are summed up, because plugins choose as many selectors as they like.
 //!
-//! Counters never fall, although informers end: their counts are added up at each scrape. Counts between the last scrape
+//! Counters never decrease when informers end: each scrape adds their counts to totals. Counts between the last scrape
 //! and the end of an informer are lost.
 
 use std::{
@@ -32,7 +32,7 @@ struct Counts {
     unreadable: u64,
 }
 
-/// The present size of the informers of a kind.
+/// The current size of the informers of a kind.
 #[derive(Clone, Copy, Default)]
 struct Held {
     informers: u64,
@@ -52,18 +52,18 @@ impl InformerMetrics {
         }
         let gauges =
             |value: fn(&Held) -> u64| held.iter().map(|(kind, of)| (labels(kind), value(of))).collect::<Vec<_>>();
-        samples.gauge("operetta_informers", "Informers that run", gauges(|of| of.informers));
-        samples.gauge("operetta_informer_objects", "Objects cached", gauges(|of| of.objects));
-        samples.gauge("operetta_informer_bytes", "Bytes of cached objects", gauges(|of| of.bytes));
+        samples.gauge("operetta_informers", "Number of running informers", gauges(|of| of.informers));
+        samples.gauge("operetta_informer_objects", "Number of cached objects", gauges(|of| of.objects));
+        samples.gauge("operetta_informer_bytes", "Size of the cached objects in bytes", gauges(|of| of.bytes));
 
         let totals = self.count(informers);
         let counters =
             |value: fn(&Counts) -> u64| totals.iter().map(|(kind, of)| (labels(kind), value(of))).collect::<Vec<_>>();
-        let help = "Watch requests begun by informers";
+        let help = "Number of watch requests of informers";
         samples.counter("operetta_informer_watches", help, counters(|of| of.watches));
-        let help = "Lists of informers after their first one";
+        let help = "Number of relists of informers";
         samples.counter("operetta_informer_relists", help, counters(|of| of.relists));
-        let help = "States of objects that were skipped because they could not be read";
+        let help = "Number of object states that were skipped because they could not be decoded";
         samples.counter("operetta_informer_unreadable_objects", help, counters(|of| of.unreadable));
     }
 

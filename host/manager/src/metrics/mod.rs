@@ -139,22 +139,26 @@ impl Metrics {
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let time = Family::new_with_constructor(histogram);
         let code = CodeMetrics::default();
-        registry.register("controller_runtime_reconcile", "Reconciles by result", reconciles.clone());
-        registry.register("controller_runtime_reconcile_errors", "Reconciles that failed", errors.clone());
-        let help = "Reconciles that failed and are not retried";
+        registry.register("controller_runtime_reconcile", "Number of reconciles by result", reconciles.clone());
+        registry.register("controller_runtime_reconcile_errors", "Number of failed reconciles", errors.clone());
+        let help = "Number of failed reconciles that are not retried";
         registry.register("controller_runtime_terminal_reconcile_errors", help, terminal_errors.clone());
-        let help = "Waits of keys in a hot loop";
+        let help = "Number of times that a key in a hot loop was delayed";
         registry.register("operetta_hot_loop_slowed", help, slowed.clone());
-        registry.register("controller_runtime_reconcile_time_seconds", "Seconds that a reconcile took", time.clone());
-        registry.register("operetta_plugin_loads", "Components loaded, by result", code.loads.clone());
-        let help = "Components whose code was obtained, by origin: cache, host or worker";
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Duration of a reconcile in seconds",
+            time.clone(),
+        );
+        registry.register("operetta_plugin_loads", "Number of component loads by result", code.loads.clone());
+        let help = "Number of component loads by the origin of the compiled code: cache, host or worker";
         registry.register("operetta_plugin_code", help, code.origins.clone());
-        let help = "Seconds that obtaining components' code took";
+        let help = "Time to obtain the compiled code of a component in seconds";
         registry.register("operetta_plugin_code_seconds", help, code.seconds.clone());
         let conflicts = Family::default();
         let conflict_writes = Family::default();
-        registry.register("operetta_fights", "Field conflicts that began, for each plugin in them", conflicts.clone());
-        let help = "Writes of a plugin that set a field back in a conflict";
+        registry.register("operetta_fights", "Number of field conflicts that a plugin took part in", conflicts.clone());
+        let help = "Number of writes of a plugin that set a conflicting field back";
         registry.register("operetta_fight_writes", help, conflict_writes.clone());
         Arc::new(Self {
             registry,
@@ -213,7 +217,7 @@ impl Metrics {
         ControllerLabels::new(plugin, controller)
     }
 
-    /// Removes the series of a Plugin's controllers that it does not have any more.
+    /// Removes the series of controllers that the Plugin no longer has.
     pub fn keep_controllers<'a>(&self, plugin: &ObjectKey, controllers: impl IntoIterator<Item = &'a str>) {
         let kept: HashSet<&str> = controllers.into_iter().collect();
         let mut series = self.series.lock();
@@ -279,7 +283,7 @@ impl Metrics {
         self.reconciles.get_or_create(&labels).inc();
     }
 
-    /// Counts a wait of a key that loops.
+    /// Counts a delay of a key in a hot loop.
     pub fn slowed(&self, plugin: &ObjectKey, controller: &str) {
         self.slowed.get_or_create(&self.labels(plugin, controller)).inc();
     }
@@ -300,7 +304,7 @@ impl Metrics {
         self.code.seconds.get_or_create(&CompileLabels { origin }).inc_by(provenance.took.as_secs_f64());
     }
 
-    /// Encodes the metrics, with the samples of this moment, as OpenMetrics text.
+    /// Encodes the metrics and these samples as OpenMetrics text.
     ///
     /// # Errors
     /// The formatter's errors.

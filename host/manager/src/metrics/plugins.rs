@@ -29,10 +29,14 @@ pub fn sample(slots: &Slots, samples: &mut Samples) {
 /// Adds samples of the plugins' compiled code.
 pub fn sample_code(code: MappedTotals, samples: &mut Samples) {
     let one = |value: u64| [(Labels::new(), value)];
-    samples.gauge("operetta_plugins_loaded", "Plugins whose code is loaded", one(code.loaded as u64));
-    samples.gauge("operetta_plugins_mapped", "Plugins whose code is mapped into memory", one(code.mapped as u64));
-    samples.gauge("operetta_mapped_code_bytes", "Address space of mapped code", one(code.bytes));
-    samples.counter("operetta_code_mapped_again", "Times that a call mapped code again", one(code.again));
+    samples.gauge("operetta_plugins_loaded", "Number of plugins whose code is loaded", one(code.loaded as u64));
+    samples.gauge(
+        "operetta_plugins_mapped",
+        "Number of plugins whose code is mapped into memory",
+        one(code.mapped as u64),
+    );
+    samples.gauge("operetta_mapped_code_bytes", "Address space of mapped code in bytes", one(code.bytes));
+    samples.counter("operetta_code_mapped_again", "Number of times that a call had to map code again", one(code.again));
 }
 
 fn plugin_labels(plugin: &ObjectKey) -> Labels {
@@ -78,14 +82,18 @@ impl Queues {
     }
 
     fn write(self, samples: &mut Samples) {
-        samples.gauge("workqueue_depth", "Keys that wait", self.depth);
-        samples.counter("workqueue_adds", "Keys added to the queue", self.adds);
-        samples.counter("workqueue_retries", "Keys added with a delay", self.retries);
-        let help = "Seconds that the reconciles in flight have taken so far, in all";
+        samples.gauge("workqueue_depth", "Current depth of the workqueue", self.depth);
+        samples.counter("workqueue_adds", "Number of keys added to the workqueue", self.adds);
+        samples.counter("workqueue_retries", "Number of retries handled by the workqueue", self.retries);
+        let help = "Duration of all reconciles in flight in seconds";
         samples.gauge("workqueue_unfinished_work_seconds", help, self.unfinished);
-        let help = "Seconds that the longest reconcile in flight has taken so far";
+        let help = "Duration of the longest reconcile in flight in seconds";
         samples.gauge("workqueue_longest_running_processor_seconds", help, self.longest);
-        samples.gauge("operetta_quarantined_keys", "Keys that are quarantined for a hot loop", self.quarantined);
+        samples.gauge(
+            "operetta_quarantined_keys",
+            "Number of keys quarantined because of a hot loop",
+            self.quarantined,
+        );
     }
 }
 
@@ -122,16 +130,20 @@ impl Usage {
     }
 
     fn write(self, samples: &mut Samples) {
-        samples.counter("operetta_plugin_cpu_seconds", "Processor time of a plugin's code", self.cpu);
-        samples.counter("operetta_plugin_wait_seconds", "Seconds that a plugin waited for a processor", self.waited);
-        let help = "Seconds that a quota held a plugin back";
+        samples.counter("operetta_plugin_cpu_seconds", "CPU time of a plugin in seconds", self.cpu);
+        samples.counter(
+            "operetta_plugin_wait_seconds",
+            "Time that a plugin waited for a processor in seconds",
+            self.waited,
+        );
+        let help = "Time that a plugin was throttled by a quota in seconds";
         samples.counter("operetta_plugin_throttled_seconds", help, self.throttled);
-        samples.counter("operetta_plugin_calls", "Calls of a plugin to the host, by verb", self.calls);
-        let help = "Writes that were not sent because they would have changed nothing";
+        samples.counter("operetta_plugin_calls", "Number of host calls of a plugin by verb", self.calls);
+        let help = "Number of writes that were not sent because they would have changed nothing";
         samples.counter("operetta_suppressed_writes", help, self.suppressed);
-        let help = "The most linear memory that one instance of a plugin had";
+        let help = "Peak linear memory of one instance of a plugin in bytes";
         samples.gauge("operetta_plugin_peak_memory_bytes", help, self.memory);
-        let help = "Bytes that the host caches for a plugin: its share of shared informers";
+        let help = "Bytes cached for a plugin; shared informers count in equal parts";
         samples.gauge("operetta_plugin_cached_bytes", help, self.cached);
     }
 }

@@ -39,10 +39,10 @@ use crate::{
     problem::Problem,
 };
 
-/// The time in which reconciles in flight on replaced code may end; later calls of theirs are refused.
+/// The time that reconciles in flight on replaced code have to end; their later calls are refused.
 pub const DRAIN: Duration = Duration::from_secs(1);
 
-/// The identity as which a plugin acts, and its access to the API server.
+/// A plugin's identity and its access to the API server.
 #[derive(Default)]
 pub(super) struct Identity {
     /// The recorder of its Events; kept while the ServiceAccount stays, because it aggregates.
@@ -51,12 +51,12 @@ pub(super) struct Identity {
     current: Option<Generation>,
     /// The API behind the gate.
     pub(super) api: Option<Arc<PluginApi>>,
-    /// The permissions that its calls were seen to need, whatever code it runs.
+    /// The recorded permissions of its calls, across code swaps.
     pub(super) recorded: Arc<RecordedPermissions>,
 }
 
 impl Identity {
-    /// Returns the ServiceAccount as which the code acts that reconciles now.
+    /// Returns the ServiceAccount of the code that reconciles now.
     pub(super) fn account(&self) -> Option<&ServiceAccount> {
         self.current.as_ref().map(|current| &current.account)
     }
@@ -77,9 +77,9 @@ struct Generation {
 }
 
 impl Generation {
-    /// Closes the gate of a version that was replaced: at once when the plugin acts as another ServiceAccount now, whose
-    /// consent is not watched any more; after [`DRAIN`] when its code was replaced. Only new configuration closes
-    /// nothing: reconciles in flight end with the one before.
+    /// Closes the gate of a replaced version. If the ServiceAccount has changed, it closes at once, because the consent
+    /// of the old account is not watched any more. If the code has changed, it closes after [`DRAIN`]. If only the
+    /// configuration has changed, it stays open: reconciles in flight end with the old configuration.
     fn retire(self, setup: &Setup<'_>) {
         if self.account != *setup.grants.subject() {
             self.gate.close("the plugin acts as another ServiceAccount now");
@@ -119,7 +119,7 @@ impl Metered {
 pub(super) struct Code {
     /// The reconciler, on the plugin's share of the processors.
     pub(super) reconciler: Arc<dyn Reconciler>,
-    /// The plugin's own mapping of events, where it has one.
+    /// The plugin's own mapping of events, if it has one.
     pub(super) mapping: Option<Mapping>,
 }
 
@@ -174,7 +174,7 @@ pub(super) fn instantiate(
     let shared = shared(setup, &api, metered, loops);
     identity.api = Some(api.clone());
     let mapping_gate = Gate::mapping(setup.log.clone(), setup.config.clone(), gate_limits.clone(), shared.clone());
-    let gate = Gate::sharing(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
+    let gate = Gate::new(api, events, setup.log.clone(), setup.config.clone(), gate_limits, shared);
     let digest = setup.component.digest().to_owned();
     let current = Generation { account: setup.grants.subject().clone(), digest, gate: gate.clone() };
     if let Some(before) = identity.current.replace(current) {

@@ -1,8 +1,8 @@
-//! Parsing of configuration that a tenant wrote: JSON or YAML, bounded by what it becomes and not only by its length.
+//! Parsing of a tenant's configuration: JSON or YAML, bounded by its size in memory and not only by its length.
 //!
-//! A kilobyte of YAML aliases stands for gigabytes of values, and a kilobyte of JSON for a hundred kilobytes of maps. So
-//! anchors and aliases are refused, and both formats are read with a bound on values and on depth. No error contains the
-//! text, which may be secret.
+//! A kilobyte of YAML aliases can expand to gigabytes of values, and a kilobyte of JSON to a hundred kilobytes of maps.
+//! So anchors and aliases are refused, and both formats are read with a bound on values and on depth. No error contains
+//! the text, which may be secret.
 
 use std::{cell::Cell, collections::BTreeMap, fmt};
 
@@ -10,7 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{Error as YamlError, budget::BudgetBreach, options::DuplicateKeyPolicy};
 
-/// The most values, nested ones and keys of objects included, of one configuration: about 30 MB in memory at worst.
+/// The maximum number of values in one configuration, nested ones and keys of objects included: at most about 30 MB in
+/// memory.
 pub const MAX_VALUES: usize = 50_000;
 /// The deepest nesting of lists and objects.
 pub const MAX_DEPTH: usize = 64;
@@ -49,7 +50,7 @@ pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String
 
 /// The reason why a text cannot be read, without the text.
 enum Problem {
-    /// It is not of its format, at a line and column where they are known.
+    /// A syntax error, with its line and column if known.
     Malformed(Option<(u64, u64)>),
     /// It uses anchors, aliases or merge keys.
     Aliases,
@@ -202,7 +203,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         while let Some(key) = map.next_key::<String>()? {
             self.count()?;
             if object.insert(key, map.next_value_seed(inner)?).is_some() {
-                return Err(A::Error::custom("a key stands twice"));
+                return Err(A::Error::custom("duplicate key"));
             }
         }
         Ok(Value::Object(object))

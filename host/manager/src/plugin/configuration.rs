@@ -1,8 +1,8 @@
 //! The configuration of a Plugin: its spec's, merged over the ConfigMaps and Secrets that it names.
 //!
-//! These are read from the API server as the plugin's ServiceAccount: the host has no permission of its own to read a
-//! Secret, and lends none. The host watches their metadata only, to know when to read again. No message contains the
-//! content of a Secret, whatever is wrong with it.
+//! The host reads them from the API server as the plugin's ServiceAccount, so a Plugin cannot use the host's
+//! permissions to read a Secret. The host watches only their metadata, to know when to read again. No message contains
+//! the content of a Secret, not even when it is invalid.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,7 +41,7 @@ pub struct Configuration {
     parts: Vec<Part>,
     /// The task that enqueues the Plugin when permissions change; ends with this.
     permission_watch: JoinSet<()>,
-    /// The contents that were read last. None when they have to be read again.
+    /// The contents that were read last; None if they must be read again.
     read: Option<ReadParts>,
 }
 
@@ -64,7 +64,7 @@ impl Configuration {
     /// Reads the configuration as JSON text. Returns the problem when it cannot be read.
     ///
     /// # Errors
-    /// The API server's error when it does not answer; worth another try.
+    /// The API server's error when it does not respond; the caller retries.
     pub async fn read(
         &mut self,
         context: &Arc<Context>,
@@ -79,7 +79,12 @@ impl Configuration {
         }
         self.watch(context, plugin, &spec.config_from).await?;
         for part in &self.parts {
-            match grants.check(&part.access()).await {
+            let access = part.access();
+            // A change of permissions enqueues the Plugin, as for events.
+            if grants.is_known_allowed(&access) {
+                continue;
+            }
+            match grants.check(&access).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Forbidden => return Ok(Err(part.forbidden(grants))),
                 Err(error) => return Err(error),
@@ -158,7 +163,7 @@ impl Configuration {
             self.permission_watch.spawn(async move {
                 while changes.changed().await.is_ok() {
                     queue.enqueue(&key);
-                    // The authorizer may learn of the change later than the host.
+                    // The authorizer may notice the change later than the host.
                     tokio::time::sleep(Grants::SETTLE).await;
                     queue.enqueue(&key);
                 }
@@ -271,7 +276,7 @@ fn merge(mut under: Map<String, Value>, over: Map<String, Value>) -> Map<String,
 fn text(config: Map<String, Value>) -> Result<Arc<str>, Problem> {
     let text = Value::Object(config).to_string();
     if text.len() > MAX_BYTES {
-        let message = format!("the configuration has {} bytes; {MAX_BYTES} are the most", text.len());
+        let message = format!("the configuration has {} bytes, over the limit of {MAX_BYTES} bytes", text.len());
         return Err(Problem::new(reasons::CONFIG_TOO_LARGE, message));
     }
     Ok(text.into())

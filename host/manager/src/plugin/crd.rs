@@ -1,4 +1,4 @@
-//! The custom resource Plugin. The types are operetta-api's.
+//! The custom resource Plugin; `operetta-api` has its types.
 
 pub use operetta_api::plugin::{
     API_VERSION, Condition, ConfigKind, ConfigMapSource, ConfigRef, ConfigSource, ControllerOverride, ControllerStatus,

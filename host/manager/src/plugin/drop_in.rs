@@ -46,7 +46,8 @@ pub struct DropInController {
     informers: Arc<HostInformers>,
     hand_over: Arc<ConfigMapHandOver>,
     journal: Arc<CrashJournal>,
-    /// The last Plugin applied for each ConfigMap: the events of that Plugin need no other read of a mebibyte.
+    /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read the whole ConfigMap
+    /// again.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
 }
 
@@ -94,7 +95,7 @@ impl DropInController {
     }
 
     /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later. A Plugin
-    /// whose `spec.digest` somebody has set is only suspended: made anew, it would run any code.
+    /// with a `spec.digest` is only suspended, because a new Plugin would not have the digest and run any code.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.applied.lock().remove(key);
         let Some(plugin) = self.informers.plugins.cache.get(key).filter(|plugin| is_drop_in(plugin)) else {
@@ -126,7 +127,7 @@ impl DropInController {
         }
     }
 
-    /// Applies the Plugin of a labelled ConfigMap, whose metadata this is.
+    /// Applies the Plugin of the labelled ConfigMap with this metadata.
     async fn apply(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
         let namespace = key.namespace.as_deref().unwrap_or_default();
         if let Err(problem) = self.informers.check_namespace(namespace).await.map_err(retry)? {
@@ -159,7 +160,7 @@ impl DropInController {
             force: true,
         };
         let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
-        // The event of the Plugin asks for the ConfigMap, and may be faster than this answer.
+        // The event of the Plugin enqueues the ConfigMap, and may arrive before this response.
         self.hand_over.put(config_map);
         match self.context.cluster.api.write(Write { kind: plugin_kind(), action, options }).await {
             Ok(written) => {
@@ -181,14 +182,15 @@ impl DropInController {
         let name = name.and_then(|text| serde_json::from_str::<String>(text).ok());
         let Ok(account) = consent::named_account(key, name.as_deref()) else { return Ok(false) };
         let found = match self.informers.service_account(&account).await {
-            // The annotation is no name: the API server refuses the Plugin.
+            // The annotation is not a valid name: the API server refuses the Plugin.
             Err(error) if error.kind == ErrorKind::BadRequest => return Ok(false),
             found => found?,
         };
         Ok(consent::check_account(&account, found.as_deref(), &key.name).is_ok())
     }
 
-    /// Notes in the crash journal that a ConfigMap is being parsed. A version that the host died of twice in a row is not.
+    /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version during whose parsing the host
+    /// crashed twice in a row.
     fn note(&self, key: &ObjectKey, metadata: &Object) -> Result<Noted, Failure> {
         let version = format!("{}/{}", metadata.uid(), metadata.resource_version());
         let namespace = key.namespace.as_deref().unwrap_or_default();
@@ -196,17 +198,17 @@ impl DropInController {
         let plugins = self.informers.plugins.cache.store.list(&Lookup::All, None, None);
         match self.journal.verdict(&work) {
             Verdict::Suspect if !self.journal.are_others_loaded(plugins.map(|plugin| plugin.key().clone())) => {
-                let text =
-                    "the host died while it parsed this ConfigMap: it is parsed again after all plugins were loaded";
+                let text = "the host crashed while it parsed this ConfigMap: retrying after all plugins are loaded";
                 return Err(Failure::Retry(text.to_owned()));
             }
             Verdict::Ordinary | Verdict::Suspect => {
-                let waiting = || Failure::Retry("waiting until a plugin of which the host died is loaded".to_owned());
+                let waiting =
+                    || Failure::Retry("waiting for another plugin, during whose load the host crashed".to_owned());
                 return self.journal.begin(work).ok_or_else(waiting);
             }
             Verdict::Quarantined => {}
         }
-        let text = "the host died twice in a row while it parsed this ConfigMap: it is not parsed until it changes";
+        let text = "the host crashed twice in a row while it parsed this ConfigMap: it is not parsed until it changes";
         self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.to_owned());
         Err(Failure::Terminal(text.to_owned()))
     }
@@ -217,11 +219,12 @@ impl DropInController {
         if plugin.controller().is_some_and(|owner| owner.uid == uid) {
             return Ok(());
         }
-        // Garbage collection deletes the Plugin of a former owner; then this is tried again.
+        // Garbage collection deletes the Plugin of the former owner; the retry then succeeds.
         if is_drop_in(&plugin) {
-            return Err(Failure::Retry(format!("Plugin {key} belongs to an earlier ConfigMap of its name")));
+            return Err(Failure::Retry(format!("Plugin {key} is owned by an earlier ConfigMap of the same name")));
         }
-        let text = format!("Plugin {:?} exists and was not made for this ConfigMap: rename one of them", key.name);
+        let text =
+            format!("Plugin {:?} already exists and is not owned by this ConfigMap: rename one of them", key.name);
         self.warn(key, uid.to_owned(), reasons::PLUGIN_EXISTS, text.clone());
         Err(Failure::Terminal(text))
     }
@@ -258,8 +261,8 @@ fn is_drop_in(plugin: &Object) -> bool {
     owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
 
-/// Builds the Plugin's spec from a ConfigMap; without the configuration, whose text is not looked at, where the
-/// ServiceAccount does not consent.
+/// Builds the Plugin's spec from a ConfigMap. If the ServiceAccount does not consent, the configuration is left out and
+/// not parsed.
 fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     let none = BTreeMap::new();
     let annotations = config_map.metadata.annotations.as_ref().unwrap_or(&none);

@@ -62,7 +62,7 @@ impl DropLog {
             return;
         }
         let message = format!(
-            "more than {} MiB of deleted or changed {} wait to be mapped: keys that only they name are not enqueued",
+            "more than {} MiB of old {} states wait for the mapping: dropping states, whose keys are not enqueued",
             MAX_HELD >> 20,
             self.kind
         );

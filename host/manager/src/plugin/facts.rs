@@ -68,8 +68,8 @@ fn controller_facts(controller: &Controller, slot: &Slot, running: Option<&Runni
     }
 }
 
-/// Adds the command that grants a refused permission to the error of a controller that failed for it. Reports whether it
-/// did.
+/// Adds the command that grants a refused permission to the error of a controller that failed because of it. Reports
+/// whether it did.
 fn add_remedy(facts: &mut ControllerFacts, refusal: &Refusal) -> bool {
     match &mut facts.health.last_error {
         Some(error) if error.message.contains(&refusal.message) => {
@@ -91,7 +91,7 @@ fn similar_kinds(state: &State) -> Vec<String> {
     state.missing.similar.iter().map(format).collect()
 }
 
-/// The views of one source where the host watches namespace by namespace, by kind and selectors.
+/// The views of sources that the host watches in single namespaces, by kind and selectors.
 type ViewsByNamespace<'a> = BTreeMap<(String, &'a String, &'a String), Vec<&'a FilteredView>>;
 
 fn watch_facts(state: &State, controllers: &[ControllerFacts]) -> WatchFacts {
@@ -152,7 +152,7 @@ fn host_forbidden(informer: &Informer, error: &str) -> String {
     format!("{message}: {remedy}")
 }
 
-/// Adds what a plugin sees of a kind that the host may watch in some namespaces only.
+/// Adds the facts about a kind that the host may watch only in some namespaces.
 fn add_views_by_namespace(kind: &str, views: &[&FilteredView], facts: &mut WatchFacts) {
     let states: Vec<_> = views.iter().map(|view| (view, view.state().borrow().clone())).collect();
     let seen: BTreeSet<&str> = states

@@ -1,7 +1,7 @@
-//! The health of a plugin's controllers: which keys fail, and which failures deserve a person's attention.
+//! The health of a plugin's controllers: the failing keys, and the failures that the status reports.
 //!
-//! A fault or a terminal failure counts at once, a failure that is retried from the third time in a row: a conflict that
-//! the next try resolves is normal.
+//! The status reports a fault or a terminal failure at once, and a retried failure from the third time in a row: a
+//! conflict that the next try resolves is normal.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -42,7 +42,7 @@ pub struct Health {
     sinks: HealthSinks,
 }
 
-/// The places where the health of a plugin is reported.
+/// The sinks to which the health of a plugin is reported.
 pub struct HealthSinks {
     /// The plugin's log.
     pub log: Arc<PluginLog>,
@@ -50,7 +50,7 @@ pub struct HealthSinks {
     pub metrics: Arc<Metrics>,
     /// The reporter of hot loops.
     pub loops: LoopReporter,
-    /// Called, on a worker, when something that the status shows has changed.
+    /// Called on a worker when the status has to change.
     pub changed: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -107,7 +107,7 @@ pub struct ControllerHealth {
     pub failing: usize,
     /// The last failure that is reported, or else the last one.
     pub last_error: Option<Problem>,
-    /// True if the failure deserves a person's attention.
+    /// True if the status reports the failure.
     pub degraded: bool,
 }
 

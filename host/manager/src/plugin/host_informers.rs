@@ -76,7 +76,7 @@ impl HostInformers {
         Ok(Arc::new(Self { plugins, config_maps, parts, namespaces, service_accounts, roles, context }))
     }
 
-    /// Returns the informers from which consent is known.
+    /// Returns the informers on which consent depends.
     pub fn consent(&self) -> [Arc<Informer>; 3] {
         [self.plugins.clone(), self.namespaces.clone(), self.service_accounts.clone()]
     }
@@ -86,7 +86,7 @@ impl HostInformers {
         [&self.plugins, &self.config_maps, &self.parts, &self.namespaces, &self.service_accounts]
     }
 
-    /// Reports whether Plugins and labelled ConfigMaps have had their first list.
+    /// Reports whether the informers of Plugins and labelled ConfigMaps are synced.
     pub fn are_synced(&self) -> bool {
         [&self.plugins, &self.config_maps].iter().all(|informer| informer.state().borrow().synced)
     }
@@ -94,7 +94,7 @@ impl HostInformers {
     /// Checks that plugins may run in a namespace: it is not reserved, and opted in.
     ///
     /// # Errors
-    /// The API server's error when it does not answer.
+    /// The API server's error when it does not respond.
     pub async fn check_namespace(&self, name: &str) -> Result<Result<OptIn, Problem>, ApiError> {
         let own = self.context.cluster.impersonation.own_account().await?.map(|account| account.namespace);
         let allowed = &self.context.config.allow_reserved_namespaces;
@@ -108,7 +108,7 @@ impl HostInformers {
     /// Returns a ServiceAccount other than a namespace's `default`, or None when it does not exist.
     ///
     /// # Errors
-    /// The API server's error when it does not answer.
+    /// The API server's error when it does not respond.
     pub async fn service_account(&self, account: &ServiceAccount) -> Result<Option<Arc<Object>>, ApiError> {
         self.find(&self.service_accounts, &ObjectKey::namespaced(&account.namespace, &account.name)).await
     }
@@ -121,8 +121,8 @@ impl HostInformers {
         own.map(|part| format!(" {}/{}", part.uid(), part.resource_version())).collect()
     }
 
-    /// Finds an object in an informer, or else at the API server: an object that was applied together with its Plugin a
-    /// moment ago is not reported as missing.
+    /// Gets an object from an informer, or else from the API server, so that an object that was applied together with
+    /// its Plugin is not reported as missing.
     async fn find(&self, informer: &Informer, key: &ObjectKey) -> Result<Option<Arc<Object>>, ApiError> {
         informer.synced().await;
         if let Some(cached) = informer.cache.get(key) {

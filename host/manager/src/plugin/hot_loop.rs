@@ -1,8 +1,8 @@
 //! Reports of hot loops: Warning Events `HotLoop` and `Quarantined` on the object, lines in the plugin's log, and the
 //! Plugin's condition. Each report has numbers and advice.
 //!
-//! An Event is read by everybody who may read Events in the object's namespace. It shows no more of a plugin of another
-//! namespace than the name, which the object's managedFields show as well.
+//! Everybody who may read Events in the object's namespace can read these. Of a plugin in another namespace, an Event
+//! shows only the name, which the object's managedFields show as well.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use operetta_core::{
 use crate::{events::Regarding, problem::Problem};
 
 /// The advice in every report.
-const REMEDY: &str = "let the plugin write only what differs from what is there, and requeue after 1 s or later";
+const REMEDY: &str = "write only if something differs, and requeue after 1 s or more";
 
 /// The object of a key in a hot loop.
 #[derive(Clone, Copy)]
@@ -70,17 +70,17 @@ pub fn describe(how: &Looping) -> String {
     let consequence = match stage {
         Stage::Slowed { round } => {
             let now = delay_of_round(*round).as_secs();
-            format!("it waits {now} s before the next one, and up to {} s if the loop continues", SLOWEST.as_secs())
+            format!("the next reconcile is delayed by {now} s, and by up to {} s if the loop continues", SLOWEST.as_secs())
         }
         Stage::Quarantined => {
-            "it is not reconciled any more until somebody else changes what it depends on, the Plugin changes, or 10 minutes \
-             are over"
+            "it is quarantined until another writer changes it or an object that triggers it, the Plugin changes, or 10 \
+             minutes pass"
                 .to_owned()
         }
     };
     format!(
-        "{runs} times in {:.1} s, {by_write} of them for the plugin's own writes and {by_requeue} for its requeues, with no \
-         change from outside; {consequence}; {REMEDY}",
+        "{runs} times in {:.1} s, {by_write} of them triggered by the plugin's own writes and {by_requeue} by its requeues, \
+         without a change by anybody else; {consequence}; {REMEDY}",
         within.as_secs_f64()
     )
 }
@@ -91,7 +91,7 @@ pub fn problem(controller: &str, kind: &str, held: &Summary<ObjectKey>) -> Optio
     let others = match (held.slowed + held.quarantined).saturating_sub(1) {
         0 => String::new(),
         others => {
-            format!(" ({others} more are held back: {} slowed, {} quarantined in all)", held.slowed, held.quarantined)
+            format!(" ({others} more; in total {} slowed and {} quarantined)", held.slowed, held.quarantined)
         }
     };
     let text = format!("controller {controller:?} reconciles {kind} {key} in a loop{others}: {}", describe(how));
@@ -111,9 +111,13 @@ mod tests {
     #[test]
     fn description_has_numbers_and_advice() {
         let slowed = describe(&looping(Stage::Slowed { round: 3 }));
-        for words in
-            ["34 times in 0.9 s", "30 of them for the plugin's own writes", "4 for its requeues", "waits 4 s", REMEDY]
-        {
+        for words in [
+            "34 times in 0.9 s",
+            "30 of them triggered by the plugin's own writes",
+            "4 by its requeues",
+            "by 4 s",
+            REMEDY,
+        ] {
             assert!(slowed.contains(words), "{words:?} is not in {slowed}");
         }
         let quarantined = describe(&looping(Stage::Quarantined));
@@ -127,7 +131,7 @@ mod tests {
         assert_eq!(one.reason, "Quarantined");
         assert!(one.message.starts_with("controller \"c\" reconciles Foo.g/v1 n/a b"), "{}", one.message);
         let more = problem("c", "Foo.g/v1", &Summary { slowed: 3, quarantined: 2, worst }).expect("some");
-        assert!(more.message.contains("4 more are held back: 3 slowed, 2 quarantined in all"), "{}", more.message);
+        assert!(more.message.contains("4 more; in total 3 slowed and 2 quarantined"), "{}", more.message);
         assert_eq!(problem("c", "Foo.g/v1", &Summary::default()), None);
     }
 

@@ -1,7 +1,7 @@
 //! The stage between an informer and a controller whose plugin maps that kind itself: a controller of its own, whose keys
 //! are those of the watched objects, with the rate limiter, the account and the status of the plugin's reconciles.
 //!
-//! It outlives a change of the code as the controller's queue does: the new code maps what was not mapped yet.
+//! It survives a code swap as the controller's queue does: the new code maps the events that were not mapped yet.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl MapStage {
             // Not the controller itself, which may be stopped and dropped first.
             let target = Arc::downgrade(target);
             Arc::new(move |key, priority| {
-                // One that is gone needs no keys.
+                // A stopped controller needs no keys.
                 target.upgrade().is_none_or(|target| target.enqueue_mapped(key, priority))
             })
         };

@@ -17,11 +17,11 @@ use crate::{context::Context, plugin::slot::MissingKinds};
 /// The number of missing kinds for which the status suggests another one.
 const MAX_SUGGESTIONS: usize = 5;
 
-/// The time for which a reconcile looks for suggestions.
+/// The timeout of the search for similar kinds.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are missing than before, it also
-/// looks for similar ones, as `account`.
+/// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are missing than before, or for
+/// another account, it also looks for similar ones, as `account`.
 pub(super) async fn wait_for_kinds(
     context: &Context,
     key: &ObjectKey,
@@ -31,11 +31,13 @@ pub(super) async fn wait_for_kinds(
 ) {
     // A task that found its kind may be followed by another one: the kind may be gone again.
     while missing.waiters.try_join_next().is_some() {}
-    if missing.kinds == kinds && missing.waiters.len() == kinds.len() {
+    let is_known = missing.kinds == kinds && missing.account.as_ref() == Some(account);
+    if is_known && missing.waiters.len() == kinds.len() {
         return;
     }
     missing.waiters = JoinSet::new();
     missing.kinds.clone_from(&kinds);
+    missing.account = Some(account.clone());
     missing.similar = similar_kinds(context, account, &kinds).await;
     for kind in kinds {
         let discovery = context.cluster.discovery.clone();
@@ -48,8 +50,8 @@ pub(super) async fn wait_for_kinds(
     }
 }
 
-/// Finds the served kinds that may have been meant by missing ones. The ServiceAccount reads the API server's discovery, so
-/// that the status names no kind that is hidden from it. Without an answer there is no suggestion.
+/// Finds served kinds with names similar to the missing ones. Reads the API server's discovery as the ServiceAccount, so
+/// that the status names no kind that is hidden from it. Returns no suggestion if the API server does not respond.
 async fn similar_kinds(
     context: &Context,
     account: &ServiceAccount,

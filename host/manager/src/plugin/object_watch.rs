@@ -10,7 +10,7 @@ use operetta_kube::{
 
 use crate::context::Context;
 
-/// Enqueues a Plugin whenever one object changes that it depends on. Only that object's metadata is watched.
+/// Enqueues a Plugin whenever an object changes that it depends on. Watches only that object's metadata.
 pub fn watch_object(
     context: &Context,
     plugin: &ObjectKey,

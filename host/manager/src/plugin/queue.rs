@@ -1,4 +1,4 @@
-//! The work queue of Plugins, as a handle that everything in the manager may hold.
+//! The work queue of Plugins, as a handle for all parts of the manager.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl PluginQueue {
         Self(WorkQueue::new())
     }
 
-    /// Adds a Plugin's key. Several calls within a moment are one reconcile.
+    /// Adds a Plugin's key. Calls in quick succession cause one reconcile.
     pub fn enqueue(&self, plugin: &ObjectKey) {
         self.0.add_with_priority(plugin.clone(), Priority::Normal);
     }

@@ -1,21 +1,23 @@
-//! The controller of Plugins: consent, source, code, configuration, controllers, status, in that order, each step only
-//! where something changed.
+//! The controller of Plugins. A reconcile handles consent, source, code, configuration, controllers and status, in this
+//! order, and skips steps for which nothing has changed.
 //!
-//! A Plugin that is gone, or whose source is gone, stops. A kind that is not served is waited for. In every case the
-//! status says what is wrong in one sentence.
+//! It stops a Plugin that is gone, or whose source is gone. It waits for kinds that are not served. The status has the
+//! reason in one sentence.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use operetta_api::reasons;
 use operetta_core::{
-    authz::access_review::{Grants, SubjectGrants},
+    authz::{
+        access_review::{Grants, SubjectGrants},
+        host_permissions::HostPermissions,
+    },
     controller::request::{Action, Failure, ReconcileRequest},
     object::{Object, ObjectKey},
     ports::{LogLevel, Reconciler},
     status::ApiError,
 };
-use operetta_kube::authz::watch_scope;
 use tokio::{sync::MutexGuard, task::JoinSet};
 
 use crate::{
@@ -41,7 +43,7 @@ use crate::{
     },
 };
 
-/// The delay until a Plugin whose ServiceAccount the host may not act as is looked at again.
+/// The delay after which a Plugin is reconciled again if the host may not impersonate its ServiceAccount.
 const GRANT_RETRY: Duration = Duration::from_secs(60);
 
 /// The reconciler of Plugins.
@@ -156,14 +158,14 @@ impl PluginController {
         };
         let impersonation = &self.context.cluster.impersonation;
         if !impersonation.may_act_as(&account).await? {
-            // A change of a role enqueues the Plugin, too; other authorizers tell nobody.
+            // A change of a role enqueues the Plugin, too; changes of other authorizers do not.
             self.context.queue.enqueue_after(plugin.key, GRANT_RETRY);
             return Ok(Err(consent::not_granted(&account, impersonation.own_user().await?)));
         }
         Ok(Ok(Consent { account, code, needs_digest }))
     }
 
-    /// Stops a plugin that may not run here: nothing of it passes its gate any more.
+    /// Stops a plugin that may not run here: its gate refuses all further calls.
     fn refuse(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
         plugin.slot.revocation().revoke(&problem.message);
         state.source.loading = None;
@@ -175,7 +177,7 @@ impl PluginController {
         state.problems.refusal = Some(problem);
     }
 
-    /// Stops a Plugin whose spec cannot be read, and says so in its status.
+    /// Stops a Plugin whose spec cannot be decoded, and sets its status.
     async fn refuse_undecodable(&self, key: &ObjectKey, object: &Object, problem: Problem) -> Result<(), ApiError> {
         let slot = self.slots.get_or_create(key);
         let mut state = slot.state.lock().await;
@@ -223,8 +225,8 @@ impl PluginController {
         state.problems.setup = Some(problem);
     }
 
-    /// Reads the plugin's configuration. Returns None when it cannot be read: the controllers then keep the one before,
-    /// unless the plugin may not read it any more.
+    /// Reads the plugin's configuration. Returns None if that fails: the controllers then keep the previous one, unless
+    /// the ServiceAccount has lost the permission to read it.
     async fn configure(
         &self,
         plugin: PluginRef<'_>,
@@ -250,7 +252,7 @@ impl PluginController {
         Ok(None)
     }
 
-    /// Makes the controllers match the code's manifest, the spec and the configuration.
+    /// Sets the controllers up for the code's manifest, the spec and the configuration.
     async fn set_up(
         &self,
         plugin: PluginRef<'_>,
@@ -280,9 +282,9 @@ impl PluginController {
             if !running.must_watch_elsewhere(&setup).await {
                 return Ok(());
             }
-            slot.log.write_host_line(LogLevel::Info, "permissions changed: watching again".to_owned());
+            slot.log.write_host_line(LogLevel::Info, "permissions changed, restarting the watches".to_owned());
             // An authorizer that has just started may not know all permissions yet.
-            self.context.queue.enqueue_after(key, Grants::SETTLE + watch_scope::KEEP);
+            self.context.queue.enqueue_after(key, Grants::SETTLE + HostPermissions::KEEP);
         }
         if changed {
             slot.health.reset();
@@ -324,7 +326,7 @@ fn need(object: &Plugin, state: &State) -> Need {
     }
 }
 
-/// Drops code that consent does not name any more: nothing of it acts from now on.
+/// Drops code that consent no longer names: its gate refuses all further calls.
 fn drop_forbidden_code(plugin: PluginRef<'_>, consent: &Consent, state: &mut State) {
     let Some(component) = &state.component else { return };
     if let Err(problem) = consent.check_code(plugin.key, component.digest()) {
@@ -334,16 +336,16 @@ fn drop_forbidden_code(plugin: PluginRef<'_>, consent: &Consent, state: &mut Sta
     }
 }
 
-/// Decodes a Plugin, whose text is bounded by what it becomes in memory: nobody has consented to it yet.
+/// Decodes a Plugin. Bounds its size in memory, because nobody has consented to it yet.
 fn decode(object: &Object) -> Result<Plugin, Problem> {
     let values = config_text::count_values(object.json());
     if values > config_text::MAX_VALUES {
         let most = config_text::MAX_VALUES;
-        let message = format!("the Plugin has {values} values, more than {most}: shorten spec.config");
+        let message = format!("the Plugin has {values} values, over the limit of {most}: shorten spec.config");
         return Err(Problem::new(reasons::INVALID_PLUGIN, message));
     }
     serde_json::from_str(object.json()).map_err(|error| {
-        let message = format!("the Plugin cannot be read: {error}");
+        let message = format!("failed to decode the Plugin: {error}");
         Problem::new(reasons::INVALID_PLUGIN, message)
     })
 }

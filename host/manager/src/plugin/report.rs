@@ -39,7 +39,7 @@ impl Reporter {
         Arc::new(Self { context, informers })
     }
 
-    /// Writes the status, where it differs from the one that is there. Counts alone are written once a minute.
+    /// Writes the status if it differs from the stored one. If only counts differ, it is written once a minute.
     ///
     /// # Errors
     /// The API server's error, unless the Plugin is gone.
@@ -47,9 +47,9 @@ impl Reporter {
         if facts.running {
             self.context.queue.enqueue_after(key, COUNTS_INTERVAL);
         }
-        // Not the Plugin that this reconcile began with: the reconcile may have written a status since.
+        // Not the Plugin from the start of this reconcile: the reconcile may have written a status since.
         let Some(cached) = self.informers.plugins.cache.get(key) else { return Ok(()) };
-        // A status that cannot be read, which the host did not write, is replaced.
+        // A status that cannot be decoded was not written by the host, and is replaced.
         let before = cached.at(".status").and_then(|text| serde_json::from_str::<PluginStatus>(text).ok());
         let before = before.unwrap_or_default();
         let now = status(facts, &before, &Timestamp::now().to_string());
@@ -91,7 +91,7 @@ impl Reporter {
         if state.problems.load.as_ref() == Some(&problem) {
             return;
         }
-        plugin.slot.log.write_host_line(LogLevel::Error, format!("not loaded: {}", problem.message));
+        plugin.slot.log.write_host_line(LogLevel::Error, format!("failed to load: {}", problem.message));
         self.event(plugin.key, None, EventType::Warning, &problem.reason, problem.message.clone());
         if let Some(key) = config_map {
             let uid = self.informers.config_maps.cache.get(key).map(|found| found.uid().to_owned());

@@ -1,14 +1,14 @@
 //! The controllers of a running plugin.
 //!
-//! [`Running::update`] serves the first start and every change after it, with nothing lost: queues outlive the change;
-//! reconciles in flight end on the old code; the new subscriptions are made before the old ones are dropped, so that no
-//! watch which both need ends; and because a new subscription gets the whole store as events, the new code reconciles
+//! [`Running::update`] handles the first start and every later change, and loses nothing. Queues survive the change.
+//! Reconciles in flight end on the old code. New subscriptions are made before the old ones are dropped, so that a
+//! watch that both need does not end. A new subscription gets the whole store as events, so the new code reconciles
 //! every key.
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use operetta_core::{
-    authz::access_review::Grants,
+    authz::{access_review::Grants, host_permissions::HostPermissions},
     controller::Controller,
     handler::{Target, backlog::Backlog},
     hot_loop::HotLoops,
@@ -17,7 +17,7 @@ use operetta_core::{
     queue::WorkQueue,
 };
 use operetta_kube::{
-    authz::{filtered_view::FilteredView, required_permissions::Call, watch_scope},
+    authz::{filtered_view::FilteredView, required_permissions::Call},
     client::object_api::{PluginApi, Refusal},
     informer::Informer,
 };
@@ -61,14 +61,15 @@ struct RunningController {
 
 /// A controller's view of an informer.
 pub struct Watching {
-    /// The events and objects that RBAC lets the plugin see.
+    /// The events and objects that the plugin's ServiceAccount may see.
     pub view: FilteredView,
     /// True if it is one namespace's part of a source that covers all namespaces.
     pub part: bool,
 }
 
 impl Running {
-    /// Creates a plugin without controllers. `hot_loop_rounds` is the number of waits until a looping key is quarantined.
+    /// Creates a plugin without controllers. `hot_loop_rounds` is the number of delays until a looping key is
+    /// quarantined.
     pub fn new(hot_loop_rounds: u32) -> Self {
         Self {
             controllers: BTreeMap::new(),
@@ -80,12 +81,12 @@ impl Running {
         }
     }
 
-    /// Makes the controllers match the component's manifest. Returns the kinds that the API server does not serve: their
-    /// controllers do not run yet.
+    /// Sets the controllers up for the component's manifest. Returns the kinds that the API server does not serve,
+    /// whose controllers do not run yet.
     ///
     /// # Errors
     /// [`SetupError::Refused`] when the manifest or the spec cannot be set up, [`SetupError::Unavailable`] when the API
-    /// server does not answer.
+    /// server does not respond.
     pub async fn update(&mut self, setup: &Setup<'_>) -> Result<Vec<GroupVersionKind>, SetupError> {
         let wired = wire_all(setup).await?;
         let metered = self.metered.get_or_insert_with(|| {
@@ -173,7 +174,7 @@ impl Running {
             self.enqueue_on_change(setup, view.state());
             views.push(Watching { view, part });
         }
-        // The old views are dropped only now: a watch that both need was never without a user.
+        // The old views are dropped last, so that a watch that both need always has a user.
         drop(old);
         stop_stages(stages_before, setup.context.shutdown_time());
         RunningController { controller, views, stages, backlogs, limiter }
@@ -244,13 +245,13 @@ impl Running {
         Some((self.identity.api.clone()?, self.placements.iter().flat_map(Placement::rights).collect()))
     }
 
-    /// Returns the rights without which the host watches nothing of a source, with the commands that give each.
+    /// Returns the permissions that the host lacks to watch a source, with the command that grants each.
     pub fn missing_rights(&self) -> Vec<(String, String)> {
         let Some(account) = self.identity.account() else { return Vec::new() };
         self.placements.iter().filter_map(|placement| placement.missing_right(account)).collect()
     }
 
-    /// Returns the informers that answer its reads: those that its controllers watch, and those started on demand.
+    /// Returns the informers that serve its reads: those that its controllers watch, and those started on demand.
     pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
         self.identity.api.as_ref().map(|api| api.informers()).unwrap_or_default()
     }
@@ -278,7 +279,7 @@ impl Running {
         false
     }
 
-    /// Has the API server answer reads of kinds that its controllers do not watch, until the next set-up.
+    /// Sends reads of kinds that its controllers do not watch to the API server, until the next set-up.
     pub fn read_live(&self) {
         if let Some(api) = &self.identity.api {
             api.read_live();
@@ -295,7 +296,7 @@ impl Running {
         &self.loops
     }
 
-    /// Returns what it is charged for; None before it was set up.
+    /// Returns its account and throttle; None before it was set up.
     pub fn metered(&self) -> Option<&Metered> {
         self.metered.as_ref()
     }
@@ -329,10 +330,11 @@ fn stop_stages(stages: Vec<MapStage>, grace: Duration) {
     }
 }
 
-/// Enqueues the Plugin when permissions have changed, its own or the host's: soon, and again when the authorizer knows.
+/// Enqueues the Plugin when its own or the host's permissions have changed: at once, and again when the authorizer has
+/// noticed the change.
 async fn enqueue_on_permission_change(mut changes: watch::Receiver<u64>, queue: PluginQueue, plugin: ObjectKey) {
     while changes.changed().await.is_ok() {
-        for pause in [Grants::UNSETTLED, Grants::SETTLE, watch_scope::KEEP] {
+        for pause in [Grants::UNSETTLED, Grants::SETTLE, HostPermissions::KEEP] {
             tokio::time::sleep(pause).await;
             queue.enqueue(&plugin);
         }

@@ -14,7 +14,7 @@ use crate::{
     problem::Problem,
 };
 
-/// Everything that a plugin's controllers are set up from.
+/// The input of setting up a plugin's controllers.
 pub struct Setup<'a> {
     /// The context that plugins share.
     pub context: &'a Arc<Context>,
@@ -32,14 +32,14 @@ pub struct Setup<'a> {
     pub health: &'a Arc<Health>,
     /// The token that permits the plugin to act.
     pub revocation: Arc<Revocation>,
-    /// The access reviews of the ServiceAccount as which the plugin acts.
+    /// The access reviews of the plugin's ServiceAccount.
     pub grants: SubjectGrants,
 }
 
-/// The reason why a plugin is not set up.
+/// The reason why a plugin was not set up.
 pub enum SetupError {
-    /// Nothing can be done until the Plugin or its code changes.
+    /// A retry fails until the Plugin or its code changes.
     Refused(Problem),
-    /// The API server does not answer; worth another try.
+    /// The API server does not respond; the caller retries.
     Unavailable(ApiError),
 }

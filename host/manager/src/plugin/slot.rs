@@ -32,13 +32,13 @@ pub struct Slot {
     pub log: Arc<PluginLog>,
     /// The health of its controllers.
     pub health: Arc<Health>,
-    /// The state of its code. The plugin controller holds the lock for a whole reconcile; others look at `running`.
+    /// The state of its code. The plugin controller holds the lock for a whole reconcile; others read `running`.
     pub state: Mutex<State>,
     /// The token that permits the plugin to act.
     revocation: SyncMutex<Arc<Revocation>>,
     /// The digest of the code that runs.
     running_digest: SyncMutex<Option<String>>,
-    /// The token with which it ends: the host's.
+    /// The host's token, the parent of `revocation`.
     host: Arc<Revocation>,
     /// The bytes that the host caches for it.
     pub cached_bytes: AtomicU64,
@@ -48,7 +48,7 @@ pub struct Slot {
 
 impl Slot {
     /// Creates the state of a Plugin that has not been reconciled yet.
-    /// `host` is the token with which the plugin's ends.
+    /// `host` is the parent of the plugin's token.
     pub fn new(log: Arc<PluginLog>, health: Arc<Health>, host: Arc<Revocation>) -> Arc<Self> {
         Arc::new(Self {
             log,
@@ -67,18 +67,18 @@ impl Slot {
         self.revocation.lock().clone()
     }
 
-    /// Notes the digest of the code that runs from now on.
+    /// Records the digest of the code that runs from now on.
     pub(super) fn set_running_digest(&self, digest: &str) {
         *self.running_digest.lock() = Some(digest.to_owned());
     }
 
-    /// Reports whether the code that runs, if any, may.
+    /// Reports whether consent allows the code that runs; true if none runs.
     pub(super) fn permits_running_code(&self, allowed: &AllowedCode) -> bool {
         self.running_digest.lock().as_ref().is_none_or(|digest| allowed.permits(digest))
     }
 
-    /// Replaces a token that was revoked. Reports whether it did: whatever holds the old one is to be set up anew. Must
-    /// come before the check that the plugin may act, so that a revocation after that check is not lost.
+    /// Replaces a revoked token. Reports whether it did: holders of the old token must then be set up again. Call it
+    /// before the check that the plugin may act, so that a revocation after that check is not lost.
     pub(super) fn renew_revocation(&self) -> bool {
         let mut revocation = self.revocation.lock();
         let is_revoked = revocation.is_own_revoked();
@@ -112,11 +112,11 @@ pub struct PluginRef<'a> {
 
 /// The consent under which a Plugin runs.
 pub struct Consent {
-    /// The ServiceAccount as which it acts.
+    /// The ServiceAccount that it acts as.
     pub(super) account: ServiceAccount,
-    /// The code that may.
+    /// The code that consent allows.
     pub(super) code: AllowedCode,
-    /// True if the consent has to name digests.
+    /// True if consent must name digests.
     pub(super) needs_digest: bool,
 }
 
@@ -126,7 +126,7 @@ impl Consent {
         consent::check_code(&self.account, &plugin.name, &self.code, digest, self.needs_digest)
     }
 
-    /// Returns a text that changes when other code may run.
+    /// Returns a text that changes with the allowed code.
     pub(super) fn version(&self) -> String {
         format!("{}{}", u8::from(self.needs_digest), self.code.version())
     }
@@ -164,7 +164,7 @@ pub(super) struct SourceState {
     pub(super) loading: Option<Loading>,
     /// The watch of a source ConfigMap without the label.
     pub(super) watch: Option<SourceWatch>,
-    /// Since when parts of the source are awaited; None while none are.
+    /// The time since when parts of the source are missing; None if none are.
     pub(super) incomplete_since: Option<Instant>,
 }
 
@@ -182,7 +182,7 @@ pub(super) struct Loading {
     pub(super) version: String,
     /// The ConfigMap that holds it, for Events about it.
     pub(super) config_map: Option<ObjectKey>,
-    /// The end of it, after which the Plugin is enqueued.
+    /// The result, after which the Plugin is enqueued.
     pub(super) result: oneshot::Receiver<Result<Component, LoadError>>,
     /// The task; ends with this.
     pub(super) _task: JoinSet<()>,
@@ -219,9 +219,9 @@ pub(super) struct Applied {
 pub(super) struct HeldBack {
     pub(super) problem: Problem,
     pub(super) since: Instant,
-    /// The generation that has to stop; another one is tried at once.
+    /// The generation that is stopped; another one starts at once.
     pub(super) generation: i64,
-    /// The digest that has to stop; another one is tried at once.
+    /// The digest that is stopped; another one starts at once.
     pub(super) digest: String,
 }
 
@@ -230,7 +230,9 @@ pub(super) struct HeldBack {
 pub struct MissingKinds {
     /// The kinds, sorted.
     pub kinds: Vec<GroupVersionKind>,
-    /// The served kinds that may have been meant, by the missing kind.
+    /// The ServiceAccount that looked for similar kinds.
+    pub(super) account: Option<ServiceAccount>,
+    /// The similar served kind for each missing kind.
     pub(super) similar: BTreeMap<GroupVersionKind, GroupVersionKind>,
     /// The tasks that wait for them; they end with this.
     pub(super) waiters: JoinSet<()>,

@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-/// The delay that folds several quick changes of a plugin's health into one reconcile of the Plugin.
+/// The delay that merges changes of a plugin's health in quick succession into one reconcile of the Plugin.
 const HEALTH_DELAY: Duration = Duration::from_millis(500);
 
 /// The state of all Plugins.
 pub struct Slots {
     context: Arc<Context>,
-    /// The token with which those of all plugins end: paused while consent cannot be watched.
+    /// The parent of all plugins' tokens, paused while consent cannot be watched.
     pub consent: Arc<Revocation>,
     slots: Mutex<HashMap<ObjectKey, Arc<Slot>>>,
 }
@@ -45,7 +45,7 @@ impl Slots {
         self.slots.lock().get(plugin).cloned()
     }
 
-    /// Revokes the right to act of a Plugin that the host has seen, at once, and has it reconciled.
+    /// Revokes the token of a Plugin that the host has seen, and enqueues the Plugin.
     pub fn revoke(&self, plugin: &ObjectKey, why: &str) {
         if let Some(slot) = self.get(plugin) {
             slot.revocation().revoke(why);
@@ -53,7 +53,7 @@ impl Slots {
         self.context.queue.enqueue(plugin);
     }
 
-    /// Reports whether the code that a Plugin runs, if any, may.
+    /// Reports whether consent allows the code that a Plugin runs; true if none runs.
     pub fn permit_running_code(&self, plugin: &ObjectKey, allowed: &AllowedCode) -> bool {
         self.get(plugin).is_none_or(|slot| slot.permits_running_code(allowed))
     }

@@ -52,9 +52,9 @@ pub struct LoadedCode {
 pub struct WatchFacts {
     /// The kinds that the API server does not serve.
     pub missing_kinds: Vec<String>,
-    /// The served kinds that may have been meant by the missing ones.
+    /// The served kinds that are similar to the missing ones.
     pub similar_kinds: Vec<String>,
-    /// The kinds whose first list has not come yet.
+    /// The kinds that are not synced yet.
     pub syncing_kinds: Vec<String>,
     /// The watches that the host itself lacks permissions for, with the commands that grant them.
     pub host_forbidden: Vec<String>,
@@ -62,7 +62,7 @@ pub struct WatchFacts {
     pub errors: Vec<String>,
     /// The permissions without which the plugin sees nothing of a kind, with the commands that grant them.
     pub denied: Vec<String>,
-    /// The kinds of which the plugin sees some namespaces only.
+    /// The kinds that the plugin sees only in some namespaces.
     pub partial: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ fn controller(ControllerFacts { name, kind, queued, health, loops: _ }: &Control
     }
 }
 
-/// A condition: whether it holds, and why.
+/// The value of a condition, with its reason and message.
 struct Holds {
     holds: bool,
     why: Problem,
@@ -211,7 +211,7 @@ fn ready(facts: &Facts) -> Holds {
     Holds::yes(reasons::RUNNING, format!("controllers: {}{partial}", names.join(", ")))
 }
 
-/// Returns what a person has to repair about the watches.
+/// Returns the problem of the watches that a person has to solve.
 fn watch_problem(watches: &WatchFacts) -> Option<Problem> {
     let problems = [
         (reasons::FORBIDDEN, &watches.denied),

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use operetta_api::reasons;
 use operetta_core::{
-    authz::access_review::{Grants, ServiceAccount},
+    authz::{
+        access_review::{Grants, ServiceAccount},
+        host_permissions::HostPermissions,
+    },
     controller::Controller,
     handler::event::Event,
     manifest::Predicate,
@@ -14,7 +17,6 @@ use operetta_core::{
     queue::Priority,
 };
 use operetta_kube::{
-    authz::watch_scope,
     informer::{Handler, Subscription},
     store::Lookup,
 };
@@ -69,9 +71,9 @@ impl Triggers {
         Arc::new(move |event: &Event| on_event(&triggers, event))
     }
 
-    /// Enqueues a Plugin whose spec changed, and its drop-in ConfigMap, which makes a deleted Plugin anew. A status that
-    /// somebody else wrote is corrected; a reconcile after the host's own write costs nothing. An annotation may ask for
-    /// another try.
+    /// Enqueues a Plugin that changed, and its drop-in ConfigMap, so that a deleted Plugin is created again. The
+    /// reconcile corrects a status that somebody else wrote, and does nothing after the host's own write. A changed
+    /// annotation may ask for another load.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
         // Before the Plugin is enqueued: one that is not counted is not reconciled.
@@ -100,8 +102,8 @@ impl Triggers {
         admission.add(plugin.key(), &created, was_over);
     }
 
-    /// Revokes the right to act of a Plugin that is gone, or names another ServiceAccount, at once; of one that was
-    /// suspended, after the time that its reconciles in flight get.
+    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it was suspended, after
+    /// the time that its reconciles in flight have to end.
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted { .. }) || object.deleting() {
@@ -154,8 +156,8 @@ impl Triggers {
         }
     }
 
-    /// Revokes the right to act of the Plugins to which a ServiceAccount does not consent any more. Enqueues all that name
-    /// it, and their drop-in ConfigMaps, whose configuration is not read before there is consent.
+    /// Revokes the tokens of the Plugins to which a ServiceAccount no longer consents. Enqueues all Plugins that name
+    /// it, and their drop-in ConfigMaps, whose configuration is not read without consent.
     fn on_service_account(&self, event: &Event) {
         let key = event.object().key();
         let found = Some(event.object().as_ref()).filter(|_| !matches!(event, Event::Deleted { .. }));
@@ -177,8 +179,8 @@ impl Triggers {
         }
     }
 
-    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's right to act as a
-    /// ServiceAccount may have; those of all namespaces for a cluster-wide binding.
+    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's permission to
+    /// impersonate a ServiceAccount may have changed. Enqueues those of all namespaces for a cluster-wide binding.
     fn on_role(&self, event: &Event) {
         if matches!(event, Event::Added { initial: true, .. }) {
             return;
@@ -186,12 +188,13 @@ impl Triggers {
         let key = event.object().key();
         for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
             self.context.queue.enqueue(plugin.key());
-            // The authorizer learns of the change a moment later.
-            self.context.queue.enqueue_after(plugin.key(), Grants::SETTLE + watch_scope::KEEP);
+            // The authorizer notices the change a moment later.
+            self.context.queue.enqueue_after(plugin.key(), Grants::SETTLE + HostPermissions::KEEP);
         }
     }
 
-    /// Enqueues all Plugins when a ClusterRole of the host changed. Others change with each CRD that is aggregated.
+    /// Enqueues all Plugins when a ClusterRole of the host changed. Aggregated ClusterRoles of others change with each
+    /// CRD.
     fn on_cluster_role(&self, event: &Event) {
         if event.object().key().name.starts_with("operetta") {
             self.on_role(event);

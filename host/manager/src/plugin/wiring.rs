@@ -1,8 +1,8 @@
-//! The wiring of a component's controllers on this API server: the manifest with an administrator's overrides, and for
-//! each source an informer and a handler of its events.
+//! Connects a component's controllers to informers: the manifest with an administrator's overrides, and for each source
+//! an informer and a handler of its events.
 //!
-//! Where the host may not watch a kind in all namespaces, a source has one informer for each namespace that it may watch.
-//! A source of which the plugin may see nothing has none: it costs the host nothing before its rights are granted.
+//! If the host may not watch a kind in all namespaces, a source has one informer for each namespace that it may watch.
+//! A source that the plugin may not see has none: it costs the host nothing before its permissions are granted.
 
 use std::{collections::BTreeSet, iter, sync::Arc};
 
@@ -66,7 +66,7 @@ pub(super) struct Placement {
     fields: String,
     /// The namespace of the source, where it is limited to one.
     only: Option<String>,
-    /// The namespaces; None is all of them, and an empty list is nowhere: the plugin may see nothing of it.
+    /// The namespaces; None is all of them. The list is empty if the plugin may see nothing of the source.
     namespaces: Option<Vec<String>>,
 }
 
@@ -90,20 +90,19 @@ impl Placement {
         required_permissions::of_watch(&self.resource, self.only.as_deref(), &self.fields)
     }
 
-    /// Returns the right without which the host watches none of it, with the commands that give it; None where it is
-    /// watched.
+    /// Returns the permission that the host lacks to watch it, with the commands that grant it; None if it is watched.
     pub(super) fn missing_right(&self, account: &ServiceAccount) -> Option<(String, String)> {
         let is_nowhere = self.namespaces.as_ref().is_some_and(Vec::is_empty);
         is_nowhere.then(|| right_to_watch(account, &self.resource, self.only.as_deref()))
     }
 
-    /// Reports whether the host watches some namespaces only.
+    /// Reports whether the host watches only some namespaces.
     pub(super) fn is_narrow(&self) -> bool {
         self.namespaces.is_some()
     }
 
     /// Reports whether permissions have changed so that other namespaces must be watched. False when the API server does
-    /// not answer.
+    /// not respond.
     pub(super) async fn has_changed(&self, setup: &Setup<'_>) -> bool {
         self.current(setup).await.is_ok_and(|namespaces| namespaces != self.namespaces)
     }
@@ -137,7 +136,7 @@ fn overridden(
 ///
 /// # Errors
 /// [`SetupError::Refused`] when the manifest or the overrides are invalid, [`SetupError::Unavailable`] when the API server
-/// does not answer.
+/// does not respond.
 pub(super) async fn wire_all(setup: &Setup<'_>) -> Result<WiredPlugin, SetupError> {
     let declared = &setup.component.manifest().controllers;
     let declared = overridden(declared, &setup.spec.controllers).map_err(SetupError::Refused)?;
@@ -244,7 +243,7 @@ async fn resolve(
 ) -> Result<Option<Arc<ApiResource>>, SetupError> {
     match setup.context.cluster.discovery.resolve(kind).await {
         Ok(resource) if !resource.watchable => {
-            let message = format!("{kind} cannot be watched: the API server does not offer list and watch for it");
+            let message = format!("cannot watch {kind}: the API server does not support list and watch for it");
             Err(SetupError::Refused(Problem::new(reasons::KIND_NOT_WATCHABLE, message)))
         }
         Ok(resource) => Ok(Some(resource)),
@@ -263,7 +262,8 @@ async fn resolve(
 fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
     let labels = source.label_selector.clone().unwrap_or_default();
     LabelSelector::parse(&labels).map_err(|error| {
-        let message = format!("controller {controller:?} watches {} with a bad labelSelector: {error}", source.kind);
+        let message =
+            format!("controller {controller:?} watches {} with an invalid labelSelector: {error}", source.kind);
         SetupError::Refused(Problem::new(reasons::INVALID_SELECTOR, message))
     })?;
     // Sorted, so that two sources that prune the same fields share one watch.
@@ -301,11 +301,11 @@ mod tests {
         for (predicate, words) in [
             (
                 r#"{"changed":"spec"}"#,
-                "the predicates of \"b\" in spec.controllers: wrong at [0].changed: \"spec\" is not a JSONPath",
+                "the predicates of \"b\" in spec.controllers: invalid value at [0].changed: \"spec\" is not a JSONPath",
             ),
             (r#"{"maybe":"$"}"#, "unknown variant `maybe`"),
-            ("7", "wrong at [0]"),
-            (r#"{"any":[]}"#, "nothing passes an `any` of nothing"),
+            ("7", "invalid value at [0]"),
+            (r#"{"any":[]}"#, "`any` needs at least one predicate"),
         ] {
             let set = set(&format!(r#"[{{"name":"b","predicates":[{predicate}]}}]"#));
             let error = overridden(&declared, &set).expect_err(predicate);

@@ -39,8 +39,8 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    /// Starts the scheduler with `slots` worker slots and as many background threads. `memory_bytes` is the memory that all
-    /// plugins may take at once. Plugins whose admission changes are added to `queue`.
+    /// Starts the scheduler with `slots` poll slots and as many background threads. `memory_bytes` is the memory that
+    /// all plugins may take at once. Plugins whose admission changes are added to `queue`.
     ///
     /// # Errors
     /// When the background threads cannot be started.

@@ -14,13 +14,13 @@ pub struct GrantArgs {
     /// Their namespace [default: that of the context]
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Sensitive permissions of the ServiceAccounts that the host gets, too; may be repeated
+    /// Also grant these sensitive permissions of the ServiceAccounts; may be repeated
     #[arg(long, value_enum, value_name = "PERMISSION", value_delimiter = ',')]
     pub allow: Vec<Sensitive>,
     /// The form of impersonation [default: constrained if the API server has it]
     #[arg(long, value_enum)]
     pub impersonation: Option<ImpersonationMode>,
-    /// Delete what earlier grants have created
+    /// Delete the Roles and RoleBindings of earlier grants
     #[arg(long, conflicts_with_all = ["allow", "impersonation", "output"])]
     pub revoke: bool,
     /// The ServiceAccount that the host runs as
@@ -31,16 +31,16 @@ pub struct GrantArgs {
     pub output: Option<GrantOutput>,
 }
 
-/// The permissions of a ServiceAccount that a host gets only when they are named.
+/// The permissions of a ServiceAccount that are granted to a host only on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sensitive {
-    /// list and watch of Secrets for the host's cache; without it, Secrets are read one request at a time
+    /// list and watch of Secrets, for the host's cache; without it, plugins read Secrets from the API server
     Secrets,
     /// create of tokens of ServiceAccounts
     Token,
     /// exec, attach, port-forward and proxy
     Exec,
-    /// writes of roles and bindings, which `bind` and `escalate` are for
+    /// writes of roles and bindings
     Rbac,
 }
 

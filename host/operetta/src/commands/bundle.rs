@@ -35,7 +35,7 @@ const PART_BYTES: usize = 900_000;
 pub fn bundle(args: &BundleArgs) -> Result<()> {
     let bytes = std::fs::read(&args.file).with_context(|| format!("failed to read {}", args.file.display()))?;
     let mut made = config_maps(args, bytes)?;
-    // The first one last: when it is applied, nothing is missing.
+    // The first part is last: when it is applied, all others exist.
     made.rotate_left(1);
     let documents: Vec<String> = made.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>()?;
     print(&documents.join("---\n"))
@@ -60,7 +60,9 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
     let pieces: Vec<&[u8]> = if stored.len() <= room { vec![&stored] } else { stored.chunks(PART_BYTES).collect() };
     if pieces[0].len() > room {
         let left = CONFIG_MAP_LIMIT - PART_BYTES;
-        bail!("the configuration is too large: {config_size} bytes, of at most {left} beside a part of the component");
+        bail!(
+            "the configuration has {config_size} bytes, over the limit of {left} bytes beside a part of the component"
+        );
     }
     let count = pieces.len();
     let digest = operetta_wasm::digest(&stored);
@@ -100,7 +102,7 @@ fn plugin_name(args: &BundleArgs) -> Result<String> {
     let name = args.name.clone().unwrap_or_else(|| stem.replace('_', "-").to_lowercase());
     if !is_dns_label(&name) {
         let hint = if args.name.is_some() { "" } else { " (--name overrides the file's name)" };
-        bail!("{name:?} cannot be a plugin's name: use lower case letters, digits and '-', at most 63{hint}");
+        bail!("{name:?} is not a valid plugin name: use lower case letters, digits and '-', at most 63{hint}");
     }
     Ok(name)
 }
@@ -198,6 +200,6 @@ mod tests {
         let component = wat::parse_str("(component)").expect("component");
         let error =
             config_maps(&BundleArgs { name: Some("a b".into()), ..args(false) }, component).expect_err("a name");
-        assert!(error.to_string().contains("\"a b\" cannot be a plugin's name"), "{error}");
+        assert!(error.to_string().contains("\"a b\" is not a valid plugin name"), "{error}");
     }
 }

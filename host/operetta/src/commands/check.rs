@@ -1,4 +1,4 @@
-//! `operetta check FILE.wasm`: prints what a component is, and whether the host would accept it.
+//! `operetta check FILE.wasm`: prints a component's contents, and whether the host would accept it.
 
 use std::sync::Arc;
 

@@ -13,5 +13,5 @@ use crate::args::{Cli, CompletionArgs};
 pub fn completion(args: &CompletionArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "operetta", &mut script);
-    print(&String::from_utf8(script).context("the script is no text")?)
+    print(&String::from_utf8(script).context("the script is not UTF-8")?)
 }

@@ -25,7 +25,7 @@ use super::host_address::HostAddress;
 use crate::args::PluginArgs;
 use operetta_manager::plugin::crd::{self, Plugin};
 
-/// The longest answer of a host, in bytes.
+/// The maximum size of a host's response, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Connects to the cluster. Returns the client and the namespace that the arguments select.
@@ -77,7 +77,7 @@ pub fn address(plugin: &Plugin) -> Result<HostAddress> {
 /// Sends a GET request to a host.
 ///
 /// # Errors
-/// Returns an error if there is no connection to the host, or it closes before the answer.
+/// Returns an error if there is no connection to the host, or it closes before the response.
 pub async fn get(address: &HostAddress, path: &str) -> Result<Response<Incoming>> {
     let unreachable = || {
         format!(
@@ -93,14 +93,15 @@ pub async fn get(address: &HostAddress, path: &str) -> Result<Response<Incoming>
     sender.send_request(request).await.with_context(unreachable)
 }
 
-/// Sends a GET request to a host and reads the whole answer.
+/// Sends a GET request to a host and reads the whole response.
 ///
 /// # Errors
-/// As [`get`]; also if the answer breaks off or is too long.
+/// As [`get`]; also if the response is truncated or too long.
 pub async fn get_whole(address: &HostAddress, path: &str) -> Result<(StatusCode, Bytes)> {
     let response = get(address, path).await?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| anyhow::anyhow!("failed to read the answer of the host at {address}: {error}"))?;
+    let body =
+        body.map_err(|error| anyhow::anyhow!("failed to read the response of the host at {address}: {error}"))?;
     Ok((status, body.to_bytes()))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use operetta_core::{
-    gate::operation::{Item, List, ListOptions, Read, Selection},
+    gate::operation::{Item, List, ListOptions, Read},
     object::kind::GroupVersionKind,
     ports::ObjectApi,
 };
@@ -30,7 +30,7 @@ use operetta_manager::{
 /// Prints the informers.
 ///
 /// # Errors
-/// Returns an error if the host cannot be found or reached, or answers with an error.
+/// Returns an error if the host cannot be found or reached, or responds with an error.
 pub async fn informers(args: InformersArgs) -> Result<()> {
     let address = match &args.host {
         Some(address) => address.clone(),
@@ -40,9 +40,8 @@ pub async fn informers(args: InformersArgs) -> Result<()> {
     if !status.is_success() {
         bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
     }
-    let view: Informers = serde_json::from_slice(&body).with_context(|| {
-        format!("failed to decode the answer of {address}: it is another version of operetta, or no host")
-    })?;
+    let view: Informers = serde_json::from_slice(&body)
+        .with_context(|| format!("failed to decode the response of {address}: is it a host of this version?"))?;
     if args.output == Some(InformersOutput::Json) {
         return print(&(serde_json::to_string_pretty(&view)? + "\n"));
     }
@@ -59,16 +58,8 @@ async fn find(args: &InformersArgs) -> Result<HostAddress> {
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
     let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
-    let options = ListOptions {
-        namespace: None,
-        labels: None,
-        fields: None,
-        selection: Selection::All,
-        limit: None,
-        continue_token: None,
-        read: Read::Live,
-        projection: vec![".status.host".to_owned()],
-    };
+    let projection = vec![".status.host".to_owned()];
+    let options = ListOptions { projection, ..ListOptions::all(None, Read::Live) };
     let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
     let page = api.list(List { kind, options }).await;
     let page = page.context("failed to list Plugins to find the host (use --host)")?;

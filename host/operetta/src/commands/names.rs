@@ -10,10 +10,10 @@ use operetta_api::names::is_dns_subdomain;
 /// Returns the rule that the group breaks.
 pub fn check_group(group: &str) -> Result<()> {
     if !group.contains('.') || !is_dns_subdomain(group) {
-        bail!("{group:?} cannot be an API group: use a domain of yours, such as \"example.com\", in lower case");
+        bail!("{group:?} is not a valid API group: use a domain of yours, such as \"example.com\", in lower case");
     }
     if ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}"))) {
-        bail!("{group:?} cannot be your API group: *.k8s.io and *.kubernetes.io are Kubernetes' own");
+        bail!("{group:?} is not allowed as an API group: *.k8s.io and *.kubernetes.io are reserved for Kubernetes");
     }
     Ok(())
 }
@@ -30,7 +30,7 @@ pub fn check_version(version: &str) -> Result<()> {
         .iter()
         .any(|stage| rest.split_once(stage).is_some_and(|(major, minor)| digits(major) && digits(minor)));
     if !stable && !early {
-        bail!("{version:?} cannot be an API version: use one such as \"v1\", \"v1beta1\" or \"v1alpha1\"");
+        bail!("{version:?} is not a valid API version: use one such as \"v1\", \"v1beta1\" or \"v1alpha1\"");
     }
     Ok(())
 }
@@ -44,7 +44,7 @@ pub fn check_kind(kind: &str) -> Result<()> {
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     // The plural has to be a label, too, and is at most two letters longer.
     if !camel || kind.len() > 61 {
-        bail!("{kind:?} cannot be a kind: use letters and digits in CamelCase, such as \"CronTab\", at most 61");
+        bail!("{kind:?} is not a valid kind: use letters and digits in CamelCase, such as \"CronTab\", at most 61");
     }
     Ok(())
 }

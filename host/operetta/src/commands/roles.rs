@@ -50,7 +50,7 @@ impl Rules {
 
     /// Returns the YAML of the list of rules. Rules that differ in one field are merged.
     pub fn yaml(&self) -> String {
-        // A right to all objects is none to some of them.
+        // A permission on all objects makes one on named objects redundant.
         let mut named: BTreeMap<(&str, &str, &str, Set), Set> = BTreeMap::new();
         for (about, verbs) in &self.0 {
             let all = About { name: None, ..about.clone() };
@@ -157,8 +157,8 @@ impl Role<'_> {
     }
 }
 
-/// Returns the name of a role outside the namespace of its ServiceAccount, where plugins of several namespaces may have the same
-/// name.
+/// Returns the name of a role outside the namespace of its ServiceAccount. It contains that namespace, because plugins
+/// of several namespaces may have the same name.
 pub fn name_elsewhere(home: &str, name: &str) -> String {
     format!("operetta:{home}:{name}")
 }

@@ -12,7 +12,7 @@ use operetta_manager::{admin, config::HostConfig, manager::Manager};
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
 ///
 /// # Errors
-/// Returns an error if the configuration is wrong, the cluster cannot be reached, or the admin server fails.
+/// Returns an error if the configuration is invalid, the cluster cannot be reached, or the admin server fails.
 pub async fn run(args: RunArgs) -> Result<()> {
     let parent = parent_id();
     logging::start();
@@ -44,7 +44,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
     tokio::select! {
         ended = work => return ended,
         holder = manager.elector.lost() => {
-            bail!("{holder} has taken over Lease {}: this host ends, since two would undo each other's work", manager.elector.name());
+            bail!("lost Lease {} to {holder}: exiting, so that only one host runs", manager.elector.name());
         }
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
@@ -65,8 +65,8 @@ fn raise_open_files() {
     }
 }
 
-/// Keeps what the process has in memory, such as its token, out of core dumps and from other processes of its user. The
-/// files of it in /proc belong to root then.
+/// Keeps the process's memory, which contains its token, out of core dumps and unreadable for other processes of its
+/// user. Its files in /proc then belong to root.
 fn forbid_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let limited = setrlimit(Resource::Core, none);

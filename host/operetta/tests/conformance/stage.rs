@@ -86,7 +86,7 @@ impl Stage {
             "subjects": [{"kind": "ServiceAccount", "namespace": self.namespace.name(), "name": "conformance"}],
         });
         self.namespace.create_object(rbac("RoleBinding"), binding).await;
-        self.namespace.create_object(Kind("v1", "Secret"), json!({"metadata": {"name": "hidden"}})).await;
+        self.namespace.create_object(kinds::SECRET, json!({"metadata": {"name": "hidden"}})).await;
         for (letter, colour, app) in
             [("a", "red", "x"), ("b", "blue", "x"), ("c", "red", "x"), ("d", "blue", "y"), ("e", "red", "y")]
         {

@@ -20,8 +20,8 @@ pub fn check(behaviours: &[Behaviour], found: &BTreeMap<&str, BTreeMap<String, O
 
 fn table(behaviours: &[Behaviour], found: &BTreeMap<&str, BTreeMap<String, Outcome>>) -> String {
     let mut text = "# What each SDK can do\n\n\
-        Written by the test `conformance` from what the SDKs' plugins did on a real API server; what each behaviour is\n\
-        says [plugins/conformance](../plugins/conformance/README.md).\n"
+        The test `conformance` writes this table from what the SDKs' plugins did on a real API server.\n\
+        [plugins/conformance](../plugins/conformance/README.md) describes the behaviours.\n"
         .to_owned();
     let mut notes: Vec<String> = Vec::new();
     let mut group = "";

@@ -17,7 +17,6 @@ in_each_language!(
 
 const CLOUD: Kind = Kind("cloudmanagercontroller.huayun.com/v1", "CloudManager");
 const STATEFUL_SET: Kind = Kind("apps/v1", "StatefulSet");
-const SECRET: Kind = Kind("v1", "Secret");
 
 async fn running(component: &str) -> (&'static Host, TestNamespace<'static>) {
     installed("cloud-manager", component).await
@@ -52,7 +51,7 @@ async fn a_cloud_goes_from_empty_to_ready(component: &str) {
     assert_eq!(front["metadata"]["ownerReferences"][0]["uid"], made_for["metadata"]["uid"]);
     let identity = namespace.get(kinds::DEPLOYMENT, "one-identity").await.expect("made");
     assert_eq!(identity["spec"]["template"]["spec"]["containers"][0]["command"], json!(["/bin/sh", "-c", "sleep 60m"]));
-    let secret = namespace.get(SECRET, "one-dbauth").await.expect("made");
+    let secret = namespace.get(kinds::SECRET, "one-dbauth").await.expect("made");
     let root = |text: &str| json!(k8s_openapi::ByteString(text.as_bytes().to_vec()));
     assert_eq!((&secret["data"]["username"], &secret["data"]["password"]), (&root("root"), &root("s3cret")));
     let database = namespace.get(STATEFUL_SET, "one-db").await.expect("made");
@@ -97,7 +96,7 @@ async fn a_deleted_cloud_takes_every_child_with_it(component: &str) {
     for (kind, name) in [
         (kinds::DEPLOYMENT, "four-front"),
         (kinds::DEPLOYMENT, "four-identity"),
-        (SECRET, "four-dbauth"),
+        (kinds::SECRET, "four-dbauth"),
         (STATEFUL_SET, "four-db"),
     ] {
         namespace.until_gone(kind, name).await;

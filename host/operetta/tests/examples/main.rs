@@ -20,6 +20,7 @@ macro_rules! in_each_language {
 
 mod app_service;
 mod cloud_manager;
+mod k8s_types;
 mod multi_tenant;
 mod pod_tracker;
 mod rbac;
@@ -52,21 +53,27 @@ async fn installed(example: &str, component: &str) -> (&'static Host, TestNamesp
         control_plane.apply(&std::fs::read_to_string(&crd).expect("a CRD"));
     }
     namespace.kubectl(&["apply", "-f", &format!("{folder}/rbac.yaml")]);
+    install(host, &namespace, component, example).await;
+    (host, namespace)
+}
+
+/// Installs what `operetta bundle` makes of a component as a plugin whose ServiceAccount has its name, and waits until it
+/// runs.
+async fn install(host: &Host, namespace: &TestNamespace<'_>, component: &str, plugin: &str) {
     let component = plugin_path(component);
     let component = component.to_str().expect("a path");
     let bundle =
-        host.run(&["bundle", component, "-n", namespace.name(), "--name", example, "--service-account", example]);
+        host.run(&["bundle", component, "-n", namespace.name(), "--name", plugin, "--service-account", plugin]);
     assert!(bundle.status.success(), "{bundle:?}");
-    control_plane.apply(&String::from_utf8_lossy(&bundle.stdout));
+    namespace.control_plane().apply(&String::from_utf8_lossy(&bundle.stdout));
     // Without it no Pod is admitted.
     namespace.until(Kind("v1", "ServiceAccount"), "default", |_| Ok(())).await;
     // Large components take a while to compile, and tests compile several at once.
-    within(Duration::from_secs(300), &format!("{example} runs"), async || {
-        let ready = namespace.plugin_condition(example, "Ready").await;
+    within(Duration::from_secs(300), &format!("{plugin} runs"), async || {
+        let ready = namespace.plugin_condition(plugin, "Ready").await;
         if ready.as_ref().is_some_and(|ready| ready.status == "True") { Ok(()) } else { Err(format!("{ready:?}")) }
     })
     .await;
-    (host, namespace)
 }
 
 /// Waits until an object's field, by its JSON pointer, has a value.

@@ -271,7 +271,10 @@ async fn unknown_permissions_come_with_advice() {
     let stage = Stage::new("pod-tracker", "pod-tracker").await;
     let home = stage.namespace.name();
     let nothing_yet = stage.refused(&[]);
-    assert!(nothing_yet.contains("\"pod-tracker\" has done nothing yet") && nothing_yet.contains("let it reconcile"));
+    assert!(
+        nothing_yet.contains("\"pod-tracker\" has not used any permission yet")
+            && nothing_yet.contains("let it reconcile")
+    );
 
     let (code, _, unknown) = said(stage.host.run(&["rbac", "nobody", "-n", home]));
     assert_eq!(

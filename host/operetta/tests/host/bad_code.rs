@@ -1,10 +1,10 @@
 //! Code that the host refuses: why is in the Plugin's status, in its log and in an Event on the ConfigMap.
 
 use operetta_testkit::{
-    DropIn, Kind, kinds,
+    ControlPlane, DropIn, Host, HostOptions, Kind, eventually, guest, kinds,
     wat_guest::{Guest, MANIFEST},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{MAX_WASM_BYTES, Stage, install, manifest};
 
@@ -21,7 +21,7 @@ async fn refused(prefix: &str, drop_in: DropIn, reason: &str, words: &[&str]) {
     let event = namespace.until_event(kinds::CONFIG_MAP, "bad", reason).await;
     assert_eq!(event, message);
     let lines = host.logs(namespace.name(), "bad");
-    let not_loaded = format!("not loaded: {message}");
+    let not_loaded = format!("failed to load: {message}");
     assert!(lines.iter().any(|line| line.level == "error" && line.message == not_loaded), "{lines:?}");
     stage.others_go_on().await;
 }
@@ -140,12 +140,70 @@ async fn misspelled_kind_is_reported_with_the_similar_one() {
     stage.others_go_on().await;
 }
 
+/// Takes discovery from everybody but the hosts and the ServiceAccount `plugin` of a namespace.
+fn restrict_discovery(control_plane: &ControlPlane, namespace: &str) {
+    let role = ["create", "clusterrole", "operetta-discovery", "--verb=get"];
+    let urls = ["--non-resource-url=/api,/api/*,/apis,/apis/*"];
+    control_plane.kubectl(&[&role[..], &urls].concat());
+    let binding = ["create", "clusterrolebinding", "operetta-discovery", "--clusterrole=operetta-discovery"];
+    let host = ["--serviceaccount=operetta-system:operetta"];
+    control_plane.kubectl(&[&binding[..], &host].concat());
+    let plugin = json!({"kind": "ServiceAccount", "namespace": namespace, "name": "plugin"});
+    let subjects = json!({"subjects": [plugin]}).to_string();
+    control_plane.kubectl(&["patch", "clusterrolebinding", "system:discovery", "--type=merge", "-p", &subjects]);
+}
+
+#[tokio::test]
+async fn missing_kind_suggests_only_what_the_account_may_discover() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &HostOptions::default()).await;
+    let namespace = control_plane.namespace("discovery").await;
+    namespace.allow_all("plugin").await;
+    namespace.allow_all("blind").await;
+    namespace.consenting("nobody").await;
+    namespace.create_touchable("go").await;
+    restrict_discovery(&control_plane, namespace.name());
+    let asks = json!({"do": "send", "requests": [{"method": "GET", "path": "/apis/apps/v1"}]});
+    for (account, status) in [("plugin", "200"), ("blind", "403")] {
+        let name = format!("asks-{account}");
+        let drop_in = DropIn::new(&name, guest("fixture-misbehave")).config(asks.clone()).service_account(account);
+        namespace.drop_in(&drop_in).await;
+        eventually("the answer of discovery", async || {
+            let lines = host.logs(namespace.name(), &name);
+            let fields = lines.iter().flat_map(|line| &line.fields).find(|(name, _)| name == "status");
+            if fields.is_some_and(|(_, found)| found == status) { Ok(()) } else { Err(format!("{lines:?}")) }
+        })
+        .await;
+    }
+
+    let misspelled = Guest::default().manifest(&manifest(Kind("apps/v1", "Deploymnt"))).build();
+    namespace.drop_in(&DropIn::new("misspelled", misspelled)).await;
+    let message = namespace.until_condition("misspelled", "Ready", "False", "KindNotFound").await;
+    assert!(message.contains("did you mean Deployment in apps/v1?"), "{message}");
+    // Nothing stays of it under another account.
+    let blind = json!({"metadata": {"annotations": {"operetta.dev/service-account": "blind"}}});
+    namespace.patch(kinds::CONFIG_MAP, "misspelled", blind).await;
+    let is_blind = |plugin: &Value| match plugin["spec"]["serviceAccountName"].as_str() {
+        Some("blind") => Ok(()),
+        other => Err(format!("it acts as {other:?}")),
+    };
+    namespace.until(kinds::PLUGIN, "misspelled", is_blind).await;
+    let message = namespace.until_condition("misspelled", "Ready", "False", "KindNotFound").await;
+    assert!(message.contains("Deploymnt.apps/v1") && !message.contains("did you mean"), "{message}");
+
+    // The host looks up the kinds that a manifest names: whether they are served is no secret.
+    let named = Guest::default().manifest(&manifest(Kind("apps/v1", "Deployment"))).build();
+    namespace.drop_in(&DropIn::new("named", named).service_account("nobody")).await;
+    namespace.until_condition("named", "Ready", "False", "Forbidden").await;
+    host.assert_sound();
+}
+
 #[tokio::test]
 async fn refused_plugin_runs_after_its_code_is_fixed() {
     let stage = Stage::new("repaired").await;
     stage.namespace.drop_in(&bad(*b"hello")).await;
     stage.namespace.until_degraded("bad", "NotWasm", &[]).await;
-    let good = bad(operetta_testkit::guest("fixture-touch-v1")).object();
+    let good = bad(guest("fixture-touch-v1")).object();
     stage.namespace.patch(kinds::CONFIG_MAP, "bad", good).await;
     stage.namespace.until_condition("bad", "Ready", "True", "Running").await;
     stage.namespace.until_condition("bad", "Degraded", "False", "AsExpected").await;

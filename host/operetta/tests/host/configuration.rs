@@ -1,11 +1,9 @@
 //! Configuration from ConfigMaps and Secrets: read as the plugin's ServiceAccount, and anew whenever it changes.
 
-use operetta_testkit::{Kind, eventually, guest, kinds, within};
+use operetta_testkit::{eventually, guest, kinds, within};
 use serde_json::{Value, json};
 
 use crate::{IN_EFFECT, Stage, run_what_it_says};
-
-const SECRET: Kind = Kind("v1", "Secret");
 
 fn secret(name: &str, word: &str) -> Value {
     json!({"metadata": {"name": name}, "stringData": {"config.json": json!({"word": word}).to_string()}})
@@ -27,7 +25,7 @@ async fn stage(prefix: &str) -> Stage {
 async fn unreadable_secret_configures_nothing() {
     let stage = stage("secret").await;
     let namespace = &stage.namespace;
-    namespace.create_object(SECRET, secret("hidden", "s3cret")).await;
+    namespace.create_object(kinds::SECRET, secret("hidden", "s3cret")).await;
     let from = json!([{"secretRef": {"name": "hidden"}}]);
     stage.plugin("reads", guest("fixture-misbehave"), json!({"configFrom": from})).await;
     let words = ["may not get Secret \"hidden\"", "--resource=secrets --resource-name=hidden"];
@@ -76,7 +74,7 @@ async fn changed_configuration_reaches_all_objects() {
     namespace.patch(kinds::CONFIG_MAP, "settings", map("word: mapped again")).await;
     namespace.until_touched("target", "mapped again").await;
     let later = json!({"metadata": {"name": "later"}, "stringData": {"word": "from the secret"}});
-    namespace.create_object(SECRET, later).await;
+    namespace.create_object(kinds::SECRET, later).await;
     namespace.until_touched("target", "from the secret").await;
     namespace.patch(kinds::PLUGIN, "reads", json!({"spec": {"config": {"word": "the spec's own"}}})).await;
     namespace.until_touched("target", "the spec's own").await;

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::Stage;
 
-const SECRET: Kind = Kind("v1", "Secret");
 /// What the victim's Secret holds, as it is sent.
 const LOOT: &str = "dGhlLWxvb3Q=";
 
@@ -37,7 +36,7 @@ impl Scene {
         }
         for (namespace, password) in [(&stage.namespace, "bWluZQ=="), (&victim, LOOT)] {
             let secret = json!({"metadata": {"name": "secret", "labels": {"a": "b"}}, "data": {"password": password}});
-            namespace.create_object(SECRET, secret).await;
+            namespace.create_object(kinds::SECRET, secret).await;
         }
         Self { stage, victim }
     }
@@ -306,9 +305,7 @@ async fn an_owner_reference_into_another_namespace_wakes_nobody_there() {
     let by_field = json!({"type": "FieldPath", "path": ".data.name", "namespacePath": ".data.namespace"});
     let watches = json!([{"source": map("child=true"), "map": by_field}]);
     let controllers = json!([{"name": "c", "for": own, "owns": [map("child=true")], "watches": watches}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let failing =
-        Guest::default().manifest(&manifest.to_string()).reconcile("(call $retry (i32.const 64) (i32.const 2))");
+    let failing = Guest::default().controllers(&controllers).reconcile("(call $retry (i32.const 64) (i32.const 2))");
     stage.namespace.drop_in(&DropIn::new("plugin", failing.build())).await;
     let failing = async || {
         let plugin = stage.namespace.get(kinds::PLUGIN, "plugin").await.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Controllers that fight over a field: both are named, with the object and the field, where their people look; other writes are not
-//! reported.
+//! Controllers that set a field back again and again: both are named, with the object and the field; other writes are
+//! not reported.
 
 use operetta_testkit::{DropIn, TestNamespace, guest, kinds};
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn field_conflict_is_reported_everywhere() {
     }
     stage.namespace.create_touchable("target").await;
     let both = format!("Plugin {name}/one (controller \"touch\") and Plugin {name}/two (controller \"touch\")");
-    let what = format!("{both} fight over .data.touched of ConfigMap.v1 {name}/target: ");
+    let what = format!("{both} conflict over .data.touched of ConfigMap.v1 {name}/target: ");
     for (kind, about) in [(kinds::CONFIG_MAP, "target"), (kinds::PLUGIN, "one"), (kinds::PLUGIN, "two")] {
         let message = stage.namespace.until_event(kind, about, REASON).await;
         assert!(message.starts_with(&what), "{message}");
@@ -79,7 +79,7 @@ async fn outside_writer_is_named_and_drift_is_no_conflict() {
     set_by(&stage.namespace, "gitops", "target", 6).await;
     let name = stage.namespace.name();
     let what = format!(
-        "Plugin {name}/touch (controller \"touch\") and a writer with field manager \"gitops\" fight over .data.touched \
+        "Plugin {name}/touch (controller \"touch\") and a writer with field manager \"gitops\" conflict over .data.touched \
          of ConfigMap.v1 {name}/target: "
     );
     for (kind, about) in [(kinds::PLUGIN, "touch"), (kinds::CONFIG_MAP, "target")] {

@@ -45,13 +45,13 @@ async fn self_triggering_key_is_quarantined_alone() {
     let namespace = stage.namespace.name();
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
     let what = format!("Plugin {namespace}/loops (controller \"misbehave\") reconciles this object in a loop: ");
-    assert!(told.starts_with(&what) && told.contains("for the plugin's own writes and 0 for its requeues"), "{told}");
+    assert!(told.starts_with(&what) && told.contains("by the plugin's own writes and 0 by its requeues"), "{told}");
     stage.its_others_go_on("while-slowed").await;
 
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "Quarantined").await;
     assert!(told.starts_with(&what) && told.contains("10 minutes"), "{told}");
     let bad = format!("{namespace}/bad");
-    let words = ["controller \"misbehave\"", bad.as_str(), "write only what differs"];
+    let words = ["controller \"misbehave\"", bad.as_str(), "write only if something differs"];
     stage.namespace.until_degraded("loops", "Quarantined", &words).await;
     assert_eq!(stage.of_loops("operetta_quarantined_keys"), 1.0);
     assert_eq!(stage.of_loops("operetta_hot_loop_slowed_total"), 3.0);
@@ -79,7 +79,7 @@ async fn self_triggering_key_is_quarantined_alone() {
 async fn new_configuration_releases_a_requeue_loop() {
     let stage = Stage::looping("requeue").await;
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
-    assert!(told.contains("0 of them for the plugin's own writes"), "{told}");
+    assert!(told.contains("0 of them triggered by the plugin's own writes"), "{told}");
     stage.its_others_go_on("while-slowed").await;
     eventually("it is held", async || match stage.of_loops("operetta_quarantined_keys") {
         1.0 => Ok(()),

@@ -59,12 +59,11 @@ async fn partial_watch_needs_only_its_namespaces() {
         "subjects": [{"kind": "ServiceAccount", "namespace": stage.namespace.name(), "name": "plugin"}],
     });
     empty.create_object(Kind("rbac.authorization.k8s.io/v1", "RoleBinding"), binding).await;
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": [
-        {"name": "c", "for": {"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "operetta-fixture=true"}}]});
+    let source = json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "operetta-fixture=true"});
     let reads =
         "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
                  i32.const 16";
-    let guest = Guest::default().manifest(&manifest.to_string()).reconcile(reads);
+    let guest = Guest::default().controllers(&json!([{"name": "c", "for": source}])).reconcile(reads);
     stage.namespace.drop_in(&DropIn::new("wide", guest.build())).await;
     let printed_now = printed(&stage, "wide", &[]).await;
     let home = stage.namespace.name().to_owned();

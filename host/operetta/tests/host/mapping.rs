@@ -80,7 +80,7 @@ async fn reports_impossible_keys_and_drops_foreign_ones() {
     stage.until_woken("b", 3).await;
     stage.until_sound().await;
     stage.index(json!({"wakes": "", "do": "many"})).await;
-    stage.namespace.until_degraded("mapper", "InvalidKeys", &["keys are more than 1000"]).await;
+    stage.namespace.until_degraded("mapper", "InvalidKeys", &["keys, over the limit of 1000"]).await;
     stage.others_go_on().await;
 }
 

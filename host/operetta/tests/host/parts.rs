@@ -19,7 +19,7 @@ async fn parts_join_in_any_order() {
     // The first one alone, before its rest.
     stage.namespace.create_object(kinds::CONFIG_MAP, parts[2].clone()).await;
     stage.namespace.create_object(kinds::CONFIG_MAP, parts[1].clone()).await;
-    let words = ["of the 3 parts of ConfigMap \"split\"", "split-part-2 is missing", "apply all of them"];
+    let words = ["ConfigMap \"split\" has 3 parts", "split-part-2 is missing", "apply all of them"];
     stage.namespace.until_degraded("split", "PartsMissing", &words).await;
     stage.namespace.until_event(kinds::CONFIG_MAP, "split", "PartsMissing").await;
     stage.namespace.create_object(kinds::CONFIG_MAP, parts[0].clone()).await;

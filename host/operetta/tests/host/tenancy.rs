@@ -206,10 +206,9 @@ async fn rights_in_one_namespace_are_a_view_of_that_one() {
         namespace.create_touchable("everywhere").await;
     }
     // One that watches all namespaces.
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": [
-        {"name": "c", "for": {"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "operetta-fixture=true"}}]});
+    let source = json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "operetta-fixture=true"});
     let guest = operetta_testkit::wat_guest::Guest::default()
-        .manifest(&manifest.to_string())
+        .controllers(&json!([{"name": "c", "for": source}]))
         .reconcile("(call $retry (i32.const 64) (i32.const 2))");
     stage.namespace.drop_in(&DropIn::new("wide", guest.build())).await;
     let message = stage.namespace.until_condition("wide", "Ready", "True", "Running").await;

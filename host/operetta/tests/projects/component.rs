@@ -56,7 +56,7 @@ fn output_may_replace_the_module_but_not_twice() {
     assert!(component(&folder, &args).status.success());
     assert_eq!(
         error(&component(&folder, &args)),
-        "error: core.wasm: it is a component already; `operetta check` reports whether the host takes it\n"
+        "error: core.wasm: it is a component already: check it with `operetta check`\n"
     );
 }
 

@@ -12,6 +12,7 @@ use std::{
 };
 
 use operetta_testkit::{ControlPlane, Host, HostOptions, Kind, kinds, shell};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
@@ -138,14 +139,18 @@ async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
         Some("Hello") => Ok(()),
         other => Err(format!("the message is {other:?}")),
     };
-    namespace.until(kinds::CONFIG_MAP, &name, has_message).await;
+    let sample = format!("{name}-sample");
+    namespace.until(kinds::CONFIG_MAP, &sample, has_message).await;
     let names_it = |object: &serde_json::Value| match object["status"]["configMap"].as_str() {
-        Some(named) if named == name => Ok(()),
+        Some(named) if named == sample => Ok(()),
         other => Err(format!("the status names {other:?}")),
     };
-    namespace.until(Kind("new.example.com/v1", kind), &name, names_it).await;
+    namespace.until(Kind("new.example.com/v1", kind), &sample, names_it).await;
     took.push(("apply, until it is reconciled".to_owned(), started.elapsed()));
-    namespace.until_event(Kind("new.example.com/v1", kind), &name, "Written").await;
+    namespace.until_event(Kind("new.example.com/v1", kind), &sample, "Written").await;
+    // The sample did not take over the ConfigMap with the plugin's code.
+    let code = namespace.get(kinds::CONFIG_MAP, &name).await.expect("the plugin");
+    assert_eq!((&code["data"], &code["metadata"]["ownerReferences"]), (&json!(null), &json!(null)), "{name}");
     host.assert_sound();
     let whole: Duration = took.iter().map(|(_, took)| *took).sum();
     let parts: Vec<_> = took.iter().map(|(what, took)| format!("{what}: {:.1} s", took.as_secs_f64())).collect();

@@ -7,18 +7,23 @@ use std::{
 };
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+    AuditEvent, ControlPlane, DropIn, Host, HostOptions, TestNamespace, authorizer, eventually, guest, kinds,
+    wat_guest::Guest,
 };
 use serde_json::json;
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
 const TENANCY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tenancy.md");
+const OPERATING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
 /// What works takes a few seconds; on a busy machine a few more.
 const WORKS: Duration = Duration::from_secs(60);
 /// What has not worked after this does not work.
 const DOES_NOT: Duration = Duration::from_secs(25);
 /// What the host reads about itself in a refusal.
 const REFUSED: &str = "is forbidden: User \\\"system:serviceaccount:operetta-system:operetta\\\"";
+
+/// The host's user.
+const HOST: &str = "system:serviceaccount:operetta-system:operetta";
 
 /// The life of one plugin, from the ConfigMap to its end, with all that the host does for it.
 async fn a_plugin_lives(host: &Host, control_plane: &ControlPlane, name: &str, narrow: bool) {
@@ -67,8 +72,7 @@ async fn asks_what_everybody_may(host: &Host, namespace: &TestNamespace<'_>) {
 async fn watches_pods(namespace: &TestNamespace<'_>) {
     let source = json!({"apiVersion": "v1", "kind": "Pod", "namespaces": "Own"});
     let controllers = json!([{"name": "c", "for": source}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    namespace.drop_in(&DropIn::new("pods", Guest::default().manifest(&manifest.to_string()).build())).await;
+    namespace.drop_in(&DropIn::new("pods", Guest::default().controllers(&controllers).build())).await;
     namespace.until_condition("pods", "Ready", "True", "Running").await;
 }
 
@@ -121,9 +125,37 @@ async fn unrestricted_host_needs_each_of_its_rules() {
     needs_each_rule_of("operetta-unrestricted", false).await;
 }
 
+#[tokio::test]
+async fn narrow_host_needs_labelled_config_maps_only() {
+    let page = std::fs::read_to_string(OPERATING).expect("operating.md");
+    let (_, section) = page.split_once("### Hold the host to labelled ConfigMaps").expect("the section");
+    let condition = section.split("```").nth(1).expect("a condition");
+    let control_plane = authorizer::control_plane(condition, |_| true);
+    let host = Host::start(OPERETTA, &control_plane, &HostOptions { narrow: true, ..HostOptions::default() }).await;
+    let can_i = ["auth", "can-i", "list", "configmaps", "--all-namespaces", "--as", HOST];
+    assert_eq!(String::from_utf8_lossy(&control_plane.kubectl_output(&can_i).stdout).trim(), "no");
+    let lives = a_plugin_lives(&host, &control_plane, "labelled", true);
+    tokio::time::timeout(WORKS, lives).await.expect("it works");
+    assert!(!host.log().contains(REFUSED), "{}", host.log());
+    let audit = control_plane.audit();
+    let of_host = |event: &AuditEvent| {
+        event.user.username == HOST
+            && event.impersonated_user.username.is_empty()
+            && event.object_ref.resource == "configmaps"
+            && ["list", "watch"].contains(&event.verb.as_str())
+    };
+    let open = audit.open_watches("configmaps").into_iter().filter(|event| of_host(event));
+    let (wide, within): (Vec<_>, Vec<_>) =
+        audit.done_by(of_host).chain(open).partition(|event| event.object_ref.namespace.is_empty());
+    assert!(within.iter().any(|event| event.verb == "watch"), "the plugin's own watch");
+    assert!(wide.iter().any(|event| event.verb == "watch"), "the watch of drop-ins");
+    let unlabelled = wide.iter().find(|event| !event.request_uri.contains("labelSelector=operetta.dev"));
+    assert!(unlabelled.is_none(), "{unlabelled:?}");
+}
+
 /// The permissions that `kubectl auth can-i --list` prints for the host, one line each.
 fn permissions(control_plane: &ControlPlane) -> BTreeSet<String> {
-    lines(&control_plane.kubectl(&["auth", "can-i", "--list", "--as=system:serviceaccount:operetta-system:operetta"]))
+    lines(&control_plane.kubectl(&["auth", "can-i", "--list", "--as", HOST]))
 }
 
 /// The lines of such a table, with single blanks, and the verbs in an order that kubectl does not have.

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Kind, TestNamespace, guest, kinds,
+    ControlPlane, DropIn, Kind, TestNamespace, guest,
+    hostile::yaml_bomb,
+    kinds,
     wat_guest::{Guest, numbered},
 };
 use serde_json::{Value, json};
@@ -97,9 +99,9 @@ impl Attack {
             Self::SlowCompiles => ground.slow_compiles().await,
             Self::SourcesWithoutRights => {
                 ground.namespace.consenting("powerless").await;
-                ground.selectors("powerless", "Secret").await;
+                ground.selectors("powerless", kinds::SECRET).await;
             }
-            Self::Selectors => ground.selectors("plugin", "ConfigMap").await,
+            Self::Selectors => ground.selectors("plugin", kinds::CONFIG_MAP).await,
             Self::NeighboursObjects => ground.misbehaving(1, "send", json!(ground.spying())).await,
             Self::SecretGuesses => ground.misbehaving(1, "send", json!(ground.guesses())).await,
             Self::LargeAnswers => {
@@ -170,9 +172,7 @@ impl<'a> Ground<'a> {
     }
 
     async fn yaml_aliases(&self) {
-        let zeroes = vec!["0"; 130_000].join(",");
-        let aliases = vec!["*a"; 130_000].join(",");
-        let yaml = format!("a: &a [{zeroes}]\nb: [{aliases}]\n");
+        let yaml = yaml_bomb();
         for number in 0..5 {
             let mut object = DropIn::new(&format!("bomb-{number}"), Guest::default().build()).object();
             object["data"] = json!({"config.yaml": yaml});
@@ -188,13 +188,8 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a plugin with a hundred selectors of one kind.
-    async fn selectors(&self, account: &str, kind: &str) {
-        let source = |at: usize| json!({"apiVersion": "v1", "kind": kind, "labelSelector": format!("n={at}")});
-        let watches: Vec<Value> =
-            (0..100).map(|at| json!({"source": source(at), "map": {"type": "SameName"}})).collect();
-        let controllers = json!([{"name": "c", "for": source(100), "watches": watches, "resyncSeconds": 1}]);
-        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-        let wasm = Guest::default().manifest(&manifest.to_string()).build();
+    async fn selectors(&self, account: &str, kind: Kind) {
+        let wasm = Guest::default().hundred_selectors(kind).build();
         self.namespace.drop_in(&DropIn::new("selectors", wasm).service_account(account)).await;
     }
 
@@ -246,9 +241,7 @@ impl<'a> Ground<'a> {
 
     async fn missing_kinds(&self) {
         let source = json!({"apiVersion": "missing.example.com/v1", "kind": "Missing"});
-        let controllers = json!([{"name": "c", "for": source}]);
-        let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-        let wasm = Guest::default().manifest(&manifest.to_string()).build();
+        let wasm = Guest::default().controllers(&json!([{"name": "c", "for": source}])).build();
         for number in 0..200 / self.divisor {
             self.namespace.drop_in(&DropIn::new(&format!("missing-{number}"), wasm.clone())).await;
         }

@@ -5,7 +5,6 @@ use operetta_testkit::{Host, Kind, TestNamespace, kinds};
 use serde_json::json;
 
 const EVENT: Kind = kinds::EVENT;
-const SECRET: Kind = Kind("v1", "Secret");
 
 pub struct Canaries {
     /// The namespace of the first honest plugin.
@@ -31,14 +30,14 @@ impl Canaries {
             text
         };
         for namespace in honest {
-            for kind in [SECRET, kinds::CONFIG_MAP] {
+            for kind in [kinds::SECRET, kinds::CONFIG_MAP] {
                 let (name, content) = (random("na"), random("co"));
                 namespace.create_object(kind, json!({"metadata": {"name": name}, "data": {"canary": content}})).await;
             }
         }
         let content = random("co");
         let known = json!({"metadata": {"name": "known"}, "data": {"canary": content}});
-        honest[0].create_object(SECRET, known).await;
+        honest[0].create_object(kinds::SECRET, known).await;
         Self { namespace: honest[0].name().to_owned(), known: "known".to_owned(), content, texts }
     }
 

@@ -13,7 +13,7 @@
 //! The test asserts that every object is touched, that the host is up and has logged nothing unsound, and that nothing
 //! that a hostile tenant received contains a canary (canaries.rs). In runs of three minutes or longer it also asserts
 //! that the host's memory at the end is about the same as after a third of the corpus's time. The latencies are printed,
-//! not asserted.
+//! not asserted. `make soak-hostile ATTACKS="allocators corpus"` runs only these.
 //!
 //! The hostile requests load the API server too. For comparison, a native controller with its own client and connection
 //! does the work of the honest plugins in a third namespace. Its latency is the API server's part; the rest is the
@@ -50,6 +50,8 @@ const SLACK: u64 = 32 << 20;
 /// The shortest run, in seconds, in which the growth of memory is checked. In shorter runs the instance pool is still
 /// filling its free slots.
 const SETTLED: u64 = 180;
+/// The name of the whole corpus among the attacks.
+const CORPUS: &str = "corpus";
 /// The most memory that the host may use in any run, in bytes.
 const MOST: u64 = 1 << 30;
 
@@ -74,10 +76,31 @@ async fn honest_plugins_keep_working_beside_hostile_tenants() {
     // The short run of `make test` only checks that the honest plugins keep working; its latencies mean little.
     let divisor = if seconds < SETTLED { 10 } else { 1 };
     let stage = Stage { control_plane: &control_plane, host: &host, honest, canaries, alone, divisor };
-    for attack in Attack::ALL {
+    let chosen = Chosen::from_environment();
+    for attack in Attack::ALL.into_iter().filter(|attack| chosen.contains(attack.name())) {
         stage.beside_attack(attack, Duration::from_secs(seconds / 30 + 1)).await;
     }
-    stage.beside_corpus(seconds).await;
+    if chosen.contains(CORPUS) {
+        stage.beside_corpus(seconds).await;
+    }
+}
+
+/// The attacks that run, by name: those that the variable `SOAK_ATTACKS` lists, or all.
+struct Chosen(Vec<String>);
+
+impl Chosen {
+    fn from_environment() -> Self {
+        let text = std::env::var("SOAK_ATTACKS").unwrap_or_default();
+        let chosen: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let is_known = |name: &String| name == CORPUS || Attack::ALL.iter().any(|attack| attack.name() == name);
+        let unknown: Vec<&String> = chosen.iter().filter(|name| !is_known(name)).collect();
+        assert!(unknown.is_empty(), "no attack is named {unknown:?}");
+        Self(chosen)
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|chosen| chosen == name)
+    }
 }
 
 /// The host and the honest plugins, which all attacks share.

@@ -3,10 +3,10 @@
 use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, eventually, kinds, wat_guest::Guest};
 use serde_json::{Value, json};
 
-fn manifest() -> String {
+/// Returns a guest that watches ControllerRevisions.
+fn guest() -> Guest {
     let source = json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "namespaces": "Own"});
-    let controllers = json!([{"name": "c", "for": source}]);
-    json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers}).to_string()
+    Guest::default().controllers(&json!([{"name": "c", "for": source}]))
 }
 
 /// The informers of a kind.
@@ -22,8 +22,7 @@ async fn informers_show_plugins_and_progress() {
     let namespace = control_plane.namespace("informers").await;
     namespace.allow_all("plugin").await;
     for name in ["first", "second"] {
-        let guest = Guest::default().manifest(&manifest());
-        namespace.drop_in(&DropIn::new(name, guest.build())).await;
+        namespace.drop_in(&DropIn::new(name, guest().build())).await;
         namespace.until_condition(name, "Ready", "True", "Running").await;
     }
     let revision = json!({"metadata": {"name": "r"}, "data": {}, "revision": 1});

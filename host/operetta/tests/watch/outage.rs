@@ -109,6 +109,6 @@ async fn prints_changes_of_an_outage_once() {
     assert_eq!(last_rows(&lines), there(&control_plane, namespace.name()), "{lines:?}");
     assert_eq!(of(&lines, "changes"), ["ADDED", "MODIFIED"], "{lines:?}");
     let complained = ours.complained();
-    let warned = complained.lines().all(|line| line.starts_with("warning: the watch of configmaps is interrupted"));
+    let warned = complained.lines().all(|line| line.starts_with("warning: watch of configmaps failed, retrying"));
     assert!(warned && !complained.contains("panicked"), "{complained}");
 }

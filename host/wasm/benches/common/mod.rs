@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use operetta_core::{
     controller::request::{Action, ReconcileRequest},
     gate::{
-        Gate, GateLimits,
+        Gate, GateLimits, Shared,
         operation::{Delete, Get, List, Page, Read, Write, WriteAction, WriteOptions, Written},
         raw_request::{RawRequest, RawResponse, Target},
     },
@@ -76,7 +76,7 @@ pub fn runtime() -> std::io::Result<Runtime> {
 /// Returns a reconciler whose gate does not limit the number of calls.
 pub fn reconciler(plugin: &Arc<Plugin>, ports: &Arc<Ports>) -> PluginReconciler {
     let limits = GateLimits { calls: u32::MAX, ..GateLimits::default() };
-    let gate = Gate::new(ports.clone(), ports.clone(), ports.clone(), "{}".into(), limits);
+    let gate = Gate::new(ports.clone(), ports.clone(), ports.clone(), "{}".into(), limits, Shared::default());
     PluginReconciler::new(plugin.clone(), gate, CallLimits::default())
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use operetta_testkit::hostile::all;
 
 const PAGE: &str = "../../plugins/fixtures/README.md";
-const HEADER: &str = "| hostile | what it does | how the host answers |\n|---|---|---|\n";
+const HEADER: &str = "| guest | attack | expected result |\n|---|---|---|\n";
 
 #[test]
 fn table_in_the_repository_matches_files() {

@@ -76,8 +76,7 @@ async fn plugin_without_mapper_loads_unless_required() {
     let source = json!({"apiVersion": "v1", "kind": "Pod"});
     let watch = json!({"source": source, "map": {"type": "Custom"}});
     let controllers = json!([{"name": "c", "for": source, "watches": [watch]}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let guest = Guest::default().manifest(&manifest.to_string()).build();
+    let guest = Guest::default().controllers(&controllers).build();
     let error = Plugin::load(engine(), guest, &LoadLimits::default(), Arc::new(Ports::default())).await;
     let error = error.err().expect("refused");
     assert_eq!(error.reason(), "MissingMapper");

@@ -90,7 +90,7 @@ impl Ports {
     /// Returns the gate of a reconciler.
     pub fn gate(self: &Arc<Self>) -> Arc<Gate> {
         let shared = self.shared();
-        Gate::sharing(self.clone(), self.clone(), self.clone(), self.config.as_str().into(), limits(), shared)
+        Gate::new(self.clone(), self.clone(), self.clone(), self.config.as_str().into(), limits(), shared)
     }
 
     /// Returns the gate of a mapper.

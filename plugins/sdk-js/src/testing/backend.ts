@@ -156,7 +156,7 @@ function listOf(store: Store, indexes: readonly Index[], kind: Kind, call: ListC
   const all = store.ofKind(kind).filter(chosen);
   const from = call.continueToken === undefined ? 0 : Number(call.continueToken);
   if (!Number.isInteger(from) || from < 0) {
-    throw badRequest(`the continue token ${JSON.stringify(call.continueToken)} is none of this kit`);
+    throw badRequest(`the continue token ${JSON.stringify(call.continueToken)} is not one of this test kit`);
   }
   const to = call.limit ? from + call.limit : all.length;
   const items = all.slice(from, to).map((object) => stringify(projected(object, call.projection), "the object"));
@@ -171,7 +171,7 @@ function badRequest(message: string): ApiError {
 function chooser(indexes: readonly Index[], kind: Kind, call: ListCall): (object: StoredObject) => boolean {
   const { namespace, labels, fields, selection, live } = call;
   if (live && selection.type !== "all") {
-    throw badRequest("indexes and owners are of the cache: such a list cannot be live");
+    throw badRequest("a list by index or owner must be cached");
   }
   const selects = selecting(indexes, kind, selection);
   const wanted = fieldsOf(fields ?? "");

@@ -61,11 +61,11 @@ function apply(root: Json, operation: JsonPatchOperation): Json {
       return add(root, operation.path, structuredClone(at(root, operation.from)));
     case "test":
       if (!isDeepStrictEqual(at(root, operation.path), operation.value)) {
-        throw new Error("the value there is another");
+        throw new Error("the value differs");
       }
       return root;
     default:
-      throw new Error("there is no such operation");
+      throw new Error("unknown operation");
   }
 }
 
@@ -73,7 +73,7 @@ function at(root: Json, pointer: string): Json {
   return segments(pointer).reduce<Json>((value, segment) => {
     const inner = Array.isArray(value) ? value[index(segment, value.length - 1)] : isObject(value) ? value[segment] : undefined;
     if (inner === undefined) {
-      throw new Error("there is no such path");
+      throw new Error("the path does not exist");
     }
     return inner;
   }, root);
@@ -111,7 +111,7 @@ function within(
     return whole;
   }
   if (!Array.isArray(value) && !isObject(value)) {
-    throw new Error("there is no such path");
+    throw new Error("the path does not exist");
   }
   if (rest.length === 0) {
     return change(value, first);
@@ -132,7 +132,7 @@ const escape = (segment: string) => segment.replaceAll("~", "~0").replaceAll("/"
 function index(segment: string, most: number): number {
   const position = /^(0|[1-9]\d*)$/.test(segment) ? Number(segment) : -1;
   if (position < 0 || position > most) {
-    throw new Error("there is no such item");
+    throw new Error("the item does not exist");
   }
   return position;
 }

@@ -49,5 +49,5 @@ function parse(part: string): Requirement {
       return make(match[1] ?? "", match[2] ?? "");
     }
   }
-  throw new SyntaxError(`${JSON.stringify(part)} is no label requirement that the test kit knows`);
+  throw new SyntaxError(`${JSON.stringify(part)} is not a label requirement that the test kit supports`);
 }

@@ -233,7 +233,7 @@ export class Store {
 function read(kind: Kind, key: ObjectKey, given: Json): StoredObject {
   const bad = (message: string) => new ApiError("bad-request", message);
   if (!isObject(given)) {
-    throw bad("what was sent is no JSON object");
+    throw bad("the request is not a JSON object");
   }
   const object = withoutNulls(structuredClone(given), isBuiltIn(kind), "") as JsonObject;
   if (object["apiVersion"] !== kind.apiVersion || object["kind"] !== kind.kind) {

@@ -75,7 +75,7 @@ fn host_reads_every_setting() {
 }
 
 #[test]
-#[should_panic(expected = "does not say what it reconciles")]
+#[should_panic(expected = "has no kind to reconcile")]
 fn refuses_controller_without_kind() {
     let _ = Plugin::new().controller(Controller::new("c", by_key)).manifest();
 }

@@ -76,7 +76,7 @@ fn resource(input: &DeriveInput) -> Result<TokenStream> {
     }
     let api_version = format!("{}/{}", group.value(), version.value());
     let name = syn::parse_str::<Ident>(&kind.value())
-        .map_err(|_| Error::new_spanned(&kind, "the kind is not a name of a struct"))?;
+        .map_err(|_| Error::new_spanned(&kind, "the kind is not a valid struct name"))?;
     let name = format_ident!("{name}", span = kind.span());
 
     let spec = &input.ident;

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::apply::Manager;
 use super::errors::unsupported;
-use super::store::{Part, Store};
+use super::store::Store;
 use super::{RecordedEvent, State, Verb, Write, locked, selector};
-use crate::backend::{Backend, EventRequest, PatchRequest};
+use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, Selection, WriteOptions};
 use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
 
@@ -147,13 +147,8 @@ impl Backend for State {
         Ok(Page { items, resource_version: store.version(), continue_token })
     }
 
-    fn create(
-        &self,
-        kind: &GroupVersionKind,
-        namespace: Option<&str>,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
+    fn create(&self, kind: &GroupVersionKind, create: &CreateRequest<'_>) -> Result<String, ApiError> {
+        let CreateRequest { namespace, object, options } = *create;
         check(options)?;
         let name = serde_json::from_str::<Value>(object).ok();
         let name = name.and_then(|object| object["metadata"]["name"].as_str().map(str::to_owned)).unwrap_or_default();
@@ -162,28 +157,15 @@ impl Backend for State {
         Ok(self.write(Verb::Create, by(options), kind, &key, create)?.to_string())
     }
 
-    fn update(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
+    fn update(&self, kind: &GroupVersionKind, key: &ObjectKey, update: &UpdateRequest<'_>) -> Result<String, ApiError> {
+        let UpdateRequest { object, part, options } = *update;
         check(options)?;
-        let update = |store: &mut Store| store.update(kind, key, object, Part::Main);
-        Ok(self.write(Verb::Update, by(options), kind, key, update)?.to_string())
-    }
-
-    fn update_status(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
-        check(options)?;
-        let update = |store: &mut Store| store.update(kind, key, object, Part::Status);
-        Ok(self.write(Verb::UpdateStatus, by(options), kind, key, update)?.to_string())
+        let verb = match part {
+            Part::Main => Verb::Update,
+            Part::Status => Verb::UpdateStatus,
+        };
+        let replace = |store: &mut Store| store.update(kind, key, object, part);
+        Ok(self.write(verb, by(options), kind, key, replace)?.to_string())
     }
 
     fn patch(&self, kind: &GroupVersionKind, key: &ObjectKey, patch: &PatchRequest<'_>) -> Result<String, ApiError> {

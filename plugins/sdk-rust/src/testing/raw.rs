@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::State;
 use super::errors::unsupported;
 use super::resources::{Path, plural_of};
-use crate::backend::{Backend, PatchRequest};
+use crate::backend::{Backend, CreateRequest, Part, PatchRequest, UpdateRequest};
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, WriteOptions};
 use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse, Status};
 
@@ -27,12 +27,13 @@ impl State {
     fn serve(&self, request: &RawRequest) -> Result<(u16, Value), ApiError> {
         let query = Query::parse(&request.query)?;
         let path = Path::parse(&request.path).ok_or_else(|| {
-            let message = format!("{} is not a path of objects; the test kit knows no other", request.path);
+            let message = format!("{} is not a path of objects; the test kit supports no other", request.path);
             ApiError::new(ErrorKind::NotFound, message)
         })?;
         let kind = self.kind_at(&path)?;
         let key = ObjectKey { namespace: path.namespace.map(str::to_owned), name: path.name.unwrap_or("").to_owned() };
         let form = Form::parse(request.accept.as_deref())?;
+        let options = query.write_options();
         match (request.method.as_str(), path.name, path.subresource) {
             ("GET", None, None) => {
                 if query.flag("watch") || query.flag("follow") {
@@ -45,17 +46,16 @@ impl State {
                 Ok((200, form.object(&self.get(&kind, &key, read)?)?))
             }
             ("POST", None, None) => {
-                let made = self.create(&kind, key.namespace.as_deref(), body(request)?, &query.write_options())?;
-                Ok((201, form.object(&made)?))
+                let namespace = key.namespace.as_deref();
+                let create = CreateRequest { namespace, object: body(request)?, options: &options };
+                Ok((201, form.object(&self.create(&kind, &create)?)?))
             }
-            ("PUT", Some(_), None) => {
-                Ok((200, form.object(&self.update(&kind, &key, body(request)?, &query.write_options())?)?))
-            }
-            ("PUT", Some(_), Some("status")) => {
-                Ok((200, form.object(&self.update_status(&kind, &key, body(request)?, &query.write_options())?)?))
+            ("PUT", Some(_), subresource @ (None | Some("status"))) => {
+                let part = if subresource.is_none() { Part::Main } else { Part::Status };
+                let update = UpdateRequest { object: body(request)?, part, options: &options };
+                Ok((200, form.object(&self.update(&kind, &key, &update)?)?))
             }
             ("PATCH", Some(_), subresource) => {
-                let options = query.write_options();
                 let patch = PatchRequest {
                     subresource,
                     kind: patch_type(request)?,

@@ -72,7 +72,7 @@ fn parse(part: &str) -> Result<Requirement<'_>, String> {
     let label = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     let values = requirement.values.iter().flatten().copied();
     if requirement.key.is_empty() || !values.chain([requirement.key]).all(|text| text.bytes().all(label)) {
-        return Err(format!("{part:?} is not a label requirement that the test kit knows"));
+        return Err(format!("{part:?} is not a label requirement that the test kit supports"));
     }
     Ok(requirement)
 }

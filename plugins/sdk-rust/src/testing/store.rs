@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::apply::{Manager, Owners};
 use super::document::{bump_generation, finalizers, is_built_in, members_mut, metadata_mut, read, with_member};
 use super::errors::{already_exists, conflict, invalid, not_found, unsupported};
-use crate::backend::PatchRequest;
+use crate::backend::{Part, PatchRequest};
 use crate::options::{DeleteOptions, Propagation};
 use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey, Status};
 
@@ -28,15 +28,6 @@ const PLAIN: [&str; 14] = [
     "StorageClass",
     "Lease",
 ];
-
-/// The part of an object that an update replaces.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Everything but the status.
-    Main,
-    /// The status.
-    Status,
-}
 
 type Id = (GroupVersionKind, ObjectKey);
 

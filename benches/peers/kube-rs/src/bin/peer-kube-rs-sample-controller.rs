@@ -44,26 +44,15 @@ struct Data {
     recorder: Recorder,
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Error {
     /// Retrying cannot help.
+    #[error("{0}")]
     Terminal(String),
+    #[error("{0}")]
     Failed(String),
-}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Terminal(message) | Self::Failed(message)) = self;
-        f.write_str(message)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<kube::Error> for Error {
-    fn from(error: kube::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
 }
 
 #[tokio::main]
@@ -125,7 +114,7 @@ async fn reconcile(object: Arc<Foo>, data: Arc<Data>) -> Result<Action, Error> {
 fn error_policy(_: Arc<Foo>, error: &Error, _: Arc<Data>) -> Action {
     match error {
         Error::Terminal(_) => Action::await_change(),
-        Error::Failed(_) => Action::requeue(Duration::from_secs(5)),
+        Error::Failed(_) | Error::Kube(_) => Action::requeue(Duration::from_secs(5)),
     }
 }
 

@@ -190,7 +190,7 @@ async fn reports_bad_keys_and_enqueues_good_ones() {
     assert_eq!((mapped.len(), enqueued.len()), (1, MAX_KEYS), "it is not tried again");
     let failures = stage.failures.0.lock().clone();
     assert!(failures[0].contains("\"b/ad\" is not an object name"), "{failures:?}");
-    assert!(failures[1].contains("10000 keys are more than 1000"), "{failures:?}");
+    assert!(failures[1].contains("10000 keys, over the limit of 1000"), "{failures:?}");
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn admits_keys_by_scope_and_namespace() {
         (own.clone(), of("n", "a"), Ok(true)),
         (own, of("m", "a"), Ok(false)),
         (cluster.clone(), ObjectKey::cluster_scoped("a"), Ok(true)),
-        (cluster, of("n", "a"), Err("has a namespace, but Foo has none")),
-        (rules(), ObjectKey::cluster_scoped("a"), Err("has no namespace, but Foo has one")),
+        (cluster, of("n", "a"), Err("has a namespace, but Foo is cluster-scoped")),
+        (rules(), ObjectKey::cluster_scoped("a"), Err("has no namespace, but Foo is namespaced")),
         (rules(), of("n", ""), Err("is not an object name")),
         (rules(), of("n", ".."), Err("is not an object name")),
         (rules(), of("n", "a/../b"), Err("is not an object name")),
@@ -294,7 +294,7 @@ async fn mapping_of_endless_keys_waits_for_a_full_queue() {
     assert_eq!(target.queue().len(), MAX_MAPPED);
     for at in 0..10 {
         let Err(Failure::Retry(message)) = map(&format!("x-{at}")).await else { panic!("not refused") };
-        assert_eq!(message, "the queue has no room for 1000 mapped keys: they are added later");
+        assert_eq!(message, "the queue is full: 1000 mapped keys have to wait");
     }
     assert_eq!((target.queue().len(), mappings.len()), (MAX_MAPPED, 10), "the events are kept");
     // Keys that are there already, and those of other controllers, are not concerned.

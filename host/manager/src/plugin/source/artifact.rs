@@ -1,4 +1,4 @@
-//! From a ConfigMap, or from a file's content, to the bytes of a component.
+//! Reads the bytes of a component from a ConfigMap or a file's content.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use operetta_api::reasons;
 /// The suffixes of a component's file or key.
 pub const ENDINGS: &str = ".wasm or .wasm.zst";
 
-/// The reason why a ConfigMap or a file gives no component. Its author must change it; a retry cannot help.
+/// The reason why a ConfigMap or a file has no valid component. Its author must change it; a retry cannot help.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ArtifactError {
     /// No key of binaryData has the ending of a component.
@@ -22,7 +22,7 @@ pub enum ArtifactError {
         /// Its keys.
         found: String,
     },
-    /// More than one key has.
+    /// Several keys of binaryData have the ending of a component.
     #[error("ConfigMap {name:?} has several components ({found}): keep one, or name one in spec.source.configMap.key")]
     SeveralWasm {
         /// The ConfigMap.
@@ -30,7 +30,7 @@ pub enum ArtifactError {
         /// Those keys.
         found: String,
     },
-    /// The key that the Plugin names is not there.
+    /// The key that the Plugin names does not exist.
     #[error("ConfigMap {name:?} has no key {key:?} in its binaryData (it has: {found})")]
     NoSuchKey {
         /// The ConfigMap.
@@ -40,16 +40,16 @@ pub enum ArtifactError {
         /// Its keys.
         found: String,
     },
-    /// The compressed file is damaged or not whole.
-    #[error("{what} does not decompress, is it whole? {message}")]
+    /// The compressed file is damaged or truncated.
+    #[error("failed to decompress {what}: {message}")]
     Damaged {
         /// The key or file.
         what: String,
         /// The message of zstd.
         message: String,
     },
-    /// The component is larger than the host takes.
-    #[error("{what} holds more than the {limit} bytes that this host takes (maxWasmBytes)")]
+    /// The component is larger than `maxWasmBytes`.
+    #[error("{what} exceeds the host's limit of {limit} bytes (maxWasmBytes)")]
     TooLarge {
         /// The key or file.
         what: String,
@@ -59,7 +59,7 @@ pub enum ArtifactError {
 }
 
 impl ArtifactError {
-    /// A CamelCase word for conditions and Events.
+    /// Returns the reason for conditions and Events, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoWasm { .. } | Self::NoSuchKey { .. } => reasons::NO_WASM_IN_CONFIG_MAP,
@@ -70,8 +70,8 @@ impl ArtifactError {
     }
 }
 
-/// The component in a ConfigMap, decompressed. `key` chooses one; else there must be just one. Never allocates much
-/// more than `limit` bytes, whatever the archive claims.
+/// Returns the component in a ConfigMap, decompressed. `key` selects it; without a key there must be exactly one. Never
+/// allocates much more than `limit` bytes, whatever the archive claims.
 ///
 /// # Errors
 /// [`ArtifactError`], with the ConfigMap and what was found in it.
@@ -86,8 +86,8 @@ pub fn is_component(name: &str) -> bool {
     name.ends_with(".wasm") || name.ends_with(".wasm.zst")
 }
 
-/// The content of a file of this name, decompressed if its name says so. Never allocates much more than `limit` bytes: zstd
-/// refuses what was compressed with a larger window than that.
+/// Returns the content of a file, decompressed if its name ends in `.zst`. Never allocates much more than `limit`
+/// bytes: zstd refuses archives with a larger window.
 ///
 /// # Errors
 /// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`], which call it `what`.
@@ -108,8 +108,8 @@ pub fn decompress(what: String, name: &str, data: &[u8], limit: usize) -> Result
     }
 }
 
-/// The least power of two of bytes that holds `limit`, but 8 MiB, which every decoder is to support (RFC 8878), at least, and
-/// 128 MiB, zstd's own bound, at most.
+/// Returns the smallest window, as a power of two, that holds `limit` bytes. It is at least 8 MiB, which every decoder
+/// has to support (RFC 8878), and at most 128 MiB, zstd's own limit.
 fn window_log(limit: usize) -> u32 {
     limit.max(1).next_power_of_two().ilog2().clamp(23, 27)
 }
@@ -122,7 +122,7 @@ fn choose<'a>(
     let data = config_map.binary_data.iter().flatten();
     let all = || {
         let mut keys: Vec<&str> = config_map.binary_data.iter().flatten().map(|(key, _)| key.as_str()).collect();
-        // A component in `data` is a common slip: name what is there.
+        // A component in `data` is a common mistake: list the keys there, too.
         keys.extend(config_map.data.iter().flatten().map(|(key, _)| key.as_str()));
         if keys.is_empty() { "no keys".to_owned() } else { keys.join(", ") }
     };
@@ -185,7 +185,7 @@ mod tests {
         let bomb = zst(&vec![0; 50_000_000]);
         assert!(bomb.len() < 10_000);
         let error = component(&config_map(&[("a.wasm.zst", bomb)]), None, 1_000).expect_err("too large");
-        assert!(error.to_string().contains("more than the 1000 bytes"), "{error}");
+        assert!(error.to_string().contains("limit of 1000 bytes (maxWasmBytes)"), "{error}");
     }
 
     #[test]

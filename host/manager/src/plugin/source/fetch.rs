@@ -25,8 +25,7 @@ use crate::{
     problem::Problem,
 };
 
-/// The time for which parts of a ConfigMap may be missing before that is reported: `kubectl apply` sends one after
-/// another.
+/// The time after which missing parts of a ConfigMap are reported: `kubectl apply` applies one after the other.
 const PARTS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The version of a source, with the pin that it was read for.
@@ -34,11 +33,11 @@ pub(super) type Version = String;
 
 /// The content of a source.
 pub(super) enum Fetched {
-    /// The source is the same as when it was read last, or not complete yet.
+    /// The source is unchanged since the last read, or not complete yet.
     Unchanged,
     /// A component.
     Component(Vec<u8>, Version),
-    /// A version that cannot be run.
+    /// An invalid version.
     Problem(Problem, Version),
     /// The source does not exist.
     Gone(Problem),
@@ -105,7 +104,7 @@ impl Loader {
         Fetched::Problem(Problem::new(error.reason(), error.to_string()), version)
     }
 
-    /// Joins a ConfigMap with the bytes of its further parts, as long as they are no more than the host takes.
+    /// Joins a ConfigMap with the bytes of its further parts, within the host's limit.
     async fn join_parts(&self, mut first: ConfigMap) -> Result<Result<ConfigMap, PartsError>, ApiError> {
         let split = match Split::of(&first) {
             Ok(Some(split)) => split,

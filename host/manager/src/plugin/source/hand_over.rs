@@ -1,5 +1,5 @@
-//! The hand-over of a ConfigMap between the manager's two controllers: a ConfigMap with a component is large, and the one
-//! that makes the Plugin has just read what the one that loads it needs next.
+//! The hand-over of a ConfigMap between the manager's two controllers. A ConfigMap with a component is large, and the
+//! controller that creates the Plugin has just read what the controller of Plugins needs next.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl ConfigMapHandOver {
         *self.kept.lock() = Some(config_map);
     }
 
-    /// Returns the ConfigMap of this metadata or a later version of it: the kept one, or else read from the API server.
+    /// Returns the ConfigMap with this metadata, or a later version of it: the kept one, or else from the API server.
     ///
     /// # Errors
     /// The API server's error.

@@ -1,6 +1,6 @@
 //! The source of a Plugin's component, and the loading of a new one.
 //!
-//! A source that does not load leaves the code before it running. A source that is gone stops its code.
+//! If a new source does not load, the previous code keeps running. If the source is deleted, its code is stopped.
 
 pub mod artifact;
 mod fetch;
@@ -66,10 +66,10 @@ impl Loader {
         Self { context, informers, reporter, hand_over, journal }
     }
 
-    /// Makes `state.component` the component that the source holds.
+    /// Sets `state.component` to the component in the source.
     ///
     /// # Errors
-    /// The API server's error when it does not answer; worth another try.
+    /// The API server's error when it does not respond; the caller retries.
     pub async fn load(&self, plugin: PluginRef<'_>, consent: &Consent, state: &mut State) -> Result<(), ApiError> {
         let source = &plugin.object.spec.source;
         let mut config_map = None;
@@ -83,7 +83,7 @@ impl Loader {
                 self.fetch_file(path, &pins(plugin, consent), state).await
             }
             _ => {
-                let message = "spec.source names neither a configMap nor a path, and this host knows no other source";
+                let message = "spec.source names neither a configMap nor a path: this host supports no other source";
                 Fetched::Gone(Problem::new(reasons::SOURCE_NOT_SUPPORTED, message))
             }
         };
@@ -162,7 +162,7 @@ impl Loader {
         }
     }
 
-    /// Starts to load a component. The Plugin is enqueued when that has ended.
+    /// Starts to load a component. Enqueues the Plugin at the end.
     fn start_loading(
         &self,
         plugin: PluginRef<'_>,
@@ -190,7 +190,7 @@ impl Loader {
         Loading { version, config_map, result, _task: task }
     }
 
-    /// Takes over the component whose loading has ended, if one has.
+    /// Uses the component whose loading has ended, if any.
     fn finish_loading(&self, plugin: PluginRef<'_>, state: &mut State) -> Result<(), ApiError> {
         let Some(mut loading) = state.source.loading.take() else { return Ok(()) };
         match loading.result.try_recv() {
@@ -235,7 +235,7 @@ impl Loader {
         self.context.metrics.loaded("loaded");
         let provenance = component.provenance();
         self.context.metrics.obtained(&provenance);
-        // Where it came from would tell a tenant what code others run.
+        // The origin of the code would tell a tenant which code others run.
         let note = format!("loaded {}", component.digest());
         plugin.slot.log.write_host_line(LogLevel::Info, note.clone());
         let uid = plugin.object.metadata.uid.clone();
@@ -243,7 +243,7 @@ impl Loader {
     }
 }
 
-/// Checks, before anything is compiled, that the code is that of `spec.digest`, where that is set, and that consent names it.
+/// Checks before compiling that the code has the digest of `spec.digest`, if set, and that consent allows it.
 fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<(), Problem> {
     if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
         let message = format!("the component's digest is {digest}, but spec.digest is {pin}: it is not run");

@@ -1,4 +1,5 @@
-//! Loading with a note in the crash journal: code of which the host died is loaded last and alone, or not at all.
+//! Loading with a record in the crash journal: code during whose load the host crashed is loaded last and alone, or not
+//! at all.
 
 use operetta_api::{annotations::RETRY, reasons};
 use operetta_core::object::ObjectKey;
@@ -12,8 +13,8 @@ use crate::{
 };
 
 impl Loader {
-    /// Notes that a component is being loaded. Returns the problem if it is not to be loaded; None if only its turn has not
-    /// come yet.
+    /// Records that a component is being loaded. Returns the problem if it must not be loaded; None if it only has to
+    /// wait for others.
     pub(super) fn note(&self, plugin: PluginRef<'_>, digest: &str) -> Result<Noted, Option<Problem>> {
         let key = plugin.key;
         let retry = plugin.object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(RETRY));
@@ -23,7 +24,7 @@ impl Loader {
             Verdict::Suspect if !self.are_others_loaded() => {
                 self.context.queue.enqueue_after(key, LOOK_AGAIN);
                 let message = format!(
-                    "the host died while it loaded {digest}: it is loaded again, alone, after all other plugins"
+                    "the host crashed while it loaded {digest}: it is loaded again, alone, after all other plugins"
                 );
                 Err(Some(Problem::new(reasons::CRASH_SUSPECTED, message)))
             }
@@ -49,11 +50,11 @@ impl Loader {
     }
 }
 
-/// Builds the message of a quarantine, which ends with the command that ends it.
+/// Builds the message of a quarantine, with the command that lifts it.
 fn quarantine(key: &ObjectKey, digest: &str) -> String {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     format!(
-        "the host died twice in a row while it loaded {digest}: it is not loaded until its source changes or an \
+        "the host crashed twice in a row while it loaded {digest}: it is not loaded until its source changes or an \
          administrator asks for it: kubectl annotate plugin {} -n {namespace} --overwrite {RETRY}=$(date +%s)",
         key.name
     )

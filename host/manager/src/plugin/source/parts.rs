@@ -1,7 +1,8 @@
-//! A component that is too large for one ConfigMap: its bytes are split over several, in any order of arrival.
+//! A component that is too large for one ConfigMap: its bytes are split over several, which may be created in any
+//! order.
 //!
-//! The first part is the ConfigMap that people name; its annotation says how many parts there are. Each further part is
-//! `NAME-part-N`, labelled with the first one's name, so that the host hears when it comes. All carry the digest of the
+//! The first part is the ConfigMap that the Plugin names; its annotation has the number of parts. Each further part is
+//! `NAME-part-N`, labelled with the first one's name, so that the host watches it. All parts have the digest of the
 //! whole file, so that parts of two versions are never joined.
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ pub use operetta_api::labels::PART_OF;
 
 use operetta_api::reasons;
 
-/// More parts than any component that a host takes can need.
+/// The maximum number of parts, more than any component within the limits needs.
 const MAX_PARTS: u32 = 256;
 
 /// The annotations of the first part, which describe all parts.
@@ -27,7 +28,7 @@ pub struct Split {
 /// The reason why parts cannot be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PartsError {
-    /// The annotations of the first part are wrong. Its author has to change them.
+    /// The annotations of the first part are invalid. Its author must change them.
     #[error("ConfigMap {name:?}: {message}")]
     Annotation {
         /// The first part.
@@ -35,8 +36,8 @@ pub enum PartsError {
         /// The mistake.
         message: String,
     },
-    /// Not all parts are there yet, or some are of another version.
-    #[error("of the {count} parts of ConfigMap {name:?} {}: apply all of them", .missing.join(", "))]
+    /// Parts are missing, or of another version.
+    #[error("ConfigMap {name:?} has {count} parts, but {}: apply all of them", .missing.join(", "))]
     Incomplete {
         /// The first part.
         name: String,
@@ -45,8 +46,8 @@ pub enum PartsError {
         /// The parts that are missing, each with the reason.
         missing: Vec<String>,
     },
-    /// All parts say the same digest, but it is not that of their bytes.
-    #[error("the parts of ConfigMap {name:?} join to a file with the digest {found}, not {digest}: bundle it again")]
+    /// All parts have the same digest, but it is not that of their bytes.
+    #[error("the joined parts of ConfigMap {name:?} have the digest {found}, not {digest}: bundle it again")]
     WrongDigest {
         /// The first part.
         name: String,
@@ -55,8 +56,8 @@ pub enum PartsError {
         /// The digest of the joined parts.
         found: String,
     },
-    /// The parts have more bytes together than any component that the host takes, compressed or not.
-    #[error("the parts of ConfigMap {name:?} hold more than the {limit} bytes that this host takes (maxWasmBytes)")]
+    /// The parts together exceed the host's limit, compressed or not.
+    #[error("the parts of ConfigMap {name:?} exceed the host's limit of {limit} bytes (maxWasmBytes)")]
     TooLarge {
         /// The first part.
         name: String,
@@ -66,7 +67,7 @@ pub enum PartsError {
 }
 
 impl PartsError {
-    /// A CamelCase word for conditions and Events.
+    /// Returns the reason for conditions and Events, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Annotation { .. } => reasons::INVALID_PARTS,
@@ -78,7 +79,7 @@ impl PartsError {
 }
 
 impl Split {
-    /// Reads the annotations about parts; None when the ConfigMap is whole.
+    /// Reads the annotations about parts; None if the ConfigMap has the whole component.
     ///
     /// # Errors
     /// [`PartsError::Annotation`].
@@ -98,12 +99,12 @@ impl Split {
         Ok(Some(Self { digest: digest.clone(), name, count }))
     }
 
-    /// The names of the parts after the first.
+    /// Returns the names of the parts after the first.
     pub fn names(&self) -> impl Iterator<Item = String> {
         (2..=self.count).map(|part| part_name(&self.name, part))
     }
 
-    /// Joins parts that are all there: `rest` has those after the first in order, None for those that do not exist.
+    /// Joins parts. `rest` has those after the first in order, None for those that do not exist.
     ///
     /// # Errors
     /// [`PartsError`].
@@ -128,7 +129,7 @@ impl Split {
     }
 }
 
-/// The bytes of the parts that have come so far. They never have more bytes than the host takes, and one part.
+/// The bytes of the parts so far: never more than the host's limit plus one part.
 pub struct Joining<'a> {
     split: &'a Split,
     /// The key of each part's bytes.
@@ -140,7 +141,7 @@ pub struct Joining<'a> {
 }
 
 impl Joining<'_> {
-    /// Adds the next part, of this name; None if it does not exist.
+    /// Adds the next part, which has this name; None if it does not exist.
     ///
     /// # Errors
     /// [`PartsError::TooLarge`]: no further part needs to be read.
@@ -157,7 +158,7 @@ impl Joining<'_> {
             self.missing.push(format!("{name} has no key {:?}", self.key));
             return Ok(());
         };
-        // What does not compress may be a little longer when compressed.
+        // Incompressible bytes may become a little longer when compressed.
         if self.bytes.len() + more.len() > zstd::zstd_safe::compress_bound(self.limit) {
             return Err(PartsError::TooLarge { name: self.split.name.clone(), limit: self.limit });
         }
@@ -183,7 +184,7 @@ impl Joining<'_> {
     }
 }
 
-/// The name of a part after the first.
+/// Returns the name of a part after the first.
 pub fn part_name(first: &str, part: u32) -> String {
     format!("{first}-part-{part}")
 }

@@ -1,8 +1,8 @@
-//! From a path in the host's plugin directory to the bytes of a component.
+//! Reads the bytes of a component from a path in the host's plugin directory.
 //!
-//! The path is a tenant's word. The kernel resolves it, below the directory and nowhere else (`openat2`, Linux 5.6): not by
-//! `..`, not by an absolute path, not by a symbolic link that leads out, not by one that is exchanged meanwhile. Links
-//! that stay inside are followed: a mounted volume is made of them.
+//! The path is a tenant's input. The kernel resolves it and refuses to leave the directory (`openat2`, Linux 5.6): by
+//! `..`, by an absolute path, by a symbolic link that leads out, or by a link that is replaced meanwhile. Links that
+//! stay inside are followed, because mounted volumes consist of them.
 
 use std::{
     fs::File,
@@ -18,16 +18,16 @@ use rustix::{
 use crate::plugin::source::artifact::{ArtifactError, ENDINGS, decompress, is_component};
 use operetta_api::reasons;
 
-/// The reason why a path gives no component.
+/// The reason why a path has no component.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The host's configuration names no directory.
-    #[error("this host runs no components from its own files: its configuration has no pluginDirectory")]
+    #[error("this host does not run components from files: its configuration has no pluginDirectory")]
     NotEnabled,
-    /// The path leads elsewhere.
+    /// The path leaves the directory.
     #[error("spec.source.path {0:?} leads out of the host's pluginDirectory")]
     Outside(String),
-    /// There is nothing.
+    /// The file does not exist.
     #[error("spec.source.path {0:?} does not exist in the host's pluginDirectory")]
     NotFound(String),
     /// It is a directory or a device.
@@ -36,8 +36,8 @@ pub enum PathError {
     /// It has another ending.
     #[error("spec.source.path {0:?} does not end in {endings}", endings = ENDINGS)]
     NotAComponent(String),
-    /// The operating system said no.
-    #[error("spec.source.path {path:?} cannot be read: {error}")]
+    /// The operating system returned an error.
+    #[error("failed to read spec.source.path {path:?}: {error}")]
     Unreadable {
         /// The path.
         path: String,
@@ -50,7 +50,7 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// A CamelCase word for conditions and Events.
+    /// Returns the reason for conditions and Events, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotEnabled => reasons::PATHS_NOT_ENABLED,
@@ -67,14 +67,14 @@ impl PathError {
 pub struct Found {
     file: File,
     path: String,
-    /// Changes when the file does.
+    /// The version, which changes with the file.
     pub version: String,
 }
 
 /// Finds the file at a path below the directory. Blocks.
 ///
 /// # Errors
-/// [`PathError`], which names the path and never what is outside.
+/// [`PathError`], which names the path and nothing outside the directory.
 pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
     let directory = directory.ok_or(PathError::NotEnabled)?;
     if !is_component(path) {
@@ -103,7 +103,7 @@ pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
 }
 
 impl Found {
-    /// The component in it, decompressed; at most `limit` bytes. Blocks.
+    /// Returns the component in the file, decompressed; at most `limit` bytes. Blocks.
     ///
     /// # Errors
     /// As [`find`].
@@ -129,7 +129,7 @@ mod tests {
         match find(Some(directory), path).and_then(|found| found.read(100)) {
             Ok(bytes) => String::from_utf8(bytes).expect("text"),
             Err(error) => {
-                // What is told of the place is what was said of it.
+                // The error quotes the path as it was given.
                 assert!(path.contains("secret-place") || !error.to_string().contains("secret-place"), "{error}");
                 error.reason().to_owned()
             }
@@ -191,7 +191,7 @@ mod tests {
         let locked = root.path().join("locked.wasm");
         fs::write(&locked, "x").expect("written");
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("locked");
-        // Nothing is locked for the superuser.
+        // File permissions do not apply to the superuser.
         assert!(["x", "SourceUnreadable"].contains(&reason(root.path(), "locked.wasm").as_str()));
     }
 

@@ -1,8 +1,8 @@
 //! C, C++ and Zig: the plugin and the SDK in one module for WASI, by zig, or C and C++ by clang with a WASI sysroot.
 //!
-//! Every .c file of the project's folder is the plugin's, but for tests (`*_test.c`); in C++ every .cpp, .cc and .cxx
-//! file, too. In Zig it is `plugin.zig`, which imports the SDK's header as `operetta`. The SDK is the folder `sdk` of
-//! the project, or else the one that this program carries.
+//! A plugin in C consists of every .c file of the project's folder except tests (`*_test.c`); one in C++ also of every
+//! .cpp, .cc and .cxx file. In Zig it is `plugin.zig`, which imports the SDK's header as `operetta`. The SDK is the
+//! folder `sdk` of the project, or else the one in this binary.
 
 use std::{
     ffi::OsString,
@@ -98,7 +98,7 @@ fn link(command: &mut Command, sdk: &Path, module: &Path) {
     command.arg("-I").arg(sdk).arg("-o").arg(module);
 }
 
-/// Translates the SDK's header, because Zig reads none.
+/// Translates the SDK's header to Zig.
 fn zig(job: &Job<'_>, compiler: &Compiler, sdk: &Path, module: &Path, steps: &mut Steps) -> Result<()> {
     let Compiler::Zig(_) = compiler else { return Err(missing("zig", INSTALL_ZIG)) };
     let header = job.scratch_file("operetta.zig");

@@ -1,7 +1,7 @@
-//! Makes a component of a language's core module.
+//! Makes a component from a language's core module.
 //!
-//! The runtime of a Go module is initialized once here,
-//! and the component holds the memory after that, so that no reconcile has to initialize it.
+//! The runtime of a Go module is initialized once here, and the component contains the memory after that, so that no
+//! reconcile has to initialize it.
 
 use anyhow::{Context, Result};
 use operetta_wasm::{Allocation, Engine, EngineConfig, SnapshotError};
@@ -22,8 +22,8 @@ use crate::{
 /// The name of the initialization function as compilers export it, and as the component has it.
 const RENAMED: (&str, &str) = ("_initialize", INITIALIZE);
 
-/// The size of the largest module of which a snapshot is taken, in bytes. A program with controller-runtime fills its memory
-/// in more places than a module may have data segments, and it takes half a minute to find that out.
+/// The maximum size of a module of which a snapshot is taken, in bytes. The memory of a program with controller-runtime
+/// needs more data segments than a module may have, and detecting that takes half a minute.
 const SNAPSHOT_MAX: usize = 16 << 20;
 
 /// A component, and the outcome of its snapshot; None for a language without snapshots.
@@ -63,7 +63,7 @@ pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Re
             steps.end(running, &format!("{} -> {}", size(component.len()), size(snapshot.len())));
             Ok(Componentized { component: snapshot, snapshot: Some(SnapshotRecord::Taken) })
         }
-        // Such a program works without a snapshot, only slower.
+        // Such a program also works without a snapshot, but starts slower.
         Err(SnapshotError::Unsupported(reason)) => {
             steps.end(running, &format!("skipped, each reconcile initializes the runtime: {reason}"));
             Ok(Componentized {
@@ -127,18 +127,12 @@ mod tests {
     use operetta_wasm::{LoadLimits, Plugin};
 
     use super::*;
+    use crate::commands::component::encode::tests::MODULE;
 
-    /// A module of the world, without code.
-    const MODULE: &str = r#"(module
-        (memory (export "memory") 1)
-        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 64)
-        (func (export "operetta:controller/reconciler@0.1.0#describe") (result i32) i32.const 8)
-        (func (export "operetta:controller/reconciler@0.1.0#reconcile")
-            (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) i32.const 16)
-        (func (export "_initialize") i32.const 1024 i32.const 7 i32.store))"#;
-
+    /// Returns a module of the world whose initialization function writes to its memory.
     fn module() -> Vec<u8> {
-        wat::parse_str(MODULE).expect("a module")
+        let initialize = r#"(module (func (export "_initialize") i32.const 1024 i32.const 7 i32.store)"#;
+        wat::parse_str(MODULE.replacen("(module", initialize, 1)).expect("a module")
     }
 
     #[test]

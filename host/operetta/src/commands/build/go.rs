@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{Job, Tools, steps::Steps, tools::run};
 
-/// The SDK's module for programs over controller-runtime, which has the tool that makes them smaller.
+/// The SDK's module for controller-runtime, which contains the tool `slim`.
 const CONTROLLER_RUNTIME: &str = "operetta.dev/sdk-go/controllerruntime";
 
 /// The output folder of that tool, in the project's folder.
@@ -20,12 +20,12 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
     let go = Tools::of(dir).find("go", "see https://go.dev/doc/install")?;
     let module = job.scratch_file("module.wasm");
-    // checklinkname: the SDK's allocator gets its memory from runtime.sbrk, which Go otherwise hides.
+    // checklinkname: the SDK's allocator gets its memory from runtime.sbrk, to which Go otherwise refuses to link.
     let symbols = if job.args.debug { "" } else { " -s -w" };
     let mut flags =
         vec!["-buildmode=c-shared".to_owned(), "-trimpath".to_owned(), format!("-ldflags=-checklinkname=0{symbols}")];
     if requires(dir, CONTROLLER_RUNTIME) && !job.args.debug {
-        // Nine tenths of such a program are parts of client-go and apimachinery that no plugin uses.
+        // Without `slim`, nine tenths of such a program are unused parts of client-go and apimachinery.
         steps.run("slim", |note| {
             *note = format!("go run {CONTROLLER_RUNTIME}/cmd/slim {SLIM}");
             run(Command::new(&go).current_dir(dir).arg("run").arg(format!("{CONTROLLER_RUNTIME}/cmd/slim")).arg(SLIM))

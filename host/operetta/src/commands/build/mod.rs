@@ -1,7 +1,7 @@
 //! `operetta build [DIR]`: compiles a project in any of the languages to a component that the host accepts.
 //!
-//! The language's own toolchain compiles. A core module is made a component here. The component is then stripped, checked as
-//! the host checks it, and written; the file appears whole or not at all.
+//! The language's own toolchain compiles. If the output is a core module, a component is made from it here. The
+//! component is then stripped, checked as the host checks it, and written atomically.
 
 mod c;
 mod component;

@@ -105,7 +105,7 @@ fn name_in(language: Language, text: &str) -> Result<Option<String>> {
         }),
         Language::C | Language::Cpp | Language::Zig => None,
     };
-    // It becomes a file's name.
+    // It is used as a file name.
     Ok(name.filter(|name| !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != ".."))
 }
 

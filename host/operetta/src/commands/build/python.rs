@@ -27,7 +27,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
     let tools = Tools::of(dir);
     let interpreter = interpreter(&tools, dir)?;
-    // It is beside the interpreter, or in one of the folders for tools.
+    // componentize-py is beside the interpreter, or in one of the folders for tools.
     let componentize =
         tools.find("componentize-py", "`pip install componentize-py`, in the project's .venv if it has one")?;
     let module = job.scratch_file("module.wasm");

@@ -12,8 +12,8 @@ use super::{
 };
 
 const TARGET: &str = "wasm32-wasip2";
-/// The flag that kube-client needs, because tokio has some features for WASI only with it; other projects compile the same. It
-/// is added to those of the author's .cargo/config.toml; RUSTFLAGS overrides both.
+/// The flag that enables the features of tokio on WASI that kube-client needs; it does not affect other projects. It is
+/// added to the flags of the author's .cargo/config.toml; RUSTFLAGS overrides both.
 const FLAGS: [&str; 2] = ["--cfg", "tokio_unstable"];
 
 /// Compiles the project's library.
@@ -37,7 +37,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
         // The path of the artifact depends on profiles, workspaces and configuration, so cargo's messages are read.
         command.current_dir(dir).args(["rustc", "--lib", "--message-format", "json-render-diagnostics"]);
         command.args(["--config", &format!("target.{target}.rustflags={FLAGS:?}")]);
-        // Only the .wasm: with an .rlib beside it, which tests link, cargo leaves out link-time optimisation.
+        // Only the .wasm: if an .rlib is built as well, cargo skips link-time optimisation.
         let mut flags = vec!["--crate-type", "cdylib"];
         if target == TARGET {
             flags.extend(["--target", TARGET]);

@@ -22,7 +22,7 @@ impl Steps {
         Self(())
     }
 
-    /// Runs a step and prints its line, which ends with the step's note.
+    /// Runs a step and prints its line, with the step's note at the end.
     ///
     /// # Errors
     /// Returns the step's error; no line is printed then.

@@ -1,4 +1,4 @@
-//! The imports and exports of a core module, held against the contract before a component is made of it.
+//! Checks the imports and exports of a core module against the contract, before a component is made from it.
 
 use anyhow::{Context, Result, bail, ensure};
 use wasmparser::{Parser, Payload};
@@ -32,7 +32,7 @@ pub const REQUIRED: [(&str, &str); 4] = [
 /// The export of a plugin that maps events to keys.
 pub const MAP_EVENT: &str = "operetta:controller/mapper@0.1.0#map-event";
 
-/// The requirements of the contract on a core module.
+/// The imports and exports of a core module.
 pub struct CoreModule<'a> {
     /// Pairs of a module and a name.
     imports: Vec<(&'a str, &'a str)>,
@@ -47,10 +47,7 @@ impl<'a> CoreModule<'a> {
     /// # Errors
     /// Returns an error if the bytes are a component, no WebAssembly, or malformed.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
-        ensure!(
-            !Parser::is_component(bytes),
-            "it is a component already; `operetta check` reports whether the host takes it"
-        );
+        ensure!(!Parser::is_component(bytes), "it is a component already: check it with `operetta check`");
         if !Parser::is_core_wasm(bytes) {
             let text = bytes.trim_ascii_start().starts_with(b"(");
             let hint = if text { "; translate WebAssembly text with `wasm-tools parse` first" } else { "" };

@@ -1,4 +1,4 @@
-//! From a core module to a component of the contract's world `plugin` or `mapping-plugin`.
+//! Makes a component of the contract's world `plugin` or `mapping-plugin` from a core module.
 //!
 //! A module that imports WASI's preview 1 gets the adapter to preview 2.
 
@@ -60,11 +60,11 @@ pub fn encode(bytes: &[u8], start: Start) -> Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::{super::core_module::REQUIRED, *};
 
     /// A module of the world, without code.
-    const MODULE: &str = r#"(module
+    pub const MODULE: &str = r#"(module
         (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 64)
         (func (export "operetta:controller/reconciler@0.1.0#describe") (result i32) i32.const 8)
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn rejects_component() {
         let component = encode(&module("", ""), Start::Instantiation).expect("a component");
-        assert_eq!(error(&component), "it is a component already; `operetta check` reports whether the host takes it");
+        assert_eq!(error(&component), "it is a component already: check it with `operetta check`");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `operetta component CORE.wasm`: a component of a core module, for authors whose language has no SDK.
+//! `operetta component CORE.wasm`: makes a component from a core module, for languages without an SDK.
 
 mod core_module;
 pub mod encode;

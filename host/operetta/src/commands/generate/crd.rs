@@ -68,7 +68,7 @@ fn updated(text: &str, kinds: &[Kind]) -> Result<Option<String>> {
     if documents == before {
         return Ok(None);
     }
-    // What a person wrote above the first line stays; other comments a rewrite cannot keep.
+    // Comments above the first line are kept; other comments are lost in the rewrite.
     let head: String = text.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
     let all: Vec<String> = documents.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>()?;
     Ok(Some(head + &all.join("---\n")))
@@ -103,7 +103,7 @@ fn set_schema(document: &mut Value, version: &str, schema: Value, kind: &Kind) -
         *whole = schema;
         return Ok(());
     }
-    // Beside spec and status an author may describe metadata, or the object itself.
+    // The author's schemas of metadata and of the object itself are kept.
     for field in ["spec", "status"] {
         match schema["properties"].get(field) {
             Some(made) => whole["properties"][field] = made.clone(),

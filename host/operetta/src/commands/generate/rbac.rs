@@ -30,7 +30,7 @@ pub async fn rbac(args: &RbacArgs) -> Result<()> {
     let name = args.name.clone().unwrap_or_else(|| stem.replace('_', "-").to_lowercase());
     if !is_dns_label(&name) {
         bail!(
-            "{name:?} cannot be a plugin's name: use lower case letters, digits and '-', at most 63 (--name overrides it)"
+            "{name:?} is not a valid plugin name: use lower case letters, digits and '-', at most 63 (--name overrides it)"
         );
     }
     let mut plurals = BTreeMap::new();
@@ -83,8 +83,8 @@ fn yaml(
     let in_namespace = namespace.map(|namespace| format!("  namespace: {}\n", plain(namespace))).unwrap_or_default();
     let account = plain(name);
     let mut documents = vec![format!(
-        "# As whom the plugin acts, and what that account may do for what the plugin declares. Add what it reads and writes\n\
-         # besides.\n\
+        "# The ServiceAccount that the plugin acts as, and its permissions for what the manifest declares.\n\
+         # Add permissions for other reads and writes.\n\
          apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {account}\n{in_namespace}  annotations:\n    \
          operetta.dev/allow-plugins: {account}\n"
     )];

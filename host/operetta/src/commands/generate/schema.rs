@@ -83,7 +83,7 @@ impl<'a> Root<'a> {
         let found = found.with_context(|| format!("{path} refers to {reference:?}, which is not in the schema"))?;
         let following = self.following.iter().copied().chain([reference]).collect();
         let mut made = Root { document: self.document, following }.convert(path, found)?;
-        // What stands at the field says more than what stands at its type.
+        // The field's description takes precedence over its type's.
         for word in KEPT {
             if let Some(value) = siblings.get(*word).filter(|value| !value.is_null()) {
                 made.insert((*word).to_owned(), value.clone());
@@ -135,7 +135,7 @@ impl<'a> Root<'a> {
                     made.insert(word.clone(), true.into());
                 }
                 "exclusiveMinimum" | "exclusiveMaximum" => drop(made.insert(word.clone(), value.clone())),
-                // Kubernetes forbids the word, and has one of its own.
+                // Kubernetes forbids this keyword, and has its own.
                 "uniqueItems" if value == true => {
                     made.insert("x-kubernetes-list-type".to_owned(), "set".into());
                 }
@@ -176,7 +176,7 @@ impl<'a> Root<'a> {
         }
         match schema.get("additionalProperties") {
             None | Some(Value::Bool(false)) => {}
-            // Named fields and any others cannot both be described: the others are kept as they are.
+            // A CRD cannot describe named fields and arbitrary others: the others are kept without a schema.
             Some(others) if anything(others) || !properties.is_empty() => {
                 made.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
             }
@@ -203,7 +203,7 @@ impl<'a> Root<'a> {
     }
 }
 
-/// Returns the types that a schema names, or that its values have.
+/// Returns the types that a schema names, or else the types of its values.
 fn types(schema: &Object) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match schema.get("type") {

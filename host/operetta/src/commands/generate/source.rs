@@ -73,7 +73,7 @@ fn go(project: &Project, tools: &Tools) -> Result<Vec<Kind>> {
     let install = "`go install sigs.k8s.io/controller-tools/cmd/controller-gen@latest`";
     let generator = match tools.look_for("controller-gen") {
         Some(generator) => generator,
-        // Where `go install` puts it, whether PATH says so or not.
+        // `go install` puts it there, also if the folder is not in PATH.
         None => {
             let go = tools.find("go", "see https://go.dev/doc/install")?;
             let folder = output_of(Command::new(go).current_dir(&project.dir).args(["env", "GOPATH"]))?;

@@ -1,4 +1,4 @@
-//! The cluster's side of a grant: what the API server serves and how it impersonates, and the roles and bindings of a grant.
+//! The cluster's side of a grant: served resources, the form of impersonation, and the grant's roles and bindings.
 
 use std::{collections::BTreeSet, fmt::Debug};
 
@@ -51,10 +51,11 @@ pub async fn served(client: &Client) -> Result<BTreeSet<Served>> {
     Ok(served)
 }
 
-/// Finds out whether the API server has constrained impersonation: by its own metrics if they may be read, else by its version.
+/// Detects whether the API server has constrained impersonation: by its metrics if they may be read, else by its
+/// version.
 ///
 /// # Errors
-/// Returns an error if the API server does not tell its version.
+/// Returns an error if the request for the API server's version fails.
 pub async fn mode(client: &Client) -> Result<ImpersonationMode> {
     let request = http::Request::get("/metrics").body(Vec::new())?;
     let has = match client.request_text(request).await.ok().as_deref().and_then(feature) {
@@ -98,8 +99,8 @@ pub fn documents(account: &ServiceAccount, host: &ServiceAccount, granted: &Gran
     comment + &documents.collect::<Vec<_>>().join("---\n")
 }
 
-/// Makes the cluster's roles and bindings of a grant match these: applies them, and deletes what an earlier grant of the same
-/// ServiceAccount has made elsewhere. Returns a line for each change.
+/// Applies the roles and bindings of a grant, and deletes those that an earlier grant of the same ServiceAccount has
+/// created in other namespaces. Returns a line for each change.
 ///
 /// # Errors
 /// The API server's error, with the object.
@@ -125,7 +126,7 @@ pub async fn apply(client: &Client, account: &ServiceAccount, yaml: &str, grante
     }
     let name = name(account);
     let kept: BTreeSet<Option<&str>> = granted.keys().map(Option::as_deref).collect();
-    // Bindings first: from then on nothing is granted.
+    // Bindings first, because deleting them ends the grant.
     lines.extend(delete_others::<RoleBinding>(client, &name, &kept).await?);
     lines.extend(delete_others::<Role>(client, &name, &kept).await?);
     if !kept.contains(&None) {
@@ -145,7 +146,7 @@ where
     applied.map(drop).with_context(|| format!("failed to apply {} {name}", object["kind"]))
 }
 
-/// Deletes the objects of a name in other namespaces than these.
+/// Deletes the objects with a name in all other namespaces.
 async fn delete_others<K>(client: &Client, name: &str, kept: &BTreeSet<Option<&str>>) -> Result<Vec<String>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Serialize + Debug,

@@ -1,8 +1,8 @@
 //! The permissions that a host needs to serve one ServiceAccount: a mirror of what the account itself may do.
 //!
-//! In each namespace where the account has permissions, the host may make the same requests as it, and list and watch what it
-//! may list and watch. A wildcard becomes the resources that the API server serves now. Some permissions are left out unless
-//! they are asked for ([`Sensitive`]).
+//! In each namespace where the account has permissions, the host may make the same requests as the account, and list
+//! and watch what the account may list and watch. A wildcard is expanded to the resources that the API server serves
+//! now. Sensitive permissions are left out unless the administrator allows them ([`Sensitive`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::{
 
 /// The verbs of requests. Others, such as `bind`, `escalate` and `impersonate`, are never mirrored.
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-/// The subresources that lead into containers or past the API server.
+/// The subresources that open connections to containers or through the API server.
 const STREAMS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -47,7 +47,7 @@ pub struct Choices {
     pub allow: Vec<Sensitive>,
 }
 
-/// Returns the rules that let the host act as `account` and watch for it, by what the account holds.
+/// Returns the rules that let the host act as `account` and watch for it, from the account's permissions.
 pub fn mirror(account: &ServiceAccount, held: &[Held], served: &BTreeSet<Served>, choices: &Choices) -> Granted {
     let mut granted = Granted::new();
     let (verb, group) = match choices.mode {
@@ -56,7 +56,7 @@ pub fn mirror(account: &ServiceAccount, held: &[Held], served: &BTreeSet<Served>
     };
     let itself = About { name: Some(account.name.clone()), ..About::resource(group, "serviceaccounts") };
     granted.entry(Some(account.namespace.clone())).or_default().allow(itself, verb);
-    // What everybody may do is in the host's own ClusterRole.
+    // Permissions that everybody has are in the host's own ClusterRole.
     for held in held.iter().filter(|held| !held.is_default) {
         let mut permissions: BTreeMap<About, BTreeSet<&str>> = BTreeMap::new();
         for rule in &held.rules {
@@ -73,7 +73,7 @@ pub fn mirror(account: &ServiceAccount, held: &[Held], served: &BTreeSet<Served>
     granted
 }
 
-/// Adds the host's part of what the account may do with one kind of objects.
+/// Adds the host's part of the account's permissions on one resource.
 fn add(rules: &mut Rules, about: &About, verbs: &BTreeSet<&str>, choices: &Choices) {
     let is_allowed = |sensitive: Sensitive| choices.allow.contains(&sensitive);
     if choices.mode == ImpersonationMode::Constrained {
@@ -89,7 +89,7 @@ fn add(rules: &mut Rules, about: &About, verbs: &BTreeSet<&str>, choices: &Choic
     }
 }
 
-/// Returns the choice that a permission depends on, if it is a sensitive one.
+/// Returns the option that allows a permission, if it is a sensitive one.
 fn sensitive(about: &About, verb: &str) -> Option<Sensitive> {
     let (resource, subresource) = about.resource.split_once('/').unwrap_or((&about.resource, ""));
     match about.group.as_str() {
@@ -104,7 +104,7 @@ fn verbs(rule: &PolicyRule) -> impl Iterator<Item = &'static str> {
     VERBS.into_iter().filter(|verb| rule.verbs.iter().any(|held| held == "*" || held == verb))
 }
 
-/// Returns what a rule is about, with its wildcards expanded.
+/// Returns the resources and paths of a rule, with wildcards expanded.
 fn objects(rule: &PolicyRule, in_namespace: bool, served: &BTreeSet<Served>) -> Vec<About> {
     let mut objects = Vec::new();
     for group in all(rule.api_groups.as_ref()) {
@@ -126,7 +126,7 @@ fn objects(rule: &PolicyRule, in_namespace: bool, served: &BTreeSet<Served>) -> 
         let named = |about: About| names.iter().map(move |name| About { name: Some(name.clone()), ..about.clone() });
         objects = objects.into_iter().flat_map(named).collect();
     }
-    // A binding in a namespace gives no path.
+    // A binding in a namespace does not grant non-resource paths.
     let paths = all(rule.non_resource_urls.as_ref()).iter().filter(|_| !in_namespace);
     objects.extend(paths.map(|path| About { path: path.clone(), ..About::default() }));
     objects

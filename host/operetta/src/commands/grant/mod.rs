@@ -1,7 +1,7 @@
 //! `operetta grant NAME -n NAMESPACE`: lets the host act as ServiceAccounts that consent, and watch what they may watch.
 //!
-//! An administrator runs it. It reads the roles of each ServiceAccount and gives the host the same permissions where the account
-//! has them, for requests that it makes as that account. The roles are a snapshot: run it again when they change.
+//! An administrator runs it. It reads the roles of each ServiceAccount and grants the host the same permissions in the
+//! same namespaces, for requests as that account. The grant is a snapshot: run the command again when the roles change.
 
 mod cluster;
 mod mirror;
@@ -17,7 +17,7 @@ use self::mirror::Choices;
 use super::{print, rbac::held};
 use crate::args::GrantArgs;
 
-/// Grants the host what it needs for the ServiceAccounts, or prints it.
+/// Grants the host the permissions that it needs for the ServiceAccounts, or prints them.
 ///
 /// # Errors
 /// Returns an error if a ServiceAccount does not exist or consent, the namespace is reserved, or the API server refuses.
@@ -104,7 +104,7 @@ fn consents(account: &Object) -> bool {
     allowed.is_some_and(|text| !text.is_empty()) && account.name_any() != "default"
 }
 
-/// Removes what the ServiceAccount may do in reserved namespaces.
+/// Removes the ServiceAccount's permissions in reserved namespaces.
 fn leave_out_reserved(account: &ServiceAccount, host: &ServiceAccount, granted: &mut mirror::Granted) {
     granted.retain(|namespace, _| {
         let reserved = namespace.as_deref().filter(|namespace| {

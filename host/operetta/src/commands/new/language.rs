@@ -136,9 +136,9 @@ pub fn of(language: Language) -> Of {
 /// Returns an error if the language reserves the word.
 pub fn check(language: Language, name: &str) -> Result<()> {
     let ident = name.replace('-', "_");
-    // Elsewhere the name is no identifier.
+    // In other languages the name is not an identifier.
     if language == Language::Rust && RUST_KEYWORDS.contains(&ident.as_str()) {
-        bail!("{name:?} cannot be the plugin's name: it is a word of Rust itself, or a crate that the project uses");
+        bail!("{name:?} is not a valid plugin name: it is a Rust keyword, or a crate that the project uses");
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! The binary contains the SDKs and writes that of the language to `NAME/sdk`, so no registry is needed. The templates are files
 //! in host/operetta/templates with `{{placeholders}}`: `common` is for every language, and files of a language's own folder
-//! replace those of `common`. A project appears whole or not at all.
+//! replace those of `common`. A project is created atomically.
 
 mod language;
 mod template;
@@ -37,7 +37,7 @@ pub fn new(args: &NewArgs) -> Result<()> {
     steps.extend(language.setup.iter().chain(language.test).map(|step| (*step).to_owned()));
     steps.push("operetta build".to_owned());
     super::print(&format!(
-        "{}: a plugin in {}, for {}.{}/{}. Next:\n\n  {}\n\nREADME.md says more.\n",
+        "{}: a plugin in {}, for {}.{}/{}. Next:\n\n  {}\n\nSee README.md for more.\n",
         args.name,
         language.name,
         values.get("kind"),
@@ -51,7 +51,7 @@ fn create(args: &NewArgs, parent: &Path) -> Result<Values> {
     let values = values(args)?;
     let target = parent.join(&args.name);
     if target.symlink_metadata().is_ok() {
-        bail!("{:?} exists here already: use another name, or remove it", args.name);
+        bail!("{:?} already exists: use another name, or remove it", args.name);
     }
     let language = language::of(args.lang);
     let temporary = tempfile::Builder::new().prefix(".operetta-new-").tempdir_in(parent);
@@ -63,7 +63,7 @@ fn create(args: &NewArgs, parent: &Path) -> Result<Values> {
     let public = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(temporary.path(), public).context("failed to set the folder's mode")?;
     fs::rename(temporary.path(), &target).with_context(|| format!("failed to create the folder {:?}", args.name))?;
-    // It has moved: there is nothing left to remove.
+    // The folder was moved: there is nothing to remove.
     let _gone = temporary.keep();
     Ok(values)
 }
@@ -84,9 +84,9 @@ pub fn write_sdk(name: &str, target: &Path) -> Result<()> {
 /// Returns the values of the placeholders.
 fn values(args: &NewArgs) -> Result<Values> {
     let name = &args.name;
-    // Compilers want a letter first.
+    // Identifiers begin with a letter.
     if !is_dns_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-        bail!("{name:?} cannot be a plugin's name: use a lower case letter, then letters, digits and '-', at most 63");
+        bail!("{name:?} is not a valid plugin name: use a lower case letter, then letters, digits and '-', at most 63");
     }
     check_group(&args.group)?;
     check_version(&args.version)?;
@@ -165,6 +165,17 @@ mod tests {
     }
 
     #[test]
+    fn sample_shares_its_name_with_no_plugin_and_no_other_sample() {
+        let names = ["one", "two"].map(|name| {
+            let values = values(&args(name, Language::Go)).expect("values");
+            let files = template::project("go", &values).expect("renders");
+            let object: serde_json::Value = serde_yaml_ng::from_str(&files["object.yaml"]).expect("object.yaml");
+            object["metadata"]["name"].as_str().expect("a name").to_owned()
+        });
+        assert_eq!(names, ["one-sample", "two-sample"]);
+    }
+
+    #[test]
     fn a_project_appears_whole_and_never_in_place_of_another() {
         let folder = tempfile::tempdir().expect("folder");
         create(&args("mine", Language::Go), folder.path()).expect("made");
@@ -172,7 +183,7 @@ mod tests {
             assert!(folder.path().join("mine").join(file).is_file(), "{file}");
         }
         let error = create(&args("mine", Language::Rust), folder.path()).err().expect("exists").to_string();
-        assert!(error.contains("\"mine\" exists here already"), "{error}");
+        assert!(error.contains("\"mine\" already exists"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 1);
     }
 
@@ -182,11 +193,11 @@ mod tests {
         let error = |args: NewArgs| create(&args, folder.path()).err().expect("refused").to_string();
         for name in ["My-Plugin", "1st", "../x", ""] {
             let error = error(args(name, Language::Rust));
-            assert!(error.contains("cannot be a plugin's name"), "{error}");
+            assert!(error.contains("is not a valid plugin name"), "{error}");
         }
         let group = NewArgs { group: "k8s.io".into(), ..args("x", Language::Go) };
         assert!(error(group).contains("Kubernetes' own"));
-        assert!(error(args("async", Language::Rust)).contains("a word of Rust"));
+        assert!(error(args("async", Language::Rust)).contains("a Rust keyword"));
         assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 0);
     }
 

@@ -33,7 +33,7 @@ impl Values {
             ("published", language.published.to_owned()),
             ("ignored", language.ignored.join("\n")),
         ]));
-        // These have placeholders of their own.
+        // These texts contain placeholders themselves.
         let commands = list(&[language.setup, language.test].concat());
         for (placeholder, text) in [("prepare_and_test", commands), ("published", values.0["published"].clone())] {
             let text = values.render(&text).unwrap_or(text);

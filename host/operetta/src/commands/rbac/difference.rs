@@ -56,7 +56,7 @@ pub fn unused(needs: &[Needed], held: &[Held]) -> Vec<Difference> {
     for held in held.iter().filter(|held| !held.is_default) {
         let own: Vec<&Needed> =
             needs.iter().filter(|needed| held.namespace.is_none() || held.namespace == needed.need.namespace).collect();
-        // A binding in a namespace gives no path.
+        // A binding in a namespace does not grant non-resource paths.
         let parts = held.rules.iter().flat_map(parts).filter(|part| held.namespace.is_none() || part.path.is_empty());
         for part in parts {
             for (used, verbs) in part.unused_verbs(&own, held) {

@@ -1,4 +1,4 @@
-//! The least roles that grant what a plugin needs: one for each namespace, and one for all namespaces.
+//! The minimal roles for what a plugin needs: one for each namespace, and one for all namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::commands::roles::{About, Role, Rules, name_elsewhere};
 /// The rules by namespace; None for all namespaces.
 pub type Least = BTreeMap<Option<String>, Rules>;
 
-/// Adds the namespaces without objects so far to permissions that are granted in some namespaces only.
+/// Adds the namespaces that have no objects yet to permissions that are granted only in some namespaces.
 pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
     let parts: BTreeSet<Need> =
         needs.iter().filter(|needed| needed.partial).map(|needed| needed.need.within(None)).collect();
@@ -28,8 +28,9 @@ pub fn with_all_parts(mut needs: Vec<Needed>, held: &[Held]) -> Vec<Needed> {
     needs
 }
 
-/// Computes the least rules. Permissions that Kubernetes grants to everybody are left out, and so are those in a namespace that
-/// are needed everywhere. With `all_namespaces`, permissions needed in some namespaces are granted in all.
+/// Computes the minimal rules. Permissions that Kubernetes grants to everybody are left out, and so are those in a
+/// namespace that are needed everywhere. With `all_namespaces`, permissions needed in some namespaces are granted in
+/// all.
 pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
     let is_default = |needed: &Needed| held.iter().any(|held| held.is_default && held.gives(needed));
     let mut rules = Least::new();
@@ -51,7 +52,7 @@ pub fn least(needs: &[Needed], held: &[Held], all_namespaces: bool) -> Least {
     rules
 }
 
-/// Adds the names that are not allowed yet to those that are, so that the role grants both.
+/// Adds the allowed names to the missing ones, so that the role grants both.
 fn about(Needed { need, name, .. }: &Needed) -> About {
     About { group: need.group.clone(), resource: need.resource.clone(), path: need.path.clone(), name: name.clone() }
 }

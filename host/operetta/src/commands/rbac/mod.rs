@@ -1,9 +1,9 @@
-//! `operetta rbac PLUGIN`: prints the least roles for what a plugin has done, and how they differ from the permissions of its
-//! ServiceAccount.
+//! `operetta rbac PLUGIN`: prints the minimal roles for what a plugin has done, and how they differ from the
+//! permissions of its ServiceAccount.
 //!
-//! The host that runs the plugin reports the permissions that it needs and whether they are granted. The roles and bindings, read
-//! with the caller's own permissions, tell what is granted besides. The difference is printed as comments, so that the output can
-//! be applied.
+//! The host that runs the plugin reports the permissions that it needs and whether they are granted. The command reads
+//! the roles and bindings with the caller's permissions, to find unused permissions. It prints the difference as
+//! comments, so that the output can be applied.
 
 mod difference;
 pub(super) mod held;
@@ -29,8 +29,8 @@ use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
 /// Prints the roles, or the difference alone.
 ///
 /// # Errors
-/// Returns an error if the Plugin or its host cannot be asked. With `--diff` the error is printed here, because exit code 1
-/// means a difference there.
+/// Returns an error if the requests to the API server or the host fail. With `--diff` the error is printed here,
+/// because exit code 1 means a difference there.
 pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
     match run(args).await {
         Err(error) if args.diff => {
@@ -78,23 +78,22 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
 async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Permissions> {
     let name = &args.plugin.name;
     if found.spec.suspend {
-        bail!("Plugin {name:?} is suspended, and its recorded calls are gone: set spec.suspend to false");
+        bail!("Plugin {name:?} is suspended, which clears its recorded calls: set spec.suspend to false");
     }
     let address = args.plugin.host.clone().map_or_else(|| address(found), Ok)?;
     let (status, body) = get_whole(&address, &format!("/rbac/{namespace}/{name}")).await?;
     if status == StatusCode::CONFLICT {
         let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("see its status");
-        bail!("Plugin {name:?} does not run, and its recorded calls are gone: {why}");
+        bail!("Plugin {name:?} does not run, which clears its recorded calls: {why}");
     }
     if !status.is_success() {
         bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
     }
-    let rights: Permissions = serde_json::from_slice(&body).with_context(|| {
-        format!("failed to decode the answer of {address}: it is another version of operetta, or no host")
-    })?;
+    let rights: Permissions = serde_json::from_slice(&body)
+        .with_context(|| format!("failed to decode the response of {address}: is it a host of this version?"))?;
     if !rights.called {
         bail!(
-            "Plugin {name:?} has done nothing yet that needs a permission (recorded since {}): let it reconcile an object, \
+            "Plugin {name:?} has not used any permission yet (recorded since {}): let it reconcile an object, \
              or use `operetta generate rbac FILE.wasm`, which reads its manifest",
             rights.since
         );
@@ -106,7 +105,7 @@ fn warnings(rights: &Permissions) -> Vec<String> {
     let mut warnings = Vec::new();
     if rights.missed > 0 {
         warnings.push(format!(
-            "incomplete: {} calls are not included, because there were too many different ones",
+            "incomplete: {} calls are missing, because there were too many different ones",
             rights.missed
         ));
     }
@@ -147,7 +146,10 @@ fn head(plugin: &str, rights: &Permissions) -> Vec<String> {
     let elsewhere = |need: &Need| need.namespace.as_ref().is_some_and(|namespace| *namespace != rights.namespace);
     let needs = || rights.needs.iter().map(|needed| &needed.need);
     if needs().any(followed) && needs().any(elsewhere) {
-        lines.push("It watches all namespaces, and has acted in these; -A grants the same in all others.".to_owned());
+        lines.push(
+            "It watches all namespaces, but has only acted in these: use -A to grant the same in all namespaces."
+                .to_owned(),
+        );
     }
     lines
 }

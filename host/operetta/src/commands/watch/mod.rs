@@ -1,9 +1,9 @@
 //! `operetta watch KIND`: prints the objects of a kind and then each change, as `kubectl get KIND --watch` does, across
 //! disconnects.
 //!
-//! The changes come from an informer of the host. After a gap, such as an outage of the API server, the informer compares its
-//! store with a new list, and the difference is printed: one change for each object. The API server renders the rows of tables
-//! (table.rs); rows.rs describes the cases in which it cannot.
+//! The changes come from an informer. After a gap, such as an outage of the API server, the informer compares its store
+//! with a new list, and the command prints the difference: one change for each object. The API server renders the rows
+//! of tables (table.rs); rows.rs handles the cases in which it cannot.
 //!
 //! The command ends without an error when stdout is closed or at a signal. It ends with an error when the API server refuses, at
 //! the start or later for longer than [`PATIENCE`]: an API server that has just started refuses allowed requests for a moment.
@@ -49,11 +49,11 @@ use crate::args::{WatchArgs, WatchOutput};
 
 /// The time for which the API server may refuse a watch that it allowed before.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The timeout of one answer.
+/// The timeout of one request.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The number of rows that are requested at the same time.
+/// The maximum number of concurrent requests for rows.
 const AT_ONCE: usize = 8;
 /// The number of objects up to which rows are requested one by one. Beyond it, one list renders all rows, if more than one
 /// object in [`SPARSE`] has changed.
@@ -143,7 +143,7 @@ impl Source {
             bail!("the server doesn't have a resource type {resource:?}");
         };
         if !resource.watchable {
-            bail!("cannot watch {}: the server offers no list and watch for it", resource.plural);
+            bail!("cannot watch {}: the server does not support list and watch for it", resource.plural);
         }
         let namespace = Some(namespace).filter(|_| resource.namespaced && !args.all_namespaces);
         for (what, text) in [("namespace", namespace.as_ref()), ("name", name.as_ref())] {
@@ -213,7 +213,7 @@ async fn objects(source: &Source, args: &WatchArgs, output: WatchOutput, name: O
     };
     print(pending.take_now())?;
     if refused.kind == ErrorKind::NotFound {
-        // The objects are gone with their kind, even if no event said so.
+        // The objects are gone with their kind, even without delete events.
         for object in informer.cache.store.list(&operetta_kube::store::Lookup::All, None, None) {
             print(vec![Event::Deleted { object }])?;
         }
@@ -228,7 +228,7 @@ async fn tables(source: &Source, args: &WatchArgs, name: Option<&str>) -> Result
     let printer = TablePrinter::new(args.output.is_some(), namespaces, args.output_watch_events);
     let tables = Tables::new(source.wire.clone(), source.resource.clone(), source.scope.clone());
     let mut view = View { tables, rows: Rows::new(&source.resource.kind), columns: Vec::new(), printer };
-    // The informer comes first: later changes are events, earlier ones are in the rows.
+    // The informer starts before the rows are read: later changes are events, earlier ones are in the rows.
     let informer = source.informer().await?;
     let pending = Arc::new(Pending::default());
     let told = pending.clone();
@@ -256,7 +256,7 @@ async fn tables(source: &Source, args: &WatchArgs, name: Option<&str>) -> Result
     Err(refused.into())
 }
 
-/// A table that is extended by each change.
+/// A table to which each change adds rows.
 struct View {
     tables: Tables,
     rows: Rows,
@@ -326,7 +326,7 @@ impl Change {
     }
 }
 
-/// Repeats a request until the API server answers. A refusal is repeated for [`PATIENCE`] only.
+/// Retries a request until the API server responds. A refused request is retried only for [`PATIENCE`].
 async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     let mut refused: Option<Instant> = None;
     loop {

@@ -1,7 +1,7 @@
 //! The queue of events to print, so that the informer never waits for the reader of the output.
 //!
-//! Events are handed on one by one, in order. For a reader who is far behind, the changes of one object are merged, so the queue
-//! is bounded by the number of objects.
+//! Events are delivered one by one, in order. If the reader lags far behind, the changes of one object are merged, so
+//! the number of objects bounds the queue.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use operetta_core::{handler::event::Event, object::ObjectKey};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The length from which on changes of one object are merged.
+/// The length of the queue from which changes of one object are merged.
 const MANY: usize = 1000;
 
 /// A queue with any number of writers and one reader.
@@ -50,7 +50,7 @@ impl Pending {
         }
     }
 
-    /// Takes all events that are there.
+    /// Takes all events that are in the queue.
     pub fn take_now(&self) -> Vec<Event> {
         std::mem::take(&mut *self.waiting.lock()).events
     }

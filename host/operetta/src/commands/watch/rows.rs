@@ -1,9 +1,9 @@
 //! The rows of events: decides which row an event is printed as, and which event needs none. No I/O.
 //!
-//! The API server renders objects as they are at the request, not as they were at an event. So an event that a row already shows
-//! is not printed again. An object that was deleted, or is gone before it could be rendered, is printed as it was last, or with
-//! name and age only if it never was. The status of Pods and volumes that are being deleted is replaced by `Terminating`, as the
-//! API server does.
+//! The API server renders objects in their state at the request, not at the event. So an event whose change a printed
+//! row already shows is not printed again. An object that was deleted, or that is gone before it is rendered, is
+//! printed with its last row, or with name and age only if it has none. The status of Pods and volumes that are being
+//! deleted is replaced by `Terminating`, as the API server does.
 
 use std::collections::{HashMap, HashSet};
 
@@ -94,7 +94,7 @@ impl Rows {
         let uid = object.uid();
         let change = match event {
             Event::Deleted { .. } => {
-                // One that was never printed, or another one of that name, was already gone at the beginning.
+                // An object that was never printed, or a predecessor of that name, was already gone at the beginning.
                 self.shown.get(key).filter(|shown| shown.row.uid == *uid)?;
                 let shown = self.shown.remove(key)?;
                 let cells = self.last(&shown, object, now);
@@ -107,7 +107,7 @@ impl Rows {
         let before = self.shown.get(key).filter(|shown| shown.row.uid == *uid);
         let mut row = match (rendered.filter(|row| row.uid == *uid), before, event) {
             (Some(row), _, _) => row.clone(),
-            // It was gone before anything was printed.
+            // The object was gone before anything was printed.
             (None, None, Event::Added { initial: true, .. }) => return None,
             (None, Some(before), _) => Row { cells: self.last(before, object, now), ..before.row.clone() },
             (None, None, _) => self.unrendered(object, now),
@@ -137,7 +137,7 @@ impl Rows {
         })
     }
 
-    /// Returns the cells of a deleted object, as they were last.
+    /// Returns the last cells of a deleted object.
     fn last(&self, shown: &Shown, object: &Object, now: Timestamp) -> Vec<String> {
         let mut cells = shown.aged(&self.columns, now);
         if object.deleting() && self.terminating {
@@ -255,7 +255,7 @@ mod tests {
         rows.begin(row("1", 7, "1/1", "5s"), at(5));
         assert_eq!(told(&mut rows, &deleted("1", 8), None, 200), Some((Change::Deleted, "a 1/1 3m20s".to_owned())));
         assert_eq!(told(&mut rows, &deleted("1", 8), None, 200), None);
-        // What stands under "Age" need not be one.
+        // The column "Age" may hold something else.
         rows.begin(row("1", 7, "1/1", "old"), at(5));
         assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a 1/1 old".to_owned())));
     }

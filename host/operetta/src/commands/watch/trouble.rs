@@ -1,5 +1,5 @@
-//! Tells temporary errors of a watch from lasting ones: an API server that does not answer comes back, one that keeps refusing
-//! does not.
+//! Distinguishes temporary errors of a watch from permanent ones: an unreachable API server comes back, but one that
+//! refuses for long will not allow the watch again.
 
 use operetta_core::status::{ApiError, ErrorKind};
 use operetta_kube::{authz::probe, informer::Informer};
@@ -13,10 +13,10 @@ pub async fn lasting(source: &Source, informer: &Informer) -> ApiError {
     loop {
         let error = match state.wait_for(|state| state.error.is_some()).await {
             Ok(state) => state.error.clone().unwrap_or_default(),
-            // The sender lives in the informer.
+            // The informer owns the sender.
             Err(_) => return std::future::pending().await,
         };
-        eprintln!("warning: the watch of {} is interrupted and will go on: {error}", source.name());
+        eprintln!("warning: watch of {} failed, retrying: {error}", source.name());
         let mut refused: Option<Instant> = None;
         while state.borrow().error.is_some() {
             match probe::watchable(&source.wire, &source.resource, &source.scope, DEADLINE).await {

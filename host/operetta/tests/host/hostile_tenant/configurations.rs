@@ -1,18 +1,9 @@
 //! Attacks with configuration that is small as text and large in memory.
 
-use operetta_testkit::{DropIn, guest, kinds, wat_guest::Guest};
+use operetta_testkit::{DropIn, guest, hostile::yaml_bomb, kinds, wat_guest::Guest};
 use serde_json::{Value, json};
 
 use crate::Stage;
-
-/// Returns YAML of less than a mebibyte that expands to 17 billion values.
-fn yaml_bomb() -> String {
-    let zeroes = vec!["0"; 130_000].join(",");
-    let aliases = vec!["*a"; 130_000].join(",");
-    let text = format!("a: &a [{zeroes}]\nb: [{aliases}]\n");
-    assert!(text.len() < 1 << 20, "the YAML does not fit a ConfigMap");
-    text
-}
 
 /// Returns a drop-in ConfigMap with this `config.yaml`.
 fn with_yaml(name: &str, account: &str, yaml: &str) -> Value {

@@ -16,9 +16,8 @@ fn wide(kind: Kind, controllers: usize, sources: usize) -> Vec<u8> {
     let source = json!({"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"});
     let watches = vec![json!({"source": source, "map": {"type": "SameName"}}); sources - 1];
     let controller = |at: usize| json!({"name": format!("c-{at}"), "for": source, "watches": watches});
-    let controllers: Vec<Value> = (0..controllers).map(controller).collect();
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    Guest::default().manifest(&manifest.to_string()).build()
+    let controllers: Value = (0..controllers).map(controller).collect();
+    Guest::default().controllers(&controllers).build()
 }
 
 impl Stage {

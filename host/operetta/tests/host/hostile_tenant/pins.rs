@@ -57,7 +57,7 @@ async fn pinned_namespace_requires_digests_in_consent() {
     let wasm = guest("fixture-touch-v1");
     namespace.create_touchable("target").await;
     namespace.drop_in(&DropIn::new("touch", wasm.clone())).await;
-    let message = namespace.until_degraded("touch", "CodeNotAllowed", &["consent has to name the code's digest"]).await;
+    let message = namespace.until_degraded("touch", "CodeNotAllowed", &["consent must name a digest"]).await;
     crate::run_what_it_says(namespace, &message);
     namespace.until_touched("target", "v1").await;
 }
@@ -68,7 +68,7 @@ async fn malformed_digest_allows_nothing() {
     let namespace = &stage.namespace;
     namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent("tiny,tiny@sha256:12")).await;
     namespace.drop_in(&DropIn::new("tiny", Guest::default().build())).await;
-    namespace.until_degraded("tiny", "ConsentMissing", &["tiny@sha256:12", "names no digest"]).await;
+    namespace.until_degraded("tiny", "ConsentMissing", &["tiny@sha256:12", "is not a digest"]).await;
 }
 
 #[tokio::test]

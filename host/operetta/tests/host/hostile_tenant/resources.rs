@@ -1,4 +1,4 @@
-//! Worker slots and memory: one namespace cannot take those of its neighbours.
+//! Instance slots and memory: one namespace cannot take those of its neighbours.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn sleeping_reconciles_leave_slots_to_neighbours() {
+async fn sleeping_reconciles_leave_instances_to_neighbours() {
     let stage = Stage::new("sleepers").await;
-    // These plugins have more workers than the host has slots.
+    // These plugins have more workers than the host has instance slots.
     stage.busy_plugins(17, "sleep-host").await;
     for _ in 0..3 {
         stage.others_go_on().await;
@@ -51,7 +51,7 @@ async fn allocating_reconciles_leave_memory_to_neighbours() {
         let bytes = stage.host.memory_bytes();
         assert!(bytes < MAX_HOST_BYTES, "the host uses {bytes} bytes");
         let plugin = stage.namespace.get(kinds::PLUGIN, "busy-0").await.expect("a Plugin").to_string();
-        let is_said = plugin.contains("quota memoryBytes") || plugin.contains("limits.memory");
+        let is_said = plugin.contains("(memoryBytes)") || plugin.contains("limits.memory");
         if is_said { Ok(()) } else { Err(plugin) }
     })
     .await;

@@ -88,7 +88,7 @@ async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
         let late = stage.stopped_writing_after_patch("serviceaccounts", "plugin").await;
         println!("round {round}: the last write came {late:.3} s after the withdrawal");
         stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
-        compiling.kubectl(&["delete", "configmaps", "--all"]);
+        compiling.delete_all(kinds::CONFIG_MAP).await;
     }
     stage.others_go_on().await;
 }

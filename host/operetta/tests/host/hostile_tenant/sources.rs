@@ -1,7 +1,6 @@
 //! Sources of a plugin without permissions, which the host must not watch.
 
 use operetta_testkit::{DropIn, Kind, kinds, wat_guest::Guest};
-use serde_json::json;
 
 use crate::{Stage, install, run_what_it_says};
 
@@ -13,12 +12,7 @@ async fn sources_without_permission_start_no_watch() {
     let control_plane = stage.namespace.control_plane();
     install(control_plane, WIDGET);
     stage.namespace.consenting("powerless").await;
-    let source =
-        |selector: usize| json!({"apiVersion": WIDGET.0, "kind": WIDGET.1, "labelSelector": format!("n={selector}")});
-    let watches: Vec<_> = (0..50).map(|at| json!({"source": source(at), "map": {"type": "SameName"}})).collect();
-    let controllers = json!([{"name": "c", "for": source(50), "watches": watches, "resyncSeconds": 1}]);
-    let manifest = json!({"apiVersion": "operetta.dev/v1alpha1", "kind": "Manifest", "controllers": controllers});
-    let wasm = Guest::default().manifest(&manifest.to_string()).build();
+    let wasm = Guest::default().hundred_selectors(WIDGET).build();
     stage.namespace.drop_in(&DropIn::new("powerless", wasm).service_account("powerless")).await;
     let message = stage.namespace.until_degraded("powerless", "Forbidden", &["may not list and watch withhelds"]).await;
     let audit = control_plane.audit();
