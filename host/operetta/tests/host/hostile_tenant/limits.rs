@@ -99,10 +99,10 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     // A small one still fits beside them.
     stage.plugin("small", wide(RATIONED, 2, 1), json!({})).await;
     namespace.until_condition("small", "Ready", "True", "Running").await;
-    // The namespace is full: code is not even loaded.
-    stage.plugin("late", wide(SPARE, 1, 1), json!({})).await;
-    namespace.until_degraded("late", "QuotaExceeded", &["have 200 of the 200 controllers"]).await;
-    stage.is_not_loaded("late").await;
+    // The namespace is full: code is not even loaded. By its name it comes last, also if created in the same second.
+    stage.plugin("tardy", wide(SPARE, 1, 1), json!({})).await;
+    namespace.until_degraded("tardy", "QuotaExceeded", &["have 200 of the 200 controllers"]).await;
+    stage.is_not_loaded("tardy").await;
     let audit = control_plane.audit();
     assert_eq!(audit.done("list", "spares").count() + audit.open_watches("spares").len(), 0, "the host watches spares");
     assert_eq!(stage.quota("operetta_quota_used", "quota=\"controllers\""), 200.0);
@@ -112,7 +112,7 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     // The older one gets code with fewer controllers, and the others run by themselves.
     let fewer = DropIn::new("many-code", wide(RATIONED, 1, 1)).code();
     namespace.patch(kinds::CONFIG_MAP, "many-code", json!({"binaryData": fewer["binaryData"]})).await;
-    for name in ["many", "controllers", "sources", "late"] {
+    for name in ["many", "controllers", "sources", "tardy"] {
         namespace.until_condition(name, "Ready", "True", "Running").await;
     }
     assert!(!control_plane.audit().open_watches("spares").is_empty());

@@ -23,6 +23,18 @@ fn code(kind: Kind, prefix: &str, indexes: &[Value]) -> Vec<u8> {
 }
 
 impl Stage {
+    /// Installs a kind, and waits until the API server serves it.
+    async fn serve(&self, kind: Kind) {
+        let control_plane = self.namespace.control_plane();
+        install(control_plane, kind);
+        let path = format!("/apis/{}/{}s", kind.0, kind.1.to_lowercase());
+        eventually(&format!("the API server serves {path}"), async || {
+            let output = control_plane.kubectl_output(&["get", "--raw", &path]);
+            if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+        })
+        .await;
+    }
+
     /// Gives the Plugin `swapped` this code, and waits until both of its controllers have reconciled.
     async fn swap(&self, prefix: &str, wasm: Vec<u8>) {
         let namespace = &self.namespace;
@@ -58,7 +70,7 @@ impl Stage {
 #[tokio::test]
 async fn controllers_renamed_by_swap_leave_nothing_behind() {
     let stage = Stage::new("renamed").await;
-    install(stage.namespace.control_plane(), RENAMED);
+    stage.serve(RENAMED).await;
     stage.namespace.create_object(RENAMED, json!({"metadata": {"name": "one"}})).await;
     for round in 0..ROUNDS {
         let prefix = format!("round-{round}");
@@ -85,7 +97,7 @@ async fn controllers_renamed_by_swap_leave_nothing_behind() {
 #[tokio::test]
 async fn indexes_by_swap_leave_nothing_behind() {
     let stage = Stage::new("indexed").await;
-    install(stage.namespace.control_plane(), INDEXED);
+    stage.serve(INDEXED).await;
     for object in 0..20 {
         let fields: Value = (0..ROUNDS).map(|round| (format!("f{round}"), json!(format!("{object:04}")))).collect();
         stage
@@ -93,18 +105,28 @@ async fn indexes_by_swap_leave_nothing_behind() {
             .create_object(INDEXED, json!({"metadata": {"name": format!("o-{object}")}, "spec": fields}))
             .await;
     }
-    let mut bytes = Vec::new();
+    let bytes = || stage.informers("operetta_informer_bytes", INDEXED);
+    let mut with_one = 0.0;
     for round in 0..ROUNDS {
         let prefix = format!("round-{round}");
         let path = format!(".spec.f{round}");
         let index = json!({"name": prefix, "apiVersion": INDEXED.0, "kind": INDEXED.1, "path": path});
         stage.swap(&prefix, code(INDEXED, &prefix, &[index])).await;
-        bytes.push(stage.informers("operetta_informer_bytes", INDEXED));
+        if round == 0 {
+            with_one = bytes();
+        }
     }
-    // The same objects with no index at all.
+    // Reconciles of replaced code have a second to end, and use its index until then.
+    eventually("only the last index is left", async || match bytes() {
+        now if now <= with_one => Ok(()),
+        now => Err(format!("{now} bytes, and {with_one} with the first index")),
+    })
+    .await;
     stage.swap("without", code(INDEXED, "without", &[])).await;
-    let without = stage.informers("operetta_informer_bytes", INDEXED);
-    assert!(bytes[0] > without && without > 0.0, "{bytes:?}, and {without} without an index");
-    assert_eq!(bytes[ROUNDS - 1], bytes[0], "{bytes:?}, and {without} without an index");
+    eventually("no index is left", async || match bytes() {
+        now if 0.0 < now && now < with_one => Ok(()),
+        now => Err(format!("{now} bytes, and {with_one} with an index")),
+    })
+    .await;
     stage.others_go_on().await;
 }
