@@ -8,6 +8,7 @@ use operetta_testkit::{
 use serde_json::{Value, json};
 
 const CLAIM: Kind = Kind("test.operetta.dev/v1", "Claim");
+const OWNED: Kind = Kind("test.operetta.dev/v1", "Owned");
 const SPARE: Kind = Kind("test.operetta.dev/v1", "Spare");
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
@@ -21,7 +22,7 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
 async fn plugin_over_quota_waits_alone() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
-    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1, plugins: 3, controllers: 4, queuedKeys: 500}}";
+    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1, plugins: 3, controllers: 4, queuedKeys: 300}}";
     let config = format!("quotas: {quotas}\nauditFile: {}", audit.display());
     let options = HostOptions { config, ..HostOptions::default() };
     let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
@@ -131,20 +132,23 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
 /// Objects name far more owners than the queues of the namespace may hold: all are reconciled, one after another.
 async fn invented_owners_wait_for_room(control_plane: &'static ControlPlane, host: &Host) {
     let namespace = stage(control_plane, "owners").await;
-    control_plane.apply(&crd("test.operetta.dev", "Claim", "claims", "Namespaced", &any_schema()).to_string());
+    // ConfigMaps would not do: their informer also has those with code, which are more than the quota of cached bytes.
+    for (kind, plural) in [("Claim", "claims"), ("Owned", "owneds")] {
+        control_plane.apply(&crd("test.operetta.dev", kind, plural, "Namespaced", &any_schema()).to_string());
+    }
     let own = |kind: Kind| json!({"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"});
-    let watches = json!([{"source": own(kinds::CONFIG_MAP), "map": {"type": "Owner", "allOwners": true}}]);
+    let watches = json!([{"source": own(OWNED), "map": {"type": "Owner", "allOwners": true}}]);
     let controllers = json!([{"name": "c", "for": own(CLAIM), "watches": watches}]);
     namespace.drop_in(&DropIn::new("claims", Guest::default().controllers(&controllers).build())).await;
     namespace.until_condition("claims", "Ready", "True", "Running").await;
-    for object in 0..5 {
+    for object in 0..4 {
         let owner = |at: usize| {
             let name = format!("invented-{object}-{at}");
             json!({"apiVersion": CLAIM.0, "kind": CLAIM.1, "name": name, "uid": name})
         };
-        let owners: Vec<_> = (0..400).map(owner).collect();
+        let owners: Vec<_> = (0..300).map(owner).collect();
         let metadata = json!({"name": format!("owned-{object}"), "ownerReferences": owners});
-        namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata})).await;
+        namespace.create_object(OWNED, json!({"metadata": metadata})).await;
     }
     let labels = ["plugin=\"claims\"".to_owned(), format!("namespace=\"{}\"", namespace.name())];
     let metric = |name: &str| host.metric(name, &[&labels[0], &labels[1]]);
@@ -152,12 +156,12 @@ async fn invented_owners_wait_for_room(control_plane: &'static ControlPlane, hos
     eventually("all invented owners are reconciled", async || {
         deepest = deepest.max(metric("workqueue_depth"));
         match metric("controller_runtime_reconcile_total") {
-            2_000.0 => Ok(()),
-            count => Err(format!("{count} reconciles")),
+            1_200.0 => Ok(()),
+            count => Err(format!("{count} reconciles, {} keys in the queue", metric("workqueue_depth"))),
         }
     })
     .await;
-    assert!(deepest > 100.0 && deepest <= 500.0, "{deepest} keys waited at once");
+    assert!(deepest > 100.0 && deepest <= 300.0, "{deepest} keys waited at once");
 }
 
 /// Over a quota of Plugins or controllers the older ones run, also after the host died, and the others once it is raised.
@@ -169,7 +173,7 @@ async fn older_plugins_stay_when_the_host_restarts(control_plane: &'static Contr
         let controllers: Value = (0..controllers).map(controller).collect();
         Guest::default().controllers(&controllers).build()
     };
-    for (name, kind, controllers) in [("a", kinds::CONFIG_MAP, 3), ("b", SPARE, 2), ("c", kinds::CONFIG_MAP, 1)] {
+    for (name, kind, controllers) in [("a", OWNED, 3), ("b", SPARE, 2), ("c", OWNED, 1)] {
         namespace.drop_in(&DropIn::new(name, code(kind, controllers))).await;
         namespace.until_condition(name, "Loaded", "True", "Loaded").await;
     }
