@@ -217,7 +217,7 @@ impl Grants {
                 Subject::ServiceAccount(account) => account.user(),
                 Subject::Host => "the host".to_owned(),
             };
-            let message = format!("whether {subject} may {access} cannot be asked: {error}");
+            let message = format!("access review of {subject} failed: may it {access}? {error}");
             ApiError::new(ErrorKind::Unavailable, message)
         })
     }

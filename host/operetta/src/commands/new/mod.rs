@@ -196,7 +196,7 @@ mod tests {
             assert!(error.contains("is not a valid plugin name"), "{error}");
         }
         let group = NewArgs { group: "k8s.io".into(), ..args("x", Language::Go) };
-        assert!(error(group).contains("Kubernetes' own"));
+        assert!(error(group).contains("reserved for Kubernetes"));
         assert!(error(args("async", Language::Rust)).contains("a Rust keyword"));
         assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 0);
     }
