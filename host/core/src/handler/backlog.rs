@@ -50,6 +50,7 @@ impl Backlog {
         if let Some(at) = before.iter().position(|old| old.kind == *kind) {
             let old = before.swap_remove(at);
             *old.handler.write() = handler;
+            old.events.restart();
             return old;
         }
         Arc::new(Self {
@@ -198,6 +199,14 @@ mod tests {
         EventHandler { predicates: vec![], namespace: None, target }
     }
 
+    fn all_owners() -> EventHandler {
+        let mut handler = handler();
+        if let Target::Mapped { mapping, .. } = &mut handler.target {
+            *mapping = Mapping::Owner { all_owners: true };
+        }
+        handler
+    }
+
     /// The keys for which there is room.
     const ROOM: usize = 100;
 
@@ -276,11 +285,7 @@ mod tests {
         (0..7).for_each(|at| other.add(at));
         let queue = WorkQueue::new().within(budget.clone());
         let controller = Controller::new("c", queue, names.clone(), Arc::new(Unobserved));
-        let mut handler = handler();
-        if let Target::Mapped { mapping, .. } = &mut handler.target {
-            *mapping = Mapping::Owner { all_owners: true };
-        }
-        let backlog = Backlog::replace(&mut Vec::new(), &kind(), handler, &controller, &budget);
+        let backlog = Backlog::replace(&mut Vec::new(), &kind(), all_owners(), &controller, &budget);
         let object = owned("a", &invented("owner", 30));
         controller.start(1);
         assert!(backlog.enqueue(&Event::Added { object, initial: false }, Priority::Normal));
@@ -300,6 +305,24 @@ mod tests {
         sleep(3 * RETRY).await;
         let names = names.0.lock();
         assert!(names.contains("first") && names.contains("second"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_mapping_of_waiting_event_enqueues_all_its_keys() {
+        let (controller, names, backlog) = stage();
+        change_owner(&backlog, "full", &invented("owner", ROOM - 1));
+        let object = owned("a", &["first".to_owned(), "second".to_owned()]);
+        *backlog.handler.write() = all_owners();
+        assert!(backlog.enqueue(&Event::Deleted { object }, Priority::Normal));
+        assert_eq!((controller.queue().len(), backlog.len()), (ROOM, 1), "the first key has the last room");
+        let mut same_name = handler();
+        if let Target::Mapped { mapping, .. } = &mut same_name.target {
+            *mapping = Mapping::SameName {};
+        }
+        Backlog::replace(&mut vec![backlog.clone()], &kind(), same_name, &controller, &budget());
+        controller.start(1);
+        sleep(3 * RETRY).await;
+        assert!(backlog.is_empty() && names.0.lock().contains("a"));
     }
 
     #[tokio::test(start_paused = true)]

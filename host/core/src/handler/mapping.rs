@@ -56,6 +56,8 @@ struct Pending {
     /// The size of object states that the store no longer has, in bytes, as taken from the budget.
     held: usize,
     budget: Arc<QueueBudget>,
+    /// The number of times that the code was replaced.
+    swaps: u64,
 }
 
 /// The changes of one object that are not mapped yet.
@@ -93,7 +95,7 @@ impl PendingChange {
 impl Mappings {
     /// Creates the mappings of a watch of this kind. Old states take bytes of the budget.
     pub fn new(kind: GroupVersionKind, budget: Arc<QueueBudget>) -> Arc<Self> {
-        let pending = Pending { events: HashMap::new(), held: 0, budget };
+        let pending = Pending { events: HashMap::new(), held: 0, budget, swaps: 0 };
         Arc::new(Self { kind, pending: Mutex::new(pending) })
     }
 
@@ -117,8 +119,16 @@ impl Mappings {
 
     /// Takes the pending changes of an object. They are put back if the guard is dropped before [`Taken::complete`].
     fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
-        let change = self.pending.lock().remove(key)?;
-        Some(Taken { mappings: self, key: key.clone(), change: Some(change) })
+        let mut pending = self.pending.lock();
+        let change = pending.remove(key)?;
+        Some(Taken { mappings: self, key: key.clone(), change: Some(change), swaps: pending.swaps })
+    }
+
+    /// Makes all pending changes start with their first key again, because new code may name other keys for them.
+    pub fn restart(&self) {
+        let mut pending = self.pending.lock();
+        pending.swaps += 1;
+        pending.events.values_mut().for_each(|change| change.enqueued = 0);
     }
 
     /// Adds keys of pending changes to a queue by `enqueue`, which returns false when the queue is full; `keys_of` returns
@@ -190,6 +200,8 @@ struct Taken<'a> {
     mappings: &'a Mappings,
     key: ObjectKey,
     change: Option<PendingChange>,
+    /// The number of code swaps before.
+    swaps: u64,
 }
 
 impl Taken<'_> {
@@ -230,8 +242,11 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let Some(change) = self.change.take() else { return };
+        let Some(mut change) = self.change.take() else { return };
         let mut pending = self.mappings.pending.lock();
+        if pending.swaps != self.swaps {
+            change.enqueued = 0;
+        }
         let change = match pending.remove(&self.key) {
             Some(later) => change.then(later),
             None => change,

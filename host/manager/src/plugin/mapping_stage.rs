@@ -80,6 +80,7 @@ impl MapStage {
             Some(old) => {
                 old.controller.queue().set_rate_limiter(rate_limiter(limiter));
                 old.controller.swap(reconciler);
+                mappings.restart();
                 old.controller
             }
             None => {
