@@ -58,6 +58,11 @@ impl<Path> Manifest<Path> {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), controllers, indexes: Vec::new() }
     }
 
+    /// Returns the number of sources of all controllers: `for`, `owns` and `watches`.
+    pub fn source_count(&self) -> usize {
+        self.controllers.iter().map(|controller| 1 + controller.owns.len() + controller.watches.len()).sum()
+    }
+
     /// Returns the controllers that have a watch with [`Mapping::Custom`].
     pub fn custom_mappings(&self) -> impl Iterator<Item = &Controller<Path>> {
         let is_custom = |watch: &Watch<Path>| watch.map == Mapping::Custom {};

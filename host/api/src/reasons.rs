@@ -130,6 +130,8 @@ reasons! {
     WATCH_FAILING = "WatchFailing";
     /// The plugin's share of the cache exceeds its quota.
     CACHE_QUOTA_EXCEEDED = "CacheQuotaExceeded";
+    /// The namespace has as many Plugins, controllers or sources as its quota allows.
+    QUOTA_EXCEEDED = "QuotaExceeded";
 
     /// A ConfigMap or Secret of the configuration, or a key of it, does not exist.
     CONFIG_NOT_FOUND = "ConfigNotFound";

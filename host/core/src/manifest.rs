@@ -137,10 +137,9 @@ fn check_counts(manifest: &Manifest) -> Result<(), ManifestError> {
     if controllers.is_empty() {
         return Err(wrong("controllers", "at least one controller is needed"));
     }
-    let sources = |controller: &Controller| 1 + controller.owns.len() + controller.watches.len();
     for (path, what, count, most) in [
         ("controllers", "controllers", controllers.len(), MAX_CONTROLLERS),
-        ("controllers", "kinds (for, owns and watches)", controllers.iter().map(sources).sum(), MAX_SOURCES),
+        ("controllers", "kinds (for, owns and watches)", manifest.source_count(), MAX_SOURCES),
         ("indexes", "indexes", manifest.indexes.len(), MAX_INDEXES),
     ] {
         if count > most {

@@ -57,16 +57,19 @@ impl Context {
             metrics: metrics.clone(),
             informers: cluster.registry.clone(),
         };
+        let queue = PluginQueue::new();
+        let quotas = config.quotas.clone();
+        let memory_bytes = config.plugin_memory_bytes();
         Ok(Arc::new(Self {
             conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine: Engine::with_code(&config.engine(), config.code()?)?,
-            tenants: Tenants::start(config.quotas.clone(), crate::poll_slots(), config.plugin_memory_bytes())?,
+            tenants: Tenants::start(quotas, crate::poll_slots(), memory_bytes, queue.clone())?,
             config,
             cluster,
             logs: LogStore::default(),
             metrics,
-            queue: PluginQueue::new(),
+            queue,
             admin_address: OnceLock::new(),
         }))
     }

@@ -148,7 +148,7 @@ impl Manager {
         let plugins = controller("plugin", context.queue.work_queue(), plugins);
         let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard);
         let drop_ins = controller("drop-in", WorkQueue::new(), drop_ins);
-        subscriptions.extend(Triggers::subscribe(&informers, &self.slots, &context.queue, &drop_ins));
+        subscriptions.extend(Triggers::subscribe(context, &informers, &self.slots, &drop_ins));
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
         let started = Started {

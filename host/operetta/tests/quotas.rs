@@ -2,9 +2,14 @@
 //! The quota of cached bytes, and the audit of what they write meanwhile.
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, LogLine, TestNamespace, eventually, guest, kinds, wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, any_schema, crd, eventually, guest, kinds,
+    wat_guest::Guest,
 };
-use serde_json::json;
+use serde_json::{Value, json};
+
+const CLAIM: Kind = Kind("test.operetta.dev/v1", "Claim");
+const OWNED: Kind = Kind("test.operetta.dev/v1", "Owned");
+const SPARE: Kind = Kind("test.operetta.dev/v1", "Spare");
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
     let namespace = control_plane.namespace(prefix).await;
@@ -17,10 +22,10 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
 async fn plugin_over_quota_waits_alone() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
-    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1}}";
+    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1, plugins: 3, controllers: 4, queuedKeys: 300}}";
     let config = format!("quotas: {quotas}\nauditFile: {}", audit.display());
     let options = HostOptions { config, ..HostOptions::default() };
-    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
+    let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
     let noisy = stage(control_plane, "noisy").await;
     let misbehaving =
         |name: &str, what: &str| DropIn::new(name, guest("fixture-misbehave")).config(json!({"do": what}));
@@ -53,8 +58,8 @@ async fn plugin_over_quota_waits_alone() {
         // The object is seen before the host has its answer, and writes the line.
         let line = eventually(&format!("the audit has a line about {object}"), async || {
             let text = std::fs::read_to_string(&audit).map_err(|error| error.to_string())?;
-            let whole = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-            let of_object = |line: &serde_json::Value| line["object"] == object.as_str() && line["result"] == "ok";
+            let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let of_object = |line: &Value| line["object"] == object.as_str() && line["result"] == "ok";
             whole.into_iter().find(of_object).ok_or_else(|| "none yet".to_owned())
         })
         .await;
@@ -66,6 +71,8 @@ async fn plugin_over_quota_waits_alone() {
     let seconds = host.metric("operetta_plugin_cpu_seconds_total", &[&of("touch")]);
     assert!(seconds > 0.0, "what it took is counted");
     who_makes_the_host_cache_too_much(control_plane, &host).await;
+    invented_owners_wait_for_room(control_plane, &host).await;
+    older_plugins_stay_when_the_host_restarts(control_plane, &mut host).await;
     host.assert_sound();
 }
 
@@ -120,4 +127,91 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     }
     namespace.patch(kinds::PLUGIN, "watches", json!({"spec": {"limits": {"hostCalls": 9}}})).await;
     namespace.until_condition("watches", "Ready", "True", "Running").await;
+}
+
+/// Objects name far more owners than the queues of the namespace may hold: all are reconciled, one after another.
+async fn invented_owners_wait_for_room(control_plane: &'static ControlPlane, host: &Host) {
+    let namespace = stage(control_plane, "owners").await;
+    // ConfigMaps would not do: their informer also has those with code, which are more than the quota of cached bytes.
+    for (kind, plural) in [("Claim", "claims"), ("Owned", "owneds")] {
+        control_plane.apply(&crd("test.operetta.dev", kind, plural, "Namespaced", &any_schema()).to_string());
+    }
+    let own = |kind: Kind| json!({"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"});
+    let watches = json!([{"source": own(OWNED), "map": {"type": "Owner", "allOwners": true}}]);
+    let controllers = json!([{"name": "c", "for": own(CLAIM), "watches": watches}]);
+    namespace.drop_in(&DropIn::new("claims", Guest::default().controllers(&controllers).build())).await;
+    namespace.until_condition("claims", "Ready", "True", "Running").await;
+    for object in 0..4 {
+        let owner = |at: usize| {
+            let name = format!("invented-{object}-{at}");
+            json!({"apiVersion": CLAIM.0, "kind": CLAIM.1, "name": name, "uid": name})
+        };
+        let owners: Vec<_> = (0..300).map(owner).collect();
+        let metadata = json!({"name": format!("owned-{object}"), "ownerReferences": owners});
+        namespace.create_object(OWNED, json!({"metadata": metadata})).await;
+    }
+    let labels = ["plugin=\"claims\"".to_owned(), format!("namespace=\"{}\"", namespace.name())];
+    let metric = |name: &str| host.metric(name, &[&labels[0], &labels[1]]);
+    let mut deepest: f64 = 0.0;
+    eventually("all invented owners are reconciled", async || {
+        deepest = deepest.max(metric("workqueue_depth"));
+        match metric("controller_runtime_reconcile_total") {
+            1_200.0 => Ok(()),
+            count => Err(format!("{count} reconciles, {} keys in the queue", metric("workqueue_depth"))),
+        }
+    })
+    .await;
+    assert!(deepest > 100.0 && deepest <= 300.0, "{deepest} keys waited at once");
+}
+
+/// Over a quota of Plugins or controllers the older ones run, also after the host died, and the others once it is raised.
+async fn older_plugins_stay_when_the_host_restarts(control_plane: &'static ControlPlane, host: &mut Host) {
+    let namespace = stage(control_plane, "restart").await;
+    control_plane.apply(&crd("test.operetta.dev", "Spare", "spares", "Namespaced", &any_schema()).to_string());
+    let code = |kind: Kind, controllers: usize| {
+        let controller = |at: usize| json!({"name": format!("c-{at}"), "for": {"apiVersion": kind.0, "kind": kind.1, "namespaces": "Own"}});
+        let controllers: Value = (0..controllers).map(controller).collect();
+        Guest::default().controllers(&controllers).build()
+    };
+    for (name, kind, controllers) in [("a", OWNED, 3), ("b", SPARE, 2), ("c", OWNED, 1)] {
+        namespace.drop_in(&DropIn::new(name, code(kind, controllers))).await;
+        namespace.until_condition(name, "Loaded", "True", "Loaded").await;
+    }
+    namespace.drop_in(&DropIn::new("d", code(SPARE, 1))).await;
+    let verdicts = async || {
+        for name in ["a", "c"] {
+            namespace.until_condition(name, "Ready", "True", "Running").await;
+        }
+        namespace.until_degraded("b", "QuotaExceeded", &["it has 2 controllers", "quotas.namespaces"]).await;
+        namespace.until_degraded("d", "QuotaExceeded", &["may have 3 Plugins"]).await;
+    };
+    verdicts().await;
+    let labels = [format!("namespace=\"{}\"", namespace.name()), "quota=\"controllers\"".to_owned()];
+    for _ in 0..2 {
+        host.kill();
+        host.start_again();
+        host.until_listening().await;
+        eventually("the older ones run again", async || {
+            match host.metric("operetta_quota_used", &[&labels[0], &labels[1]]) {
+                4.0 => Ok(()),
+                used => Err(format!("{used} controllers")),
+            }
+        })
+        .await;
+        verdicts().await;
+    }
+    let audit = control_plane.audit();
+    let watched = audit.open_watches("spares").len() + audit.done("watch", "spares").count();
+    assert_eq!(watched, 0, "a Plugin over its quota ran");
+    let config = host.folder().join("config.yaml");
+    let text = std::fs::read_to_string(&config).expect("a configuration");
+    let raised = text.replace("plugins: 3, controllers: 4", "plugins: 4, controllers: 7");
+    assert_ne!(raised, text);
+    std::fs::write(config, raised).expect("a configuration");
+    host.kill();
+    host.start_again();
+    host.until_listening().await;
+    for name in ["a", "b", "c", "d"] {
+        namespace.until_condition(name, "Ready", "True", "Running").await;
+    }
 }

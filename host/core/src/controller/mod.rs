@@ -43,8 +43,8 @@ use crate::{
     queue::{Priority, WorkQueue},
 };
 
-/// The number of keys in a queue from which a plugin's own mapping may add no new ones. Keys of the kind's own objects are
-/// always added: they may be as many, and all of them are in the queue at first.
+/// The number of keys in a queue from which mappings may add no new ones: their keys may be invented. Keys of the kind's
+/// own objects are always added: they may be as many, and all of them are in the queue at first.
 pub const MAX_MAPPED: usize = 100_000;
 
 /// An observer of every reconcile.
@@ -146,6 +146,13 @@ impl Controller {
         // Before the add: a worker that takes the key must see whether the event is from outside.
         self.shared.loops.event(&self.shared.guard, &key, event);
         self.enqueue(key, priority);
+    }
+
+    /// Adds a key that an event of another object named, and reports whether the queue has it. A new key is refused while the
+    /// queue holds [`MAX_MAPPED`].
+    pub fn enqueue_named(&self, event: &Event, key: ObjectKey, priority: Priority) -> bool {
+        self.shared.loops.event(&self.shared.guard, &key, event);
+        self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
     /// Adds a key that the plugin's own mapping of an event named, and reports whether the queue has it. Counts as a change

@@ -8,11 +8,11 @@
 //! - **No event is lost** when a call fails, traps or is aborted: the event is kept and merged with later ones. The
 //!   queue retries it as it retries a reconcile.
 //! - **Memory is bounded.** Objects that are in the store are shared with it. Old states of changed and deleted
-//!   objects, which the store no longer has, may take [`MAX_HELD`] bytes together. States beyond that are dropped, and
+//!   objects, which the store no longer has, take bytes of the [`QueueBudget`]. States beyond that are dropped, and
 //!   [`Mappings::note`] reports it.
 //! - **Each key is checked**: see [`KeyRules`].
-//! - **A full queue delays events**: while the controller's queue holds [`MAX_MAPPED`] keys, an event that names new ones is
-//!   kept, and mapped again later.
+//! - **A full queue delays events**: while the controller's queue has no room for invented keys, an event that names new
+//!   ones is kept, and mapped again later.
 //!
 //! A controller with a [`MapReconciler`] calls the plugin. Its keys are those of the watched objects.
 
@@ -27,23 +27,23 @@ use operetta_api::names::{is_dns_label, is_path_segment};
 use parking_lot::Mutex;
 
 use crate::{
-    controller::{
-        MAX_MAPPED,
-        request::{Action, Failure, ReconcileRequest},
-    },
+    controller::request::{Action, Failure, ReconcileRequest},
     handler::{
         event::Event,
         map_event::{Change, MapEvent},
     },
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{Mapper, Reconciler},
-    queue::Priority,
+    queue::{Priority, budget::QueueBudget},
 };
 
 /// The maximum number of keys that one event may enqueue.
 pub const MAX_KEYS: usize = 1_000;
-/// The maximum size of old object states that are kept for their keys, in bytes.
+/// The maximum size of old object states that the queues of a tenant keep for their keys, in bytes.
 pub const MAX_HELD: usize = 32 << 20;
+
+/// The number of pending changes that are delivered at once.
+const BATCH: usize = 64;
 
 /// The events of one watch that are not mapped yet.
 pub struct Mappings {
@@ -51,11 +51,13 @@ pub struct Mappings {
     pending: Mutex<Pending>,
 }
 
-#[derive(Default)]
 struct Pending {
     events: HashMap<ObjectKey, PendingChange>,
-    /// The size of object states that the store no longer has, in bytes; at most [`MAX_HELD`].
+    /// The size of object states that the store no longer has, in bytes, as taken from the budget.
     held: usize,
+    budget: Arc<QueueBudget>,
+    /// The number of times that the code was replaced.
+    swaps: u64,
 }
 
 /// The changes of one object that are not mapped yet.
@@ -66,19 +68,22 @@ struct PendingChange {
     now: Arc<Object>,
     gone: bool,
     priority: Priority,
+    /// The number of its keys, in order, that were enqueued before the queue was full. So each attempt goes on where the
+    /// one before ended, even if its keys are reconciled meanwhile.
+    enqueued: usize,
 }
 
 impl PendingChange {
-    fn of(event: &Event, priority: Priority) -> Self {
+    fn of(event: &Event, priority: Priority, enqueued: usize) -> Self {
         let gone = matches!(event, Event::Deleted { .. });
-        Self { mapped: event.old().cloned(), now: event.object().clone(), gone, priority }
+        Self { mapped: event.old().cloned(), now: event.object().clone(), gone, priority, enqueued }
     }
 
     /// Merges these changes with later ones, when neither was mapped.
     fn then(self, later: Self) -> Self {
         // A pending deletion without an earlier state is of a state that was mapped.
         let mapped = self.mapped.or_else(|| self.gone.then_some(self.now));
-        Self { mapped, priority: self.priority.max(later.priority), ..later }
+        Self { mapped, priority: self.priority.max(later.priority), enqueued: 0, ..later }
     }
 
     fn held(&self) -> usize {
@@ -88,17 +93,23 @@ impl PendingChange {
 }
 
 impl Mappings {
-    /// Creates the mappings of a watch of this kind.
-    pub fn new(kind: GroupVersionKind) -> Arc<Self> {
-        Arc::new(Self { kind, pending: Mutex::default() })
+    /// Creates the mappings of a watch of this kind. Old states take bytes of the budget.
+    pub fn new(kind: GroupVersionKind, budget: Arc<QueueBudget>) -> Arc<Self> {
+        let pending = Pending { events: HashMap::new(), held: 0, budget, swaps: 0 };
+        Arc::new(Self { kind, pending: Mutex::new(pending) })
     }
 
     /// Stores an event; the caller then enqueues the object's key. Returns false if a state was dropped for lack of
     /// room: keys that only that state names will not be enqueued.
     pub fn note(&self, event: &Event, priority: Priority) -> bool {
+        self.note_rest(event, priority, 0)
+    }
+
+    /// Stores an event as [`Self::note`] does, of whose keys the first ones are enqueued already.
+    pub(super) fn note_rest(&self, event: &Event, priority: Priority, enqueued: usize) -> bool {
         let key = event.object().key().clone();
         let mut pending = self.pending.lock();
-        let event = PendingChange::of(event, priority);
+        let event = PendingChange::of(event, priority, enqueued);
         let event = match pending.remove(&key) {
             Some(before) => before.then(event),
             None => event,
@@ -108,8 +119,39 @@ impl Mappings {
 
     /// Takes the pending changes of an object. They are put back if the guard is dropped before [`Taken::complete`].
     fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
-        let change = self.pending.lock().remove(key)?;
-        Some(Taken { mappings: self, key: key.clone(), change: Some(change) })
+        let mut pending = self.pending.lock();
+        let change = pending.remove(key)?;
+        Some(Taken { mappings: self, key: key.clone(), change: Some(change), swaps: pending.swaps })
+    }
+
+    /// Makes all pending changes start with their first key again, because new code may name other keys for them.
+    pub fn restart(&self) {
+        let mut pending = self.pending.lock();
+        pending.swaps += 1;
+        pending.events.values_mut().for_each(|change| change.enqueued = 0);
+    }
+
+    /// Adds keys of pending changes to a queue by `enqueue`, which returns false when the queue is full; `keys_of` returns
+    /// those of an object's old and new state. Reports whether the queue was never full.
+    pub(super) fn deliver(
+        &self,
+        keys_of: impl Fn(Option<&Arc<Object>>, &Object) -> Vec<ObjectKey>,
+        enqueue: impl Fn(ObjectKey, Priority) -> bool,
+    ) -> bool {
+        let objects: Vec<ObjectKey> = self.pending.lock().events.keys().take(BATCH).cloned().collect();
+        for object in objects {
+            let Some(mut taken) = self.take(&object) else { continue };
+            let Some(change) = &mut taken.change else { continue };
+            let keys = keys_of(change.mapped.as_ref(), &change.now);
+            for key in keys.into_iter().skip(change.enqueued) {
+                if !enqueue(key, change.priority) {
+                    return false;
+                }
+                change.enqueued += 1;
+            }
+            taken.complete();
+        }
+        true
     }
 
     /// Returns the number of objects with pending changes.
@@ -127,12 +169,13 @@ impl Pending {
     fn remove(&mut self, key: &ObjectKey) -> Option<PendingChange> {
         let change = self.events.remove(key)?;
         self.held -= change.held();
+        self.budget.return_bytes(change.held());
         Some(change)
     }
 
     /// Adds pending changes. Reports whether nothing was dropped.
     fn put(&mut self, key: ObjectKey, mut change: PendingChange) -> bool {
-        let fits = |change: &PendingChange| self.held + change.held() <= MAX_HELD;
+        let fits = |change: &PendingChange| self.budget.take_bytes(change.held());
         let whole = fits(&change);
         if !whole {
             change.mapped = None;
@@ -146,11 +189,19 @@ impl Pending {
     }
 }
 
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.budget.return_bytes(self.held);
+    }
+}
+
 /// The pending changes of an object while they are being mapped.
 struct Taken<'a> {
     mappings: &'a Mappings,
     key: ObjectKey,
     change: Option<PendingChange>,
+    /// The number of code swaps before.
+    swaps: u64,
 }
 
 impl Taken<'_> {
@@ -171,6 +222,18 @@ impl Taken<'_> {
         self.change.as_ref().map(|change| change.priority).unwrap_or_default()
     }
 
+    /// Returns the number of keys that earlier attempts have enqueued.
+    fn enqueued(&self) -> usize {
+        self.change.as_ref().map_or(0, |change| change.enqueued)
+    }
+
+    /// Records that the queue was full after this number of keys.
+    fn set_enqueued(&mut self, enqueued: usize) {
+        if let Some(change) = &mut self.change {
+            change.enqueued = enqueued;
+        }
+    }
+
     /// Removes the changes, because their keys are enqueued.
     fn complete(mut self) {
         self.change = None;
@@ -179,8 +242,11 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let Some(change) = self.change.take() else { return };
+        let Some(mut change) = self.change.take() else { return };
         let mut pending = self.mappings.pending.lock();
+        if pending.swaps != self.swaps {
+            change.enqueued = 0;
+        }
         let change = match pending.remove(&self.key) {
             Some(later) => change.then(later),
             None => change,
@@ -258,25 +324,32 @@ impl Reconciler for MapReconciler {
     /// Enqueues the valid keys. Invalid keys make the reconcile fail, without a retry, because the same event would be
     /// mapped the same way. It is retried if the queue has no room for all keys.
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        let Some(taken) = self.mappings.take(&request.key) else { return Ok(NOTHING) };
+        let Some(mut taken) = self.mappings.take(&request.key) else { return Ok(NOTHING) };
         let Some(event) = taken.event() else { return Ok(NOTHING) };
         let keys = self.mapper.map(request, &event).await?;
         let priority = taken.priority();
         let mut refused = 0_usize;
         let mut wrong = (keys.len() > MAX_KEYS)
             .then(|| format!("{} keys, over the limit of {MAX_KEYS}: the first {MAX_KEYS} are enqueued", keys.len()));
-        let mut enqueued = HashSet::new();
+        let mut distinct = HashSet::new();
+        let mut enqueued = taken.enqueued();
         for key in keys.into_iter().take(MAX_KEYS) {
             match self.rules.admit(key) {
-                Ok(Some(key)) if enqueued.insert(key.clone()) => {
-                    refused += usize::from(!(self.enqueue)(key, priority));
+                // Those that an earlier attempt has enqueued are not enqueued again: others would never get room.
+                Ok(Some(key)) if distinct.insert(key.clone()) && distinct.len() > enqueued => {
+                    if refused == 0 && (self.enqueue)(key, priority) {
+                        enqueued = distinct.len();
+                    } else {
+                        refused += 1;
+                    }
                 }
                 Ok(_) => {}
                 Err(error) => drop(wrong.get_or_insert(error)),
             }
         }
         if refused > 0 {
-            let full = format!("the queue is full ({MAX_MAPPED} keys): {refused} mapped keys have to wait");
+            taken.set_enqueued(enqueued);
+            let full = format!("the queue is full: {refused} mapped keys have to wait");
             return Err(Failure::Retry(full));
         }
         taken.complete();

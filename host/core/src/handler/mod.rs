@@ -1,8 +1,11 @@
 //! Event handlers: the keys that an event enqueues, as with controller-runtime's For, Owns and Watches.
 
+pub mod backlog;
 pub mod event;
 pub mod map_event;
 pub mod mapping;
+
+use std::{collections::HashSet, sync::Arc};
 
 use crate::{
     handler::{event::Event, mapping::KeyRules},
@@ -49,13 +52,7 @@ impl EventHandler {
         if !self.passes(event) {
             return Vec::new();
         }
-        let mut keys = self.target.keys(event.object());
-        for key in event.old().into_iter().flat_map(|old| self.target.keys(old)) {
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-        keys
+        self.target.keys_of(event.old(), event.object())
     }
 
     /// Reports whether an event enqueues keys.
@@ -66,6 +63,20 @@ impl EventHandler {
 }
 
 impl Target {
+    /// Returns the keys that the new and the old state of an object name, without repeats.
+    pub(crate) fn keys_of(&self, old: Option<&Arc<Object>>, new: &Object) -> Vec<ObjectKey> {
+        let mut keys = self.keys(new);
+        if let Some(old) = old {
+            keys.extend(self.keys(old));
+        }
+        // An object may have some ten thousand owners, so the keys are not compared with each other.
+        if keys.len() > 1 {
+            let mut seen = HashSet::new();
+            keys.retain(|key| seen.insert(key.clone()));
+        }
+        keys
+    }
+
     fn keys(&self, object: &Object) -> Vec<ObjectKey> {
         let own = object.key();
         let (kind, cluster_scoped, only, mapping) = match self {
@@ -95,7 +106,7 @@ impl Target {
                     let owner_kind = GroupVersionKind::new(&owner.api_version, &owner.kind);
                     let same = owner_kind.group() == kind.group() && owner.kind == kind.kind;
                     let key = key(own.namespace.clone(), owner.name.clone());
-                    if same && (*all_owners || owner.controller) && !keys.contains(&key) {
+                    if same && (*all_owners || owner.controller) {
                         keys.push(key);
                     }
                 }
@@ -110,8 +121,6 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::object::ManagedFields;
 

@@ -17,7 +17,8 @@
 //!
 //! `PROMISES.md` in this folder names the test of each promise.
 //!
-//! Limits: keys are held in memory only, each once, without bound but for [`WorkQueue::add_if_room`]. Keys of different priorities have no order among them.
+//! Limits: keys are held in memory only, each once, without bound but for [`WorkQueue::add_if_room`]. Keys of different
+//! priorities have no order among them.
 //! Timers are exact to a millisecond, as tokio's. No delay is longer than thirty years.
 //!
 //! The queue has no task of its own: a consumer in [`WorkQueue::get`] sleeps until the earliest delay, and every operation
@@ -43,6 +44,7 @@
 //! # fn reconcile(_: &str) -> Result<(), ()> { Ok(()) }
 //! ```
 
+pub mod budget;
 #[cfg(test)]
 mod histories;
 mod limiter;
@@ -63,6 +65,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use budget::QueueBudget;
 pub use limiter::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter};
 use state::{State, Wake};
 
@@ -116,6 +119,29 @@ struct Shared<K> {
     limiter: Box<dyn RateLimiter<K>>,
     /// True if [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`] clears it.
     drain: bool,
+    /// The budget of this and other queues.
+    budget: Option<Arc<QueueBudget>>,
+    /// The number of keys that the budget knows of.
+    counted: usize,
+}
+
+impl<K: Clone + Eq + Hash> Shared<K> {
+    /// Reports the present number of keys to the budget.
+    fn count(&mut self) {
+        let now = self.state.entries();
+        if let Some(budget) = self.budget.as_ref().filter(|_| now != self.counted) {
+            budget.count_keys(self.counted, now);
+            self.counted = now;
+        }
+    }
+}
+
+impl<K> Drop for Shared<K> {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.count_keys(self.counted, 0);
+        }
+    }
 }
 
 /// The next step of a consumer.
@@ -133,9 +159,20 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
 
     /// Creates an empty queue with this rate limiter.
     pub fn with_rate_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
-        let shared = Shared { state: State::default(), limiter: Box::new(limiter), drain: false };
+        let state = State::default();
+        let shared = Shared { state, limiter: Box::new(limiter), drain: false, budget: None, counted: 0 };
         let inner = Inner { shared: Mutex::new(shared), ready: Notify::new(), drained: Notify::new() };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Counts the queue's keys in a budget that it shares with other queues.
+    #[must_use]
+    pub fn within(self, budget: Arc<QueueBudget>) -> Self {
+        let mut shared = self.lock();
+        shared.budget = Some(budget);
+        shared.count();
+        drop(shared);
+        self
     }
 
     /// Replaces the rate limiter. Failures counted so far are forgotten; running delays continue.
@@ -150,38 +187,35 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
 
     /// Adds a key, or raises a key that is queued with a lower priority. Ignored once the queue shuts down.
     pub fn add_with_priority(&self, key: K, priority: Priority) {
-        let wake = self.lock().state.add(key, priority);
-        self.wake(wake);
+        self.change(|shared| shared.state.add(key, priority));
     }
 
     /// Adds a key as [`Self::add_with_priority`] does, unless it is new and the queue holds `limit` keys already, be they
-    /// ready, delayed or being processed. Reports whether the queue has the key.
+    /// ready, delayed or being processed, or the budget of [`Self::within`] is used up. Reports whether the queue has the
+    /// key.
     pub fn add_if_room(&self, limit: usize, key: K, priority: Priority) -> bool {
-        let mut shared = self.lock();
-        if !shared.state.has_room(&key, limit) {
-            return false;
-        }
-        let wake = shared.state.add(key, priority);
-        drop(shared);
-        self.wake(wake);
-        true
+        let mut has_room = false;
+        self.change(|shared| {
+            let limit = if shared.budget.as_ref().is_none_or(|budget| budget.has_room()) { limit } else { 0 };
+            has_room = shared.state.has_room(&key, limit);
+            if has_room { shared.state.add(key, priority) } else { Wake::Nobody }
+        });
+        has_room
     }
 
     /// Adds a key when the delay is over, at once when it is zero. Ignored once the queue shuts down, and forgotten
     /// when it shuts down meanwhile.
     pub fn add_after(&self, key: K, delay: Duration) {
-        let wake = self.lock().state.add_after(key, delay, now());
-        self.wake(wake);
+        self.change(|shared| shared.state.add_after(key, delay, now()));
     }
 
     /// Counts a failure of the key and adds it after the delay of the rate limiter.
     pub fn add_rate_limited(&self, key: K) {
-        let mut shared = self.lock();
-        let now = now();
-        let delay = shared.limiter.when(&key, now);
-        let wake = shared.state.add_after(key, delay, now);
-        drop(shared);
-        self.wake(wake);
+        self.change(|shared| {
+            let now = now();
+            let delay = shared.limiter.when(&key, now);
+            shared.state.add_after(key, delay, now)
+        });
     }
 
     /// Resets the key's count of failures, because it succeeded or is not retried. [`Self::done`] still has to be
@@ -222,6 +256,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     pub fn done(&self, key: &K) {
         let mut shared = self.lock();
         let wake = shared.state.done(key);
+        shared.count();
         let drained = shared.state.is_shutting_down() && shared.state.is_drained();
         drop(shared);
         self.wake(wake);
@@ -281,6 +316,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     fn begin_shut_down(&self, drain: bool) {
         let mut shared = self.lock();
         shared.state.shut_down();
+        shared.count();
         shared.drain = drain;
         drop(shared);
         self.inner.ready.notify_waiters();
@@ -302,6 +338,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
             shared.state.advance(now());
         }
         shared
+    }
+
+    /// Changes the queue, and wakes the consumers that this concerns.
+    fn change(&self, change: impl FnOnce(&mut Shared<K>) -> Wake) {
+        let mut shared = self.lock();
+        let wake = change(&mut shared);
+        shared.count();
+        drop(shared);
+        self.wake(wake);
     }
 
     fn wake(&self, wake: Wake) {

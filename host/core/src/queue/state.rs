@@ -247,7 +247,6 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Returns the number of keys with any state.
-    #[cfg(test)]
     pub fn entries(&self) -> usize {
         self.entries.len()
     }

@@ -34,7 +34,7 @@ use crate::{
     manager::Manager,
     metrics::{
         informers::InformerMetrics,
-        plugins,
+        plugins, quotas,
         samples::{Labels, Samples},
     },
     readiness::Check,
@@ -102,6 +102,7 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let Manager { context, slots, .. } = &*admin.manager;
     let mut samples = Samples::default();
     plugins::sample(slots, &mut samples);
+    quotas::sample(&context.tenants, &mut samples);
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
     let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);

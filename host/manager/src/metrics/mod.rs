@@ -4,6 +4,7 @@
 
 pub mod informers;
 pub mod plugins;
+pub mod quotas;
 pub mod samples;
 
 use std::{

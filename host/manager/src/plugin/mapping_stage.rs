@@ -3,29 +3,26 @@
 //!
 //! It survives a code swap as the controller's queue does: the new code maps the events that were not mapped yet.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use operetta_core::{
     controller::Controller,
     handler::{
         EventHandler,
         event::Event,
-        mapping::{KeyRules, MAX_HELD, MapReconciler, Mappings},
+        mapping::{KeyRules, MapReconciler, Mappings},
     },
     manifest::RateLimiter,
     object::kind::GroupVersionKind,
-    ports::{LogLevel, LogRecord, LogSink, Mapper, Reconciler},
-    queue::WorkQueue,
+    ports::{Mapper, Reconciler},
+    queue::{WorkQueue, budget::QueueBudget},
 };
 use operetta_kube::informer::Handler;
 use operetta_scheduler::{Account, FairReconciler};
 
 use crate::logs::store::PluginLog;
 use crate::plugin::{
-    enqueue::{priority, rate_limiter},
+    enqueue::{DropLog, priority, rate_limiter},
     health::{Health, MapHealth},
 };
 
@@ -49,6 +46,8 @@ pub(super) struct StageSetup<'a> {
     pub(super) mapping: &'a Mapping,
     pub(super) limiter: &'a RateLimiter,
     pub(super) health: &'a Arc<Health>,
+    /// The budget of the namespace's queues.
+    pub(super) budget: &'a Arc<QueueBudget>,
 }
 
 /// Maps the events of one source of a controller.
@@ -63,9 +62,10 @@ pub(super) struct MapStage {
 impl MapStage {
     /// Returns a stage on new code: the one in `before` of the same kind, or else a new one.
     pub(super) fn replace(before: &mut Vec<Self>, setup: StageSetup<'_>) -> Self {
-        let StageSetup { kind, target, rules, mapping, limiter, health } = setup;
+        let StageSetup { kind, target, rules, mapping, limiter, health, budget } = setup;
         let old = before.iter().position(|stage| stage.kind == *kind).map(|at| before.remove(at));
-        let mappings = old.as_ref().map_or_else(|| Mappings::new(kind.clone()), |old| old.mappings.clone());
+        let mappings = old.as_ref().map(|old| old.mappings.clone());
+        let mappings = mappings.unwrap_or_else(|| Mappings::new(kind.clone(), budget.clone()));
         let enqueue = {
             // Not the controller itself, which may be stopped and dropped first.
             let target = Arc::downgrade(target);
@@ -80,10 +80,11 @@ impl MapStage {
             Some(old) => {
                 old.controller.queue().set_rate_limiter(rate_limiter(limiter));
                 old.controller.swap(reconciler);
+                mappings.restart();
                 old.controller
             }
             None => {
-                let queue = WorkQueue::with_rate_limiter(rate_limiter(limiter));
+                let queue = WorkQueue::with_rate_limiter(rate_limiter(limiter)).within(budget.clone());
                 let observer = Arc::new(MapHealth::new(health.clone(), kind.clone()));
                 Controller::new(target.name(), queue, reconciler, observer)
             }
@@ -96,20 +97,14 @@ impl MapStage {
     pub(super) fn handler(&self, handler: EventHandler, log: &Arc<PluginLog>) -> Handler {
         let mappings = self.mappings.clone();
         let controller = self.controller.clone();
-        let log = log.clone();
-        let kind = self.kind.clone();
-        let reported = AtomicBool::new(false);
+        let dropped = DropLog::new(&self.kind, log);
         Arc::new(move |event: &Event| {
             if !handler.passes(event) {
                 return;
             }
             let priority = priority(event);
-            if !mappings.note(event, priority) && !reported.swap(true, Ordering::Relaxed) {
-                let message = format!(
-                    "more than {} MiB of old {kind} states wait for the mapping: dropping states, whose keys are not enqueued",
-                    MAX_HELD >> 20
-                );
-                log.write(LogRecord { level: LogLevel::Error, message, fields: vec![], reconcile: None });
+            if !mappings.note(event, priority) {
+                dropped.report();
             }
             controller.enqueue(event.object().key().clone(), priority);
         })

@@ -18,6 +18,7 @@ pub mod health;
 pub mod host_informers;
 pub mod hot_loop;
 mod mapping_stage;
+mod missing_kinds;
 mod object_watch;
 pub mod queue;
 pub mod reconcile;

@@ -4,26 +4,22 @@
 //! It stops a Plugin that is gone, or whose source is gone. It waits for kinds that are not served. The status has the
 //! reason in one sentence.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use operetta_api::reasons;
 use operetta_core::{
     authz::{
-        access_review::{Grants, ServiceAccount, SubjectGrants},
+        access_review::{Grants, SubjectGrants},
         host_permissions::HostPermissions,
     },
     controller::request::{Action, Failure, ReconcileRequest},
     gate::PluginConfig,
-    object::{Object, ObjectKey, kind::GroupVersionKind},
+    object::{Object, ObjectKey},
     ports::{LogLevel, Reconciler},
     status::ApiError,
 };
-use operetta_kube::{
-    client::wire::{Identity, Wire},
-    discovery::similar_kind,
-};
-use tokio::task::JoinSet;
+use tokio::{sync::MutexGuard, task::JoinSet};
 
 use crate::{
     authz::consent::{self, OptIn},
@@ -34,25 +30,23 @@ use crate::{
         crd::{Plugin, PluginSpec, Source},
         facts::facts,
         host_informers::HostInformers,
+        missing_kinds::wait_for_kinds,
         report::Reporter,
         running::Running,
         setup::{Setup, SetupError},
-        slot::{Applied, Consent, HeldBack, PluginRef, Slot, State},
+        slot::{Applied, Consent, HeldBack, PluginRef, Slot, SourceState, State},
         slots::Slots,
         source::Loader,
     },
     problem::Problem,
-    tenancy::cache_quota,
+    tenancy::{
+        admission::{Demand, Need},
+        cache_quota,
+    },
 };
-
-/// The number of missing kinds for which the status suggests another one.
-const MAX_SUGGESTIONS: usize = 5;
 
 /// The delay after which a Plugin is reconciled again if the host may not impersonate its ServiceAccount.
 const GRANT_RETRY: Duration = Duration::from_secs(60);
-
-/// The timeout of the search for similar kinds.
-const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reconciler of Plugins.
 pub struct PluginController {
@@ -85,13 +79,21 @@ impl PluginController {
             // The controllers hold the old token.
             state.applied = None;
         }
+        if let Err(problem) = self.check_quota(plugin).await {
+            self.unload(plugin, problem, &mut state);
+            return self.write_status(plugin, state).await;
+        }
         match self.check_consent(plugin).await? {
             Ok(consent) => {
                 state.problems.refusal = None;
                 drop_forbidden_code(plugin, &consent, &mut state);
                 self.loader.load(plugin, &consent, &mut state).await?;
+                let room = self.context.tenants.admission.record(key, need(object, &state));
                 if object.spec.suspend || state.component.is_none() {
                     self.stop(&slot, &mut state);
+                } else if let Err(problem) = room {
+                    state.configuration = configuration::Configuration::default();
+                    self.stop_for(plugin, problem, &mut state);
                 } else if !self.hold_back(plugin, &mut state) {
                     let grants = self.context.cluster.grants.of(consent.account);
                     if let Some(config) = self.configure(plugin, &grants, &mut state).await? {
@@ -99,12 +101,46 @@ impl PluginController {
                     }
                 }
             }
-            Err(problem) => self.refuse(plugin, problem, &mut state),
+            Err(problem) => {
+                self.needs_nothing(key);
+                self.refuse(plugin, problem, &mut state);
+            }
         }
-        let facts = facts(object, &slot, &state, self.context.admin_address());
+        self.write_status(plugin, state).await
+    }
+
+    /// Reports missing permissions, and writes the status.
+    async fn write_status(&self, plugin: PluginRef<'_>, mut state: MutexGuard<'_, State>) -> Result<(), ApiError> {
+        let PluginRef { key, object, slot } = plugin;
+        let facts = facts(object, slot, &state, self.context.admin_address());
         self.reporter.report_denials(key, &facts, &mut state);
         drop(state);
-        self.reporter.write_status(key, &slot, &facts).await
+        self.reporter.write_status(key, slot, &facts).await
+    }
+
+    /// Checks that the namespace's quota has room for the Plugin's code.
+    async fn check_quota(&self, plugin: PluginRef<'_>) -> Result<(), Problem> {
+        // After a restart of the host, older Plugins may come later.
+        self.informers.plugins.synced().await;
+        if plugin.object.spec.suspend {
+            self.needs_nothing(plugin.key);
+        }
+        self.context.tenants.admission.check_load(plugin.key)
+    }
+
+    /// Records that a Plugin that may not run needs no room in the namespace's quota.
+    fn needs_nothing(&self, key: &ObjectKey) {
+        // Such a Plugin fits always.
+        let _fits = self.context.tenants.admission.record(key, Need::Known(Demand::default()));
+    }
+
+    /// Refuses a Plugin that is over a quota, and drops its code.
+    fn unload(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
+        self.refuse(plugin, problem, state);
+        state.component = None;
+        state.source = SourceState::default();
+        state.problems.load = None;
+        let _refused_already = self.context.tenants.admission.record(plugin.key, Need::Unknown);
     }
 
     /// Returns the consent under which the Plugin runs, or why it may not run.
@@ -151,6 +187,7 @@ impl PluginController {
         let mut state = slot.state.lock().await;
         let mut plugin = Plugin::new(&key.name, PluginSpec::new(Source::default()));
         plugin.metadata.generation = Some(object.generation());
+        self.needs_nothing(key);
         self.refuse(PluginRef { key, object: &plugin, slot: &slot }, problem, &mut state);
         let facts = facts(&plugin, &slot, &state, self.context.admin_address());
         drop(state);
@@ -178,13 +215,18 @@ impl PluginController {
         };
         let _over = state.held_back.take_if(is_over);
         let Some(problem) = state.held_back.as_ref().map(|held| held.problem.clone()) else { return false };
+        self.stop_for(plugin, problem, state);
+        self.context.queue.enqueue_after(plugin.key, cache_quota::RETRY);
+        true
+    }
+
+    /// Stops the controllers, and reports the problem once.
+    fn stop_for(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
         if state.problems.setup.as_ref() != Some(&problem) {
             self.reporter.warn(plugin.key, plugin.slot, &problem);
         }
         self.stop(plugin.slot, state);
         state.problems.setup = Some(problem);
-        self.context.queue.enqueue_after(plugin.key, cache_quota::RETRY);
-        true
     }
 
     /// Reads the plugin's configuration. Returns None if that fails: the controllers then keep the previous one, unless
@@ -263,7 +305,7 @@ impl PluginController {
             Ok(missing) => {
                 state.applied = Some(wanted);
                 state.problems.setup = None;
-                self.wait_for_kinds(key, setup.grants.subject(), missing, state).await;
+                wait_for_kinds(&self.context, key, setup.grants.subject(), missing, &mut state.missing).await;
             }
             Err(SetupError::Refused(problem)) => {
                 self.stop(slot, state);
@@ -275,62 +317,18 @@ impl PluginController {
         }
         Ok(())
     }
+}
 
-    /// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are missing than before, or
-    /// for another account, it also looks for similar ones, as `account`.
-    async fn wait_for_kinds(
-        &self,
-        key: &ObjectKey,
-        account: &ServiceAccount,
-        kinds: Vec<GroupVersionKind>,
-        state: &mut State,
-    ) {
-        let missing = &mut state.missing;
-        // A task that found its kind may be followed by another one: the kind may be gone again.
-        while missing.waiters.try_join_next().is_some() {}
-        let is_known = missing.kinds == kinds && missing.account.as_ref() == Some(account);
-        if is_known && missing.waiters.len() == kinds.len() {
-            return;
+/// Returns the controllers and sources that a Plugin needs: none while it is suspended, or its code does not load.
+fn need(object: &Plugin, state: &State) -> Need {
+    match &state.component {
+        _ if object.spec.suspend => Need::Known(Demand::default()),
+        Some(component) => {
+            let manifest = component.manifest();
+            Need::Known(Demand { controllers: manifest.controllers.len(), sources: manifest.source_count() })
         }
-        missing.waiters = JoinSet::new();
-        missing.kinds.clone_from(&kinds);
-        missing.account = Some(account.clone());
-        missing.similar = self.similar_kinds(account, &kinds).await;
-        for kind in kinds {
-            let discovery = self.context.cluster.discovery.clone();
-            let queue = self.context.queue.clone();
-            let key = key.clone();
-            missing.waiters.spawn(async move {
-                discovery.wait_for(&kind).await;
-                queue.enqueue(&key);
-            });
-        }
-    }
-
-    /// Finds served kinds with names similar to the missing ones. Reads the API server's discovery as the
-    /// ServiceAccount, so that the status names no kind that is hidden from it. Returns no suggestion if the API server
-    /// does not respond.
-    async fn similar_kinds(
-        &self,
-        account: &ServiceAccount,
-        missing: &[GroupVersionKind],
-    ) -> BTreeMap<GroupVersionKind, GroupVersionKind> {
-        let mut similar = BTreeMap::new();
-        let client = self.context.cluster.client.clone();
-        let Ok(wire) = Wire::new(client, &Identity::ServiceAccount(account.clone())) else { return similar };
-        let search = async {
-            for kind in missing.iter().take(MAX_SUGGESTIONS) {
-                match similar_kind(&wire, kind).await {
-                    Ok(Some(found)) => drop(similar.insert(kind.clone(), found)),
-                    Ok(None) => {}
-                    Err(error) => return tracing::debug!(%kind, %error, "failed to look for a similar kind"),
-                }
-            }
-        };
-        if tokio::time::timeout(SUGGESTION_TIMEOUT, search).await.is_err() {
-            tracing::debug!(?missing, "timed out looking for similar kinds");
-        }
-        similar
+        None if state.problems.load.is_some() => Need::Known(Demand::default()),
+        None => Need::Unknown,
     }
 }
 

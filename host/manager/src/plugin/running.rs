@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 use operetta_core::{
     authz::{access_review::Grants, host_permissions::HostPermissions},
     controller::Controller,
-    handler::Target,
+    handler::{Target, backlog::Backlog},
     hot_loop::HotLoops,
     manifest,
     object::{ObjectKey, kind::GroupVersionKind},
@@ -25,7 +25,7 @@ use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::plugin::{
     assembly::{Code, Identity, Metered, connect, instantiate},
-    enqueue::{enqueue_on, rate_limiter},
+    enqueue::{enqueue_named, enqueue_on, rate_limiter},
     mapping_stage::{MapStage, StageSetup},
     queue::PluginQueue,
     setup::{Setup, SetupError},
@@ -54,6 +54,8 @@ struct RunningController {
     views: Vec<Watching>,
     /// The stages of the sources that the plugin maps itself.
     stages: Vec<MapStage>,
+    /// The backlogs of the sources whose objects name keys of others.
+    backlogs: Vec<Arc<Backlog>>,
     limiter: manifest::RateLimiter,
 }
 
@@ -129,6 +131,7 @@ impl Running {
         mut old: Option<RunningController>,
     ) -> RunningController {
         let limiter = declared.rate_limiter.unwrap_or_default();
+        let budget = setup.context.tenants.queues(setup.key);
         setup.health.reconciles(&declared.name, declared.for_.group_version_kind());
         let controller = self.controller(setup, declared, code, old.as_ref());
         let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
@@ -136,7 +139,9 @@ impl Running {
         // Before the stages, which have as many workers.
         controller.set_workers(declared.workers);
         let mut stages_before = old.as_mut().map(|old| mem::take(&mut old.stages)).unwrap_or_default();
+        let mut backlogs_before = old.as_mut().map(|old| mem::take(&mut old.backlogs)).unwrap_or_default();
         let mut stages = Vec::new();
+        let mut backlogs = Vec::new();
         let mut views = Vec::new();
         for Wiring { kind, informer, handler, part } in wiring {
             let only = handler.namespace.clone();
@@ -149,13 +154,20 @@ impl Running {
                         mapping,
                         limiter: &limiter,
                         health: setup.health,
+                        budget: &budget,
                     };
                     let stage = MapStage::replace(&mut stages_before, stage_setup);
                     let handler = stage.handler(handler, setup.log);
                     stages.push(stage);
                     handler
                 }
-                _ => enqueue_on(&controller, handler),
+                (Target::Itself, _) => enqueue_on(&controller, handler),
+                _ => {
+                    let backlog = Backlog::replace(&mut backlogs_before, &kind, handler, &controller, &budget);
+                    let handler = enqueue_named(&backlog, &kind, setup.log);
+                    backlogs.push(backlog);
+                    handler
+                }
             };
             let view = FilteredView::open(&informer, setup.grants.clone(), only, handler, resync);
             self.enqueue_on_change(setup, informer.state());
@@ -165,7 +177,7 @@ impl Running {
         // The old views are dropped last, so that a watch that both need always has a user.
         drop(old);
         stop_stages(stages_before, setup.context.shutdown_time());
-        RunningController { controller, views, stages, limiter }
+        RunningController { controller, views, stages, backlogs, limiter }
     }
 
     fn controller(
@@ -177,7 +189,8 @@ impl Running {
     ) -> Arc<Controller> {
         let limiter = declared.rate_limiter.unwrap_or_default();
         let Some(old) = old else {
-            let queue = WorkQueue::with_rate_limiter(rate_limiter(&limiter));
+            let budget = setup.context.tenants.queues(setup.key);
+            let queue = WorkQueue::with_rate_limiter(rate_limiter(&limiter)).within(budget);
             let name = declared.name.clone();
             return Controller::with_loops(name, queue, code.reconciler.clone(), setup.health.clone(), &self.loops);
         };
@@ -291,7 +304,9 @@ impl Running {
     /// Returns the number of keys that wait for a controller, with the watched objects that wait to be mapped to keys.
     pub fn queued(&self, name: &str) -> usize {
         self.controllers.get(name).map_or(0, |running| {
-            running.controller.queue().len() + running.stages.iter().map(MapStage::queued).sum::<usize>()
+            let mapped = running.stages.iter().map(MapStage::queued).sum::<usize>();
+            let named = running.backlogs.iter().map(|backlog| backlog.len()).sum::<usize>();
+            running.controller.queue().len() + mapped + named
         })
     }
 

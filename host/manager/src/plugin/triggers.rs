@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use operetta_api::reasons;
 use operetta_core::{
     authz::{
         access_review::{Grants, ServiceAccount},
@@ -22,32 +23,31 @@ use operetta_kube::{
 
 use crate::{
     authz::consent,
-    plugin::{
-        assembly::DRAIN, host_informers::HostInformers, queue::PluginQueue, slots::Slots, source::parts::PART_OF,
-    },
+    context::Context,
+    plugin::{assembly::DRAIN, host_informers::HostInformers, slots::Slots, source::parts::PART_OF},
 };
 
 /// The handlers of the manager's own informers.
 #[derive(Clone)]
 pub struct Triggers {
+    context: Arc<Context>,
     informers: Arc<HostInformers>,
     slots: Arc<Slots>,
-    plugins: PluginQueue,
     drop_ins: Arc<Controller>,
 }
 
 impl Triggers {
     /// Subscribes the handlers. They end with the subscriptions.
     pub fn subscribe(
+        context: &Arc<Context>,
         informers: &Arc<HostInformers>,
         slots: &Arc<Slots>,
-        plugins: &PluginQueue,
         drop_ins: &Arc<Controller>,
     ) -> Vec<Subscription> {
         let triggers = Self {
+            context: context.clone(),
             informers: informers.clone(),
             slots: slots.clone(),
-            plugins: plugins.clone(),
             drop_ins: drop_ins.clone(),
         };
         let roles = informers.roles.iter().map(|informer| {
@@ -76,16 +76,30 @@ impl Triggers {
     /// annotation may ask for another load.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
+        // Before the Plugin is enqueued: one that is not counted is not reconciled.
+        self.count(event);
         self.revoke_changed(event);
         if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
-            self.plugins.enqueue(key);
+            self.context.queue.enqueue(key);
             self.drop_ins.enqueue(key.clone(), Priority::Normal);
             return;
         }
         let is_changed = |path: &&str| event.old().is_some_and(|old| old.at(path) != event.object().at(path));
         if [".status", ".metadata.annotations"].iter().any(is_changed) {
-            self.plugins.enqueue(key);
+            self.context.queue.enqueue(key);
         }
+    }
+
+    /// Counts a Plugin under the quotas of its namespace, until it is gone.
+    fn count(&self, event: &Event) {
+        let plugin = event.object();
+        let admission = &self.context.tenants.admission;
+        if matches!(event, Event::Deleted { .. }) || plugin.deleting() {
+            return admission.remove(plugin.key());
+        }
+        let created = plugin.scalar_at(".metadata.creationTimestamp").unwrap_or_default();
+        let was_over = || plugin.scalar_at(".status.reason").as_deref() == Some(reasons::QUOTA_EXCEEDED);
+        admission.add(plugin.key(), &created, was_over);
     }
 
     /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it was suspended, after
@@ -160,7 +174,7 @@ impl Triggers {
                 }
                 Ok(_) => {}
             }
-            self.plugins.enqueue(plugin.key());
+            self.context.queue.enqueue(plugin.key());
             self.drop_ins.enqueue(plugin.key().clone(), Priority::Normal);
         }
     }
@@ -173,9 +187,9 @@ impl Triggers {
         }
         let key = event.object().key();
         for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
-            self.plugins.enqueue(plugin.key());
+            self.context.queue.enqueue(plugin.key());
             // The authorizer notices the change a moment later.
-            self.plugins.enqueue_after(plugin.key(), Grants::SETTLE + HostPermissions::KEEP);
+            self.context.queue.enqueue_after(plugin.key(), Grants::SETTLE + HostPermissions::KEEP);
         }
     }
 
@@ -197,7 +211,7 @@ impl Triggers {
     fn enqueue_matching(&self, namespace: Option<&str>, matches: impl Fn(&Object) -> bool) {
         for plugin in self.informers.plugins.cache.store.list(&Lookup::All, namespace, None) {
             if matches(&plugin) {
-                self.plugins.enqueue(plugin.key());
+                self.context.queue.enqueue(plugin.key());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The quotas of plugins and tenants: the section `quotas` of the host's configuration.
 //!
 //! A quota throttles: a plugin over its quota waits, is counted (`operetta_plugin_throttled_seconds_total`), and loses
-//! nothing.
+//! nothing. The quotas of plugins, controllers and sources decide which Plugins run: see [`super::admission`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,6 +20,14 @@ pub const NAMESPACE_API_IN_FLIGHT: u32 = 16;
 pub const NAMESPACE_CACHE_BYTES: u64 = 256 << 20;
 /// The default of a namespace's memory, in bytes.
 pub const NAMESPACE_MEMORY_BYTES: u64 = 256 << 20;
+/// The default of a namespace's Plugins.
+pub const NAMESPACE_PLUGINS: u32 = 100;
+/// The default of the controllers of a namespace's plugins: two for each plugin.
+pub const NAMESPACE_CONTROLLERS: u32 = 200;
+/// The default of the sources of a namespace's plugins: ten for each plugin.
+pub const NAMESPACE_SOURCES: u32 = 1_000;
+/// The default of the keys in the queues of a namespace's plugins. With long names they take some 200 MB.
+pub const NAMESPACE_QUEUED_KEYS: u32 = 300_000;
 
 /// Quotas of plugins, and of the namespaces that they are in.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -56,6 +64,16 @@ pub struct Quota {
     /// The bytes of memory that reconciles take at once: of guests, and of what the host reads for them. Only for
     /// namespaces; [`NAMESPACE_MEMORY_BYTES`] if left out.
     pub memory_bytes: Option<u64>,
+    /// The Plugins that are loaded. Only for namespaces; [`NAMESPACE_PLUGINS`] if left out.
+    pub plugins: Option<u32>,
+    /// The controllers of all plugins. Only for namespaces; [`NAMESPACE_CONTROLLERS`] if left out.
+    pub controllers: Option<u32>,
+    /// The sources of all controllers: `for`, `owns` and `watches`. Only for namespaces; [`NAMESPACE_SOURCES`] if left
+    /// out.
+    pub sources: Option<u32>,
+    /// The keys in the queues of all controllers from which mappings add no new ones. Only for namespaces;
+    /// [`NAMESPACE_QUEUED_KEYS`] if left out.
+    pub queued_keys: Option<u32>,
 }
 
 impl Quotas {
@@ -72,6 +90,10 @@ impl Quotas {
             api_in_flight: own.api_in_flight.or(all.api_in_flight),
             cache_bytes: own.cache_bytes.or(all.cache_bytes),
             memory_bytes: own.memory_bytes.or(all.memory_bytes),
+            plugins: own.plugins.or(all.plugins),
+            controllers: own.controllers.or(all.controllers),
+            sources: own.sources.or(all.sources),
+            queued_keys: own.queued_keys.or(all.queued_keys),
         }
         .or_defaults()
     }
@@ -86,6 +108,10 @@ impl Quota {
             api_in_flight: self.api_in_flight.or(Some(NAMESPACE_API_IN_FLIGHT)),
             cache_bytes: self.cache_bytes.or(Some(NAMESPACE_CACHE_BYTES)),
             memory_bytes: self.memory_bytes.or(Some(NAMESPACE_MEMORY_BYTES)),
+            plugins: self.plugins.or(Some(NAMESPACE_PLUGINS)),
+            controllers: self.controllers.or(Some(NAMESPACE_CONTROLLERS)),
+            sources: self.sources.or(Some(NAMESPACE_SOURCES)),
+            queued_keys: self.queued_keys.or(Some(NAMESPACE_QUEUED_KEYS)),
             ..self
         }
     }

@@ -3,16 +3,26 @@
 use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context, Result};
-use operetta_core::gate::{bytes::ByteBudget, throttle::Throttle};
+use operetta_core::{
+    gate::{bytes::ByteBudget, throttle::Throttle},
+    handler::mapping::MAX_HELD,
+    object::ObjectKey,
+    queue::budget::QueueBudget,
+};
 use operetta_scheduler::{Account, Background, FairScheduler};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::tenancy::quotas::Quotas;
+use crate::{
+    plugin::queue::PluginQueue,
+    tenancy::{admission::Admission, quotas::Quotas},
+};
 
 /// The tenants of a host: each namespace is one.
 pub struct Tenants {
     quotas: Quotas,
+    /// The Plugins that run within the quotas.
+    pub admission: Admission,
     scheduler: Arc<FairScheduler>,
     /// The threads of demoted plugins.
     _background: Background,
@@ -24,22 +34,36 @@ pub struct Tenants {
     memory: Arc<ByteBudget>,
     /// The memory of each namespace's plugins.
     memory_of: Mutex<HashMap<String, Arc<ByteBudget>>>,
+    /// The budget of each namespace's queues.
+    queues_of: Mutex<HashMap<String, Arc<QueueBudget>>>,
 }
 
 impl Tenants {
     /// Starts the scheduler with `slots` poll slots and as many background threads. `memory_bytes` is the memory that
-    /// all plugins may take at once.
+    /// all plugins may take at once. Plugins whose admission changes are added to `queue`.
     ///
     /// # Errors
     /// When the background threads cannot be started.
-    pub fn start(quotas: Quotas, slots: usize, memory_bytes: u64) -> Result<Self> {
+    pub fn start(quotas: Quotas, slots: usize, memory_bytes: u64, queue: PluginQueue) -> Result<Self> {
         let background = Background::start(slots).context("failed to start the background threads")?;
         let scheduler = FairScheduler::with_background(slots, background.handle().clone());
         let memory = ByteBudget::new("the host", memory_bytes);
         let requests = Mutex::default();
         let memory_of = Mutex::default();
         let turns = Mutex::default();
-        Ok(Self { quotas, scheduler, _background: background, requests, turns, memory, memory_of })
+        let queues_of = Mutex::default();
+        let admission = Admission::new(quotas.clone(), queue);
+        Ok(Self {
+            quotas,
+            admission,
+            scheduler,
+            _background: background,
+            requests,
+            turns,
+            memory,
+            memory_of,
+            queues_of,
+        })
     }
 
     /// Returns a new plugin's account: its share of the processors, within its namespace's.
@@ -73,6 +97,23 @@ impl Tenants {
         let limit = self.quotas.of_namespace(namespace).memory_bytes.unwrap_or(u64::MAX);
         let new = || self.memory.child(format!("namespace {namespace}"), limit);
         all.entry(namespace.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Returns the budget of the queues of a Plugin's namespace.
+    pub fn queues(&self, plugin: &ObjectKey) -> Arc<QueueBudget> {
+        let namespace = plugin.namespace.as_deref().unwrap_or_default();
+        let new = || QueueBudget::new(self.max_queued_keys(namespace), MAX_HELD);
+        self.queues_of.lock().entry(namespace.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Returns the number of keys in the queues of a namespace.
+    pub fn queued_keys(&self, namespace: &str) -> usize {
+        self.queues_of.lock().get(namespace).map_or(0, |budget| budget.keys())
+    }
+
+    /// Returns the quota of keys in the queues of a namespace.
+    pub fn max_queued_keys(&self, namespace: &str) -> usize {
+        self.quotas.of_namespace(namespace).queued_keys.map_or(usize::MAX, |keys| keys as usize)
     }
 
     /// Returns the configured quotas.

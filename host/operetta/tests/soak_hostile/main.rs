@@ -64,7 +64,10 @@ async fn honest_plugins_keep_working_beside_hostile_tenants() {
     on(&ours);
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     on(&the_host_s);
-    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &HostOptions::default()).await;
+    // The whole corpus runs in one namespace.
+    let config = "quotas: {namespace: {plugins: 1000, controllers: 1000}}".to_owned();
+    let options = HostOptions { config, ..HostOptions::default() };
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
     on(&ours);
     let honest = Honest::new(&control_plane, &host).await;
     let canaries = Canaries::plant(&honest.plugins).await;

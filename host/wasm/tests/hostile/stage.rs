@@ -14,7 +14,7 @@ use operetta_core::{
     manifest::Predicate,
     object::kind::GroupVersionKind,
     ports::Reconciler,
-    queue::Priority,
+    queue::{Priority, budget::QueueBudget},
 };
 use operetta_testkit::{
     hostile::{Fixture, is_answer},
@@ -115,7 +115,7 @@ async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bo
 /// Returns a mapper as the host runs it, with an event of the Pod `a`.
 fn mapping(mapper: PluginMapper) -> MapReconciler {
     let kind = GroupVersionKind::new("v1", "Pod");
-    let mappings = Mappings::new(kind.clone());
+    let mappings = Mappings::new(kind.clone(), QueueBudget::new(usize::MAX, usize::MAX));
     mappings.note(&Event::Added { object: Arc::new(pod("a")), initial: false }, Priority::Normal);
     let rules = KeyRules { kind, cluster_scoped: false, namespace: None };
     MapReconciler::new(mappings, Arc::new(mapper), rules, Arc::new(|_, _| true))

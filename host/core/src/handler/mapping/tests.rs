@@ -1,6 +1,6 @@
 use crate::handler::mapping::*;
 use crate::{
-    controller::{Controller, Observer, request::Fault},
+    controller::{Controller, MAX_MAPPED, Observer, request::Fault},
     object::ManagedFields,
     queue::{ItemExponentialFailureRateLimiter, WorkQueue},
 };
@@ -77,7 +77,7 @@ struct Stage {
 impl Stage {
     fn new(mapper: ByNames, rules: KeyRules) -> Self {
         let mapper = Arc::new(mapper);
-        let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
+        let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"), QueueBudget::new(usize::MAX, MAX_HELD));
         let enqueued = Arc::<Mutex<Vec<String>>>::default();
         let failures = Arc::<Failures>::default();
         let enqueues = enqueued.clone();
@@ -225,7 +225,7 @@ fn admits_keys_by_scope_and_namespace() {
 
 #[test]
 fn bounds_memory_of_deleted_objects() {
-    let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
+    let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"), QueueBudget::new(usize::MAX, MAX_HELD));
     let large = "x".repeat(1 << 20);
     let kept = (0..40).filter(|at| mappings.note(&deleted(&watched(&at.to_string(), &[&large])), Priority::Normal));
     assert_eq!((kept.count(), mappings.len()), (31, 31));
@@ -272,7 +272,7 @@ impl Reconciler for Idle {
 #[tokio::test(start_paused = true)]
 async fn mapping_of_endless_keys_waits_for_a_full_queue() {
     let target = Controller::new("target", WorkQueue::new(), Arc::new(Idle), Arc::new(Failures::default()));
-    let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"));
+    let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"), QueueBudget::new(usize::MAX, MAX_HELD));
     let enqueue: Enqueue = {
         let target = target.clone();
         Arc::new(move |key, priority| target.enqueue_mapped(key, priority))
@@ -294,7 +294,7 @@ async fn mapping_of_endless_keys_waits_for_a_full_queue() {
     assert_eq!(target.queue().len(), MAX_MAPPED);
     for at in 0..10 {
         let Err(Failure::Retry(message)) = map(&format!("x-{at}")).await else { panic!("not refused") };
-        assert_eq!(message, "the queue is full (100000 keys): 1000 mapped keys have to wait");
+        assert_eq!(message, "the queue is full: 1000 mapped keys have to wait");
     }
     assert_eq!((target.queue().len(), mappings.len()), (MAX_MAPPED, 10), "the events are kept");
     // Keys that are there already, and those of other controllers, are not concerned.

@@ -2,7 +2,9 @@
 //! host or its neighbours, or to keep a plugin running after consent was withdrawn.
 
 mod configurations;
+mod limits;
 mod pins;
 mod resources;
 mod revocation;
 mod sources;
+mod swaps;

@@ -1,6 +1,9 @@
 //! Changes of code without new consent, by a user or another plugin that may update the ConfigMap.
 
-use operetta_testkit::{DropIn, TestNamespace, digest, guest, kinds, wat_guest::Guest};
+use operetta_testkit::{
+    DropIn, Kind, TestNamespace, digest, guest, kinds,
+    wat_guest::{Guest, numbered},
+};
 use serde_json::{Value, json};
 
 use crate::Stage;
@@ -156,4 +159,56 @@ async fn annotation_does_not_replace_a_digest_set_on_the_plugin() {
     assert_eq!(plugin["spec"]["digest"], json!(digest(&good)));
     namespace.create_touchable("later").await;
     namespace.until_touched("later", "v1").await;
+}
+
+/// Runs a plugin in `home` that replaces the code in the ConfigMap `touch` of another namespace, or of the same one. Its
+/// ServiceAccount may patch ConfigMaps there, and nothing else.
+async fn rewriter(home: &TestNamespace<'_>, victim: &TestNamespace<'_>, code: &[u8]) {
+    home.consenting("rewriter").await;
+    let account = format!("--serviceaccount={}:rewriter", home.name());
+    let verbs = "--verb=get,list,watch,patch";
+    for namespace in [home, victim] {
+        let role = format!("rewriter-of-{}", home.name());
+        if namespace.get(Kind("rbac.authorization.k8s.io/v1", "Role"), &role).await.is_none() {
+            namespace.kubectl(&["create", "role", &role, verbs, "--resource=configmaps"]);
+            namespace.kubectl(&["create", "rolebinding", &role, &format!("--role={role}"), &account]);
+        }
+    }
+    let mut files = DropIn::compressed("touch", code).object()["binaryData"].clone();
+    files["touch.wasm"] = Value::Null;
+    let request = json!({
+        "method": "PATCH", "path": format!("/api/v1/namespaces/{}/configmaps/touch", victim.name()),
+        "contentType": "application/merge-patch+json", "body": json!({"binaryData": files}).to_string(),
+    });
+    let config = json!({"do": "send", "requests": [request]});
+    let rewriter = DropIn::compressed("rewriter", &guest("fixture-misbehave")).service_account("rewriter");
+    home.drop_in(&rewriter.config(config)).await;
+    home.create_touchable("trigger").await;
+}
+
+#[tokio::test]
+async fn config_map_rewritten_by_a_neighbour_is_not_run() {
+    let stage = Stage::new("pins-rewritten").await;
+    let namespace = &stage.namespace;
+    let neighbour = namespace.control_plane().namespace("pins-neighbour").await;
+    let good = guest("fixture-touch-v1");
+    namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(&format!("touch@{}", digest(&good)))).await;
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&DropIn::new("touch", good)).await;
+    namespace.until_touched("target", "v1").await;
+    for (number, home) in [namespace, &neighbour].into_iter().enumerate() {
+        let evil = numbered(&guest("fixture-touch-v2"), number);
+        rewriter(home, namespace, &evil).await;
+        namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil), "still running"]).await;
+        // The code that consent names continues to run, and the other has written nothing.
+        let name = format!("after-{number}");
+        namespace.create_touchable(&name).await;
+        namespace.until_touched(&name, "v1").await;
+        // The second one is not to find the first at work.
+        home.delete(kinds::CONFIG_MAP, "rewriter").await;
+    }
+    stage.others_go_on().await;
+    for map in namespace.list(kinds::CONFIG_MAP).await {
+        assert_ne!(map["data"]["touched"], "v2", "{}", map["metadata"]["name"]);
+    }
 }
