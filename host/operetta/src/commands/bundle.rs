@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use operetta_api::names::is_dns_label;
+use operetta_api::names::{is_dns_label, is_dns_subdomain};
 use operetta_wasm::{Format, inspect};
 
 use super::print;
@@ -43,10 +43,14 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 }
 
 fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
-    if inspect(&bytes).format != Format::Component {
-        bail!("{} is not a component (run `operetta check` to see what it is)", args.file.display());
+    let file = args.file.display();
+    match inspect(&bytes).format {
+        Format::Component => {}
+        Format::CoreModule => bail!("{file} is a core module: `operetta component {file}` makes a component of it"),
+        Format::NotWasm => bail!("{file} is not WebAssembly: use the component that `operetta build` has written"),
     }
     let name = plugin_name(args)?;
+    check_names(args)?;
     let component_digest = operetta_wasm::digest(&bytes);
     let (key, stored) = if args.raw {
         (format!("{name}.wasm"), bytes)
@@ -108,6 +112,19 @@ fn plugin_name(args: &BundleArgs) -> Result<String> {
         bail!("{name:?} is not a valid plugin name: use lower case letters, digits and '-', at most 63{hint}");
     }
     Ok(name)
+}
+
+/// Checks the names that the API server and the host would refuse later.
+fn check_names(args: &BundleArgs) -> Result<()> {
+    if let Some(namespace) = args.namespace.as_deref().filter(|namespace| !is_dns_label(namespace)) {
+        bail!("{namespace:?} is not a valid namespace: use lower case letters, digits and '-', at most 63");
+    }
+    if let Some(account) = args.service_account.as_deref().filter(|account| !is_dns_subdomain(account)) {
+        bail!(
+            "{account:?} is not a valid ServiceAccount name: use lower case letters, digits, '-' and '.', at most 253"
+        );
+    }
+    Ok(())
 }
 
 fn config(path: &Path) -> Result<(&'static str, String)> {
@@ -202,12 +219,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_component_or_has_no_name_is_refused() {
-        let error = config_maps(&args(false), b"hello".to_vec()).expect_err("no wasm").to_string();
-        assert!(error.contains("not a component"), "{error}");
-        let component = wat::parse_str("(component)").expect("component");
-        let error =
-            config_maps(&BundleArgs { name: Some("a b".into()), ..args(false) }, component).expect_err("a name");
-        assert!(error.to_string().contains("\"a b\" is not a valid plugin name"), "{error}");
+    fn wrong_file_or_name_is_refused_with_the_fix() {
+        let [component, module] = ["(component)", "(module)"].map(|text| wat::parse_str(text).expect("parses"));
+        let right = || args(false);
+        let wrong_name = BundleArgs { name: Some("a b".into()), ..right() };
+        let wrong_namespace = BundleArgs { namespace: Some("a/b".into()), ..right() };
+        let wrong_account = BundleArgs { service_account: Some("a b".into()), ..right() };
+        for (args, bytes, message) in [
+            (
+                right(),
+                b"hello".as_slice(),
+                "My_Plugin.wasm is not WebAssembly: use the component that `operetta build`",
+            ),
+            (
+                right(),
+                module.as_slice(),
+                "is a core module: `operetta component target/My_Plugin.wasm` makes a component",
+            ),
+            (wrong_name, component.as_slice(), "\"a b\" is not a valid plugin name: use lower case letters"),
+            (wrong_namespace, component.as_slice(), "\"a/b\" is not a valid namespace: use lower case letters"),
+            (wrong_account, component.as_slice(), "\"a b\" is not a valid ServiceAccount name: use lower case letters"),
+        ] {
+            let error = config_maps(&args, bytes.to_vec()).expect_err(message).to_string();
+            assert!(error.contains(message), "{error}");
+        }
     }
 }
