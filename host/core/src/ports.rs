@@ -38,7 +38,7 @@ pub trait ObjectApi: Send + Sync {
     /// Deletes an object.
     async fn delete(&self, delete: Delete) -> Result<(), ApiError>;
 
-    /// Carries out one request that [`RawRequest::target`] has parsed. An answer of the API server is not an error here,
+    /// Carries out one request that [`RawRequest::target`] has parsed. A response of the API server is not an error here,
     /// whatever its status.
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError>;
 }

@@ -19,7 +19,7 @@ impl ApiError {
         Self { kind: status.kind(), status }
     }
 
-    /// Returns the error of an answer over its limit of size (apimachinery's `errors.NewRequestEntityTooLargeError`, code
+    /// Returns the error of a response over its limit of size (apimachinery's `errors.NewRequestEntityTooLargeError`, code
     /// 413).
     pub fn too_large(message: String) -> Self {
         let reason = "RequestEntityTooLarge".to_owned();

@@ -42,7 +42,7 @@ async fn killed_api_server_and_etcd_lose_no_object() {
     }
     control_plane.wait_ready().await;
     scene.write(&mut random, period, pause, true).await;
-    // Of a write whose answer was lost nobody knows whether it was done: the writers' notes are not the whole truth.
+    // Of a write whose response was lost nobody knows whether it was done: the writers' notes are not the whole truth.
     assert!(scene.delivered() > 500, "{} events", scene.delivered());
     let violations = scene.end(false, false).await;
     assert!(violations.is_empty(), "{}", violations.join("\n"));

@@ -34,9 +34,9 @@ use crate::{
         crash_guard::CrashGuard,
         drop_in::DropInController,
         host_informers::{HostInformers, resolve},
+        hosted_plugins::HostedPlugins,
         reconcile::PluginController,
         report::Reporter,
-        slots::Slots,
         source::{Loader, hand_over::ConfigMapHandOver},
         triggers::Triggers,
     },
@@ -58,7 +58,7 @@ pub struct Manager {
     /// The context that plugins share.
     pub context: Arc<Context>,
     /// The state of all Plugins.
-    pub slots: Arc<Slots>,
+    pub hosted_plugins: Arc<HostedPlugins>,
     /// The election that tells whether another host serves this cluster.
     pub elector: Arc<Elector>,
     /// The readiness checks.
@@ -99,7 +99,7 @@ impl Manager {
     /// When the configuration cannot be used: the message names the field.
     pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
         let context = Context::new(client, config)?;
-        let slots = Slots::new(context.clone());
+        let hosted_plugins = HostedPlugins::new(context.clone());
         let identity = HostIdentity::take(context.engine.code().directory());
         let name = LeaseName {
             namespace: context.config.own_namespace(),
@@ -109,7 +109,7 @@ impl Manager {
         let elector = Elector::new(context.cluster.client.clone(), name);
         let readiness = Readiness::new(context.clone(), elector.clone());
         let started = OnceLock::new();
-        Ok(Arc::new(Self { context, slots, elector, readiness, _identity: identity, started }))
+        Ok(Arc::new(Self { context, hosted_plugins, elector, readiness, _identity: identity, started }))
     }
 
     /// Starts the controllers. Waits until no other host serves the cluster and until the CRD of Plugins is installed.
@@ -129,8 +129,8 @@ impl Manager {
         let informers = HostInformers::start(context.clone()).await?;
         let permission_watch = self.watch_permissions().await?;
         let mut background = JoinSet::new();
-        background.spawn(cache_quota::enforce(context.clone(), self.slots.clone()));
-        background.spawn(consent_watch::pause_while_stale(self.slots.consent.clone(), informers.consent()));
+        background.spawn(cache_quota::enforce(context.clone(), self.hosted_plugins.clone()));
+        background.spawn(consent_watch::pause_while_stale(self.hosted_plugins.consent.clone(), informers.consent()));
 
         let hand_over = ConfigMapHandOver::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone());
@@ -140,7 +140,7 @@ impl Manager {
         let plugins = PluginController::new(
             context.clone(),
             informers.clone(),
-            self.slots.clone(),
+            self.hosted_plugins.clone(),
             reporter,
             loader,
             guard.clone(),
@@ -148,7 +148,7 @@ impl Manager {
         let plugins = controller("plugin", context.queue.work_queue(), plugins);
         let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard);
         let drop_ins = controller("drop-in", WorkQueue::new(), drop_ins);
-        subscriptions.extend(Triggers::subscribe(context, &informers, &self.slots, &drop_ins));
+        subscriptions.extend(Triggers::subscribe(context, &informers, &self.hosted_plugins, &drop_ins));
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
         let started = Started {
@@ -217,8 +217,8 @@ impl Manager {
             let _in_time = tokio::time::timeout(grace, stopped).await;
         }
         let mut stops = JoinSet::new();
-        for (_, slot) in self.slots.all() {
-            if let Some(running) = slot.state.lock().await.running.take() {
+        for (_, hosted) in self.hosted_plugins.all() {
+            if let Some(running) = hosted.state.lock().await.running.take() {
                 stops.spawn(running.stop_and_wait(grace));
             }
         }

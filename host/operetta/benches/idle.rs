@@ -11,12 +11,11 @@
 //! no permission to list them. `idle.cpu_without_rights` is the host's CPU time above the median of the earlier rounds,
 //! in percent of a core. If the plugin costs nothing, it is within the noise of those rounds.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, TestNamespace,
-    audit::AuditEvent,
     bench::{Report, Row, Samples, number},
     guest, kinds,
     wat_guest::{Guest, numbered},
@@ -125,7 +124,7 @@ impl Stage<'_> {
         let cpu = self.host.cpu_time();
         tokio::time::sleep(Duration::from_secs(self.seconds)).await;
         let cpu = self.host.cpu_time() - cpu;
-        let by_request = self.requests(start..Timestamp::now());
+        let by_request = self.control_plane.audit().requests_of(HOST, start..Timestamp::now());
         let per_minute = |count: usize| count as f64 * 60.0 / self.seconds as f64;
         let reviews = by_request.iter().filter(|(request, _)| request.contains("accessreviews"));
         Round {
@@ -134,16 +133,5 @@ impl Stage<'_> {
             cpu_percent: cpu.as_secs_f64() * 100.0 / self.seconds as f64,
             by_request,
         }
-    }
-
-    /// Returns the number of the host's requests that the API server completed in this time, by verb and resource.
-    fn requests(&self, time: Range<Timestamp>) -> BTreeMap<String, usize> {
-        let log = self.control_plane.audit();
-        let mut counts = BTreeMap::new();
-        let counted = |event: &AuditEvent| event.user.username == HOST && time.contains(&event.at());
-        for event in log.done_by(counted) {
-            *counts.entry(format!("{} {}", event.verb, event.object_ref.resource)).or_default() += 1;
-        }
-        counts
     }
 }

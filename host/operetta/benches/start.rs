@@ -1,6 +1,6 @@
 //! `make bench-start`: the time until a plugin's first write, and the cost of a swap of its code, on a real API server.
 //!
-//! - `start.cold`: the time from the answer to the creation of the component's ConfigMap until the plugin's first write
+//! - `start.cold`: the time from the response to the creation of the component's ConfigMap until the plugin's first write
 //!   arrives. The host does not know the code, and compiles it in a separate process.
 //! - `start.cached`: the same time for code that the host has compiled before.
 //! - `start.swap`: the longest time in which no reconcile ends while the host swaps a plugin's code. The plugin has

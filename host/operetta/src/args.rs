@@ -5,6 +5,7 @@ mod grant;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use operetta_api::names::{is_dns_label, is_dns_subdomain};
 use operetta_core::object::selector::{LabelSelector, SelectorError};
 
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
@@ -258,10 +259,10 @@ pub struct PluginArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// The Plugin
-    #[arg(value_name = "PLUGIN")]
+    #[arg(value_name = "PLUGIN", value_parser = object_name)]
     pub name: String,
     /// The Plugin's namespace [default: that of the context]
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = namespace)]
     pub namespace: Option<String>,
     /// The address of the host, HOST:PORT or http://HOST:PORT [default: the Plugin's status.host]
     #[arg(long, value_name = "ADDRESS")]
@@ -331,6 +332,20 @@ pub struct WatchArgs {
     pub watch_only: bool,
 }
 
+fn object_name(text: &str) -> Result<String, &'static str> {
+    match is_dns_subdomain(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name has lower case letters, digits, '-' and '.', at most 253"),
+    }
+}
+
+fn namespace(text: &str) -> Result<String, &'static str> {
+    match is_dns_label(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a namespace has lower case letters, digits and '-', at most 63"),
+    }
+}
+
 /// Checks a label selector and returns it as it was typed.
 fn label_selector(text: &str) -> Result<String, SelectorError> {
     LabelSelector::parse(text).map(|_| text.to_owned())
@@ -398,5 +413,20 @@ mod tests {
     fn command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn plugin_and_namespace_must_be_names() {
+        for (plugin, namespace, message) in [
+            ("a/../b", "team", "a name has lower case letters"),
+            ("a", "team/../x?y", "a namespace has lower case letters"),
+            ("a", "team.a", "a namespace has lower case letters"),
+        ] {
+            for command in ["logs", "rbac"] {
+                let parsed = Cli::try_parse_from(["operetta", command, plugin, "-n", namespace]);
+                let error = parsed.expect_err(namespace).to_string();
+                assert!(error.contains(message), "{error}");
+            }
+        }
     }
 }

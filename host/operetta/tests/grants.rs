@@ -54,7 +54,8 @@ async fn granted_plugin_runs_others_say_what_is_missing() {
     let granted = team(&control_plane, "granted").await;
     let other = team(&control_plane, "other").await;
     let command = format!("operetta grant plugin -n {}", granted.name());
-    let message = granted.until_degraded("touch", "HostForbidden", &["may not act as ServiceAccount", &command]).await;
+    let message =
+        granted.until_degraded("touch", "HostForbidden", &["may not impersonate ServiceAccount", &command]).await;
     run_what_it_says(&control_plane, &message);
     granted.until_touched("target", "v1").await;
     granted.until_condition("touch", "Ready", "True", "Running").await;

@@ -55,7 +55,7 @@ async fn plugin_over_quota_waits_alone() {
     // Each write is in the audit: who, as whom, what, and which fields.
     for number in 0..20 {
         let object = format!("{}/target-{number}", quiet.name());
-        // The object is seen before the host has its answer, and writes the line.
+        // The object is seen before the host has its response, and writes the line.
         let line = eventually(&format!("the audit has a line about {object}"), async || {
             let text = std::fs::read_to_string(&audit).map_err(|error| error.to_string())?;
             let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -2,7 +2,7 @@
 //!
 //! The API server writes a line before it answers (blocking mode), so each answered request is in the log.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, ops::RangeBounds, path::Path};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub struct AuditEvent {
     pub authentication_metadata: AuthenticationMetadata,
     /// The object of the request.
     pub object_ref: ObjectRef,
-    /// The status of the answer.
+    /// The status of the response.
     pub response_status: ResponseStatus,
     /// The API server's time when it received the request, in RFC 3339.
     pub request_received_timestamp: String,
@@ -89,7 +89,7 @@ pub struct ObjectRef {
     pub subresource: String,
 }
 
-/// The status of the answer to an [`AuditEvent`].
+/// The status of the response to an [`AuditEvent`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResponseStatus {
@@ -131,6 +131,15 @@ impl AuditLog {
     /// Returns the completed requests for which `matches` returns true, in the order they ended.
     pub fn done_by(&self, matches: impl Fn(&AuditEvent) -> bool) -> impl Iterator<Item = &AuditEvent> {
         self.0.iter().filter(move |event| event.stage == "ResponseComplete" && matches(event))
+    }
+
+    /// Counts the completed requests of a user in a time, by verb and resource (`create pods`).
+    pub fn requests_of(&self, user: &str, time: impl RangeBounds<Timestamp>) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for event in self.done_by(|event| event.user.username == user && time.contains(&event.at())) {
+            *counts.entry(format!("{} {}", event.verb, event.object_ref.resource)).or_default() += 1;
+        }
+        counts
     }
 
     /// Returns the completed writes as ServiceAccounts of a namespace, without those of Events.

@@ -295,7 +295,7 @@ impl Host {
         .await;
     }
 
-    /// Returns the answer to `/readyz?verbose`, whatever its status. Blocks.
+    /// Returns the response to `/readyz?verbose`, whatever its status. Blocks.
     pub fn readiness(&self) -> String {
         self.get("/readyz?verbose").unwrap_or_else(|answer| answer)
     }

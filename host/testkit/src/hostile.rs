@@ -83,7 +83,7 @@ impl Fixture {
         self.header().take_while(|line| !line.starts_with("expect:")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the answer that the host must give.
+    /// Returns the response that the host must give.
     ///
     /// # Panics
     /// Panics if the file has none.
@@ -127,7 +127,7 @@ pub fn all() -> impl Iterator<Item = Fixture> {
     TEXTS.iter().map(|(name, text)| Fixture { name, text })
 }
 
-/// Reports whether an answer is the expected one, in which `...` stands for any text.
+/// Reports whether a response is the expected one, in which `...` stands for any text.
 pub fn is_answer(expected: &str, answer: &str) -> bool {
     let mut parts = expected.split("...");
     let Some(mut rest) = answer.strip_prefix(parts.next().unwrap_or_default()) else { return false };

@@ -93,7 +93,7 @@ impl Peers {
     /// `benches/peers/README.md` says, without the peer.
     ///
     /// # Panics
-    /// Panics if a peer has no answer, with what it said.
+    /// Panics if a peer has no response, with what it said.
     pub fn beside(
         &self,
         rounds: usize,
@@ -114,7 +114,7 @@ impl Peers {
     /// One round of a peer.
     ///
     /// # Panics
-    /// Panics if it has no answer, with what it said.
+    /// Panics if it has no response, with what it said.
     pub fn round(&self, peer: &'static str, question: &Value) -> f64 {
         let mut running = self.running.lock();
         let program = rounds_program(peer);
@@ -132,7 +132,7 @@ impl Peers {
     /// peer was not built. `benches/peers/README.md` names the peers.
     ///
     /// # Panics
-    /// Panics if the file cannot be read, or the peer has no answer.
+    /// Panics if the file cannot be read, or the peer has no response.
     pub fn store(&self, peer: &str, objects: &Path) -> Option<StoreCost> {
         let (program, arguments): (_, &[&str]) = if peer.starts_with("kube-rs") {
             ("peer-kube-rs-store", &["--peer", peer])

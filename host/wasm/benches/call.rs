@@ -4,7 +4,7 @@
 //! - `call.fresh_noop`: a reconcile of an SDK plugin that returns at once. The difference is the cost of the guest: its
 //!   start, the imports of its language's library, the pages that it touches.
 //! - `call.warm_noop`: the same in a warm instance: the most that instantiating ahead of the calls could save.
-//! - `call.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the answer. The peer
+//! - `call.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the response. The peer
 //!   does the same with the same types in the same process, in alternating rounds.
 //! - `call.two_threads`: reconciles per second on two threads, divided by those on one; the peer is the same.
 //!

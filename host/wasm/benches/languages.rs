@@ -6,7 +6,7 @@
 //! - `lang.LANG.size`, `.size_zst`: the size of the component, plain and compressed as `operetta bundle` stores it;
 //! - `lang.LANG.compile`: the time to compile the component on all cores, measured once;
 //! - `lang.LANG.fresh_noop`: a reconcile that returns at once, in a fresh instance: the language runtime's start;
-//! - `lang.LANG.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the answer; the
+//! - `lang.LANG.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the response; the
 //!   peer does the same natively, in alternating rounds;
 //! - `lang.LANG.warm_full`: the same in a warm instance (`spec.runtime.warm`).
 //!

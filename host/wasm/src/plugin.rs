@@ -34,12 +34,12 @@ pub struct LoadLimits {
     pub timeout: Duration,
     /// The owner's permits to compile. A component that has to be compiled takes one before it queues with those of other
     /// owners, so an owner with many components delays the others by one. None queues at once.
-    pub turn: Option<Arc<Semaphore>>,
+    pub compilations: Option<Arc<Semaphore>>,
 }
 
 impl Default for LoadLimits {
     fn default() -> Self {
-        Self { max_wasm_bytes: 64 << 20, memory_bytes: 256 << 20, timeout: Duration::from_secs(10), turn: None }
+        Self { max_wasm_bytes: 64 << 20, memory_bytes: 256 << 20, timeout: Duration::from_secs(10), compilations: None }
     }
 }
 
@@ -72,7 +72,8 @@ impl Plugin {
         let max_bytes = limits.max_wasm_bytes;
         let inspection = tokio::task::spawn_blocking(move || check(&to_check, max_bytes));
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
-        let (obtained, provenance) = Code::obtain(engine, bytes, &inspection.digest, limits.turn.as_ref()).await?;
+        let (obtained, provenance) =
+            Code::obtain(engine, bytes, &inspection.digest, limits.compilations.as_ref()).await?;
         let has_mapper = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
         let code = MappedCode::new(engine, obtained, has_mapper)?;
         let linked = code.linked().await?;

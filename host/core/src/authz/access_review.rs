@@ -348,7 +348,7 @@ impl SubjectGrants {
         self.decide(access, self.grants.events()).await
     }
 
-    /// Asks the questions about a request until one is allowed. A denial lasts until the first of the answers expires.
+    /// Asks the questions about a request until one is allowed. A denial lasts until the first of the decisions expires.
     async fn decide(&self, access: &Access, lifetimes: Lifetimes) -> Result<Decision, ApiError> {
         let mut denied: Option<Decision> = None;
         for ask in access.questions(self.grants.exact) {

@@ -65,7 +65,7 @@ pub(super) struct Kept {
     pub(super) host: Option<BTreeSet<String>>,
 }
 
-/// The answers about one subject, and the changes of its permissions.
+/// The decisions about one subject, and the changes of its permissions.
 pub(super) struct Decisions {
     pub(super) answers: HashMap<Access, Answer>,
     pending: HashMap<Access, Pending>,
@@ -194,7 +194,7 @@ impl Kept {
         Some((Decision { allowed: answer.allowed, until: answer.asked.at + keep }, age))
     }
 
-    /// Begins a review, or joins the same one in flight if its answer may be used. The caller calls [`Self::leave`].
+    /// Begins a review, or joins the same one in flight if its decision may be used. The caller calls [`Self::leave`].
     pub(super) fn join(&mut self, subject: &Subject, access: &Access, lifetimes: Lifetimes) -> (Asked, Review) {
         let watched_since = self.watched_since;
         let change = self.last.map_or(0, |change| change.number);
@@ -226,7 +226,7 @@ impl Kept {
         }
     }
 
-    /// Records the answer of a review, unless a later one is known. Returns the decision.
+    /// Records the decision of a review, unless a later one is known. Returns the decision.
     pub(super) fn record(
         &mut self,
         subject: &Subject,

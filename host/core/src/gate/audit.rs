@@ -132,7 +132,7 @@ impl Audit {
             dry_run: attempt.dry_run,
             ..self.record(attempt.verb, reconcile)
         };
-        // The answer to a deletion is not compared with the object before it.
+        // The response to a deletion is not compared with the object before it.
         let compared = attempt.about.as_ref().filter(|_| attempt.verb != Verb::Delete);
         let before = objects.zip(compared).and_then(|(objects, (kind, key))| objects.cached(kind, key));
         Begun {
@@ -208,7 +208,7 @@ impl Audit {
         }
     }
 
-    /// Compares the answer with the object before the write, if that is known. Skips answers that are another object,
+    /// Compares the response with the object before the write, if that is known. Skips answers that are another object,
     /// such as the Scale that a patch of `scale` returns.
     fn compare(&self, begun: &mut Begun, answer: &str) {
         let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };

@@ -163,7 +163,7 @@ pub struct Session {
     calls: u32,
     /// The log bytes so far, dropped lines included.
     log_bytes: usize,
-    /// The memory charged for the last answer, until the next call.
+    /// The memory charged for the last response, until the next call.
     held: Option<Bytes>,
 }
 
@@ -285,7 +285,7 @@ impl Session {
         }
         let started = Instant::now();
         let revocation = self.gate.revocation();
-        // The guest has already copied the last answer.
+        // The guest has already copied the last response.
         self.held = None;
         let mut result = match (admitted.and_then(|()| revocation.check()), &self.gate.shared.memory) {
             (Ok(()), Some(memory)) => {
@@ -296,7 +296,7 @@ impl Session {
             (Ok(()), None) => call(&self.gate).await,
             (Err(refusal), _) => Err(refusal),
         };
-        // A read that was revoked meanwhile must not return its answer. A write has taken effect, so its result is
+        // A read that was revoked meanwhile must not return its response. A write has taken effect, so its result is
         // returned.
         if !verb.is_write() && result.is_ok() {
             result = revocation.check().and(result);

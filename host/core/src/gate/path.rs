@@ -11,7 +11,7 @@ use crate::{
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 512;
 
-/// Subresources that take over the connection, or whose answer is not the API server's own.
+/// Subresources that take over the connection, or whose response is not the API server's own.
 const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
 
 /// Checks that a kind can be served, and names no other path than that of its group and version.
@@ -68,7 +68,7 @@ pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks that a subresource needs no stream, and that its answer is the API server's own. A Pod behind a proxy may return
+/// Checks that a subresource needs no stream, and that its response is the API server's own. A Pod behind a proxy may return
 /// any object.
 ///
 /// # Errors
@@ -78,7 +78,7 @@ pub(super) fn check_subresource(subresource: &str) -> Result<(), ApiError> {
     if STREAMS.contains(&first) { Err(needs_stream(first)) } else { Ok(()) }
 }
 
-/// Returns the error for a request whose answer is not a single text from the API server.
+/// Returns the error for a request whose response is not a single text from the API server.
 pub(super) fn needs_stream(what: &str) -> ApiError {
     let message = format!("{what} needs a stream, which plugins do not have: declare what to watch in the manifest");
     ApiError::from_status(Status { code: 405, reason: "MethodNotAllowed".to_owned(), message, ..Status::default() })

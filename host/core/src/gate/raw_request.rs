@@ -1,7 +1,7 @@
 //! Raw HTTP requests, parsed as far as the gate needs: the method and the path give the verb and the resource, as in
 //! the API server's RequestInfo (apiserver's `endpoints/request/requestinfo.go`).
 //!
-//! [`RawRequest::target`] rejects requests whose answer is a stream (watches, `exec` and the like) and every path
+//! [`RawRequest::target`] rejects requests whose response is a stream (watches, `exec` and the like) and every path
 //! outside the API, before anything is sent.
 
 use std::{collections::HashMap, fmt};
@@ -48,7 +48,7 @@ pub struct RawRequest {
     pub query: String,
     /// The content type of the body.
     pub content_type: Option<String>,
-    /// The accepted content type of the answer.
+    /// The accepted content type of the response.
     pub accept: Option<String>,
     /// The body.
     pub body: Option<String>,
@@ -56,7 +56,7 @@ pub struct RawRequest {
     pub cached: bool,
 }
 
-/// The answer to a raw request.
+/// The response to a raw request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawResponse {
     /// The HTTP status code.
@@ -113,7 +113,7 @@ impl RawRequest {
     ///
     /// # Errors
     /// `BadRequest` for an invalid path, query or header; code 405 for an unknown method and for requests that need a
-    /// stream; 406 and 415 for answers and bodies that are not text.
+    /// stream; 406 and 415 for responses and bodies that are not text.
     pub fn target(&self) -> Result<Target, ApiError> {
         let verb = self.verb();
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&self.method.as_str()) {

@@ -1,5 +1,5 @@
 //! The record of one write, for the audit and the hot-loop detector: it begins before the write is sent and ends with
-//! the answer.
+//! the response.
 
 use crate::{
     controller::request::ReconcileRequest,

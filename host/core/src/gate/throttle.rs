@@ -1,7 +1,7 @@
 //! The counters of a plugin's calls, and the limits of its requests to the API server.
 //!
 //! A [`Throttle`] is shared by the gate, which delays calls that go to the API server, and by the API behind the gate,
-//! which delays cached reads that turn out to need a request, bounds the requests in flight, and charges large answers.
+//! which delays cached reads that turn out to need a request, bounds the requests in flight, and charges large responses.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::{
     queue::{BucketRateLimiter, RateLimiter as _},
 };
 
-/// The bytes of an answer that one request pays for. A larger answer counts as one more request for each further
+/// The bytes of a response that one request pays for. A larger response counts as one more request for each further
 /// `ANSWER_BYTES`: the API server's work grows with what it encodes, as its own Priority and Fairness has it for lists.
 pub const ANSWER_BYTES: usize = 16 << 10;
 
@@ -84,7 +84,7 @@ impl Throttle {
         permit
     }
 
-    /// Charges an answer of this size, see [`ANSWER_BYTES`].
+    /// Charges a response of this size, see [`ANSWER_BYTES`].
     pub fn charge_answer(&self, bytes: usize) {
         let further = u32::try_from(bytes / ANSWER_BYTES).unwrap_or(u32::MAX);
         if further > 0 {

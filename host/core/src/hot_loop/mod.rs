@@ -17,8 +17,8 @@
 //! it is not reconciled until a change from outside, new code or configuration, or the end of [`QUARANTINE`], after
 //! which it is tried once. Held keys stay in the queue, so none is lost, and they hold no worker.
 //!
-//! A plugin's own write is recognized by the uid and the resourceVersion in the API server's answer. The event may
-//! arrive before the answer: an event that arrives while the plugin's writes are in flight is judged when they are
+//! A plugin's own write is recognized by the uid and the resourceVersion in the API server's response. The event may
+//! arrive before the response: an event that arrives while the plugin's writes are in flight is judged when they are
 //! answered.
 //!
 //! Limits: a loop through another writer, which reacts to the plugin and to which the plugin reacts, is not detected.

@@ -1,4 +1,4 @@
-//! The writes of a plugin as the gate sees them: their begin, and the API server's answer.
+//! The writes of a plugin as the gate sees them: their begin, and the API server's response.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl OwnWrite {
         if attempt.dry_run {
             return None;
         }
-        // The answer to a deletion names no version, so the uid is looked up. An object that is in no cache has no
+        // The response to a deletion names no version, so the uid is looked up. An object that is in no cache has no
         // event.
         let deletes = attempt.about.as_ref().filter(|_| attempt.verb == Verb::Delete);
         let deleted = objects.zip(deletes).and_then(|(objects, (kind, key))| objects.cached(kind, key));
@@ -61,7 +61,7 @@ impl OwnWrite {
         match result {
             Ok(answer) if answer.status < 400 && verb == Verb::Delete => {}
             Ok(answer) if answer.status < 400 => {
-                // An answer that is not an object, such as that to an eviction, creates no version.
+                // A response that is not an object, such as that to an eviction, creates no version.
                 if let Ok(object) = Object::untyped(&answer.body, ManagedFields::Keep) {
                     self.answered(&object);
                 }

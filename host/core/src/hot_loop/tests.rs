@@ -49,7 +49,7 @@ struct Plugin {
     version: AtomicU32,
     /// True if the reconcile of `bad` writes to the object.
     writes: AtomicBool,
-    /// True if the watch is faster than the answer.
+    /// True if the watch is faster than the response.
     eager: AtomicBool,
     answers: Mutex<Option<Result<Action, Failure>>>,
     reconciled: Mutex<Vec<(String, tokio::time::Instant)>>,

@@ -7,7 +7,7 @@ use crate::object::ObjectKey;
 /// The number of a plugin's writes that are remembered. An event that arrives later counts as from outside, but a watch
 /// is only a few writes behind.
 pub const WRITES: usize = 4_096;
-/// The maximum number of events that wait for answers. Further ones count as from outside.
+/// The maximum number of events that wait for responses. Further ones count as from outside.
 const UNSETTLED: usize = 1_024;
 
 /// The controller and key that an event enqueues.

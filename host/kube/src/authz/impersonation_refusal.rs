@@ -24,7 +24,7 @@ pub fn grant_command(account: &ServiceAccount) -> String {
 /// permission. Returns another body unchanged.
 ///
 /// If constrained impersonation does not cover a request, the API server denies it in the name of the host, before it
-/// checks the ServiceAccount's permissions. The plugin must get an answer about its own permissions.
+/// checks the ServiceAccount's permissions. The plugin must get a response about its own permissions.
 pub(crate) fn reword(body: Bytes, account: &ServiceAccount) -> Bytes {
     let Ok(mut status) = serde_json::from_slice::<Value>(&body) else { return body };
     let reworded = status["message"].as_str().and_then(|message| reword_message(message, account));

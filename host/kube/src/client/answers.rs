@@ -1,4 +1,4 @@
-//! Objects in the API server's answers.
+//! Objects in the API server's responses.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use operetta_core::{
 
 use crate::discovery::ApiResource;
 
-/// Reports whether the answer to a write is the object that was written; a create's key has no name. The answer to a patch
-/// of `scale`, for example, is another kind of object. All plugins share the caches, so no answer may replace another object
+/// Reports whether the response to a write is the object that was written; a create's key has no name. The response to a patch
+/// of `scale`, for example, is another kind of object. All plugins share the caches, so no response may replace another object
 /// in them.
 pub(super) fn is_written(answer: &Object, kind: &GroupVersionKind, written: &ObjectKey) -> bool {
     let key = answer.key();
@@ -19,10 +19,10 @@ pub(super) fn is_written(answer: &Object, kind: &GroupVersionKind, written: &Obj
         && answer.scalar_at("kind").as_deref() == Some(&kind.kind)
 }
 
-/// Decodes the object in an answer.
+/// Decodes the object in a response.
 ///
 /// # Errors
-/// `Other` if the answer is not an object.
+/// `Other` if the response is not an object.
 pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, ApiError> {
     let object = Object::from_json(text, &resource.kind, ManagedFields::Keep);
     object.map(Arc::new).map_err(|error| unreadable(&error))

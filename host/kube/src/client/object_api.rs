@@ -211,7 +211,7 @@ impl PluginApi {
         used
     }
 
-    /// Decodes the answer to a write and adds it to the overlays.
+    /// Decodes the response to a write and adds it to the overlays.
     fn wrote(
         &self,
         text: &str,
@@ -228,7 +228,7 @@ impl PluginApi {
         Ok(Written::Stored(Arc::new(answer)))
     }
 
-    /// Adds the object in the answer to a raw write to the overlays. A create's key has no name.
+    /// Adds the object in the response to a raw write to the overlays. A create's key has no name.
     pub(crate) fn note_write(&self, text: &str, resource: &ApiResource, written: &ObjectKey) {
         if !self.registry.of_kind(&resource.kind).is_empty()
             && let Ok(cached) = Object::from_json(text, &resource.kind, ManagedFields::Drop)
@@ -244,7 +244,7 @@ impl PluginApi {
         }
     }
 
-    /// Adds the answer to a DELETE to the overlays.
+    /// Adds the response to a DELETE to the overlays.
     pub(crate) fn note_delete(&self, text: &str, resource: &ApiResource, key: &ObjectKey) {
         match requests::delete_answer(text) {
             DeleteAnswer::Gone { uid } => {

@@ -1,5 +1,5 @@
 //! Raw requests of a plugin, under its identity like every other call. A GET that may be cached is answered like the
-//! same read of `objects`, and the answer to a write is added to the overlay. Required permissions and denials are
+//! same read of `objects`, and the response to a write is added to the overlay. Required permissions and denials are
 //! recorded as for other calls.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};

@@ -1,4 +1,4 @@
-//! HTTP requests of operations, and answers that are not plain objects. Callers have checked keys, namespaces and
+//! HTTP requests of operations, and responses that are not plain objects. Callers have checked keys, namespaces and
 //! subresources.
 
 use std::sync::Arc;
@@ -142,7 +142,7 @@ fn build(request: http::request::Builder, body: Vec<u8>) -> Result<Request<Vec<u
     request.body(body).map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
 }
 
-/// The API server's answer to a DELETE.
+/// The API server's response to a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteAnswer {
     /// The object is deleted for good.
@@ -150,11 +150,11 @@ pub enum DeleteAnswer {
         /// The object's uid; empty if the server named none.
         uid: String,
     },
-    /// The answer is the object: it waits for finalizers or its grace period, or was just deleted.
+    /// The response is the object: it waits for finalizers or its grace period, or was just deleted.
     Object,
 }
 
-/// Parses the answer to a DELETE.
+/// Parses the response to a DELETE.
 pub fn delete_answer(text: &str) -> DeleteAnswer {
     #[derive(Deserialize)]
     struct Answer {
@@ -176,7 +176,7 @@ pub fn delete_answer(text: &str) -> DeleteAnswer {
 /// Parses a list as the API server sends it.
 ///
 /// # Errors
-/// `Other` when the answer is not a list of objects.
+/// `Other` when the response is not a list of objects.
 pub fn page(text: &str, resource: &ApiResource, projection: &[String]) -> Result<Page, ApiError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

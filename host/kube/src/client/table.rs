@@ -22,7 +22,7 @@ use crate::{
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 /// The number of rows per request, like kubectl's `--chunk-size`.
 const PAGE: u32 = 500;
-/// The timeout of one answer.
+/// The timeout of one response.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A column of a table.

@@ -18,11 +18,11 @@ use crate::authz::impersonation_refusal;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
-/// The maximum size of an answer that a plugin may make the host read at once, in bytes. Larger lists are read in
+/// The maximum size of a response that a plugin may make the host read at once, in bytes. Larger lists are read in
 /// pages.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// The number of copies of an answer in memory: its bytes, and the objects decoded from them.
+/// The number of copies of a response in memory: its bytes, and the objects decoded from them.
 const COPIES: usize = 2;
 
 /// The maximum number of bytes that are read of an error's body.
@@ -45,9 +45,9 @@ pub enum Identity {
 pub struct Wire {
     client: Client,
     impersonate: Option<(ServiceAccount, HeaderValue)>,
-    /// The maximum size of an answer that is read as a whole, in bytes.
+    /// The maximum size of a response that is read as a whole, in bytes.
     max_answer: usize,
-    /// The quotas of requests in flight and of the bytes of answers.
+    /// The quotas of requests in flight and of the bytes of responses.
     throttle: Throttle,
     /// The token that permits requests. It is checked last.
     revocation: Arc<Revocation>,
@@ -71,7 +71,7 @@ impl Wire {
         Ok(Self { client, impersonate, max_answer, throttle: Throttle::default(), revocation: Revocation::new() })
     }
 
-    /// Limits the size of answers, except for `Self::open`.
+    /// Limits the size of responses, except for `Self::open`.
     #[must_use]
     pub fn reading_at_most(self, bytes: usize) -> Self {
         Self { max_answer: bytes, ..self }
@@ -83,7 +83,7 @@ impl Wire {
         Self { revocation, ..self }
     }
 
-    /// Bounds the requests in flight, and charges the bytes of answers, except for `Self::open`. The rate of requests is
+    /// Bounds the requests in flight, and charges the bytes of responses, except for `Self::open`. The rate of requests is
     /// for the caller to bound.
     #[must_use]
     pub fn throttled_by(self, throttle: Throttle) -> Self {
@@ -100,7 +100,7 @@ impl Wire {
         &self.revocation
     }
 
-    /// Sends a request and returns the body of a successful answer. Never retries.
+    /// Sends a request and returns the body of a successful response. Never retries.
     ///
     /// # Errors
     /// The Status that the API server sent, or `Unavailable` when it did not answer.
@@ -108,7 +108,7 @@ impl Wire {
         self.send_for_status(request).await.map(|(_, text)| text)
     }
 
-    /// Sends a request and returns the status and the body of a successful answer. Never retries.
+    /// Sends a request and returns the status and the body of a successful response. Never retries.
     ///
     /// # Errors
     /// Fails as [`Self::send`] does.
@@ -120,11 +120,11 @@ impl Wire {
         Ok((answer.status, answer.text()?))
     }
 
-    /// Sends a request and returns the answer, whatever its status. Never retries.
+    /// Sends a request and returns the response, whatever its status. Never retries.
     ///
     /// # Errors
     /// `Forbidden` when the permission to send was revoked, `Unavailable` when the API server did not answer, code 413
-    /// when the answer is too large.
+    /// when the response is too large.
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
         if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
@@ -140,7 +140,7 @@ impl Wire {
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
-    /// Reads an answer. Its bytes are charged to the plugin's call before they are read, [`COPIES`] times, because the
+    /// Reads a response. Its bytes are charged to the plugin's call before they are read, [`COPIES`] times, because the
     /// objects decoded from them are as large. They count against the quota of requests too.
     async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
         let mut whole = BytesMut::new();
@@ -159,7 +159,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Returns the error of an answer that could not be read to its end.
+    /// Returns the error of a response that could not be read to its end.
     fn unread(&self, error: Box<dyn std::error::Error + Send + Sync>) -> ApiError {
         if error.is::<LengthLimitError>() {
             return ApiError::too_large(format!(
@@ -175,10 +175,10 @@ impl Wire {
         }
     }
 
-    /// Sends a request for JSON and returns the body of a successful answer as a stream. Never retries.
+    /// Sends a request for JSON and returns the body of a successful response as a stream. Never retries.
     ///
     /// # Errors
-    /// Fails as [`Self::send`] does, and with `Unavailable` for an answer that is not JSON, such as a proxy's.
+    /// Fails as [`Self::send`] does, and with `Unavailable` for a response that is not JSON, such as a proxy's.
     pub(crate) async fn open(&self, mut request: Request<Vec<u8>>) -> Result<Body, ApiError> {
         if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
@@ -201,7 +201,7 @@ impl Wire {
     }
 }
 
-/// An answer of the API server.
+/// A response of the API server.
 pub(crate) struct Answer {
     pub status: StatusCode,
     headers: HeaderMap,

@@ -205,7 +205,7 @@ impl Discovery {
             self.note_missing(api_version, name);
             return Ok(None);
         };
-        // An answer from before a change must not be cached.
+        // A response from before a change must not be cached.
         if generation == *self.changes.borrow() {
             let mut known = self.known.lock();
             known.insert(resource.kind.clone(), resource.clone());

@@ -1,4 +1,4 @@
-//! Decodes the API server's answers to an informer: the lines of a watch, and the objects in them and in lists.
+//! Decodes the API server's responses to an informer: the lines of a watch, and the objects in them and in lists.
 //!
 //! Chunks have arbitrary boundaries; a line is complete only with its end. An unreadable object is reported with the
 //! reason, and with its key if that can be read, so that one bad object never hides others.
@@ -24,7 +24,7 @@ const MAX_KEPT: usize = 64 << 10;
 /// The annotation on the bookmark that ends the initial events of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The lines of an answer that arrives in chunks.
+/// The lines of a response that arrives in chunks.
 pub struct Lines<B = kube::client::Body> {
     body: B,
     buffer: Vec<u8>,
@@ -35,12 +35,12 @@ pub struct Lines<B = kube::client::Body> {
 }
 
 impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
-    /// Creates the lines of an unread answer.
+    /// Creates the lines of an unread response.
     pub fn new(body: B) -> Self {
         Self { body, buffer: Vec::new(), taken: 0, scanned: 0 }
     }
 
-    /// Waits for the next chunk, for at most `patience`. Returns false when the answer has ended; the remaining bytes
+    /// Waits for the next chunk, for at most `patience`. Returns false when the response has ended; the remaining bytes
     /// are no complete line then.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
     }
 }
 
-/// Returns the next bytes of an answer; None at its end.
+/// Returns the next bytes of a response; None at its end.
 ///
 /// # Errors
 /// `TimedOut` when nothing arrived in time, `Unavailable` when the connection broke.

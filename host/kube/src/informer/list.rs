@@ -1,4 +1,4 @@
-//! A list that is split into its objects while it arrives, so that an answer of hundreds of megabytes is never held as
+//! A list that is split into its objects while it arrives, so that a response of hundreds of megabytes is never held as
 //! a whole, and an invalid object does not hide the others.
 
 use operetta_core::status::{ApiError, ErrorKind};
@@ -148,10 +148,10 @@ impl Items {
 }
 
 impl Items {
-    /// Returns the metadata once the answer has ended.
+    /// Returns the metadata once the response has ended.
     ///
     /// # Errors
-    /// `Unavailable` for a truncated answer, `Other` for an answer that is not a list.
+    /// `Unavailable` for a truncated response, `Other` for a response that is not a list.
     pub fn end(mut self) -> Result<ListMeta, ApiError> {
         if self.position == Position::Inside || self.depth > 0 {
             return Err(ApiError::new(ErrorKind::Unavailable, "the API server closed the list early"));

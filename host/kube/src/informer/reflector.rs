@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// The number of objects of a page. With small pages the API server starts over so often that a list takes half as long
-/// again. Without pages an old one (before 1.33) holds the whole answer in memory.
+/// again. Without pages an old one (before 1.33) holds the whole response in memory.
 const PAGE_SIZE: u32 = 10_000;
 /// The number of streaming lists in a row that may fall silent. Then they are considered unsupported, and the next list
 /// has pages.

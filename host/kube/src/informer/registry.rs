@@ -68,7 +68,7 @@ impl InformerRegistry {
         informers.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Adds the answer to a write to the overlays of a kind's informers.
+    /// Adds the response to a write to the overlays of a kind's informers.
     pub fn wrote(&self, kind: &GroupVersionKind, object: &Arc<Object>) {
         for informer in self.of_kind(kind) {
             informer.cache.wrote(object);

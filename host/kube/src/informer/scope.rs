@@ -9,7 +9,7 @@ use operetta_core::object::prune::Prune;
 pub struct Timing {
     /// The time of silence after which a watch is replaced. The API server sends a bookmark about once a minute.
     pub stall: Duration,
-    /// The timeout of an answer's headers, and of each chunk of a list.
+    /// The timeout of a response's headers, and of each chunk of a list.
     pub answer: Duration,
     /// The first pause after a failure. It is doubled with each further failure.
     pub backoff: Duration,

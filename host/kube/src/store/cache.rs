@@ -142,7 +142,7 @@ impl Cache {
         namespaces
     }
 
-    /// Adds the answer to a write to the overlay, if it is in this informer's view.
+    /// Adds the response to a write to the overlay, if it is in this informer's view.
     pub fn wrote(&self, object: &Arc<Object>) {
         let elsewhere = self.namespace.is_some() && self.namespace != object.key().namespace;
         if elsewhere {

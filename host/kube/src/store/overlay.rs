@@ -1,8 +1,8 @@
-//! An overlay of the host's own writes: the API server's answer to a write replaces the stored object until the watch
+//! An overlay of the host's own writes: the API server's response to a write replaces the stored object until the watch
 //! has caught up, so that no reconciler acts on a cache without its own writes.
 //!
-//! A watch sends the events of one resource in the order of their resourceVersions. So an answer with resourceVersion R
-//! is in the store once the watch has received any event of R or later, and its entry is removed then. An answer that
+//! A watch sends the events of one resource in the order of their resourceVersions. So a response with resourceVersion R
+//! is in the store once the watch has received any event of R or later, and its entry is removed then. A response that
 //! the watch has already overtaken is not added. Readers read the overlay first and the store second: an entry is
 //! removed only after the store has its object.
 
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::store::Store;
 
-/// The lifetime of a deletion that the watch never confirms, because it was received before the answer.
+/// The lifetime of a deletion that the watch never confirms, because it was received before the response.
 const TOMBSTONE_AGE: Duration = Duration::from_secs(300);
 
 /// The result of a write.
@@ -50,7 +50,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Adds the answer to a create, update or patch, unless the watch has overtaken it.
+    /// Adds the response to a create, update or patch, unless the watch has overtaken it.
     pub fn wrote(&self, object: Arc<Object>, store: &Store) {
         let Some(revision) = object.revision() else { return };
         self.change(|entries| {

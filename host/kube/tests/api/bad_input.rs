@@ -143,7 +143,7 @@ macro_rules! each {
             use super::*;
 
             #[tokio::test]
-            async fn between_two_events_is_told_and_the_others_go_on() {
+            async fn between_two_events_is_told_and_the_others_keep_working() {
                 on_a_watch(BadEvent::$what).await;
             }
 

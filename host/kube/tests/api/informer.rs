@@ -220,7 +220,7 @@ async fn deep_object_is_skipped_and_disturbs_nobody() {
     let _subscription = informer.subscribe(notes.handler(&informer), None);
     let deep = |edit: usize| (0..200).fold(json!(edit), |inside, _| json!({"a": inside}));
     let path = format!("/apis/deep.operetta.dev/v1/namespaces/{}/wells", namespace.name());
-    // Not with a client that would have to read the answer.
+    // Not with a client that would have to read the response.
     let send = async |method: http::Method, path: String, object: Value| {
         let patch = method == http::Method::PATCH;
         let media = if patch { "application/merge-patch+json" } else { "application/json" };

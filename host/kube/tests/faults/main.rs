@@ -104,7 +104,7 @@ async fn informers_converge_under_connection_faults() {
     println!("soak: {count} seeds, {} violations", bad.len());
     assert!(bad.is_empty(), "seeds with violations: {bad:?}");
     // A run in which nothing happens shows nothing.
-    assert!(delivered as u64 > 100 * count, "{delivered} events");
+    assert!(delivered as u64 > 20 * count, "{delivered} events");
     let missing: Vec<String> = Fault::labels().into_iter().filter(|label| !met.contains_key(label)).collect();
     assert!(count < 60 || missing.is_empty(), "never met: {missing:?}");
 }

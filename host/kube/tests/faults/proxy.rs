@@ -84,7 +84,7 @@ async fn writes_go_through_and_streams_flow() {
         client.request(request.body(made.to_string().into_bytes()).expect("a request")).await.expect("made");
     let kept = namespace.get(of_kind::CONFIG_MAP, "a").await.expect("it exists");
     assert_eq!((&kept["data"]["large"], &kept["metadata"]["uid"]), (&json!(large), &made["metadata"]["uid"]));
-    // A watch brings what is there at once, though its answer does not end.
+    // A watch brings what is there at once, though its response does not end.
     let request = http::Request::get(format!("{path}?watch=1&timeoutSeconds=60")).body(Vec::new()).expect("a request");
     let watch = client.request_stream(request).await.expect("a watch");
     let mut line = String::new();

@@ -71,7 +71,7 @@ pub struct Call {
     pub name: String,
 }
 
-/// The answer to a call, from the gate or from the oracle.
+/// The response to a call, from the gate or from the oracle.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The HTTP status code; 200 for each success.

@@ -46,7 +46,7 @@ const PATHS: &[&str] = &[
     "",
 ];
 
-/// Makes one malformed call against a victim's namespace, and returns its description and the answer.
+/// Makes one malformed call against a victim's namespace, and returns its description and the response.
 pub async fn call(random: &mut StdRng, session: &mut Session, victim: &str) -> (String, Answer) {
     let mut choose = |of: &[&str]| of.choose(random).expect("texts").replace("NS", victim);
     let (api_version, name, path) = (choose(API_VERSIONS), choose(NAMES), choose(PATHS));

@@ -33,7 +33,7 @@ const MAX_BINDINGS: usize = 6;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// The counts of a run's calls and their answers.
+/// The counts of a run's calls and their responses.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub sequences: u64,
@@ -262,7 +262,7 @@ impl<'a> Lane<'a> {
             403 => self.counts.forbidden += 1,
             _ => self.counts.other += 1,
         }
-        // The two answers take a few milliseconds, so a shorter time means that the first ones agreed.
+        // The two responses take a few milliseconds, so a shorter time means that the first ones agreed.
         let took = begun.elapsed();
         if took > Duration::from_millis(100) {
             self.counts.late += 1;
@@ -292,7 +292,7 @@ impl<'a> Lane<'a> {
         missing.map(|missing| format!("the tenant did not receive {missing}"))
     }
 
-    /// Describes how the stored object differs from the one that the answer to a write implies; None if it does not.
+    /// Describes how the stored object differs from the one that the response to a write implies; None if it does not.
     async fn wrong_effect(&self, call: &Call, before: Option<&str>, answer: &Answer) -> Option<String> {
         if !call.is_write() {
             return None;

@@ -8,7 +8,7 @@ use crate::{
     world::World,
 };
 
-/// Returns the API server's answer to a tenant's call.
+/// Returns the API server's response to a tenant's call.
 pub async fn answer(world: &World, account: &ServiceAccount, call: &Call) -> Answer {
     let request = call.request();
     let mut query = request.query.clone();

@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     cluster::Cluster,
-    plugin::{slot::Slot, slots::Slots},
+    plugin::{hosted_plugin::HostedPlugin, hosted_plugins::HostedPlugins},
 };
 
 /// The time for which the API server's resourceVersions are cached.
@@ -109,8 +109,8 @@ struct Users {
 }
 
 /// Lists all informers, with the API server's current resourceVersions.
-pub async fn list(cluster: &Cluster, slots: &Slots, revisions: &ServerRevisions) -> Informers {
-    let (users, being_set_up) = users(&slots.all()).await;
+pub async fn list(cluster: &Cluster, hosted_plugins: &HostedPlugins, revisions: &ServerRevisions) -> Informers {
+    let (users, being_set_up) = users(&hosted_plugins.all()).await;
     let running = cluster.registry.running();
     let answers = revisions.request(cluster, &running).await;
     let mut informers: Vec<_> = running
@@ -165,14 +165,14 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
 }
 
 /// Returns the users of each informer, and the plugins that are being set up.
-async fn users(slots: &[(ObjectKey, Arc<Slot>)]) -> (HashMap<usize, Users>, Vec<String>) {
+async fn users(hosted_plugins: &[(ObjectKey, Arc<HostedPlugin>)]) -> (HashMap<usize, Users>, Vec<String>) {
     let mut users = HashMap::<usize, Users>::new();
     let mut busy = Vec::new();
-    let mut slots: Vec<_> = slots.iter().collect();
-    slots.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut hosted_plugins: Vec<_> = hosted_plugins.iter().collect();
+    hosted_plugins.sort_by(|(one, _), (other, _)| one.cmp(other));
     let end = tokio::time::Instant::now() + BUSY;
-    for (key, slot) in slots {
-        let Ok(state) = tokio::time::timeout_at(end, slot.state.lock()).await else {
+    for (key, hosted) in hosted_plugins {
+        let Ok(state) = tokio::time::timeout_at(end, hosted.state.lock()).await else {
             busy.push(key.to_string());
             continue;
         };

@@ -94,14 +94,14 @@ async fn ready(State(admin): State<Arc<Admin>>, Query(query): Query<HashMap<Stri
 }
 
 async fn informers(State(admin): State<Arc<Admin>>) -> Json<Informers> {
-    let Manager { context, slots, .. } = &*admin.manager;
-    Json(informers::list(&context.cluster, slots, &admin.server_revisions).await)
+    let Manager { context, hosted_plugins, .. } = &*admin.manager;
+    Json(informers::list(&context.cluster, hosted_plugins, &admin.server_revisions).await)
 }
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
-    let Manager { context, slots, .. } = &*admin.manager;
+    let Manager { context, hosted_plugins, .. } = &*admin.manager;
     let mut samples = Samples::default();
-    plugins::sample(slots, &mut samples);
+    plugins::sample(hosted_plugins, &mut samples);
     quotas::sample(&context.tenants, &mut samples);
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
@@ -147,7 +147,7 @@ fn unknown(plugin: &ObjectKey) -> Response {
 
 async fn rbac(State(admin): State<Arc<Admin>>, Path((namespace, plugin)): Path<(String, String)>) -> Response {
     let key = ObjectKey::namespaced(namespace, plugin);
-    match permissions::list(&admin.manager.context, &admin.manager.slots, &key).await {
+    match permissions::list(&admin.manager.context, &admin.manager.hosted_plugins, &key).await {
         Ok(permissions) => Json(permissions).into_response(),
         Err(PermissionsError::Unknown) => unknown(&key),
         Err(PermissionsError::NotRunning) => {

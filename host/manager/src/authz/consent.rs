@@ -51,7 +51,7 @@ pub fn check_not_reserved(name: &str, own: Option<&str>, allowed: &[String]) -> 
     Err(Problem::new(reasons::NAMESPACE_RESERVED, message))
 }
 
-/// Builds the problem of a ServiceAccount that the host (`host`, its user name) may not act as.
+/// Builds the problem of a ServiceAccount that the host (`host`, its user name) may not impersonate.
 pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
     let ServiceAccount { namespace, name } = account;
     let flag = match host.strip_prefix("system:serviceaccount:").and_then(|host| host.split_once(':')) {
@@ -66,7 +66,7 @@ pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
         }
     };
     let message = format!(
-        "the host may not act as ServiceAccount {name:?} in namespace {namespace:?}: an administrator grants it with {}{flag}",
+        "the host may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: an administrator grants it with {}{flag}",
         grant_command(account)
     );
     Problem::new(reasons::HOST_FORBIDDEN, message)

@@ -8,7 +8,7 @@ use operetta_kube::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{context::Context, plugin::slots::Slots};
+use crate::{context::Context, plugin::hosted_plugins::HostedPlugins};
 
 /// The permissions that one plugin needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,10 +45,14 @@ pub enum PermissionsError {
 ///
 /// # Errors
 /// See [`PermissionsError`].
-pub async fn list(context: &Context, slots: &Slots, plugin: &ObjectKey) -> Result<Permissions, PermissionsError> {
-    let slot = slots.get(plugin).ok_or(PermissionsError::Unknown)?;
+pub async fn list(
+    context: &Context,
+    hosted_plugins: &HostedPlugins,
+    plugin: &ObjectKey,
+) -> Result<Permissions, PermissionsError> {
+    let hosted = hosted_plugins.get(plugin).ok_or(PermissionsError::Unknown)?;
     let (api, watched, missing_kinds) = {
-        let state = slot.state.lock().await;
+        let state = hosted.state.lock().await;
         let running = state.running.as_ref().and_then(|running| running.required_permissions());
         let (api, watched) = running.ok_or(PermissionsError::NotRunning)?;
         (api, watched, state.missing.kinds.iter().map(ToString::to_string).collect())

@@ -2,7 +2,7 @@
 //!
 //! A host that is killed (by the OOM killer, say) cannot tell what killed it. So it notes in a file which tenant's bytes it
 //! begins to work on, and erases the note when that ended. At the next start the noted work is done last and alone; what
-//! the host died of twice in a row is not done again until its source changes or an administrator asks for it with the
+//! the host died during twice in a row is not done again until its source changes or an administrator asks for it with the
 //! annotation `operetta.dev/retry`.
 //!
 //! The file is written whole and renamed, without `fsync`: the page cache outlives the process. After a power loss it may
@@ -48,7 +48,7 @@ pub struct CrashJournal {
     /// The file; None where nothing is kept.
     file: Option<PathBuf>,
     table: Mutex<Table>,
-    turn: Mutex<Turn>,
+    exclusion: Mutex<Exclusion>,
     start: Mutex<Start>,
 }
 
@@ -63,10 +63,10 @@ struct Start {
 
 /// The work in flight: ordinary work side by side, or one suspect alone.
 #[derive(Debug, Default)]
-struct Turn {
+struct Exclusion {
     ordinary: u32,
     alone: bool,
-    /// The time until which no ordinary work begins, because a suspect waits for its turn.
+    /// The time until which no ordinary work begins, because a suspect waits.
     reserved: Option<Instant>,
 }
 
@@ -77,9 +77,9 @@ pub struct Noted {
     alone: bool,
 }
 
-impl Turn {
-    /// Takes a turn, if there is one now.
-    fn take(&mut self, alone: bool, now: Instant) -> bool {
+impl Exclusion {
+    /// Begins a work, if it may begin now.
+    fn try_enter(&mut self, alone: bool, now: Instant) -> bool {
         let free = match alone {
             true => !self.alone && self.ordinary == 0,
             false => !self.alone && self.reserved.is_none_or(|until| now >= until),
@@ -93,7 +93,7 @@ impl Turn {
         free
     }
 
-    fn give_back(&mut self, alone: bool) {
+    fn leave(&mut self, alone: bool) {
         match alone {
             true => self.alone = false,
             false => self.ordinary = self.ordinary.saturating_sub(1),
@@ -120,7 +120,7 @@ impl CrashJournal {
         }
         let attempted = (!table.is_empty()).then(HashSet::new);
         let start = Start { began: Instant::now(), attempted, unwritable: false };
-        let journal = Self { file, table: Mutex::new(table), turn: Mutex::default(), start: Mutex::new(start) };
+        let journal = Self { file, table: Mutex::new(table), exclusion: Mutex::default(), start: Mutex::new(start) };
         journal.remove_abandoned();
         journal.write(&journal.table.lock());
         Arc::new(journal)
@@ -132,10 +132,10 @@ impl CrashJournal {
     }
 
     /// Notes that a work begins. Returns None if it must wait: a suspect for all other work, others for a suspect. Who asks
-    /// again within [`LOOK_AGAIN`] gets its turn.
+    /// again within [`LOOK_AGAIN`] is admitted.
     pub fn begin(self: &Arc<Self>, work: Work) -> Option<Noted> {
         let alone = self.verdict(&work) != Verdict::Ordinary;
-        if !self.turn.lock().take(alone, Instant::now()) {
+        if !self.exclusion.lock().try_enter(alone, Instant::now()) {
             return None;
         }
         let mut table = self.table.lock();
@@ -167,7 +167,7 @@ impl CrashJournal {
         over || late
     }
 
-    /// Returns the work of which the host died.
+    /// Returns the work during which the host died.
     pub fn suspects(&self) -> Vec<Entry> {
         self.table.lock().suspects().cloned().collect()
     }
@@ -211,7 +211,7 @@ impl Drop for Noted {
         table.end(&self.work);
         self.journal.write(&table);
         drop(table);
-        self.journal.turn.lock().give_back(self.alone);
+        self.journal.exclusion.lock().leave(self.alone);
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn begin(journal: &Arc<CrashJournal>, name: &str) -> Noted {
-        journal.begin(work(name)).expect("a turn")
+        journal.begin(work(name)).expect("admitted")
     }
 
     /// The journal of a host that died while it loaded `bad`.
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_works_alone_and_gets_its_turn() {
+    fn suspect_works_alone_and_is_admitted() {
         let place = tempfile::tempdir().expect("a directory");
         let journal = after_death(place.path());
         let side_by_side = (begin(&journal, "good"), begin(&journal, "second"));
@@ -305,11 +305,11 @@ mod tests {
 
     #[test]
     fn reservation_of_a_suspect_that_is_gone_expires() {
-        let mut turn = Turn::default();
+        let mut exclusion = Exclusion::default();
         let now = Instant::now();
-        assert!(turn.take(false, now) && !turn.take(true, now));
-        assert!(!turn.take(false, now), "reserved");
-        assert!(turn.take(false, now + RESERVATION));
+        assert!(exclusion.try_enter(false, now) && !exclusion.try_enter(true, now));
+        assert!(!exclusion.try_enter(false, now), "reserved");
+        assert!(exclusion.try_enter(false, now + RESERVATION));
     }
 
     #[test]

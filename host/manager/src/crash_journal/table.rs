@@ -54,7 +54,7 @@ pub struct Work {
     pub retry: String,
 }
 
-/// The answer to whether a work may begin.
+/// The decision whether a work may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The work may begin at any time.
@@ -65,7 +65,7 @@ pub enum Verdict {
     Quarantined,
 }
 
-/// An entry: a work that is in flight, or that the host died of.
+/// An entry: a work that is in flight, or during which the host died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {

@@ -7,18 +7,18 @@ use operetta_wasm::MappedTotals;
 
 use crate::{
     metrics::samples::{Labels, Samples},
-    plugin::{assembly::Metered, running::Running, slots::Slots},
+    plugin::{assembly::Metered, hosted_plugins::HostedPlugins, running::Running},
 };
 
 /// Takes samples of all plugins. A plugin that is being set up at this moment is left out.
-pub fn sample(slots: &Slots, samples: &mut Samples) {
+pub fn sample(hosted_plugins: &HostedPlugins, samples: &mut Samples) {
     let mut queues = Queues::default();
     let mut usage = Usage::default();
-    for (key, slot) in slots.all() {
-        let Ok(state) = slot.state.try_lock() else { continue };
+    for (key, hosted) in hosted_plugins.all() {
+        let Ok(state) = hosted.state.try_lock() else { continue };
         let Some(running) = &state.running else { continue };
         if let Some(metered) = running.metered() {
-            usage.add(plugin_labels(&key), metered, slot.cached_bytes.load(Ordering::Relaxed));
+            usage.add(plugin_labels(&key), metered, hosted.cached_bytes.load(Ordering::Relaxed));
         }
         queues.add_plugin(&key, running);
     }

@@ -100,20 +100,26 @@ impl DropInController {
     /// code.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.applied.lock().remove(key);
-        let Some(plugin) = self.informers.plugins.cache.get(key).filter(|plugin| is_drop_in(plugin)) else {
+        if !self.informers.plugins.cache.get(key).is_some_and(|plugin| is_drop_in(&plugin)) {
             return Ok(());
-        };
-        if plugin.scalar_at(".spec.digest").is_some() {
-            match self.context.cluster.get(&plugin_kind(), key).await {
-                Ok(plugin) if foreign_manager(&plugin, MANAGER).is_some() => return self.suspend(key).await,
-                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
         }
-        let options = DeleteOptions { uid: Some(plugin.uid().to_owned()), ..DeleteOptions::default() };
+        // The cache may not have the digest yet.
+        let plugin = match self.context.cluster.get(&plugin_kind(), key).await {
+            Ok(plugin) if is_drop_in(&plugin) => plugin,
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+            _ => return Ok(()),
+        };
+        if plugin.scalar_at(".spec.digest").is_some() && foreign_manager(&plugin, MANAGER).is_some() {
+            return self.suspend(key).await;
+        }
+        // A conflict is tried again: somebody may have set the digest meanwhile.
+        let options = DeleteOptions {
+            uid: Some(plugin.uid().to_owned()),
+            resource_version: Some(plugin.resource_version().to_owned()),
+            ..DeleteOptions::default()
+        };
         match self.context.cluster.api.delete(Delete { kind: plugin_kind(), key: key.clone(), options }).await {
-            // Gone already, or replaced.
-            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Ok(()),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
             other => other,
         }
     }

@@ -15,22 +15,22 @@ use operetta_kube::{authz::filtered_view::FilteredView, client::object_api::Refu
 use crate::{
     plugin::{
         crd::Plugin,
+        hosted_plugin::{HostedPlugin, State},
         running::{Running, Watching},
-        slot::{Slot, State},
         status::{ControllerFacts, Facts, LoadedCode, WatchFacts},
     },
     problem::Problem,
 };
 
 /// Collects the facts about a Plugin. `host` is the address of the admin endpoints.
-pub fn facts(plugin: &Plugin, slot: &Slot, state: &State, host: &str) -> Facts {
+pub fn facts(plugin: &Plugin, hosted: &HostedPlugin, state: &State, host: &str) -> Facts {
     let running = state.running.as_ref();
     let refusal = running.and_then(Running::refusal);
     let declared = state.component.iter().flat_map(|component| &component.manifest().controllers);
     let mut refused = None;
     let controllers: Vec<_> = declared
         .map(|controller| {
-            let mut facts = controller_facts(controller, slot, running);
+            let mut facts = controller_facts(controller, hosted, running);
             if let Some(refusal) = &refusal
                 && add_remedy(&mut facts, refusal)
             {
@@ -39,7 +39,7 @@ pub fn facts(plugin: &Plugin, slot: &Slot, state: &State, host: &str) -> Facts {
             facts
         })
         .collect();
-    let cached_bytes = slot.cached_bytes.load(Ordering::Relaxed);
+    let cached_bytes = hosted.cached_bytes.load(Ordering::Relaxed);
     Facts {
         generation: plugin.metadata.generation.unwrap_or_default(),
         suspended: plugin.spec.suspend,
@@ -57,13 +57,13 @@ pub fn facts(plugin: &Plugin, slot: &Slot, state: &State, host: &str) -> Facts {
     }
 }
 
-fn controller_facts(controller: &Controller, slot: &Slot, running: Option<&Running>) -> ControllerFacts {
+fn controller_facts(controller: &Controller, hosted: &HostedPlugin, running: Option<&Running>) -> ControllerFacts {
     let name = &controller.name;
     ControllerFacts {
         name: name.clone(),
         kind: controller.for_.group_version_kind().to_string(),
         queued: running.map_or(0, |running| running.queued(name)),
-        health: slot.health.of(name),
+        health: hosted.health.of(name),
         loops: running.map(|running| running.loops().look(name)).unwrap_or_default(),
     }
 }

@@ -12,7 +12,7 @@ use operetta_kube::{
 };
 use tokio::task::JoinSet;
 
-use crate::{context::Context, plugin::slot::MissingKinds};
+use crate::{context::Context, plugin::hosted_plugin::MissingKinds};
 
 /// The number of missing kinds for which the status suggests another one.
 const MAX_SUGGESTIONS: usize = 5;

@@ -30,12 +30,12 @@ use crate::{
         crd::{Plugin, PluginSpec, Source},
         facts::facts,
         host_informers::HostInformers,
+        hosted_plugin::{Applied, Consent, HeldBack, HostedPlugin, PluginRef, SourceState, State},
+        hosted_plugins::HostedPlugins,
         missing_kinds::wait_for_kinds,
         report::Reporter,
         running::Running,
         setup::{Setup, SetupError},
-        slot::{Applied, Consent, HeldBack, PluginRef, Slot, SourceState, State},
-        slots::Slots,
         source::Loader,
     },
     problem::Problem,
@@ -52,7 +52,7 @@ const GRANT_RETRY: Duration = Duration::from_secs(60);
 pub struct PluginController {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
-    slots: Arc<Slots>,
+    hosted_plugins: Arc<HostedPlugins>,
     reporter: Arc<Reporter>,
     loader: Loader,
     guard: Arc<CrashGuard>,
@@ -63,19 +63,19 @@ impl PluginController {
     pub fn new(
         context: Arc<Context>,
         informers: Arc<HostInformers>,
-        slots: Arc<Slots>,
+        hosted_plugins: Arc<HostedPlugins>,
         reporter: Arc<Reporter>,
         loader: Loader,
         guard: Arc<CrashGuard>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, slots, reporter, loader, guard })
+        Arc::new(Self { context, informers, hosted_plugins, reporter, loader, guard })
     }
 
     async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
-        let slot = self.slots.get_or_create(key);
-        let plugin = PluginRef { key, object, slot: &slot };
-        let mut state = slot.state.lock().await;
-        if slot.renew_revocation() {
+        let hosted = self.hosted_plugins.get_or_create(key);
+        let plugin = PluginRef { key, object, hosted: &hosted };
+        let mut state = hosted.state.lock().await;
+        if hosted.renew_revocation() {
             // The controllers hold the old token.
             state.applied = None;
         }
@@ -90,7 +90,7 @@ impl PluginController {
                 self.loader.load(plugin, &consent, &mut state).await?;
                 let room = self.context.tenants.admission.record(key, need(object, &state));
                 if object.spec.suspend || state.component.is_none() {
-                    self.stop(&slot, &mut state);
+                    self.stop(&hosted, &mut state);
                 } else if let Err(problem) = room {
                     state.configuration = configuration::Configuration::default();
                     self.stop_for(plugin, problem, &mut state);
@@ -111,11 +111,11 @@ impl PluginController {
 
     /// Reports missing permissions, and writes the status.
     async fn write_status(&self, plugin: PluginRef<'_>, mut state: MutexGuard<'_, State>) -> Result<(), ApiError> {
-        let PluginRef { key, object, slot } = plugin;
-        let facts = facts(object, slot, &state, self.context.admin_address());
+        let PluginRef { key, object, hosted } = plugin;
+        let facts = facts(object, hosted, &state, self.context.admin_address());
         self.reporter.report_denials(key, &facts, &mut state);
         drop(state);
-        self.reporter.write_status(key, slot, &facts).await
+        self.reporter.write_status(key, hosted, &facts).await
     }
 
     /// Checks that the namespace's quota has room for the Plugin's code.
@@ -171,30 +171,30 @@ impl PluginController {
 
     /// Stops a plugin that may not run here: its gate refuses all further calls.
     fn refuse(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
-        plugin.slot.revocation().revoke(&problem.message);
+        plugin.hosted.revocation().revoke(&problem.message);
         state.source.loading = None;
-        self.stop(plugin.slot, state);
+        self.stop(plugin.hosted, state);
         state.configuration = configuration::Configuration::default();
         if state.problems.refusal.as_ref() != Some(&problem) {
-            self.reporter.warn(plugin.key, plugin.slot, &problem);
+            self.reporter.warn(plugin.key, plugin.hosted, &problem);
         }
         state.problems.refusal = Some(problem);
     }
 
     /// Stops a Plugin whose spec cannot be decoded, and sets its status.
     async fn refuse_undecodable(&self, key: &ObjectKey, object: &Object, problem: Problem) -> Result<(), ApiError> {
-        let slot = self.slots.get_or_create(key);
-        let mut state = slot.state.lock().await;
+        let hosted = self.hosted_plugins.get_or_create(key);
+        let mut state = hosted.state.lock().await;
         let mut plugin = Plugin::new(&key.name, PluginSpec::new(Source::default()));
         plugin.metadata.generation = Some(object.generation());
         self.needs_nothing(key);
-        self.refuse(PluginRef { key, object: &plugin, slot: &slot }, problem, &mut state);
-        let facts = facts(&plugin, &slot, &state, self.context.admin_address());
+        self.refuse(PluginRef { key, object: &plugin, hosted: &hosted }, problem, &mut state);
+        let facts = facts(&plugin, &hosted, &state, self.context.admin_address());
         drop(state);
-        self.reporter.write_status(key, &slot, &facts).await
+        self.reporter.write_status(key, &hosted, &facts).await
     }
 
-    fn stop(&self, slot: &Slot, state: &mut State) {
+    fn stop(&self, hosted: &HostedPlugin, state: &mut State) {
         if let Some(running) = state.running.take() {
             running.stop(self.context.shutdown_time());
         }
@@ -203,7 +203,7 @@ impl PluginController {
         state.missing.kinds.clear();
         state.missing.similar.clear();
         state.missing.waiters = JoinSet::new();
-        slot.health.reset();
+        hosted.health.reset();
     }
 
     /// Stops the controllers that are held back. Reports whether they are.
@@ -223,9 +223,9 @@ impl PluginController {
     /// Stops the controllers, and reports the problem once.
     fn stop_for(&self, plugin: PluginRef<'_>, problem: Problem, state: &mut State) {
         if state.problems.setup.as_ref() != Some(&problem) {
-            self.reporter.warn(plugin.key, plugin.slot, &problem);
+            self.reporter.warn(plugin.key, plugin.hosted, &problem);
         }
-        self.stop(plugin.slot, state);
+        self.stop(plugin.hosted, state);
         state.problems.setup = Some(problem);
     }
 
@@ -248,11 +248,11 @@ impl PluginController {
                 Err(Some(problem)) => problem,
             };
         if problem.reason == configuration::FORBIDDEN {
-            plugin.slot.revocation().revoke(&problem.message);
-            self.stop(plugin.slot, state);
+            plugin.hosted.revocation().revoke(&problem.message);
+            self.stop(plugin.hosted, state);
         }
         if state.problems.config.as_ref() != Some(&problem) {
-            self.reporter.warn(plugin.key, plugin.slot, &problem);
+            self.reporter.warn(plugin.key, plugin.hosted, &problem);
         }
         state.problems.config = Some(problem);
         Ok(None)
@@ -266,10 +266,10 @@ impl PluginController {
         config: PluginConfig,
         state: &mut State,
     ) -> Result<(), ApiError> {
-        let PluginRef { key, object, slot } = plugin;
+        let PluginRef { key, object, hosted } = plugin;
         let Some(component) = state.component.clone() else { return Ok(()) };
         let generation = object.metadata.generation.unwrap_or_default();
-        slot.set_running_digest(component.digest());
+        hosted.set_running_digest(component.digest());
         let wanted = Applied { generation, digest: component.digest().to_owned(), config: config.clone() };
         let changed = state.applied.as_ref() != Some(&wanted);
         let setup = Setup {
@@ -278,9 +278,9 @@ impl PluginController {
             spec: &object.spec,
             config,
             component: &component,
-            log: &slot.log,
-            health: &slot.health,
-            revocation: slot.revocation(),
+            log: &hosted.log,
+            health: &hosted.health,
+            revocation: hosted.revocation(),
             grants,
         };
         if !changed && state.missing.kinds.is_empty() {
@@ -288,12 +288,12 @@ impl PluginController {
             if !running.must_watch_elsewhere(&setup).await {
                 return Ok(());
             }
-            slot.log.write_host_line(LogLevel::Info, "permissions changed, restarting the watches".to_owned());
+            hosted.log.write_host_line(LogLevel::Info, "permissions changed, restarting the watches".to_owned());
             // An authorizer that has just started may not know all permissions yet.
             self.context.queue.enqueue_after(key, Grants::SETTLE + HostPermissions::KEEP);
         }
         if changed {
-            slot.health.reset();
+            hosted.health.reset();
         }
         let rounds = self.context.config.hot_loop_rounds;
         let running = state.running.get_or_insert_with(|| Running::new(rounds));
@@ -308,8 +308,8 @@ impl PluginController {
                 wait_for_kinds(&self.context, key, setup.grants.subject(), missing, &mut state.missing).await;
             }
             Err(SetupError::Refused(problem)) => {
-                self.stop(slot, state);
-                self.reporter.warn(key, slot, &problem);
+                self.stop(hosted, state);
+                self.reporter.warn(key, hosted, &problem);
                 state.applied = Some(wanted);
                 state.problems.setup = Some(problem);
             }
@@ -336,7 +336,7 @@ fn need(object: &Plugin, state: &State) -> Need {
 fn drop_forbidden_code(plugin: PluginRef<'_>, consent: &Consent, state: &mut State) {
     let Some(component) = &state.component else { return };
     if let Err(problem) = consent.check_code(plugin.key, component.digest()) {
-        plugin.slot.revocation().revoke(&problem.message);
+        plugin.hosted.revocation().revoke(&problem.message);
         state.component = None;
         state.source.version = None;
     }
@@ -362,7 +362,7 @@ impl Reconciler for PluginController {
         let object = match self.informers.plugins.cache.get(&request.key) {
             Some(object) if !object.deleting() => object,
             _ => {
-                self.slots.remove(&request.key).await;
+                self.hosted_plugins.remove(&request.key).await;
                 return Ok(Action::Done);
             }
         };

@@ -18,7 +18,7 @@ use crate::{
     plugin::{
         crd::{self, PluginStatus},
         host_informers::HostInformers,
-        slot::{PluginRef, Slot, State},
+        hosted_plugin::{HostedPlugin, PluginRef, State},
         status::{Facts, is_same_but_for_counts, status},
     },
     problem::Problem,
@@ -43,7 +43,7 @@ impl Reporter {
     ///
     /// # Errors
     /// The API server's error, unless the Plugin is gone.
-    pub async fn write_status(&self, key: &ObjectKey, slot: &Slot, facts: &Facts) -> Result<(), ApiError> {
+    pub async fn write_status(&self, key: &ObjectKey, hosted: &HostedPlugin, facts: &Facts) -> Result<(), ApiError> {
         if facts.running {
             self.context.queue.enqueue_after(key, COUNTS_INTERVAL);
         }
@@ -53,10 +53,10 @@ impl Reporter {
         let before = cached.at(".status").and_then(|text| serde_json::from_str::<PluginStatus>(text).ok());
         let before = before.unwrap_or_default();
         let now = status(facts, &before, &Timestamp::now().to_string());
-        if now == before || (is_same_but_for_counts(&now, &before) && !slot.is_status_older(COUNTS_INTERVAL)) {
+        if now == before || (is_same_but_for_counts(&now, &before) && !hosted.is_status_older(COUNTS_INTERVAL)) {
             return Ok(());
         }
-        slot.record_status_write();
+        hosted.record_status_write();
         let action = WriteAction::Patch {
             key: key.clone(),
             subresource: Some("status".to_owned()),
@@ -91,7 +91,7 @@ impl Reporter {
         if state.problems.load.as_ref() == Some(&problem) {
             return;
         }
-        plugin.slot.log.write_host_line(LogLevel::Error, format!("failed to load: {}", problem.message));
+        plugin.hosted.log.write_host_line(LogLevel::Error, format!("failed to load: {}", problem.message));
         self.event(plugin.key, None, EventType::Warning, &problem.reason, problem.message.clone());
         if let Some(key) = config_map {
             let uid = self.informers.config_maps.cache.get(key).map(|found| found.uid().to_owned());
@@ -102,8 +102,8 @@ impl Reporter {
     }
 
     /// Reports a problem in the Plugin's log and as an Event.
-    pub fn warn(&self, key: &ObjectKey, slot: &Slot, problem: &Problem) {
-        slot.log.write_host_line(LogLevel::Error, problem.message.clone());
+    pub fn warn(&self, key: &ObjectKey, hosted: &HostedPlugin, problem: &Problem) {
+        hosted.log.write_host_line(LogLevel::Error, problem.message.clone());
         self.event(key, None, EventType::Warning, &problem.reason, problem.message.clone());
     }
 

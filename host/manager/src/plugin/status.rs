@@ -7,8 +7,8 @@ use crate::{
     plugin::{
         crd::{Condition, ControllerStatus, PluginStatus, Usage},
         health::ControllerHealth,
+        hosted_plugin::Problems,
         hot_loop,
-        slot::Problems,
     },
     problem::Problem,
 };

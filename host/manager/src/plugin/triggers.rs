@@ -24,7 +24,7 @@ use operetta_kube::{
 use crate::{
     authz::consent,
     context::Context,
-    plugin::{assembly::DRAIN, host_informers::HostInformers, slots::Slots, source::parts::PART_OF},
+    plugin::{assembly::DRAIN, host_informers::HostInformers, hosted_plugins::HostedPlugins, source::parts::PART_OF},
 };
 
 /// The handlers of the manager's own informers.
@@ -32,7 +32,7 @@ use crate::{
 pub struct Triggers {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
-    slots: Arc<Slots>,
+    hosted_plugins: Arc<HostedPlugins>,
     drop_ins: Arc<Controller>,
 }
 
@@ -41,13 +41,13 @@ impl Triggers {
     pub fn subscribe(
         context: &Arc<Context>,
         informers: &Arc<HostInformers>,
-        slots: &Arc<Slots>,
+        hosted_plugins: &Arc<HostedPlugins>,
         drop_ins: &Arc<Controller>,
     ) -> Vec<Subscription> {
         let triggers = Self {
             context: context.clone(),
             informers: informers.clone(),
-            slots: slots.clone(),
+            hosted_plugins: hosted_plugins.clone(),
             drop_ins: drop_ins.clone(),
         };
         let roles = informers.roles.iter().map(|informer| {
@@ -107,18 +107,18 @@ impl Triggers {
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted { .. }) || object.deleting() {
-            return self.slots.revoke(object.key(), "the Plugin was deleted");
+            return self.hosted_plugins.revoke(object.key(), "the Plugin was deleted");
         }
         let Some(old) = event.old() else { return };
         let is_changed = |path: &str| old.scalar_at(path) != object.scalar_at(path);
         if is_changed(".spec.serviceAccountName") {
-            self.slots.revoke(object.key(), "the Plugin names another ServiceAccount now");
+            self.hosted_plugins.revoke(object.key(), "the Plugin names another ServiceAccount now");
         } else if is_changed(".spec.suspend") && object.scalar_at(".spec.suspend").as_deref() == Some("true") {
-            let slots = self.slots.clone();
+            let hosted_plugins = self.hosted_plugins.clone();
             let key = object.key().clone();
             tokio::spawn(async move {
                 tokio::time::sleep(DRAIN).await;
-                slots.revoke(&key, "the Plugin is suspended");
+                hosted_plugins.revoke(&key, "the Plugin is suspended");
             });
         }
     }
@@ -147,7 +147,7 @@ impl Triggers {
             && let Err(problem) = consent::check_namespace(namespace, None)
         {
             for plugin in self.informers.plugins.cache.store.list(&Lookup::All, name, None) {
-                self.slots.revoke(plugin.key(), &problem.message);
+                self.hosted_plugins.revoke(plugin.key(), &problem.message);
             }
         }
         self.enqueue_matching(name, |_| true);
@@ -167,10 +167,10 @@ impl Triggers {
                 continue;
             }
             match consent::check_account(&account, found, &plugin.key().name) {
-                Err(problem) => self.slots.revoke(plugin.key(), &problem.message),
-                Ok(allowed) if !self.slots.permit_running_code(plugin.key(), &allowed) => {
+                Err(problem) => self.hosted_plugins.revoke(plugin.key(), &problem.message),
+                Ok(allowed) if !self.hosted_plugins.permit_running_code(plugin.key(), &allowed) => {
                     let message = "the ServiceAccount does not consent to this code any more";
-                    self.slots.revoke(plugin.key(), message);
+                    self.hosted_plugins.revoke(plugin.key(), message);
                 }
                 Ok(_) => {}
             }

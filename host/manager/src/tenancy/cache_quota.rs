@@ -17,7 +17,7 @@ use operetta_kube::informer::Informer;
 
 use crate::{
     context::Context,
-    plugin::{slot::Slot, slots::Slots},
+    plugin::{hosted_plugin::HostedPlugin, hosted_plugins::HostedPlugins},
     problem::Problem,
     tenancy::quotas::Quotas,
 };
@@ -48,32 +48,32 @@ enum Measure {
 }
 
 /// Checks the quotas until it is cancelled.
-pub async fn enforce(context: Arc<Context>, all: Arc<Slots>) {
+pub async fn enforce(context: Arc<Context>, all: Arc<HostedPlugins>) {
     // The former use of plugins that are being set up and cannot be asked.
     let mut before: HashMap<ObjectKey, Uses> = HashMap::new();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let slots = all.all();
-        let uses: Vec<(ObjectKey, Uses)> = slots
+        let hosted_plugins = all.all();
+        let uses: Vec<(ObjectKey, Uses)> = hosted_plugins
             .iter()
-            .map(|(key, slot)| {
-                let now = uses(slot).or_else(|| before.remove(key)).unwrap_or_default();
+            .map(|(key, hosted)| {
+                let now = uses(hosted).or_else(|| before.remove(key)).unwrap_or_default();
                 (key.clone(), now)
             })
             .collect();
         let shares = shares(&uses);
         let measures = measures(&uses, &shares, context.tenants.quotas());
-        for (((key, slot), bytes), measure) in slots.iter().zip(shares).zip(measures) {
-            slot.cached_bytes.store(bytes, Ordering::Relaxed);
-            carry_out(&context, key, slot, measure);
+        for (((key, hosted), bytes), measure) in hosted_plugins.iter().zip(shares).zip(measures) {
+            hosted.cached_bytes.store(bytes, Ordering::Relaxed);
+            carry_out(&context, key, hosted, measure);
         }
         before = uses.into_iter().collect();
     }
 }
 
 /// Returns the use of a plugin; None while it is being set up.
-fn uses(slot: &Slot) -> Option<Uses> {
-    let state = slot.state.try_lock().ok()?;
+fn uses(hosted: &HostedPlugin) -> Option<Uses> {
+    let state = hosted.state.try_lock().ok()?;
     let by_informer = |informers: Vec<Arc<Informer>>| {
         let of = |informer: &Arc<Informer>| (Arc::as_ptr(informer) as usize, informer.cache.store.bytes() as u64);
         informers.iter().map(of).collect::<BTreeMap<_, _>>()
@@ -82,9 +82,9 @@ fn uses(slot: &Slot) -> Option<Uses> {
     Some(Uses { watched: by_informer(watched), on_demand: by_informer(on_demand) })
 }
 
-fn carry_out(context: &Context, key: &ObjectKey, slot: &Slot, measure: Measure) {
+fn carry_out(context: &Context, key: &ObjectKey, hosted: &HostedPlugin, measure: Measure) {
     // A plugin that is being set up is checked the next time.
-    let Ok(mut state) = slot.state.try_lock() else { return };
+    let Ok(mut state) = hosted.state.try_lock() else { return };
     match measure {
         Measure::Keep => return,
         Measure::ReadLive => {

@@ -28,8 +28,8 @@ pub struct Tenants {
     _background: Background,
     /// The quotas of requests that a namespace's plugins share.
     requests: Mutex<HashMap<String, Throttle>>,
-    /// The turns of each namespace to compile: one.
-    turns: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// The semaphore of each namespace's compilations, with one permit.
+    compilations: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// The memory of all plugins together.
     memory: Arc<ByteBudget>,
     /// The memory of each namespace's plugins.
@@ -50,7 +50,7 @@ impl Tenants {
         let memory = ByteBudget::new("the host", memory_bytes);
         let requests = Mutex::default();
         let memory_of = Mutex::default();
-        let turns = Mutex::default();
+        let compilations = Mutex::default();
         let queues_of = Mutex::default();
         let admission = Admission::new(quotas.clone(), queue);
         Ok(Self {
@@ -59,7 +59,7 @@ impl Tenants {
             scheduler,
             _background: background,
             requests,
-            turns,
+            compilations,
             memory,
             memory_of,
             queues_of,
@@ -85,10 +85,10 @@ impl Tenants {
         Throttle { rates: own.into_iter().chain(shared.rates).collect(), meter: Arc::default(), ..shared }
     }
 
-    /// Returns the turns of a namespace to compile: its components are compiled one after another, those of other
+    /// Returns the semaphore of a namespace's compilations: its components are compiled one after another, those of other
     /// namespaces between them.
-    pub fn turn(&self, namespace: &str) -> Arc<Semaphore> {
-        self.turns.lock().entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+    pub fn compilations(&self, namespace: &str) -> Arc<Semaphore> {
+        self.compilations.lock().entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
     }
 
     /// Returns the budget of memory of a namespace's plugins.

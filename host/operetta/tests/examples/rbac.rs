@@ -27,7 +27,7 @@ impl Stage {
 
     /// Runs `operetta rbac` about the plugin. Blocks.
     fn rbac(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        said(self.host.run(&[&["rbac", self.plugin, "-n", self.namespace.name()], args].concat()))
+        outcome(self.host.run(&[&["rbac", self.plugin, "-n", self.namespace.name()], args].concat()))
     }
 
     /// The roles that it prints.
@@ -127,7 +127,7 @@ impl Stage {
     }
 }
 
-fn said(output: Output) -> (Option<i32>, String, String) {
+fn outcome(output: Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -276,7 +276,7 @@ async fn unknown_permissions_come_with_advice() {
             && nothing_yet.contains("let it reconcile")
     );
 
-    let (code, _, unknown) = said(stage.host.run(&["rbac", "nobody", "-n", home]));
+    let (code, _, unknown) = outcome(stage.host.run(&["rbac", "nobody", "-n", home]));
     assert_eq!(
         (code, unknown.trim_end()),
         (

@@ -23,7 +23,7 @@ async fn refused(prefix: &str, drop_in: DropIn, reason: &str, words: &[&str]) {
     let lines = host.logs(namespace.name(), "bad");
     let not_loaded = format!("failed to load: {message}");
     assert!(lines.iter().any(|line| line.level == "error" && line.message == not_loaded), "{lines:?}");
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 fn bad(wasm: impl Into<Vec<u8>>) -> DropIn {
@@ -119,7 +119,7 @@ async fn a_kind_that_does_not_exist_is_waited_for() {
     stage.namespace.drop_in(&DropIn::new("early", guest.build())).await;
     let message = stage.namespace.until_condition("early", "Ready", "False", "KindNotFound").await;
     assert!(message.contains("Later") && message.contains("is the CRD installed?"), "{message}");
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 
     install(stage.namespace.control_plane(), LATER);
     stage.namespace.until_condition("early", "Ready", "True", "Running").await;
@@ -137,7 +137,7 @@ async fn misspelled_kind_is_reported_with_the_similar_one() {
         message.contains("Deploymnt.apps/v1") && message.contains("did you mean Deployment in apps/v1?"),
         "{message}"
     );
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 /// Takes discovery from everybody but the hosts and the ServiceAccount `plugin` of a namespace.

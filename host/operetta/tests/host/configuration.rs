@@ -52,7 +52,7 @@ async fn unreadable_secret_configures_nothing() {
     namespace.until_condition("reads", "Ready", "True", "Running").await;
     let plugin = namespace.get(kinds::PLUGIN, "reads").await.expect("it exists").to_string();
     assert!(!plugin.contains("s3cret") && !stage.host.log().contains("s3cret"), "a secret is told: {plugin}");
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -103,5 +103,5 @@ async fn changed_configuration_reaches_all_objects() {
         if stage.host.metrics().contains(&of_settings) { Err(of_settings.clone()) } else { Ok(()) }
     })
     .await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

@@ -39,7 +39,7 @@ async fn drop_in_creates_and_owns_its_plugin() {
         if said.contains("runs no plugin") { Ok(()) } else { Err(said) }
     })
     .await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn foreign_plugin_is_left_alone() {
     let plugin = stage.namespace.get(kinds::PLUGIN, "touch").await.expect("left alone");
     assert_eq!(plugin["spec"]["source"], source);
     assert_eq!(plugin["metadata"]["ownerReferences"], Value::Null);
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 
     // Once it is out of the way, the ConfigMap gets its Plugin.
     stage.namespace.delete(kinds::PLUGIN, "touch").await;
@@ -94,7 +94,7 @@ async fn a_suspended_plugin_does_nothing_until_it_is_resumed() {
     stage.namespace.until_condition("touch", "Ready", "False", "Suspended").await;
     stage.namespace.create_touchable("meanwhile").await;
     // That others are served shows that there was time for this one.
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
     let meanwhile = stage.namespace.get(kinds::CONFIG_MAP, "meanwhile").await.expect("there");
     assert_eq!(meanwhile["data"], Value::Null);
 

@@ -94,7 +94,7 @@ impl Scene {
                 assert_eq!((&user.username, event.response_status.code >= 400), (&self.attacker(), true), "{event:?}");
             }
         }
-        self.stage.others_go_on().await;
+        self.stage.others_keep_working().await;
     }
 }
 
@@ -340,7 +340,7 @@ async fn an_owner_reference_into_another_namespace_wakes_nobody_there() {
     // The same from its own namespace does wake it: the test can fail.
     stage.namespace.create_object(kinds::CONFIG_MAP, child("own", "another", home)).await;
     until(2).await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]

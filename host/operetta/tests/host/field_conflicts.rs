@@ -52,7 +52,7 @@ async fn field_conflict_is_reported_everywhere() {
         stage.namespace.delete(kinds::CONFIG_MAP, plugin).await;
         stage.namespace.until_gone(kinds::PLUGIN, plugin).await;
     }
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -92,5 +92,5 @@ async fn outside_writer_is_named_and_drift_is_no_conflict() {
     let told = events.iter().filter(|event| event["reason"] == REASON);
     let messages: Vec<_> = told.map(|event| event["message"].as_str().unwrap_or_default()).collect();
     assert!(messages.len() == 2 && messages.iter().all(|message| message.starts_with(&what)), "{messages:?}");
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

@@ -29,7 +29,7 @@ impl Stage {
     }
 
     /// Another key of the plugin is reconciled.
-    async fn its_others_go_on(&self, name: &str) {
+    async fn its_others_keep_working(&self, name: &str) {
         self.namespace.create_touchable(name).await;
         self.namespace.until_touched(name, "yes").await;
     }
@@ -46,7 +46,7 @@ async fn self_triggering_key_is_quarantined_alone() {
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
     let what = format!("Plugin {namespace}/loops (controller \"misbehave\") reconciles this object in a loop: ");
     assert!(told.starts_with(&what) && told.contains("by the plugin's own writes and 0 by its requeues"), "{told}");
-    stage.its_others_go_on("while-slowed").await;
+    stage.its_others_keep_working("while-slowed").await;
 
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "Quarantined").await;
     assert!(told.starts_with(&what) && told.contains("10 minutes"), "{told}");
@@ -65,8 +65,8 @@ async fn self_triggering_key_is_quarantined_alone() {
         now => Err(format!("{} reconciles", now - before)),
     })
     .await;
-    stage.its_others_go_on("while-quarantined").await;
-    stage.others_go_on().await;
+    stage.its_others_keep_working("while-quarantined").await;
+    stage.others_keep_working().await;
 
     // Somebody mends it.
     stage.namespace.patch(kinds::CONFIG_MAP, "bad", json!({"data": {"loop": "no"}})).await;
@@ -80,7 +80,7 @@ async fn new_configuration_releases_a_requeue_loop() {
     let stage = Stage::looping("requeue").await;
     let told = stage.namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
     assert!(told.contains("0 of them triggered by the plugin's own writes"), "{told}");
-    stage.its_others_go_on("while-slowed").await;
+    stage.its_others_keep_working("while-slowed").await;
     eventually("it is held", async || match stage.of_loops("operetta_quarantined_keys") {
         1.0 => Ok(()),
         count => Err(format!("{count} keys are quarantined")),
@@ -91,5 +91,5 @@ async fn new_configuration_releases_a_requeue_loop() {
     stage.namespace.patch(kinds::CONFIG_MAP, "loops", json!({"data": config})).await;
     stage.namespace.until_touched("bad", "mended").await;
     stage.namespace.until_condition("loops", "Degraded", "False", "AsExpected").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

@@ -1,7 +1,7 @@
 //! The whole host on a real API server: what it makes of plugins, good, bad and changing.
 //!
 //! All tests share one host, and each has its own namespace. So every test is also a test that the bad plugins of all
-//! others hurt nobody; those that are about a bad plugin check it once more at their end, with [`Stage::others_go_on`].
+//! others hurt nobody; those that are about a bad plugin check it once more at their end, with [`Stage::others_keep_working`].
 
 mod bad_code;
 mod bad_reconciles;
@@ -94,7 +94,7 @@ impl Stage {
     }
 
     /// Checks that the host runs, and that a healthy plugin in it still does its work.
-    async fn others_go_on(&self) {
+    async fn others_keep_working(&self) {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let control_plane = self.namespace.control_plane();
         let start = async || {

@@ -16,7 +16,7 @@ impl Stage {
         stage.namespace.until_condition("mapper", "Ready", "True", "Running").await;
         for name in ["a", "b"] {
             stage.namespace.create_touchable(name).await;
-            stage.until_woken(name, 1).await;
+            stage.until_reconciled(name, 1).await;
         }
         stage
     }
@@ -37,7 +37,7 @@ impl Stage {
     }
 
     /// Waits until a ConfigMap was reconciled so often.
-    async fn until_woken(&self, name: &str, times: u32) {
+    async fn until_reconciled(&self, name: &str, times: u32) {
         eventually(&format!("{name} is woken {times} times"), async || match self.woken(name).await {
             woken if woken == times.to_string() => Ok(()),
             woken => Err(format!("{woken:?}")),
@@ -55,40 +55,40 @@ impl Stage {
 async fn mapped_keys_are_enqueued_on_change_and_deletion() {
     let stage = Stage::mapping("maps").await;
     stage.index(json!({"wakes": "a"})).await;
-    stage.until_woken("a", 2).await;
+    stage.until_reconciled("a", 2).await;
     stage.index(json!({"wakes": "b"})).await;
-    stage.until_woken("a", 3).await;
-    stage.until_woken("b", 2).await;
+    stage.until_reconciled("a", 3).await;
+    stage.until_reconciled("b", 2).await;
     stage.namespace.delete(kinds::CONFIG_MAP, "index").await;
-    stage.until_woken("b", 3).await;
+    stage.until_reconciled("b", 3).await;
     assert_eq!(stage.woken("a").await, "3", "a deletion wakes what the last state names");
     stage.until_sound().await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
 async fn reports_impossible_keys_and_drops_foreign_ones() {
     let stage = Stage::mapping("maps-bad-keys").await;
     stage.index(json!({"wakes": "a here/there/everywhere"})).await;
-    stage.until_woken("a", 2).await;
+    stage.until_reconciled("a", 2).await;
     let words = ["mapping ConfigMap", "index failed", "is not an object name", "there/everywhere"];
     stage.namespace.until_degraded("mapper", "InvalidKeys", &words).await;
     // What the old state names is looked at once more.
     stage.index(json!({"wakes": "b"})).await;
-    stage.until_woken("b", 2).await;
+    stage.until_reconciled("b", 2).await;
     stage.index(json!({"wakes": "kube-system/a b"})).await;
-    stage.until_woken("b", 3).await;
+    stage.until_reconciled("b", 3).await;
     stage.until_sound().await;
     stage.index(json!({"wakes": "", "do": "many"})).await;
     stage.namespace.until_degraded("mapper", "InvalidKeys", &["keys, over the limit of 1000"]).await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
 async fn failing_mapping_degrades_its_plugin_alone() {
     let stage = Stage::mapping("maps-badly").await;
     stage.index(json!({"wakes": "a"})).await;
-    stage.until_woken("a", 2).await;
+    stage.until_reconciled("a", 2).await;
     for (does, reason, words) in [
         ("trap", "MapTrapped", "a mapping that traps"),
         ("loop", "DeadlineExceeded", "did not end within 2 s"),
@@ -96,17 +96,17 @@ async fn failing_mapping_degrades_its_plugin_alone() {
     ] {
         stage.index(json!({"wakes": "", "do": does})).await;
         stage.namespace.until_degraded("mapper", reason, &["mapping ConfigMap", "index failed", words]).await;
-        stage.others_go_on().await;
+        stage.others_keep_working().await;
     }
     // Its reconciles go on, too.
     stage.namespace.create_touchable("c").await;
-    stage.until_woken("c", 1).await;
+    stage.until_reconciled("c", 1).await;
     // What was mapped last still names `a`, whatever came meanwhile.
     stage.index(json!({"wakes": "b", "do": null})).await;
-    stage.until_woken("a", 3).await;
-    stage.until_woken("b", 2).await;
+    stage.until_reconciled("a", 3).await;
+    stage.until_reconciled("b", 2).await;
     stage.until_sound().await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -118,5 +118,5 @@ async fn refuses_manifest_with_missing_mapper() {
     stage.plugin("asks", Guest::default().manifest(&asks.to_string()).build(), json!({})).await;
     let words = ["controller \"c\"", "\"Custom\"", "does not export operetta:controller/mapper@0.1.0"];
     stage.namespace.until_degraded("asks", "MissingMapper", &words).await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

@@ -26,7 +26,7 @@ async fn parts_join_in_any_order() {
     stage.namespace.until_condition("split", "Ready", "True", "Running").await;
     stage.namespace.create_touchable("target").await;
     stage.namespace.until_touched("target", "v1").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -64,5 +64,5 @@ async fn damaged_parts_and_annotations_that_make_no_sense_are_refused() {
     let annotations = json!({"metadata": {"annotations": {"operetta.dev/parts": "many"}}});
     stage.namespace.patch(kinds::CONFIG_MAP, "split", annotations).await;
     stage.namespace.until_degraded("split", "InvalidParts", &["\"many\"", "a number from 1 to"]).await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

@@ -35,7 +35,7 @@ async fn path_source_runs_and_follows_its_file() {
     put(&file, &guest("fixture-touch-v1"));
     namespace.until_touched("target", "v1").await;
     namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -60,5 +60,5 @@ async fn path_source_stays_in_the_plugin_directory() {
     }
     let target = namespace.get(kinds::CONFIG_MAP, "target").await.expect("it exists");
     assert!(target["data"]["touched"].is_null(), "{target}");
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

@@ -123,7 +123,7 @@ async fn an_administrator_s_word_on_a_controller_is_followed() {
     assert_eq!(new["data"]["touched"], "by hand", "a change that the path does not see");
     namespace.patch(kinds::CONFIG_MAP, "new", json!({"data": {"other": "changed"}})).await;
     namespace.until_touched("new", "v1").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -158,5 +158,5 @@ async fn a_status_counts_and_says_what_was_used() {
     })
     .await;
     namespace.until_condition("traps", "Ready", "False", "Suspended").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

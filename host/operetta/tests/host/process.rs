@@ -19,7 +19,7 @@ fn number(status: &str, field: &str, base: u32) -> u64 {
 #[tokio::test]
 async fn every_thread_of_the_host_keeps_only_capabilities_for_workers() {
     let stage = Stage::new("process").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
     // The host started with what this process has.
     let held = capabilities(None).expect("known").effective;
     let kept = if held.contains(FOR_WORKERS) { FOR_WORKERS } else { CapabilitySet::empty() };

@@ -50,7 +50,7 @@ async fn two_plugins_on_a_kind_share_one_watch() {
     two.namespace.delete(kinds::CONFIG_MAP, "shares").await;
     two.namespace.until_gone(kinds::PLUGIN, "shares").await;
     until_open_watches(control_plane, "shareds", 0).await;
-    two.others_go_on().await;
+    two.others_keep_working().await;
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ async fn swap_reconciles_every_key_with_new_code() {
     tokio::join!(churn, swap);
     until_all_touched(namespace, KEYS + rounds.div_ceil(5), "v2").await;
     namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ async fn namespace_without_opt_in_gets_an_event() {
         if later["data"]["touched"].is_null() { Ok(()) } else { Err(later.to_string()) }
     })
     .await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
     stage.namespace.kubectl(&["label", "namespace", &name, "operetta.dev/plugins=enabled"]);
     stage.namespace.until_touched("later", "v1").await;
 }
@@ -90,7 +90,7 @@ async fn plugin_acts_as_a_consenting_service_account() {
     run_what_it_says(&stage.namespace, &message);
     stage.namespace.until_touched("target", "v1").await;
     stage.namespace.until_condition("touch", "Degraded", "False", "AsExpected").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn another_namespace_s_service_account_cannot_be_named() {
         let message = stage.namespace.until_event(kinds::CONFIG_MAP, &format!("touch-{at}"), "InvalidPlugin").await;
         assert!(message.contains("spec.serviceAccountName"), "{message}");
     }
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn revoked_permission_ends_reads_and_shows_in_status() {
         }
     })
     .await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
     stage.namespace.allow_all("plugin").await;
     stage.namespace.until_touched("meanwhile", "v1").await;
     stage.namespace.until_condition("touch", "Ready", "True", "Running").await;
@@ -155,7 +155,7 @@ async fn withdrawn_consent_stops_in_flight_reconciles() {
     let then = reads();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(reads() <= then + 1, "{} reads after consent was gone", reads() - then);
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]

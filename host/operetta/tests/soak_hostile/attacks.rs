@@ -33,7 +33,7 @@ pub enum Attack {
     NeighboursObjects,
     /// Patches that guess the content of a neighbour's Secret; every second guess is right.
     SecretGuesses,
-    /// Requests with large answers, many at once.
+    /// Requests with large responses, many at once.
     LargeAnswers,
     /// Reconciles that sleep, in every worker of many plugins.
     Sleepers,

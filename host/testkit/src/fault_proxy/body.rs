@@ -1,4 +1,4 @@
-//! Forwards the body of an answer to the client, and applies the fault of the request to it.
+//! Forwards the body of a response to the client, and applies the fault of the request to it.
 
 use std::{
     io,
@@ -27,10 +27,10 @@ pub(super) struct Out(mpsc::Sender<io::Result<Bytes>>);
 /// The error of a client that has disconnected.
 pub(super) struct Closed;
 
-/// The properties of an answer that follow from its request.
+/// The properties of a response that follow from its request.
 pub(super) struct Flow {
     pub(super) namespace: Option<String>,
-    /// The answer begins with all existing objects, up to a bookmark (`sendInitialEvents`).
+    /// The response begins with all existing objects, up to a bookmark (`sendInitialEvents`).
     pub(super) streams_initial_events: bool,
     pub(super) is_watch: bool,
 }
@@ -69,7 +69,7 @@ impl Out {
         self.0.send(Err(io::Error::other("cut, as planned"))).await.map_err(|_| Closed)
     }
 
-    /// Returns the next bytes of the API server's answer, or None at its end.
+    /// Returns the next bytes of the API server's response, or None at its end.
     async fn next(&self, upstream: &mut Incoming) -> Result<Option<Bytes>, Closed> {
         loop {
             let frame = tokio::select! {
@@ -91,7 +91,7 @@ impl Out {
     }
 }
 
-/// Forwards an answer until it ends or the client disconnects.
+/// Forwards a response until it ends or the client disconnects.
 pub(super) async fn pump(
     upstream: Incoming,
     out: Out,

@@ -1,4 +1,4 @@
-//! The faults of an answer, and the random choice of one by a seed.
+//! The faults of a response, and the random choice of one by a seed.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::{Ask, BadEvent, body::Pipe, whole};
 
-/// The fault of one request. Counts of bytes and lines refer to the answer's body. Lines are events; bookmarks are not
+/// The fault of one request. Counts of bytes and lines refer to the response's body. Lines are events; bookmarks are not
 /// counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No fault.
     None,
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     CloseBeforeHead,
-    /// The connection is closed after the answer's head.
+    /// The connection is closed after the response's head.
     CloseAfterHead,
-    /// The answer is delayed.
+    /// The response is delayed.
     Delay(Duration),
     /// The proxy does not answer, and the connection stays open.
     StallBeforeHead,

@@ -106,7 +106,7 @@ pub struct Asked {
     pub ask: Ask,
     /// The method, path and query.
     pub request: String,
-    /// The fault of its answer.
+    /// The fault of its response.
     pub fault: Fault,
 }
 
@@ -248,7 +248,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// Answers one request. An error closes the connection without an answer.
+/// Answers one request. An error closes the connection without a response.
 async fn answer(
     shared: Arc<Shared>,
     request: Request<Incoming>,
@@ -292,7 +292,7 @@ async fn answer(
     let (pipe, out) = Pipe::new();
     let flow = body::Flow { namespace, streams_initial_events, is_watch: ask == Ask::Watch || streams_initial_events };
     let line = shared.line.subscribe();
-    // The task ends with the client's connection or with the answer.
+    // The task ends with the client's connection or with the response.
     tokio::spawn(async move { body::pump(body, out, fault, flow, line).await });
     Ok(Response::from_parts(head, pipe))
 }
@@ -304,7 +304,7 @@ fn drop_connection_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes an answer from a complete text.
+/// Makes a response from a complete text.
 fn whole(code: u16, content_type: &'static str, text: String) -> Response<Pipe> {
     let answer = Response::builder().status(code).header(header::CONTENT_TYPE, content_type);
     answer.body(Pipe::whole(Bytes::from(text))).expect("an answer")

@@ -16,7 +16,7 @@ use crate::{LoadError, engine::Engine, hex, load_error::short_message};
 
 impl Code {
     /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes. A component that has to
-    /// be compiled first waits for its owner's permit, `turn`.
+    /// be compiled first waits for its owner's permit, `compilations`.
     ///
     /// # Errors
     /// Returns a [`LoadError`] if the component does not compile within the limits.
@@ -24,7 +24,7 @@ impl Code {
         engine: &Engine,
         bytes: Arc<Vec<u8>>,
         digest: &str,
-        turn: Option<&Arc<Semaphore>>,
+        compilations: Option<&Arc<Semaphore>>,
     ) -> Result<(Obtained, Provenance), LoadError> {
         let key = key(engine.wasmtime(), digest);
         let code = engine.code();
@@ -32,8 +32,8 @@ impl Code {
             return Ok(cached);
         }
         let waiting_since = Instant::now();
-        let _turn = match turn {
-            Some(turn) => Some(acquire(turn).await?),
+        let _permit = match compilations {
+            Some(compilations) => Some(acquire(compilations).await?),
             None => None,
         };
         let _one_at_a_time = acquire(if bytes.len() < LARGE { &code.small } else { &code.large }).await?;

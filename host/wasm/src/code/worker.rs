@@ -77,6 +77,9 @@ const NICENESS: i32 = 5;
 /// privileges.
 const ALLOCATOR: (&str, &str) = ("_RJEM_MALLOC_CONF", "background_thread:false");
 
+/// The stack of the thread that compiles, in bytes.
+const STACK_BYTES: usize = 8 << 20;
+
 /// The number of bytes of a worker's stderr that are read.
 const MAX_STDERR: u64 = 16 * 1024;
 
@@ -95,7 +98,14 @@ pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), Worke
     sandbox::confine().map_err(|error| host(&error))?;
     let mut component = Vec::new();
     std::io::stdin().lock().read_to_end(&mut component).map_err(|error| host(&error))?;
-    let artefact = bulk::compiled(&component, |component| engine.precompile_component(component))
+    // The stack of the first thread grows as it is used: at the limit of memory that is a SIGSEGV. A thread's is reserved.
+    let compile = || bulk::compiled(&component, |component| engine.precompile_component(component));
+    let artefact = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, compile);
+        thread.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let artefact = artefact
+        .map_err(|error| WorkerError::Host(format!("failed to spawn thread: {error}")))?
         .map_err(|error| WorkerError::Component(format!("{error:#}")))?;
     std::io::stdout().lock().write_all(&artefact).map_err(|error| host(&error))
 }

@@ -1,4 +1,4 @@
-//! Tests of the hostile corpus in the real sandbox: every guest of `plugins/fixtures/hostile/` gets the answer that its
+//! Tests of the hostile corpus in the real sandbox: every guest of `plugins/fixtures/hostile/` gets the response that its
 //! file states, and the host stays unharmed. A guest without a test does not compile. reached.rs tests what guests send to
 //! the host's ports.
 

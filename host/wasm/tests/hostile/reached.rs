@@ -1,4 +1,4 @@
-//! Tests of guests that reach the log, the event recorder and the API server, beyond the answer to each.
+//! Tests of guests that reach the log, the event recorder and the API server, beyond the response to each.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! Runs one hostile guest at a time and checks its answer, the host's memory, and that the host still serves others.
+//! Runs one hostile guest at a time and checks its response, the host's memory, and that the host still serves others.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -45,7 +45,7 @@ const ANSWER_BYTES: usize = 5000;
 /// Serializes the tests, so that each measures only its own heap.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// Runs a guest and asserts the answer that its file states.
+/// Runs a guest and asserts the response that its file states.
 pub async fn run(name: &str) -> Arc<Ports> {
     run_with(name, Ports::default()).await
 }

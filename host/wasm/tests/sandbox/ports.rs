@@ -38,7 +38,7 @@ pub enum Called {
 /// A fake of all ports that answers every call alike, after a pause, and keeps the requests.
 pub struct Ports {
     pub answer: Result<Arc<Object>, ApiError>,
-    /// The answer to lists.
+    /// The response to lists.
     pub page: Option<Page>,
     pub pause: Option<Duration>,
     pub operations: Mutex<Vec<Called>>,

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     plugin::{
         digest_pin::is_pending,
+        hosted_plugin::{Consent, PluginRef, SourceWatch, State},
         object_watch::watch_object,
-        slot::{Consent, PluginRef, SourceWatch, State},
     },
     problem::Problem,
 };

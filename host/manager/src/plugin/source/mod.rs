@@ -25,8 +25,8 @@ use crate::{
     plugin::{
         crash_guard::CrashGuard,
         host_informers::HostInformers,
+        hosted_plugin::{Consent, Loading, PluginRef, State},
         report::Reporter,
-        slot::{Consent, Loading, PluginRef, State},
     },
     problem::Problem,
 };
@@ -213,11 +213,11 @@ impl Loader {
         let Source { bytes, version, .. } = source;
         let (sender, result) = oneshot::channel();
         let namespace = plugin.key.namespace.as_deref().unwrap_or_default();
-        let turn = Some(self.context.tenants.turn(namespace));
-        let limits = LoadLimits { turn, ..self.context.config.load_limits() };
+        let compilations = Some(self.context.tenants.compilations(namespace));
+        let limits = LoadLimits { compilations, ..self.context.config.load_limits() };
         let context = self.context.clone();
         let key = plugin.key.clone();
-        let log = plugin.slot.log.clone();
+        let log = plugin.hosted.log.clone();
         let mut task = JoinSet::new();
         task.spawn(async move {
             let loaded = Component::load(&context.engine, bytes, &limits, log).await;
@@ -277,7 +277,7 @@ impl Loader {
         self.context.metrics.obtained(&provenance);
         // The origin of the code would tell a tenant which code others run.
         let note = format!("loaded {}", component.digest());
-        plugin.slot.log.write_host_line(LogLevel::Info, note.clone());
+        plugin.hosted.log.write_host_line(LogLevel::Info, note.clone());
         let uid = plugin.object.metadata.uid.clone();
         self.reporter.event(plugin.key, uid, EventType::Normal, reasons::LOADED, note);
     }

@@ -233,7 +233,7 @@ mod tests {
         rows
     }
 
-    fn told(rows: &mut Rows, event: &Event, rendered: Option<&Row>, seconds: i64) -> Option<(Change, String)> {
+    fn changed_row(rows: &mut Rows, event: &Event, rendered: Option<&Row>, seconds: i64) -> Option<(Change, String)> {
         rows.tell(event, rendered, at(seconds)).map(|line| (line.change, line.cells.join(" ")))
     }
 
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(rows.wanted(&events[..2]), []);
         assert_eq!(rows.wanted(&events), [ObjectKey::namespaced("n", "a")]);
         let now = row("1", 9, "1/1", "6s");
-        let lines: Vec<_> = events.iter().filter_map(|event| told(&mut rows, event, Some(&now), 6)).collect();
+        let lines: Vec<_> = events.iter().filter_map(|event| changed_row(&mut rows, event, Some(&now), 6)).collect();
         assert_eq!(lines, [(Change::Modified, "a 1/1 6s".to_owned())]);
     }
 
@@ -253,11 +253,14 @@ mod tests {
     fn deleted_object_is_printed_with_final_age() {
         let mut rows = rows();
         rows.begin(row("1", 7, "1/1", "5s"), at(5));
-        assert_eq!(told(&mut rows, &deleted("1", 8), None, 200), Some((Change::Deleted, "a 1/1 3m20s".to_owned())));
-        assert_eq!(told(&mut rows, &deleted("1", 8), None, 200), None);
+        assert_eq!(
+            changed_row(&mut rows, &deleted("1", 8), None, 200),
+            Some((Change::Deleted, "a 1/1 3m20s".to_owned()))
+        );
+        assert_eq!(changed_row(&mut rows, &deleted("1", 8), None, 200), None);
         // The column "Age" may hold something else.
         rows.begin(row("1", 7, "1/1", "old"), at(5));
-        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a 1/1 old".to_owned())));
+        assert_eq!(changed_row(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a 1/1 old".to_owned())));
     }
 
     #[test]
@@ -271,20 +274,20 @@ mod tests {
             rows.set_columns(&["Name", "Status", "Age"].map(|name| Column { name: name.to_owned(), priority: 0 }));
             rows.begin(row("1", 7, "Running", "5s"), at(5));
             let event = Event::Deleted { object: object.clone() };
-            assert_eq!(told(&mut rows, &event, None, 6), Some((Change::Deleted, format!("a {status} 6s"))));
+            assert_eq!(changed_row(&mut rows, &event, None, 6), Some((Change::Deleted, format!("a {status} 6s"))));
         }
     }
 
     #[test]
     fn object_gone_before_rendering_is_still_printed() {
         let mut rows = rows();
-        assert_eq!(told(&mut rows, &added("1", 7), None, 9), Some((Change::Added, "a  9s".to_owned())));
-        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a  9s".to_owned())));
+        assert_eq!(changed_row(&mut rows, &added("1", 7), None, 9), Some((Change::Added, "a  9s".to_owned())));
+        assert_eq!(changed_row(&mut rows, &deleted("1", 8), None, 9), Some((Change::Deleted, "a  9s".to_owned())));
         // Its successor has the row.
         rows.begin(row("1", 7, "1/1", "5s"), at(5));
         let next = row("2", 12, "0/1", "0s");
         let events = [modified("1", 9), deleted("1", 10), added("2", 12)];
-        let lines: Vec<_> = events.iter().filter_map(|event| told(&mut rows, event, Some(&next), 6)).collect();
+        let lines: Vec<_> = events.iter().filter_map(|event| changed_row(&mut rows, event, Some(&next), 6)).collect();
         let wanted = [(Change::Modified, "a 1/1 6s"), (Change::Deleted, "a 1/1 6s"), (Change::Added, "a 0/1 0s")];
         assert_eq!(lines, wanted.map(|(change, text)| (change, text.to_owned())));
     }
@@ -293,11 +296,11 @@ mod tests {
     fn what_was_gone_at_the_beginning_is_never_printed() {
         let mut rows = rows();
         let initial = Event::Added { object: object("1", 7), initial: true };
-        assert_eq!(told(&mut rows, &initial, None, 9), None);
-        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), None);
+        assert_eq!(changed_row(&mut rows, &initial, None, 9), None);
+        assert_eq!(changed_row(&mut rows, &deleted("1", 8), None, 9), None);
         // Its successor was there.
         rows.begin(row("2", 12, "1/1", "5s"), at(5));
-        assert_eq!(told(&mut rows, &deleted("1", 8), None, 9), None);
+        assert_eq!(changed_row(&mut rows, &deleted("1", 8), None, 9), None);
         assert_eq!(rows.len(), 1);
     }
 

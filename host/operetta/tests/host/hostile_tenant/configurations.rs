@@ -19,7 +19,7 @@ async fn yaml_aliases_are_refused_and_not_expanded() {
     stage.namespace.create_object(kinds::CONFIG_MAP, with_yaml("bomb", "plugin", &bomb)).await;
     let event = stage.namespace.until_event(kinds::CONFIG_MAP, "bomb", "InvalidPluginConfig").await;
     assert!(event.contains("config.yaml uses YAML anchors, aliases or merge keys"), "{event}");
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -43,5 +43,5 @@ async fn plugin_with_too_many_values_is_refused() {
     let many: Vec<Value> = vec![json!({"": 0}); 40_000];
     stage.plugin("many", guest("fixture-touch-v1"), json!({"config": {"many": many}})).await;
     stage.namespace.until_degraded("many", "InvalidPlugin", &["values", "shorten spec.config"]).await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

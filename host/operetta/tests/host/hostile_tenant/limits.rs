@@ -59,7 +59,7 @@ async fn plugins_over_quota_run_once_older_ones_are_deleted() {
     assert_eq!(stage.quota("operetta_quota_used", "quota=\"plugins\""), 100.0);
     assert_eq!(stage.quota("operetta_quota_limit", "quota=\"plugins\""), 100.0);
     assert_eq!(stage.quota("operetta_plugins_over_quota", ""), 3.0);
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 
     namespace.delete(kinds::PLUGIN, "p-050").await;
     namespace.until_condition("p-100", "Ready", "True", "Running").await;
@@ -72,7 +72,7 @@ async fn plugins_over_quota_run_once_older_ones_are_deleted() {
         used => Err(used.to_string()),
     })
     .await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     assert_eq!(audit.done("list", "spares").count() + audit.open_watches("spares").len(), 0, "the host watches spares");
     assert_eq!(stage.quota("operetta_quota_used", "quota=\"controllers\""), 200.0);
     assert_eq!(stage.quota("operetta_quota_used", "quota=\"sources\""), 600.0);
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 
     // The older one gets code with fewer controllers, and the others run by themselves.
     let fewer = DropIn::new("many-code", wide(RATIONED, 1, 1)).code();
@@ -128,5 +128,5 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     for name in ["controllers", "sources"] {
         namespace.until_condition(name, "Ready", "True", "Running").await;
     }
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

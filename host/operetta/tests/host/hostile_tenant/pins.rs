@@ -36,7 +36,7 @@ async fn code_that_consent_does_not_name_is_not_run() {
     namespace.patch(kinds::CONFIG_MAP, "touch", label("true")).await;
     namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil)]).await;
     namespace.create_touchable("later").await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
     let later = namespace.get(kinds::CONFIG_MAP, "later").await.expect("it exists");
     assert_eq!(later["data"]["touched"], Value::Null, "code without consent wrote to it");
     // A change of the ServiceAccount's annotation allows the new code.
@@ -207,7 +207,7 @@ async fn config_map_rewritten_by_a_neighbour_is_not_run() {
         // The second one is not to find the first at work.
         home.delete(kinds::CONFIG_MAP, "rewriter").await;
     }
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
     for map in namespace.list(kinds::CONFIG_MAP).await {
         assert_ne!(map["data"]["touched"], "v2", "{}", map["metadata"]["name"]);
     }

@@ -38,7 +38,7 @@ async fn sleeping_reconciles_leave_instances_to_neighbours() {
     // These plugins have more workers than the host has instance slots.
     stage.busy_plugins(17, "sleep-host").await;
     for _ in 0..3 {
-        stage.others_go_on().await;
+        stage.others_keep_working().await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
@@ -55,6 +55,6 @@ async fn allocating_reconciles_leave_memory_to_neighbours() {
         if is_said { Ok(()) } else { Err(plugin) }
     })
     .await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
     assert!(stage.host.memory_bytes() < MAX_HOST_BYTES);
 }

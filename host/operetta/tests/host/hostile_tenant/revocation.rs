@@ -90,7 +90,7 @@ async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
         stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
         compiling.delete_all(kinds::CONFIG_MAP).await;
     }
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ async fn controllers_renamed_by_swap_leave_nothing_behind() {
     let audit = stage.namespace.control_plane().audit();
     let ended = audit.done("watch", "renameds").count();
     assert_eq!((audit.open_watches("renameds").len(), ended), (1, 0), "one watch for all of them");
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }
 
 #[tokio::test]
@@ -128,5 +128,5 @@ async fn indexes_by_swap_leave_nothing_behind() {
         now => Err(format!("{now} bytes, and {with_one} with an index")),
     })
     .await;
-    stage.others_go_on().await;
+    stage.others_keep_working().await;
 }

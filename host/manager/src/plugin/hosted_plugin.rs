@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The state of one Plugin, from its first reconcile until it is gone.
-pub struct Slot {
+pub struct HostedPlugin {
     /// The plugin's log.
     pub log: Arc<PluginLog>,
     /// The health of its controllers.
@@ -46,7 +46,7 @@ pub struct Slot {
     status_written: SyncMutex<Option<Instant>>,
 }
 
-impl Slot {
+impl HostedPlugin {
     /// Creates the state of a Plugin that has not been reconciled yet.
     /// `host` is the parent of the plugin's token.
     pub fn new(log: Arc<PluginLog>, health: Arc<Health>, host: Arc<Revocation>) -> Arc<Self> {
@@ -107,7 +107,7 @@ pub struct PluginRef<'a> {
     /// The Plugin as it was read.
     pub object: &'a Plugin,
     /// The state of the Plugin.
-    pub slot: &'a Slot,
+    pub hosted: &'a HostedPlugin,
 }
 
 /// The consent under which a Plugin runs.

@@ -13,8 +13,8 @@ use crate::{
     context::Context,
     plugin::{
         health::{Health, HealthSinks},
+        hosted_plugin::HostedPlugin,
         hot_loop::LoopReporter,
-        slot::Slot,
     },
 };
 
@@ -22,52 +22,52 @@ use crate::{
 const HEALTH_DELAY: Duration = Duration::from_millis(500);
 
 /// The state of all Plugins.
-pub struct Slots {
+pub struct HostedPlugins {
     context: Arc<Context>,
     /// The parent of all plugins' tokens, paused while consent cannot be watched.
     pub consent: Arc<Revocation>,
-    slots: Mutex<HashMap<ObjectKey, Arc<Slot>>>,
+    by_key: Mutex<HashMap<ObjectKey, Arc<HostedPlugin>>>,
 }
 
-impl Slots {
+impl HostedPlugins {
     /// Creates an empty map.
     pub fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, consent: Revocation::new(), slots: Mutex::default() })
+        Arc::new(Self { context, consent: Revocation::new(), by_key: Mutex::default() })
     }
 
     /// Returns the state of a Plugin; a new one when there is none.
-    pub fn get_or_create(&self, plugin: &ObjectKey) -> Arc<Slot> {
-        self.slots.lock().entry(plugin.clone()).or_insert_with(|| self.create(plugin)).clone()
+    pub fn get_or_create(&self, plugin: &ObjectKey) -> Arc<HostedPlugin> {
+        self.by_key.lock().entry(plugin.clone()).or_insert_with(|| self.create(plugin)).clone()
     }
 
     /// Returns the state of a Plugin that the host has seen.
-    pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<Slot>> {
-        self.slots.lock().get(plugin).cloned()
+    pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<HostedPlugin>> {
+        self.by_key.lock().get(plugin).cloned()
     }
 
     /// Revokes the token of a Plugin that the host has seen, and enqueues the Plugin.
     pub fn revoke(&self, plugin: &ObjectKey, why: &str) {
-        if let Some(slot) = self.get(plugin) {
-            slot.revocation().revoke(why);
+        if let Some(hosted) = self.get(plugin) {
+            hosted.revocation().revoke(why);
         }
         self.context.queue.enqueue(plugin);
     }
 
     /// Reports whether consent allows the code that a Plugin runs; true if none runs.
     pub fn permit_running_code(&self, plugin: &ObjectKey, allowed: &AllowedCode) -> bool {
-        self.get(plugin).is_none_or(|slot| slot.permits_running_code(allowed))
+        self.get(plugin).is_none_or(|hosted| hosted.permits_running_code(allowed))
     }
 
     /// Returns the state of all Plugins.
-    pub fn all(&self) -> Vec<(ObjectKey, Arc<Slot>)> {
-        self.slots.lock().iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
+    pub fn all(&self) -> Vec<(ObjectKey, Arc<HostedPlugin>)> {
+        self.by_key.lock().iter().map(|(key, hosted)| (key.clone(), hosted.clone())).collect()
     }
 
     /// Stops a Plugin that is gone and drops its state.
     pub async fn remove(&self, plugin: &ObjectKey) {
-        let Some(slot) = self.slots.lock().remove(plugin) else { return };
-        slot.revocation().revoke("the Plugin was deleted");
-        if let Some(running) = slot.state.lock().await.running.take() {
+        let Some(hosted) = self.by_key.lock().remove(plugin) else { return };
+        hosted.revocation().revoke("the Plugin was deleted");
+        if let Some(running) = hosted.state.lock().await.running.take() {
             running.stop(self.context.shutdown_time());
         }
         self.context.logs.remove(plugin);
@@ -75,7 +75,7 @@ impl Slots {
         tracing::info!(%plugin, "stopped");
     }
 
-    fn create(&self, plugin: &ObjectKey) -> Arc<Slot> {
+    fn create(&self, plugin: &ObjectKey) -> Arc<HostedPlugin> {
         let log = self.context.logs.get_or_create(plugin, self.context.config.plugin_log_level.into());
         let queue = self.context.queue.clone();
         let key = plugin.clone();
@@ -90,6 +90,6 @@ impl Slots {
             loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid },
             changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
         };
-        Slot::new(log, Health::new(plugin.clone(), sinks), self.consent.clone())
+        HostedPlugin::new(log, Health::new(plugin.clone(), sinks), self.consent.clone())
     }
 }
