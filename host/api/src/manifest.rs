@@ -295,27 +295,23 @@ impl Predicate {
 /// max(per-key exponential backoff, overall token bucket), as client-go's DefaultControllerRateLimiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RateLimiter {
     /// The first delay of a key, doubled with each failure; 5 if left out.
-    #[serde(default = "base_delay")]
     pub base_delay_ms: u32,
     /// The longest delay of a key; 1,000,000 (1,000 s) if left out.
-    #[serde(default = "max_delay")]
     pub max_delay_ms: u32,
     /// Requeues per second of all keys together; 10 if left out.
-    #[serde(default = "qps")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub qps: u32,
     /// The maximum burst of requeues; 100 if left out.
-    #[serde(default = "burst")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub burst: u32,
 }
 
 impl Default for RateLimiter {
     fn default() -> Self {
-        Self { base_delay_ms: base_delay(), max_delay_ms: max_delay(), qps: qps(), burst: burst() }
+        Self { base_delay_ms: 5, max_delay_ms: 1_000_000, qps: 10, burst: 100 }
     }
 }
 
@@ -382,22 +378,6 @@ fn is_one(value: &u32) -> bool {
 
 fn is_zero(value: &u32) -> bool {
     *value == 0
-}
-
-fn base_delay() -> u32 {
-    5
-}
-
-fn max_delay() -> u32 {
-    1_000_000
-}
-
-fn qps() -> u32 {
-    10
-}
-
-fn burst() -> u32 {
-    100
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! The command line. Flags that kubectl also has have the same meaning.
 
 mod grant;
+mod values;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use operetta_api::names::{is_dns_label, is_dns_subdomain};
-use operetta_core::object::selector::{LabelSelector, SelectorError};
 
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 
@@ -259,10 +258,10 @@ pub struct PluginArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// The Plugin
-    #[arg(value_name = "PLUGIN", value_parser = object_name)]
+    #[arg(value_name = "PLUGIN", value_parser = values::object_name)]
     pub name: String,
     /// The Plugin's namespace [default: that of the context]
-    #[arg(short, long, value_parser = namespace)]
+    #[arg(short, long, value_parser = values::namespace)]
     pub namespace: Option<String>,
     /// The address of the host, HOST:PORT or http://HOST:PORT [default: the Plugin's status.host]
     #[arg(long, value_name = "ADDRESS")]
@@ -316,7 +315,7 @@ pub struct WatchArgs {
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
     /// The label selector, such as app=web,tier!=db
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = label_selector)]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = values::label_selector)]
     pub selector: Option<String>,
     /// The field selector, such as status.phase=Running
     #[arg(long, value_name = "SELECTOR")]
@@ -330,25 +329,6 @@ pub struct WatchArgs {
     /// Print changes only, not the objects that exist at the start
     #[arg(long)]
     pub watch_only: bool,
-}
-
-fn object_name(text: &str) -> Result<String, &'static str> {
-    match is_dns_subdomain(text) {
-        true => Ok(text.to_owned()),
-        false => Err("a name has lower case letters, digits, '-' and '.', at most 253"),
-    }
-}
-
-fn namespace(text: &str) -> Result<String, &'static str> {
-    match is_dns_label(text) {
-        true => Ok(text.to_owned()),
-        false => Err("a namespace has lower case letters, digits and '-', at most 63"),
-    }
-}
-
-/// Checks a label selector and returns it as it was typed.
-fn label_selector(text: &str) -> Result<String, SelectorError> {
-    LabelSelector::parse(text).map(|_| text.to_owned())
 }
 
 #[derive(Args, Debug)]

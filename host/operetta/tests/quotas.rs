@@ -22,7 +22,8 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
 async fn plugin_over_quota_waits_alone() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
-    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 300000}, namespace: {cpu: 1, plugins: 3, controllers: 4, queuedKeys: 300}}";
+    // The plugins watch ConfigMaps, so the host also caches those with code for them: about two megabytes.
+    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 3000000}, namespace: {cpu: 1, plugins: 3, controllers: 4, queuedKeys: 300}}";
     let config = format!("quotas: {quotas}\nauditFile: {}", audit.display());
     let options = HostOptions { config, ..HostOptions::default() };
     let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
@@ -80,7 +81,7 @@ async fn plugin_over_quota_waits_alone() {
 async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane, host: &Host) {
     let namespace = stage(control_plane, "large").await;
     for number in 0..4 {
-        let data = json!({"large": "x".repeat(100_000)});
+        let data = json!({"large": "x".repeat(900_000)});
         let secret = json!({"metadata": {"name": format!("large-{number}")}, "stringData": data});
         namespace.create_object(kinds::SECRET, secret).await;
     }
@@ -104,7 +105,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
         })
         .await;
     eventually("its informer is given up", async || match cached("reads") {
-        bytes if bytes < 300_000.0 => Ok(()),
+        bytes if bytes < 3_000_000.0 => Ok(()),
         bytes => Err(format!("{bytes} bytes")),
     })
     .await;
@@ -117,7 +118,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     let controllers = json!([{"name": "c", "for": {"apiVersion": "v1", "kind": "Secret", "namespaces": "Own"}}]);
     let watches = Guest::default().controllers(&controllers).build();
     namespace.drop_in(&DropIn::new("watches", watches)).await;
-    let words = ["quotas.plugin.cacheBytes is 300000"];
+    let words = ["quotas.plugin.cacheBytes is 3000000"];
     namespace.until_degraded("watches", "CacheQuotaExceeded", &words).await;
     namespace.until_condition("watches", "Ready", "False", "CacheQuotaExceeded").await;
     namespace.until_event(kinds::PLUGIN, "watches", "CacheQuotaExceeded").await;

@@ -51,6 +51,27 @@ pub struct Informers {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InformerView {
+    /// The objects that it watches.
+    #[serde(flatten)]
+    pub scope: InformerScope,
+    /// True once its first list is complete.
+    pub synced: bool,
+    /// The objects that it holds, and its events.
+    #[serde(flatten)]
+    pub counts: InformerCounts,
+    /// Its resourceVersion beside the API server's.
+    #[serde(flatten)]
+    pub lag: InformerLag,
+    /// The users: plugins as NAMESPACE/NAME, and `host` for the host itself.
+    pub users: Vec<String>,
+    /// The API server's last error, while it is recent.
+    pub error: Option<String>,
+}
+
+/// The objects that an informer watches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InformerScope {
     /// The kind, such as `Deployment.apps/v1`.
     pub kind: String,
     /// The namespace; None for all.
@@ -61,8 +82,12 @@ pub struct InformerView {
     pub field_selector: String,
     /// True if it holds apiVersion, kind and metadata only.
     pub metadata_only: bool,
-    /// True once its first list is complete.
-    pub synced: bool,
+}
+
+/// The objects that an informer holds, and its events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InformerCounts {
     /// The number of objects that it holds.
     pub objects: u64,
     /// The memory of these objects, in bytes.
@@ -75,16 +100,18 @@ pub struct InformerView {
     pub events: u64,
     /// Seconds since the last event or bookmark; None before the first.
     pub heard_seconds: Option<u64>,
+}
+
+/// The resourceVersion of an informer beside the API server's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InformerLag {
     /// The highest resourceVersion received.
     pub revision: u64,
     /// The API server's current resourceVersion; None if the request failed.
     pub server_revision: Option<u64>,
     /// True if `revision` has reached `serverRevision`; None when that is unknown.
     pub current: Option<bool>,
-    /// The users: plugins as NAMESPACE/NAME, and `host` for the host itself.
-    pub users: Vec<String>,
-    /// The API server's last error, while it is recent.
-    pub error: Option<String>,
     /// The reason why there is no `serverRevision`.
     pub server_error: Option<String>,
 }
@@ -121,12 +148,8 @@ pub async fn list(cluster: &Cluster, hosted_plugins: &HostedPlugins, revisions: 
             view(informer, users.get(&address(informer)), answer.cloned().unwrap_or_else(unknown))
         })
         .collect();
-    informers.sort_by(|one, other| order(one).cmp(&order(other)));
+    informers.sort_by(|one, other| one.scope.cmp(&other.scope));
     Informers { informers, being_set_up }
-}
-
-fn order(view: &InformerView) -> impl Ord + '_ {
-    (&view.kind, &view.namespace, &view.label_selector, &view.field_selector, view.metadata_only)
 }
 
 fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>) -> InformerView {
@@ -143,24 +166,30 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
         Err(error) => (None, Some(error)),
     };
     InformerView {
-        kind: informer.resource.kind.to_string(),
-        namespace: scope.namespace.clone(),
-        label_selector: scope.labels.clone(),
-        field_selector: scope.fields.clone(),
-        metadata_only: scope.metadata_only,
+        scope: InformerScope {
+            kind: informer.resource.kind.to_string(),
+            namespace: scope.namespace.clone(),
+            label_selector: scope.labels.clone(),
+            field_selector: scope.fields.clone(),
+            metadata_only: scope.metadata_only,
+        },
         synced: state.synced,
-        objects: store.len() as u64,
-        bytes: store.bytes() as u64,
-        watches: stats.watches,
-        relists: stats.relists,
-        events: stats.events,
-        heard_seconds: stats.heard.map(|heard| heard.elapsed().as_secs()),
-        revision,
-        server_revision,
-        current: server_revision.map(|server| revision >= server),
+        counts: InformerCounts {
+            objects: store.len() as u64,
+            bytes: store.bytes() as u64,
+            watches: stats.watches,
+            relists: stats.relists,
+            events: stats.events,
+            heard_seconds: stats.heard.map(|heard| heard.elapsed().as_secs()),
+        },
+        lag: InformerLag {
+            revision,
+            server_revision,
+            current: server_revision.map(|server| revision >= server),
+            server_error,
+        },
         users: host.into_iter().chain(plugins.iter().cloned()).collect(),
         error: state.error.or_else(|| informer.left_out()),
-        server_error,
     }
 }
 

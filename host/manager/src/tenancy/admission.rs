@@ -63,7 +63,7 @@ impl QuotaLimits {
 /// The reason why a Plugin does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excess {
-    /// As many older Plugins as are allowed exist.
+    /// The namespace has its maximum number of older Plugins.
     Plugins { limit: usize },
     /// Older Plugins leave too few controllers or sources.
     Demand { what: &'static str, wanted: Option<usize>, used: usize, limit: usize },

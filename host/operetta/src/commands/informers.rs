@@ -93,6 +93,7 @@ fn table(view: &Informers, wide: bool) -> String {
 }
 
 fn cells(view: &InformerView, wide: bool) -> Vec<String> {
+    let InformerView { scope, counts, lag, .. } = view;
     let none = || "<none>".to_owned();
     let text = |text: &str| if text.is_empty() { none() } else { text.to_owned() };
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
@@ -101,27 +102,27 @@ fn cells(view: &InformerView, wide: bool) -> Vec<String> {
         (None, true) => "Synced",
         (None, false) => "Listing",
     };
-    let heard = view.heard_seconds.map(|seconds| human_age(i64::try_from(seconds).unwrap_or(i64::MAX)));
+    let heard = counts.heard_seconds.map(|seconds| human_age(i64::try_from(seconds).unwrap_or(i64::MAX)));
     let mut cells = vec![
-        view.kind.clone(),
-        view.namespace.clone().unwrap_or_else(|| "<all>".to_owned()),
+        scope.kind.clone(),
+        scope.namespace.clone().unwrap_or_else(|| "<all>".to_owned()),
         state.to_owned(),
-        view.objects.to_string(),
-        view.bytes.to_string(),
-        view.watches.to_string(),
-        view.relists.to_string(),
-        view.events.to_string(),
+        counts.objects.to_string(),
+        counts.bytes.to_string(),
+        counts.watches.to_string(),
+        counts.relists.to_string(),
+        counts.events.to_string(),
         heard.unwrap_or_else(none),
-        view.current.map_or_else(|| "<unknown>".to_owned(), yes),
+        lag.current.map_or_else(|| "<unknown>".to_owned(), yes),
     ];
     if wide {
-        let error = view.error.as_deref().or(view.server_error.as_deref()).unwrap_or_default();
+        let error = view.error.as_deref().or(lag.server_error.as_deref()).unwrap_or_default();
         cells.extend([
-            view.revision.to_string(),
-            view.server_revision.map_or_else(|| "<unknown>".to_owned(), |revision| revision.to_string()),
-            yes(view.metadata_only),
-            text(&view.label_selector),
-            text(&view.field_selector),
+            lag.revision.to_string(),
+            lag.server_revision.map_or_else(|| "<unknown>".to_owned(), |revision| revision.to_string()),
+            yes(scope.metadata_only),
+            text(&scope.label_selector),
+            text(&scope.field_selector),
             text(error),
         ]);
     }
@@ -131,14 +132,15 @@ fn cells(view: &InformerView, wide: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use operetta_manager::admin::informers::{InformerCounts, InformerScope};
+
     use super::*;
 
     #[test]
     fn table_shows_unknown_and_wide_shows_why() {
         let one = InformerView {
-            kind: "Pod.v1".to_owned(),
-            objects: 3,
-            heard_seconds: Some(130),
+            scope: InformerScope { kind: "Pod.v1".to_owned(), ..InformerScope::default() },
+            counts: InformerCounts { objects: 3, heard_seconds: Some(130), ..InformerCounts::default() },
             error: Some("no answer".to_owned()),
             users: vec!["host".to_owned(), "team/a".to_owned()],
             ..InformerView::default()

@@ -12,6 +12,7 @@ pub(crate) mod inspect;
 pub(crate) mod link;
 mod obtain;
 mod pieces;
+mod priority;
 mod privileges;
 pub(crate) mod resident;
 mod sandbox;

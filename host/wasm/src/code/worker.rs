@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    LARGE, Worker, bulk, compatibility,
+    LARGE, Worker, bulk, compatibility, priority,
     privileges::{self, User},
     sandbox,
 };
@@ -69,9 +69,6 @@ const HOST: u8 = 70;
 
 /// The processor time in seconds for a component under [`LARGE`]. Others of its size wait for it.
 const SMALL_CPU_SECONDS: u64 = 60;
-
-/// The niceness of a worker, so that the host's reconciles come first.
-const NICENESS: i32 = 5;
 
 /// The variable, and its value, that keeps the allocator (jemalloc) from starting a thread before the worker drops its
 /// privileges.
@@ -150,7 +147,7 @@ fn is_private(file: &Path) -> bool {
 }
 
 fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
-    let _niceness = rustix::process::nice(NICENESS)?;
+    priority::lower()?;
     let set = |resource, soft, hard| {
         rustix::process::setrlimit(resource, Rlimit { current: Some(soft), maximum: Some(hard) })
     };

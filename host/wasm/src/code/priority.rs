@@ -1,0 +1,52 @@
+//! The priority of the compile worker: the host's threads come first, and soon.
+//!
+//! Niceness gives the worker a smaller share of a busy processor. It does not say how long a thread of the host that becomes
+//! runnable waits: Linux lets the running thread use up its slice, about 3 ms. Linux 6.12 and later let a thread choose its
+//! slice (`sched_runtime` of `sched_setattr(2)`), older kernels ignore it.
+
+#![allow(unsafe_code, reason = "no library that we found has sched_setattr(2) for an ordinary thread")]
+
+use std::io;
+
+/// The niceness of the worker.
+const NICENESS: i32 = 5;
+
+/// The slice of the worker's threads in nanoseconds, the shortest that Linux allows.
+const SLICE: u64 = 100_000;
+
+/// Lowers the priority of this thread, and of the threads that it starts.
+///
+/// # Errors
+/// Returns the kernel's error.
+pub(super) fn lower() -> io::Result<()> {
+    let attributes = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: libc::SCHED_OTHER as u32,
+        sched_flags: 0,
+        sched_nice: NICENESS,
+        sched_priority: 0,
+        sched_runtime: SLICE,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    // SAFETY: the kernel reads `size` bytes of the structure, which lives longer than the call. 0 is the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_inherit_niceness() {
+        let stat = std::thread::spawn(|| {
+            lower().expect("an ordinary thread may lower its priority");
+            std::thread::spawn(|| std::fs::read_to_string("/proc/thread-self/stat")).join()
+        });
+        let stat = stat.join().expect("no panic").expect("no panic").expect("readable");
+        // After the name: state is the first field, and nice the seventeenth.
+        let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+        assert_eq!(fields[16], NICENESS.to_string(), "{stat}");
+    }
+}
