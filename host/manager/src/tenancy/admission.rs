@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::{
     plugin::queue::PluginQueue,
     problem::Problem,
-    tenancy::quotas::{Quota, Quotas},
+    tenancy::quotas::{NamespaceQuota, Quotas},
 };
 
 /// The controllers and sources of a plugin.
@@ -53,7 +53,7 @@ pub struct QuotaLimits {
 }
 
 impl QuotaLimits {
-    fn new(quota: &Quota) -> Self {
+    fn new(quota: &NamespaceQuota) -> Self {
         let limit = |limit: Option<u32>| limit.map_or(usize::MAX, |limit| limit as usize);
         let demand = Demand { controllers: limit(quota.controllers), sources: limit(quota.sources) };
         Self { plugins: limit(quota.plugins), demand }
@@ -296,7 +296,7 @@ mod tests {
         ObjectKey::namespaced("n", name)
     }
 
-    fn admission(quota: Quota) -> Admission {
+    fn admission(quota: NamespaceQuota) -> Admission {
         let quotas = Quotas { namespace: quota, ..Quotas::default() };
         Admission::new(quotas, PluginQueue::new())
     }
@@ -331,7 +331,7 @@ mod tests {
     #[tokio::test]
     async fn older_plugins_are_loaded_in_whatever_order_they_come() {
         for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1]] {
-            let admission = admission(Quota { plugins: Some(3), ..Quota::default() });
+            let admission = admission(NamespaceQuota { plugins: Some(3), ..NamespaceQuota::default() });
             order.into_iter().for_each(|at| add(&admission, NAMES[at], 10 - at));
             assert_eq!(loaded(&admission), "cde", "{order:?}");
             let problem = admission.check_load(&key("a")).expect_err("over the quota");
@@ -350,7 +350,8 @@ mod tests {
 
     #[tokio::test]
     async fn freed_room_goes_to_the_oldest_that_fits() {
-        let admission = admission(Quota { controllers: Some(10), sources: Some(20), ..Quota::default() });
+        let admission =
+            admission(NamespaceQuota { controllers: Some(10), sources: Some(20), ..NamespaceQuota::default() });
         NAMES.iter().enumerate().for_each(|(at, name)| add(&admission, name, at));
         let record = |name: &str, need: Need| admission.record(&key(name), need).map_err(|problem| problem.message);
         assert_eq!(record("a", known(6, 6)), Ok(()));
@@ -378,7 +379,7 @@ mod tests {
 
     #[tokio::test]
     async fn plugin_over_quota_before_restart_waits_for_older_ones() {
-        let admission = admission(Quota { controllers: Some(3), ..Quota::default() });
+        let admission = admission(NamespaceQuota { controllers: Some(3), ..NamespaceQuota::default() });
         add(&admission, "a", 0);
         add(&admission, "b", 1);
         admission.add(&key("c"), "2026-01-01T00:00:02Z", || true);
@@ -395,7 +396,7 @@ mod tests {
 
     #[test]
     fn recreated_plugin_is_the_youngest() {
-        let admission = admission(Quota { plugins: Some(1), ..Quota::default() });
+        let admission = admission(NamespaceQuota { plugins: Some(1), ..NamespaceQuota::default() });
         add(&admission, "a", 0);
         add(&admission, "b", 1);
         add(&admission, "a", 2);

@@ -155,7 +155,7 @@ fn measures(uses: &[(ObjectKey, Uses)], shares: &[u64], quotas: &Quotas) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenancy::quotas::Quota;
+    use crate::tenancy::quotas::{NamespaceQuota, PluginQuota};
 
     fn plugin(name: &str, watched: &[(usize, u64)], on_demand: &[(usize, u64)]) -> (ObjectKey, Uses) {
         let map = |of: &[(usize, u64)]| of.iter().copied().collect();
@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn plugin_over_its_quota_reads_live_before_it_stops() {
-        let quotas = Quotas { plugin: Quota { cache_bytes: Some(50), ..Quota::default() }, ..Quotas::default() };
+        let quotas =
+            Quotas { plugin: PluginQuota { cache_bytes: Some(50), ..PluginQuota::default() }, ..Quotas::default() };
         let uses = [plugin("a", &[(1, 50)], &[]), plugin("b", &[(2, 51)], &[(3, 1)]), plugin("c", &[(4, 51)], &[])];
         let measures = measures(&uses, &shares(&uses), &quotas);
         assert_eq!(measures[..2], [Measure::Keep, Measure::ReadLive]);
@@ -180,7 +181,10 @@ mod tests {
 
     #[test]
     fn only_the_largest_plugin_of_a_namespace_stops() {
-        let quotas = Quotas { namespace: Quota { cache_bytes: Some(50), ..Quota::default() }, ..Quotas::default() };
+        let quotas = Quotas {
+            namespace: NamespaceQuota { cache_bytes: Some(50), ..NamespaceQuota::default() },
+            ..Quotas::default()
+        };
         let uses = [plugin("a", &[(1, 20)], &[]), plugin("b", &[(2, 40)], &[])];
         let measures = measures(&uses, &shares(&uses), &quotas);
         assert_eq!(measures[0], Measure::Keep);

@@ -34,54 +34,71 @@ pub const NAMESPACE_QUEUED_KEYS: u32 = 300_000;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Quotas {
     /// The quota of each plugin.
-    pub plugin: Quota,
+    pub plugin: PluginQuota,
     /// The quota of each namespace, for all of its plugins together.
-    pub namespace: Quota,
+    pub namespace: NamespaceQuota,
     /// The quotas of single namespaces; a field that one leaves out is taken from `namespace`.
-    pub namespaces: BTreeMap<String, Quota>,
+    pub namespaces: BTreeMap<String, NamespaceQuota>,
 }
 
-/// The quota of one plugin, or of one namespace. A field that is left out has the default; most have none.
+/// The quota of one plugin. A field that is left out has no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Quota {
-    /// The weight among siblings when processors are short: 1 to 10000; 100 if left out.
+pub struct PluginQuota {
+    /// The weight among the plugins of its namespace when processors are short: 1 to 10000; 100 if left out.
     pub weight: Option<u32>,
     /// The processor seconds in each second, 0.001 at least.
     pub cpu: Option<f64>,
-    /// The reconciles in flight at once. For a namespace [`NAMESPACE_CONCURRENCY`] if left out.
+    /// The reconciles in flight at once.
     pub concurrency: Option<u32>,
-    /// The requests to the API server in each second. For a namespace [`NAMESPACE_API_QPS`] if left out.
+    /// The requests to the API server in each second.
     pub api_qps: Option<u32>,
     /// The burst of requests beyond `apiQps`; as many as in a second if left out.
     pub api_burst: Option<u32>,
-    /// The requests to the API server in flight at once, without watches. Only for namespaces;
-    /// [`NAMESPACE_API_IN_FLIGHT`] if left out. Zero counts as 1.
+    /// The bytes that the host caches; an informer that several plugins use counts in equal parts.
+    pub cache_bytes: Option<u64>,
+}
+
+/// The quota of one namespace. A field that is left out has the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NamespaceQuota {
+    /// The weight among the namespaces when processors are short: 1 to 10000; 100 if left out.
+    pub weight: Option<u32>,
+    /// The processor seconds in each second, 0.001 at least.
+    pub cpu: Option<f64>,
+    /// The reconciles in flight at once. [`NAMESPACE_CONCURRENCY`] if left out.
+    pub concurrency: Option<u32>,
+    /// The requests to the API server in each second. [`NAMESPACE_API_QPS`] if left out.
+    pub api_qps: Option<u32>,
+    /// The burst of requests beyond `apiQps`; as many as in a second if left out.
+    pub api_burst: Option<u32>,
+    /// The requests to the API server in flight at once, without watches. [`NAMESPACE_API_IN_FLIGHT`] if left
+    /// out. Zero counts as 1.
     pub api_in_flight: Option<u32>,
-    /// The bytes that the host caches; an informer that several plugins use counts in equal parts. For a namespace
+    /// The bytes that the host caches; an informer that several plugins use counts in equal parts.
     /// [`NAMESPACE_CACHE_BYTES`] if left out.
     pub cache_bytes: Option<u64>,
-    /// The bytes of memory that reconciles take at once: of guests, and of what the host reads for them. Only for
-    /// namespaces; [`NAMESPACE_MEMORY_BYTES`] if left out.
+    /// The bytes of memory that reconciles take at once: of guests, and of what the host reads for them.
+    /// [`NAMESPACE_MEMORY_BYTES`] if left out.
     pub memory_bytes: Option<u64>,
-    /// The Plugins that are loaded. Only for namespaces; [`NAMESPACE_PLUGINS`] if left out.
+    /// The Plugins that are loaded. [`NAMESPACE_PLUGINS`] if left out.
     pub plugins: Option<u32>,
-    /// The controllers of all plugins. Only for namespaces; [`NAMESPACE_CONTROLLERS`] if left out.
+    /// The controllers of all plugins. [`NAMESPACE_CONTROLLERS`] if left out.
     pub controllers: Option<u32>,
-    /// The sources of all controllers: `for`, `owns` and `watches`. Only for namespaces; [`NAMESPACE_SOURCES`] if left
-    /// out.
+    /// The sources of all controllers: `for`, `owns` and `watches`. [`NAMESPACE_SOURCES`] if left out.
     pub sources: Option<u32>,
-    /// The keys in the queues of all controllers from which mappings add no new ones. Only for namespaces;
+    /// The keys in the queues of all controllers from which mappings add no new ones.
     /// [`NAMESPACE_QUEUED_KEYS`] if left out.
     pub queued_keys: Option<u32>,
 }
 
 impl Quotas {
     /// Returns the quota of a namespace.
-    pub fn of_namespace(&self, namespace: &str) -> Quota {
+    pub fn of_namespace(&self, namespace: &str) -> NamespaceQuota {
         let own = self.namespaces.get(namespace).copied().unwrap_or_default();
         let all = self.namespace;
-        Quota {
+        NamespaceQuota {
             weight: own.weight.or(all.weight),
             cpu: own.cpu.or(all.cpu),
             concurrency: own.concurrency.or(all.concurrency),
@@ -99,8 +116,8 @@ impl Quotas {
     }
 }
 
-impl Quota {
-    /// Fills in the defaults of a namespace.
+impl NamespaceQuota {
+    /// Fills in the defaults.
     fn or_defaults(self) -> Self {
         Self {
             concurrency: self.concurrency.or(Some(NAMESPACE_CONCURRENCY)),
@@ -116,6 +133,30 @@ impl Quota {
         }
     }
 
+    /// Returns the limits that a plugin has, too.
+    fn shared(&self) -> PluginQuota {
+        let Self { weight, cpu, concurrency, api_qps, api_burst, cache_bytes, .. } = *self;
+        PluginQuota { weight, cpu, concurrency, api_qps, api_burst, cache_bytes }
+    }
+
+    /// Returns the share that the scheduler enforces.
+    pub fn share(&self) -> Share {
+        self.shared().share()
+    }
+
+    /// Returns a rate limiter that the gate enforces; None without a limit.
+    pub fn call_rate(&self) -> Option<Arc<CallRate>> {
+        self.shared().call_rate()
+    }
+
+    /// Returns the permits of requests in flight; None without a limit.
+    pub fn in_flight(&self) -> Option<Arc<Semaphore>> {
+        let permits = self.api_in_flight?.max(1);
+        Some(Arc::new(Semaphore::new(usize::try_from(permits).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS))))
+    }
+}
+
+impl PluginQuota {
     /// Returns the share that the scheduler enforces.
     pub fn share(&self) -> Share {
         let weight = self.weight.unwrap_or(Share::DEFAULT_WEIGHT);
@@ -125,12 +166,6 @@ impl Quota {
     /// Returns a rate limiter that the gate enforces; None without a limit.
     pub fn call_rate(&self) -> Option<Arc<CallRate>> {
         self.api_qps.map(|qps| Arc::new(CallRate::new(qps, self.api_burst.unwrap_or(qps))))
-    }
-
-    /// Returns the permits of requests in flight; None without a limit.
-    pub fn in_flight(&self) -> Option<Arc<Semaphore>> {
-        let permits = self.api_in_flight?.max(1);
-        Some(Arc::new(Semaphore::new(usize::try_from(permits).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS))))
     }
 }
 
@@ -156,7 +191,10 @@ mod tests {
 
     #[test]
     fn error_names_an_unknown_quota() {
-        let error = serde_yaml_ng::from_str::<Quotas>("plugin: {cpus: 1}").expect_err("unknown").to_string();
-        assert!(error.contains("cpus"), "{error}");
+        // A quota of namespaces is unknown to a plugin's.
+        for (text, field) in [("plugin: {cpus: 1}", "cpus"), ("plugin: {plugins: 1}", "plugins")] {
+            let error = serde_yaml_ng::from_str::<Quotas>(text).expect_err("unknown").to_string();
+            assert!(error.contains(&format!("unknown field `{field}`")), "{error}");
+        }
     }
 }
