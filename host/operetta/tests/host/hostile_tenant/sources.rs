@@ -16,8 +16,11 @@ async fn sources_without_permission_start_no_watch() {
     stage.namespace.drop_in(&DropIn::new("powerless", wasm).service_account("powerless")).await;
     let message = stage.namespace.until_degraded("powerless", "Forbidden", &["may not list and watch withhelds"]).await;
     let audit = control_plane.audit();
-    assert_eq!(audit.done("list", "withhelds").count(), 0, "the host listed withhelds");
-    assert_eq!(audit.open_watches("withhelds").len(), 0, "the host watches withhelds");
+    let lists = audit.done("list", "withhelds").count();
+    let watches = audit.open_watches("withhelds").len();
+    println!("a hundred sources without permission: {lists} lists, {watches} watches; {message}");
+    assert_eq!(lists, 0, "the host listed withhelds");
+    assert_eq!(watches, 0, "the host watches withhelds");
     // Once the permissions are granted, the plugin runs.
     run_what_it_says(&stage.namespace, &message);
     stage.namespace.until_condition("powerless", "Ready", "True", "Running").await;
