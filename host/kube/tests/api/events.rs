@@ -28,7 +28,7 @@ async fn queued_events_are_dropped_once_consent_is_revoked() {
     for number in 0..EVENTS {
         recorder.emit(EventNote {
             regarding: GroupVersionKind::new("v1", "ConfigMap"),
-            key: ObjectKey::namespaced(stage.namespace.name(), &format!("object-{number}")),
+            key: ObjectKey::namespaced(stage.namespace.name(), format!("object-{number}")),
             uid: None,
             event_type: EventType::Normal,
             reason: "Queued".to_owned(),
