@@ -151,12 +151,12 @@ async fn cached_reads_of_new_names_ask_few_access_reviews() {
     namespace.create_object(kinds::CONFIG_MAP, code).await;
     tokio::time::sleep(UNCHANGED).await;
 
-    // The answer about the whole namespace covers every name in it.
+    // The decision about the whole namespace covers every name in it. It is renewed every few seconds.
     let get = |of: &str, number: usize| cached(&format!("/api/v1/namespaces/{of}/configmaps/name-{number}"));
     let requests = (0..READS).map(|number| get(namespace.name(), number)).collect();
     let (asked, took) = reviews_of(&host, &namespace, "own", requests).await;
     println!("{READS} cached reads of new names in the plugin's own namespace: {asked} access reviews in {took:?}");
-    assert!(asked < READS / 10, "{asked} access reviews");
+    assert!((asked as f64) < 20.0 + 2.0 * took.as_secs_f64(), "{asked} access reviews in {took:?}");
 
     // A review of a name, or of a namespace, that the plugin may not read counts in its quota.
     let list = |number: usize| cached(&format!("/api/v1/namespaces/invented-{number}/configmaps"));
