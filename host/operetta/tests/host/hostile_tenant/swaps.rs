@@ -94,6 +94,17 @@ async fn controllers_renamed_by_swap_leave_nothing_behind() {
     println!("after {ROUNDS} swaps with new names: {open} watch open, {ended} ended, metrics of the last names only");
     assert_eq!((open, ended), (1, 0), "one watch for all of them");
     stage.others_keep_working().await;
+
+    // When the Plugin is deleted, its metrics end as well.
+    stage.namespace.delete(kinds::CONFIG_MAP, "swapped").await;
+    stage.namespace.until_gone(kinds::PLUGIN, "swapped").await;
+    eventually("the deleted Plugin has no metrics", async || {
+        let text = stage.host.metrics();
+        let of_plugin = |line: &&str| line.contains(&of_namespace) && line.contains("plugin=\"swapped\"");
+        let left: Vec<&str> = text.lines().filter(of_plugin).collect();
+        if left.is_empty() { Ok(()) } else { Err(left.join("\n")) }
+    })
+    .await;
 }
 
 #[tokio::test]
