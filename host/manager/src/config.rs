@@ -265,6 +265,13 @@ mod tests {
     }
 
     #[test]
+    fn admin_address_is_loopback_by_default() {
+        let address = HostConfig::default().admin_address;
+        assert!(address.ip().is_loopback(), "{address}");
+        println!("the admin endpoints listen on {address}");
+    }
+
+    #[test]
     fn an_unknown_field_is_named() {
         let error = serde_yaml_ng::from_str::<HostConfig>("maxWasmByte: 1").expect_err("unknown").to_string();
         assert!(error.contains("maxWasmByte"), "{error}");

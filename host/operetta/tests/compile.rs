@@ -147,6 +147,7 @@ async fn confined_worker_reaches_neither_token_nor_network() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     assert!(said.starts_with("seccomp"), "{said}");
+    println!("the confined worker: {}", said.trim_end());
 }
 
 /// Reports whether this process may change users, and so the workers that it starts.
@@ -175,4 +176,5 @@ async fn worker_is_another_user_who_reaches_nothing_of_the_host() {
         false => format!("as the host's user {user}: it may not change users (CAP_SETUID, CAP_SETGID)"),
     };
     assert!(description.ends_with(&expected), "{description}");
+    println!("the worker: {description}");
 }

@@ -28,7 +28,10 @@ async fn until_named(host: &Host, check: &str, words: &[&str]) -> String {
             .lines()
             .any(|entry| entry.contains("readyz check failed: ") && words.iter().all(|word| entry.contains(word)));
         match words.iter().all(|word| line.contains(word)) && logged {
-            true => Ok(line.to_owned()),
+            true => {
+                println!("{line}");
+                Ok(line.to_owned())
+            }
             false => Err(format!("{answer}\n{log}")),
         }
     })

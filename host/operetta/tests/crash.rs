@@ -81,6 +81,7 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
     assert_eq!(namespace.until_event(kinds::PLUGIN, "slow", "CrashQuarantined").await, message);
     assert_eq!(namespace.until_event(kinds::CONFIG_MAP, "slow", "CrashQuarantined").await, message);
     assert!(host.log().contains("the host crashed while it loaded"), "{}", host.log());
+    println!("loaded at two deaths of the host: {message}");
     let labels = ["plugin=\"slow\"", &format!("namespace=\"{}\"", namespace.name())];
     assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     throughout(Duration::from_secs(5), "it stays in quarantine", async || {
@@ -177,6 +178,7 @@ async fn plugin_decompressed_or_parsed_at_two_deaths_is_quarantined() {
     let message = namespace.until_degraded("archive", "CrashQuarantined", &words).await;
     assert_eq!(namespace.until_event(kinds::PLUGIN, "archive", "CrashQuarantined").await, message);
     assert!(host.log().contains("the host crashed while it decompressed"), "{}", host.log());
+    println!("decompressed at two deaths of the host: {message}");
     namespace.delete(kinds::CONFIG_MAP, "archive").await;
 
     // Configuration that takes a moment to parse.
@@ -197,6 +199,7 @@ async fn plugin_decompressed_or_parsed_at_two_deaths_is_quarantined() {
     let message = namespace.until_degraded("configured", "CrashQuarantined", &words).await;
     assert_eq!(namespace.until_event(kinds::PLUGIN, "configured", "CrashQuarantined").await, message);
     assert!(host.log().contains("the host crashed while it parsed spec.configFrom"), "{}", host.log());
+    println!("parsed at two deaths of the host: {message}");
     let labels = ["plugin=\"configured\"", "step=\"parseConfig\""];
     assert!(host.metric("operetta_plugin_crashes", &labels) == 2.0, "{}", host.metrics());
     host.assert_sound();

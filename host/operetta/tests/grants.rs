@@ -109,6 +109,7 @@ async fn owner_of_host_token_gets_only_what_was_granted() {
     for args in refused {
         let message = as_host(&control_plane, &args).expect_err(&format!("{args:?} as the host"));
         assert!(message.contains("orbidden"), "{args:?}: {message}");
+        println!("with the host's token: {args:?}: {}", message.trim_end());
     }
     let refused_as = [
         (user(home, "second"), vec!["get", "configmaps", "-n", home]),
@@ -126,6 +127,7 @@ async fn owner_of_host_token_gets_only_what_was_granted() {
         args.push(&user);
         let message = as_host(&control_plane, &args).expect_err(&format!("{args:?}"));
         assert!(message.contains("orbidden"), "{args:?}: {message}");
+        println!("with the host's token: {args:?}: {}", message.trim_end());
     }
     // Any group, extra or uid ends constrained impersonation of a ServiceAccount.
     let masters = ["get", "secrets", "-n", home, &plugin, "--as-group=system:masters"];

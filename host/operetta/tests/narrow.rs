@@ -3,10 +3,11 @@
 //!
 //! In a file of its own, for it has a control plane of its own: it kills the API server, which ends every watch.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, TestNamespace, digest, eventually, guest, kinds, wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, digest, eventually, guest, kinds, throughout,
+    wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
@@ -226,4 +227,46 @@ async fn digest_follows_annotation_under_narrow_host() {
             })
             .await;
     }
+}
+
+/// Sets the resources of the first rule of the host's ClusterRole: those on which consent depends.
+fn set_watched(control_plane: &ControlPlane, resources: &[&str]) {
+    let patch = json!([{"op": "replace", "path": "/rules/0/resources", "value": resources}]).to_string();
+    control_plane.kubectl(&["patch", "clusterrole", "operetta", "--type=json", "-p", &patch]);
+}
+
+#[tokio::test]
+async fn plugins_pause_while_host_cannot_watch_consent() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let options = HostOptions { narrow: true, ..HostOptions::default() };
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
+    let namespace = control_plane.namespace("paused").await;
+    namespace.allow_all("plugin").await;
+    host.grant(namespace.name(), &["plugin"]);
+    namespace.create_touchable("before").await;
+    namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+    namespace.until_touched("before", "v1").await;
+
+    // The host's watch of ServiceAccounts ends with the API server, and may not begin again.
+    set_watched(&control_plane, &["configmaps", "namespaces"]);
+    control_plane.kill_apiserver();
+    control_plane.wait_ready().await;
+    let line = eventually("the host pauses all plugins", async || {
+        let log = host.log();
+        let line = log.lines().find(|line| line.contains("failed to watch consent, pausing all plugins"));
+        line.map(str::to_owned).ok_or(log)
+    })
+    .await;
+    println!("{line}");
+    namespace.create_touchable("meanwhile").await;
+    throughout(Duration::from_secs(5), "no plugin writes", async || {
+        let found = namespace.get(kinds::CONFIG_MAP, "meanwhile").await.expect("there");
+        if found["data"].is_null() { Ok(()) } else { Err(found["data"].to_string()) }
+    })
+    .await;
+
+    set_watched(&control_plane, &["configmaps", "namespaces", "serviceaccounts"]);
+    namespace.until_touched("meanwhile", "v1").await;
+    assert!(host.log().contains("resuming all plugins"), "{}", host.log());
+    host.assert_sound();
 }

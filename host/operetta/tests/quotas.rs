@@ -1,15 +1,22 @@
 //! Quotas of processors and of requests: who is over them waits, is counted, and loses nothing; the others do not notice.
 //! The quota of cached bytes, and the audit of what they write meanwhile.
 
+use std::time::Duration;
+
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, any_schema, crd, eventually, guest, kinds,
-    wat_guest::Guest,
+    AuditEvent, ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, any_schema, crd, eventually,
+    guest, kinds, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
 const CLAIM: Kind = Kind("test.operetta.dev/v1", "Claim");
 const OWNED: Kind = Kind("test.operetta.dev/v1", "Owned");
 const SPARE: Kind = Kind("test.operetta.dev/v1", "Spare");
+
+/// The workers of a plugin that all wait for its quota of requests.
+const WORKERS: usize = 64;
+/// The longest time from the withdrawal of consent until the last write of the plugin, by the API server's clock.
+const LIMIT: Duration = Duration::from_secs(1);
 
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
     let namespace = control_plane.namespace(prefix).await;
@@ -44,6 +51,7 @@ async fn plugin_over_quota_waits_alone() {
     }
     let calls = host.metric("operetta_plugin_calls_total", &[&of("floods"), "verb=\"get\""]);
     assert!(calls > 5.0, "{calls} calls");
+    println!("a flood of requests was throttled after {calls} calls");
 
     let quiet = stage(control_plane, "quiet").await;
     quiet.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
@@ -71,10 +79,57 @@ async fn plugin_over_quota_waits_alone() {
     }
     let seconds = host.metric("operetta_plugin_cpu_seconds_total", &[&of("touch")]);
     assert!(seconds > 0.0, "what it took is counted");
+    waiting_requests_end_with_consent(control_plane, &host).await;
     who_makes_the_host_cache_too_much(control_plane, &host).await;
     invented_owners_wait_for_room(control_plane, &host).await;
     older_plugins_stay_when_the_host_restarts(control_plane, &mut host).await;
     host.assert_sound();
+}
+
+/// Requests that wait for their quota when consent is withdrawn are not sent. Those of all workers would take three
+/// seconds.
+async fn waiting_requests_end_with_consent(control_plane: &'static ControlPlane, host: &Host) {
+    let namespace = stage(control_plane, "waiting").await;
+    let path = format!("/api/v1/namespaces/{}/configmaps/written", namespace.name());
+    let write = |number: u32| {
+        json!({
+            "method": "PATCH", "path": path, "contentType": "application/merge-patch+json",
+            "body": format!(r#"{{"data":{{"number":"{number}"}}}}"#),
+        })
+    };
+    let requests: Vec<Value> = (0..100).map(write).collect();
+    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": "written"}})).await;
+    for number in 0..WORKERS {
+        namespace.create_touchable(&format!("target-{number}")).await;
+    }
+    let code = DropIn::new("code", guest("fixture-misbehave")).code();
+    namespace.create_object(kinds::CONFIG_MAP, code).await;
+    let spec = json!({
+        "source": {"configMap": {"name": "code"}}, "serviceAccountName": "plugin",
+        "config": {"do": "send", "requests": requests}, "controllers": [{"name": "misbehave", "workers": WORKERS}],
+    });
+    namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": "waits"}, "spec": spec})).await;
+    // The sum over all requests: that of sixty-four is a hundred seconds.
+    let labels = ["plugin=\"waits\"", "quota=\"api\""];
+    eventually("most workers wait for the quota", async || {
+        let waiting = host.metric("operetta_plugin_throttled_seconds_total", &labels);
+        let sent = control_plane.audit().writes_in(namespace.name()).count();
+        if waiting > 60.0 && sent > 20 { Ok(()) } else { Err(format!("{waiting} s of waiting, {sent} writes")) }
+    })
+    .await;
+    let withdrawal = json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": null}}});
+    namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", withdrawal).await;
+    namespace.until_degraded("waits", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let audit = control_plane.audit();
+    let of_namespace = |event: &&AuditEvent| event.object_ref.namespace == namespace.name();
+    let patches = audit.done("patch", "serviceaccounts").filter(of_namespace);
+    let withdrawn = patches.map(AuditEvent::at).max().expect("a patch");
+    let last = audit.writes_in(namespace.name()).map(AuditEvent::received).max().expect("writes");
+    let later = audit.writes_in(namespace.name()).filter(|event| event.received() > withdrawn).count();
+    let late = last.duration_since(withdrawn).as_secs_f64();
+    println!("{later} of {WORKERS} waiting writes were sent after the withdrawal, the last {late:.3} s after it");
+    assert!(late <= LIMIT.as_secs_f64(), "{later} writes after the withdrawal, the last {late} s after it");
 }
 
 /// First its reads go to the API server; if what its controllers watch is too much by itself, they stop.
@@ -162,6 +217,7 @@ async fn invented_owners_wait_for_room(control_plane: &'static ControlPlane, hos
         }
     })
     .await;
+    println!("of 1,200 keys of invented owners, {deepest} waited at once");
     assert!(deepest > 100.0 && deepest <= 300.0, "{deepest} keys waited at once");
 }
 
@@ -203,6 +259,7 @@ async fn older_plugins_stay_when_the_host_restarts(control_plane: &'static Contr
     }
     let audit = control_plane.audit();
     let watched = audit.open_watches("spares").len() + audit.done("watch", "spares").count();
+    println!("Plugins over their quota made the host watch {watched} times");
     assert_eq!(watched, 0, "a Plugin over its quota ran");
     let config = host.folder().join("config.yaml");
     let text = std::fs::read_to_string(&config).expect("a configuration");

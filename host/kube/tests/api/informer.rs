@@ -244,6 +244,7 @@ async fn deep_object_is_skipped_and_disturbs_nobody() {
     })
     .await;
     let stats = informer.stats();
+    println!("{EDITS} edits of objects nested too deeply: {before:?} before, {stats:?} afterwards");
     assert_eq!((stats.relists, stats.watches), (before.relists, before.watches), "{stats:?}");
     assert!(stats.unreadable > EDITS as u64, "{stats:?}");
     assert_eq!(informer.state().borrow().error, None, "the watch itself works");

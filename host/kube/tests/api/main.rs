@@ -5,6 +5,7 @@
 mod bad_input;
 mod contract;
 mod dry_run;
+mod events;
 mod informer;
 mod own_writes;
 mod raw;

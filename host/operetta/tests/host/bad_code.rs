@@ -190,6 +190,7 @@ async fn missing_kind_suggests_only_what_the_account_may_discover() {
     namespace.until(kinds::PLUGIN, "misspelled", is_blind).await;
     let message = namespace.until_condition("misspelled", "Ready", "False", "KindNotFound").await;
     assert!(message.contains("Deploymnt.apps/v1") && !message.contains("did you mean"), "{message}");
+    println!("a missing kind, without discovery: {message}");
 
     // The host looks up the kinds that a manifest names: whether they are served is no secret.
     let named = Guest::default().manifest(&manifest(Kind("apps/v1", "Deployment"))).build();

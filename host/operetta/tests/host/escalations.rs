@@ -79,6 +79,7 @@ impl Scene {
         for Answer { request, status, body } in answers {
             assert!(!body.contains(LOOT), "{request}: {status} {body}");
             assert!(*status >= 400, "{request}: {status} {body}");
+            println!("{request}: {status}");
         }
         let audit = self.stage.namespace.control_plane().audit();
         let as_boss = |event: &AuditEvent| {

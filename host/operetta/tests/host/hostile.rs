@@ -30,7 +30,8 @@ async fn hostile_names_reach_no_other_path() {
     ] {
         let name = fixture.replace('_', "-");
         stage.namespace.drop_in(&DropIn::new(&name, Fixture::of(fixture).build())).await;
-        stage.namespace.until_degraded(&name, "ReconcileFailing", &[words]).await;
+        let message = stage.namespace.until_degraded(&name, "ReconcileFailing", &[words]).await;
+        println!("{fixture}: {message}");
     }
     let audit = stage.namespace.control_plane().audit();
     let as_them = format!("system:serviceaccount:{}:plugin", stage.namespace.name());

@@ -14,6 +14,7 @@ mod hostile_tenant;
 mod hot_loops;
 mod least_rights;
 mod mapping;
+mod metrics;
 mod opt_in;
 mod parts;
 mod path_source;

@@ -3,7 +3,7 @@
 use operetta_testkit::{DropIn, guest, kinds};
 use serde_json::json;
 
-use crate::Stage;
+use crate::{MAX_WASM_BYTES, Stage};
 
 fn split(version: &str) -> Vec<serde_json::Value> {
     let wasm = guest(&format!("fixture-touch-{version}"));
@@ -64,5 +64,23 @@ async fn damaged_parts_and_annotations_that_make_no_sense_are_refused() {
     let annotations = json!({"metadata": {"annotations": {"operetta.dev/parts": "many"}}});
     stage.namespace.patch(kinds::CONFIG_MAP, "split", annotations).await;
     stage.namespace.until_degraded("split", "InvalidParts", &["\"many\"", "a number from 1 to"]).await;
+    stage.others_keep_working().await;
+}
+
+#[tokio::test]
+async fn parts_beyond_limit_are_refused_unread() {
+    const PART: usize = 600_000;
+    let stage = Stage::new("parts-large").await;
+    for part in DropIn::new("split", vec![0_u8; 4 * PART]).split(PART) {
+        stage.namespace.create_object(kinds::CONFIG_MAP, part).await;
+    }
+    let limit = format!("{MAX_WASM_BYTES} bytes");
+    let message = stage.namespace.until_degraded("split", "TooLarge", &[&limit, "maxWasmBytes"]).await;
+    // The first two parts are already too many bytes.
+    let audit = stage.namespace.control_plane().audit();
+    let reads = audit.done("get", "configmaps").filter(|event| event.object_ref.namespace == stage.namespace.name());
+    let read: Vec<&str> = reads.map(|event| event.object_ref.name.as_str()).collect();
+    println!("four parts of {PART} bytes: {message}; read: {read:?}");
+    assert!(!read.contains(&"split-part-3") && !read.contains(&"split-part-4"), "{read:?}");
     stage.others_keep_working().await;
 }

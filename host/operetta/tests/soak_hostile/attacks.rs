@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use operetta_testkit::{
     ControlPlane, DropIn, Kind, TestNamespace, guest,
-    hostile::yaml_bomb,
+    hostile::{Fixture, yaml_bomb},
     kinds,
     wat_guest::{Guest, numbered},
 };
@@ -43,6 +43,8 @@ pub enum Attack {
     Allocators,
     /// Cached reads, each of a different name.
     NewNames,
+    /// A mapping that names a thousand new keys for each change of an object.
+    NewKeys,
     /// Endless Events and log lines.
     Floods,
     /// Plugins whose sources do not exist.
@@ -54,7 +56,7 @@ pub enum Attack {
 }
 
 impl Attack {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::YamlAliases,
         Self::SlowCompiles,
         Self::SourcesWithoutRights,
@@ -66,6 +68,7 @@ impl Attack {
         Self::Spinners,
         Self::Allocators,
         Self::NewNames,
+        Self::NewKeys,
         Self::Floods,
         Self::MissingKinds,
         Self::BindingChurn,
@@ -85,6 +88,7 @@ impl Attack {
             Self::Spinners => "spinners",
             Self::Allocators => "allocators",
             Self::NewNames => "new-names",
+            Self::NewKeys => "new-keys",
             Self::Floods => "floods",
             Self::MissingKinds => "missing-kinds",
             Self::BindingChurn => "binding-churn",
@@ -116,6 +120,10 @@ impl Attack {
                 let path = |number| format!("/api/v1/namespaces/{place}/configmaps/name-{number}");
                 let get = |number: u32| json!({"method": "GET", "path": path(number), "cached": true});
                 ground.misbehaving(1, "send", json!((0..3_000).map(get).collect::<Vec<_>>())).await;
+            }
+            Self::NewKeys => {
+                let wasm = Fixture::of("mapper_of_new_keys_for_ever").build();
+                ground.namespace.drop_in(&DropIn::new("new-keys", wasm)).await;
             }
             Self::Floods => {
                 ground.misbehaving(1, "event-flood", json!([])).await;

@@ -19,6 +19,7 @@ async fn yaml_aliases_are_refused_and_not_expanded() {
     stage.namespace.create_object(kinds::CONFIG_MAP, with_yaml("bomb", "plugin", &bomb)).await;
     let event = stage.namespace.until_event(kinds::CONFIG_MAP, "bomb", "InvalidPluginConfig").await;
     assert!(event.contains("config.yaml uses YAML anchors, aliases or merge keys"), "{event}");
+    println!("a YAML bomb of {} KB: {event}", bomb.len() / 1000);
     stage.others_keep_working().await;
 }
 
@@ -28,7 +29,8 @@ async fn configuration_is_not_read_without_consent() {
     let account = json!({"metadata": {"name": "nobody"}});
     stage.namespace.create_object(kinds::SERVICE_ACCOUNT, account).await;
     stage.namespace.create_object(kinds::CONFIG_MAP, with_yaml("bomb", "nobody", &yaml_bomb())).await;
-    stage.namespace.until_degraded("bomb", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+    let message = stage.namespace.until_degraded("bomb", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+    println!("a YAML bomb without consent: {message}");
     let plugin = stage.namespace.get(kinds::PLUGIN, "bomb").await.expect("a Plugin");
     assert!(plugin["spec"]["config"].is_null(), "{plugin}");
     // Once consent is given, the host reads the configuration, although the ConfigMap has not changed.
@@ -42,6 +44,7 @@ async fn plugin_with_too_many_values_is_refused() {
     let stage = Stage::new("deep-config").await;
     let many: Vec<Value> = vec![json!({"": 0}); 40_000];
     stage.plugin("many", guest("fixture-touch-v1"), json!({"config": {"many": many}})).await;
-    stage.namespace.until_degraded("many", "InvalidPlugin", &["values", "shorten spec.config"]).await;
+    let message = stage.namespace.until_degraded("many", "InvalidPlugin", &["values", "shorten spec.config"]).await;
+    println!("a configuration of 80,000 values: {message}");
     stage.others_keep_working().await;
 }

@@ -1,5 +1,7 @@
 //! Plugins, controllers and sources by the hundred: what one namespace makes the host keep has an end.
 
+use std::time::Instant;
+
 use operetta_testkit::{DropIn, Kind, eventually, kinds, wat_guest::Guest};
 use serde_json::{Value, json};
 
@@ -56,6 +58,7 @@ async fn plugins_over_quota_run_once_older_ones_are_deleted() {
     }
     namespace.until_condition("p-099", "Ready", "True", "Running").await;
     stage.is_not_loaded("p-102").await;
+    println!("of {} Plugins, {} are over the quota", PLUGINS + 3, stage.quota("operetta_plugins_over_quota", ""));
     assert_eq!(stage.quota("operetta_quota_used", "quota=\"plugins\""), 100.0);
     assert_eq!(stage.quota("operetta_quota_limit", "quota=\"plugins\""), 100.0);
     assert_eq!(stage.quota("operetta_plugins_over_quota", ""), 3.0);
@@ -73,6 +76,48 @@ async fn plugins_over_quota_run_once_older_ones_are_deleted() {
     })
     .await;
     stage.others_keep_working().await;
+}
+
+#[tokio::test]
+async fn plugins_without_source_start_no_watch_beyond_quota() {
+    let stage = Stage::new("no-sources").await;
+    let namespace = &stage.namespace;
+    let control_plane = namespace.control_plane();
+    for number in 0..PLUGINS + 3 {
+        let source = json!({"configMap": {"name": format!("absent-{number:03}")}});
+        let spec = json!({"source": source, "serviceAccountName": "plugin"});
+        let plugin = json!({"metadata": {"name": format!("p-{number:03}")}, "spec": spec});
+        namespace.create_object(kinds::PLUGIN, plugin).await;
+    }
+    namespace.until_degraded("p-099", "SourceNotFound", &["absent-099"]).await;
+    for over in ["p-100", "p-101", "p-102"] {
+        namespace.until_degraded(over, "QuotaExceeded", &["may have 100 Plugins"]).await;
+    }
+    // The URIs of the open watches of single ConfigMaps.
+    let watched = || {
+        let audit = control_plane.audit();
+        let open = audit.open_watches("configmaps").into_iter().map(|event| event.request_uri.clone());
+        let of_namespace = format!("/namespaces/{}/", namespace.name());
+        open.filter(|uri| uri.contains(&of_namespace) && uri.contains("absent-")).collect::<Vec<_>>()
+    };
+    let began = Instant::now();
+    stage.others_keep_working().await;
+    let open = watched();
+    println!(
+        "{} Plugins without a source: {} watches; a neighbour's object is touched after {:?}",
+        PLUGINS + 3,
+        open.len(),
+        began.elapsed()
+    );
+    assert!(open.len() <= PLUGINS, "{} watches", open.len());
+    let over = open.iter().find(|uri| uri.contains("absent-1"));
+    assert_eq!(over, None, "a Plugin over the quota has a watch");
+    namespace.delete_all(kinds::PLUGIN).await;
+    eventually("the watches end with their Plugins", async || match watched() {
+        open if open.is_empty() => Ok(()),
+        open => Err(format!("{open:?}")),
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ async fn code_that_consent_does_not_name_is_not_run() {
     let message = namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil)]).await;
     let both = format!("'operetta.dev/allow-plugins={pinned},touch@{}'", digest(&evil));
     assert!(message.contains(&both), "{message}");
+    println!("swapped code: {message}");
     // The new code is not run after the Plugin is deleted and created again either.
     let label = |value: &str| json!({"metadata": {"labels": {"operetta.dev/plugin": value}}});
     namespace.patch(kinds::CONFIG_MAP, "touch", label("false")).await;
@@ -89,7 +90,8 @@ async fn digest_pin_survives_removal_of_drop_in_label() {
     };
     namespace.until(kinds::PLUGIN, "touch", suspended).await;
     namespace.patch(kinds::CONFIG_MAP, "touch", label("true")).await;
-    namespace.until_degraded("touch", "DigestMismatch", &["spec.digest"]).await;
+    let message = namespace.until_degraded("touch", "DigestMismatch", &["spec.digest"]).await;
+    println!("swapped code after the label was set to false and true: {message}");
 }
 
 /// A drop-in whose annotation names the digest of its component.
@@ -121,7 +123,8 @@ async fn swapped_bytes_under_an_unchanged_annotation_are_not_run() {
     let swapped = pinned(&evil);
     namespace.patch(kinds::CONFIG_MAP, "touch", json!({"binaryData": swapped["binaryData"]})).await;
     let words = [&*digest(&evil), &*digest(&good), "operetta.dev/component-digest"];
-    namespace.until_degraded("touch", "DigestMismatch", &words).await;
+    let message = namespace.until_degraded("touch", "DigestMismatch", &words).await;
+    println!("other bytes under an unchanged annotation: {message}");
     namespace.create_touchable("later").await;
     namespace.until_touched("later", "v1").await;
 
@@ -199,7 +202,9 @@ async fn config_map_rewritten_by_a_neighbour_is_not_run() {
     for (number, home) in [namespace, &neighbour].into_iter().enumerate() {
         let evil = numbered(&guest("fixture-touch-v2"), number);
         rewriter(home, namespace, &evil).await;
-        namespace.until_degraded("touch", "CodeNotAllowed", &["consents", &digest(&evil), "still running"]).await;
+        let words = ["consents", &*digest(&evil), "still running"];
+        let message = namespace.until_degraded("touch", "CodeNotAllowed", &words).await;
+        println!("code that a plugin of {} has swapped: {message}", home.name());
         // The code that consent names continues to run, and the other has written nothing.
         let name = format!("after-{number}");
         namespace.create_touchable(&name).await;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use operetta_testkit::{DropIn, eventually, guest, kinds, wat_guest::Guest};
+use operetta_testkit::{
+    DropIn, digest, eventually, guest, kinds,
+    wat_guest::{Guest, numbered},
+};
 use serde_json::{Value, json};
 
 use crate::Stage;
@@ -65,7 +68,6 @@ async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
     let rounds = std::env::var("WITHDRAWALS").map_or(1, |text| text.parse().expect("a number"));
     let plugins = if rounds > 1 { 50 } else { 10 };
     let stage = Stage::new("withdrawn").await;
-    let consent = |value: Value| json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": value}}});
     for round in 0..rounds {
         if round == 0 {
             stage.writer().await;
@@ -94,12 +96,32 @@ async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
 }
 
 #[tokio::test]
+async fn withdrawn_consent_ends_writes_during_swap_of_code() {
+    let stage = Stage::new("withdrawn-swap").await;
+    stage.writer().await;
+    let other = numbered(&guest("fixture-misbehave"), 1);
+    let swapped = DropIn::compressed("writer", &other).object();
+    stage.namespace.patch(kinds::CONFIG_MAP, "writer", json!({"binaryData": swapped["binaryData"]})).await;
+    let is_swapped = |plugin: &Value| {
+        if plugin["status"]["digest"] == digest(&other) { Ok(()) } else { Err(plugin["status"].to_string()) }
+    };
+    stage.namespace.until(kinds::PLUGIN, "writer", is_swapped).await;
+    // The old code may still be writing, and the new code writes as well.
+    stage.namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(Value::Null)).await;
+    let late = stage.stopped_writing_after_patch("serviceaccounts", "plugin").await;
+    println!("the last write of the old and the new code came {late:.3} s after the withdrawal");
+    stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+    stage.others_keep_working().await;
+}
+
+#[tokio::test]
 async fn disabled_namespace_ends_writes_at_once() {
     let stage = Stage::new("disabled").await;
     stage.writer().await;
     let control_plane = stage.namespace.control_plane();
     control_plane.kubectl(&["label", "namespace", stage.namespace.name(), "operetta.dev/plugins-"]);
-    let _seconds = stage.stopped_writing_after_patch("namespaces", stage.namespace.name()).await;
+    let late = stage.stopped_writing_after_patch("namespaces", stage.namespace.name()).await;
+    println!("the last write came {late:.3} s after the namespace was opted out");
 }
 
 #[tokio::test]
@@ -125,6 +147,10 @@ async fn suspended_plugin_ends_writes_after_its_drain() {
         if target["data"]["number"] == before { Err(format!("still {before}")) } else { Ok(()) }
     };
     stage.namespace.until(kinds::CONFIG_MAP, "target", writes_again).await;
+}
+
+fn consent(value: Value) -> Value {
+    json!({"metadata": {"annotations": {"operetta.dev/allow-plugins": value}}})
 }
 
 fn suspend(value: &str) -> Value {

@@ -90,8 +90,21 @@ async fn controllers_renamed_by_swap_leave_nothing_behind() {
     assert_eq!(stage.informers("operetta_informers", RENAMED), 1.0);
     let audit = stage.namespace.control_plane().audit();
     let ended = audit.done("watch", "renameds").count();
-    assert_eq!((audit.open_watches("renameds").len(), ended), (1, 0), "one watch for all of them");
+    let open = audit.open_watches("renameds").len();
+    println!("after {ROUNDS} swaps with new names: {open} watch open, {ended} ended, metrics of the last names only");
+    assert_eq!((open, ended), (1, 0), "one watch for all of them");
     stage.others_keep_working().await;
+
+    // When the Plugin is deleted, its metrics end as well.
+    stage.namespace.delete(kinds::CONFIG_MAP, "swapped").await;
+    stage.namespace.until_gone(kinds::PLUGIN, "swapped").await;
+    eventually("the deleted Plugin has no metrics", async || {
+        let text = stage.host.metrics();
+        let of_plugin = |line: &&str| line.contains(&of_namespace) && line.contains("plugin=\"swapped\"");
+        let left: Vec<&str> = text.lines().filter(of_plugin).collect();
+        if left.is_empty() { Ok(()) } else { Err(left.join("\n")) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -122,6 +135,7 @@ async fn indexes_by_swap_leave_nothing_behind() {
         now => Err(format!("{now} bytes, and {with_one} with the first index")),
     })
     .await;
+    println!("{with_one} bytes with the first index, {} after {ROUNDS} swaps of it", bytes());
     stage.swap("without", code(INDEXED, "without", &[])).await;
     eventually("no index is left", async || match bytes() {
         now if 0.0 < now && now < with_one => Ok(()),
