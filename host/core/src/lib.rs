@@ -23,6 +23,7 @@ pub mod handler;
 pub mod hot_loop;
 pub mod manifest;
 pub mod object;
+pub mod panics;
 pub mod ports;
 pub mod predicate;
 pub mod queue;

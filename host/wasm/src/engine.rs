@@ -43,6 +43,8 @@ const MIN_SLOTS: u32 = 16;
 
 /// The divisor of this process's memory that gives the bytes that free slots may keep mapped.
 const RESIDENT_DIVISOR: u64 = 16;
+/// The maximum of these bytes: after a peak of calls the host does not need more memory on a large machine.
+const MAX_RESIDENT: u64 = 256 << 20;
 
 /// The memories of the pool for each call. Most components have one memory; those that contain an engine have two.
 const MEMORIES_PER_CALL: u32 = 2;
@@ -307,7 +309,7 @@ impl Resident {
     /// Divides a part of this process's memory among the slots of all calls: half for memories, half for tables. A memory
     /// keeps at most `max_memory`.
     fn within(max_memory: usize, memory_bytes: u64, calls: u32) -> Self {
-        let half = memory_bytes / RESIDENT_DIVISOR / 2 / u64::from(calls.max(1));
+        let half = (memory_bytes / RESIDENT_DIVISOR).min(MAX_RESIDENT) / 2 / u64::from(calls.max(1));
         let part = |slots: u32, max: usize| usize::try_from(half / u64::from(slots)).unwrap_or(usize::MAX).min(max);
         Self {
             memory: part(MEMORIES_PER_CALL, max_memory),
@@ -370,15 +372,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_slots_of_all_calls_keep_a_sixteenth_of_memory() {
+    fn free_slots_keep_a_sixteenth_of_memory_and_at_most_256_mib() {
         let resident = |memory_mib: u64| Resident::within(2 << 20, memory_mib << 20, 1_000);
         for memory_mib in [64, 512, 24 << 10] {
             let Resident { memory, table } = resident(memory_mib);
             let all =
                 1_000 * (memory as u64 * u64::from(MEMORIES_PER_CALL) + table as u64 * u64::from(TABLES_PER_CALL));
-            assert!(all <= memory_mib << 16, "{all} bytes of {memory_mib} MiB");
+            assert!(all <= (memory_mib << 16).min(256 << 20), "{all} bytes of {memory_mib} MiB");
         }
-        assert_eq!(resident(1 << 20), Resident { memory: 2 << 20, table: 512 << 10 }, "a large machine");
+        let few = Resident::within(2 << 20, 24 << 30, 16);
+        assert_eq!(few, Resident { memory: 2 << 20, table: 512 << 10 }, "16 calls keep all they may");
         assert!(memory_bytes() > 64 << 20, "this machine has more than 64 MiB");
     }
 

@@ -18,16 +18,11 @@ pub mod request;
 pub use give_way::give_way;
 
 use std::{
-    any::Any,
-    future::{Future, poll_fn},
     hash::{BuildHasher, RandomState},
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
@@ -39,6 +34,7 @@ use crate::{
     handler::event::Event,
     hot_loop::{Admission, HotLoops, LoopGuard, Looping},
     object::ObjectKey,
+    panics,
     ports::Reconciler,
     queue::{Priority, WorkQueue},
 };
@@ -251,7 +247,9 @@ impl Shared {
         };
         let reconciler = self.reconciler.read().clone();
         let start = Instant::now();
-        let result = catch_panic(async { reconciler.reconcile(&request).await }).await;
+        let result = panics::catch_async(async { reconciler.reconcile(&request).await }).await;
+        let result = result
+            .unwrap_or_else(|message| Err(Failure::Fault(Fault::Trap(format!("the reconciler panicked: {message}")))));
         let took = start.elapsed();
         self.guard.ended(&request.key, &result);
         apply_outcome(&self.queue, &request.key, &result);
@@ -262,8 +260,8 @@ impl Shared {
 
     /// Calls the observer. A panic in it loses neither the key nor the worker.
     fn notify(&self, key: &ObjectKey, call: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-            tracing::error!(controller = self.name, %key, "observer panicked: {}", panic_message(&*panic));
+        if let Err(message) = panics::catch(call) {
+            tracing::error!(controller = self.name, %key, "observer panicked: {message}");
         }
     }
 }
@@ -297,25 +295,6 @@ impl Drop for InFlight<'_> {
         }
         self.queue.done(&self.key);
     }
-}
-
-/// Runs a reconcile and turns a panic into a fault.
-async fn catch_panic(reconcile: impl Future<Output = Result<Action, Failure>>) -> Result<Action, Failure> {
-    let mut reconcile = pin!(reconcile);
-    // Unwind safe: after a panic the future is dropped and never polled again.
-    let poll = |cx: &mut std::task::Context<'_>| match catch_unwind(AssertUnwindSafe(|| reconcile.as_mut().poll(cx))) {
-        Ok(poll) => poll,
-        Err(panic) => {
-            let message = format!("the reconciler panicked: {}", panic_message(&*panic));
-            Poll::Ready(Err(Failure::Fault(Fault::Trap(message))))
-        }
-    };
-    poll_fn(poll).await
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// Returns a unique id: a random prefix for the process and a counter.

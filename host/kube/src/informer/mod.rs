@@ -35,6 +35,7 @@ use std::{
 use operetta_core::{
     handler::event::Event,
     object::{Object, prune::Prune, selector::LabelSelector},
+    panics,
     status::{ApiError, ErrorKind},
 };
 use parking_lot::Mutex;
@@ -149,7 +150,7 @@ impl Informer {
     pub fn subscribe(self: &Arc<Self>, handler: Handler, resync: Option<Duration>) -> Subscription {
         let mut dispatch = self.dispatch.lock();
         for object in self.cache.store.list(&Lookup::All, None, None) {
-            handler(&Event::Added { object, initial: true });
+            call(&handler, &Event::Added { object, initial: true });
         }
         let id = dispatch.next_handler;
         dispatch.next_handler += 1;
@@ -346,8 +347,15 @@ impl Dispatch {
     fn tell(&mut self, event: &Event) {
         self.events += 1;
         for (_, handler) in &self.handlers {
-            handler(event);
+            call(handler, event);
         }
+    }
+}
+
+/// Calls a handler. A panic in it is logged; the informer and the other handlers go on.
+fn call(handler: &Handler, event: &Event) {
+    if let Err(message) = panics::catch(|| handler(event)) {
+        tracing::error!(key = %event.object().key(), "event handler panicked: {message}");
     }
 }
 
@@ -365,7 +373,7 @@ async fn resync_every(informer: Weak<Informer>, handler: Handler, period: Durati
         // Under the lock, so that a change is never delivered before an older state of the same object.
         let _order = informer.dispatch.lock();
         for object in informer.cache.store.list(&Lookup::All, None, None) {
-            handler(&Event::Modified { old: object.clone(), object });
+            call(&handler, &Event::Modified { old: object.clone(), object });
         }
     }
 }

@@ -20,6 +20,7 @@ use http::Request;
 use kube::client::Body;
 use operetta_core::{
     object::Object,
+    panics,
     status::{ApiError, ErrorKind},
 };
 
@@ -121,11 +122,11 @@ impl Reflector {
     pub(super) async fn run(mut self) {
         let mut open = None;
         loop {
-            let done = match (&self.position, open.take()) {
-                (Some(_), Some(watch)) => self.follow(watch).await,
-                (Some(_), None) => self.watch().await,
-                (None, _) => self.list().await.map(|watch| open = watch),
-            };
+            // A panic would leave a stale store. The relist mends what it has left half changed.
+            let done = panics::catch_async(self.step(&mut open)).await.unwrap_or_else(|message| {
+                self.position = None;
+                Err(ApiError::new(ErrorKind::Other, format!("the informer panicked: {message}")).into())
+            });
             let wait = match done {
                 Ok(()) => continue,
                 Err(Stop::Unused) => return,
@@ -145,6 +146,15 @@ impl Reflector {
                 }
             };
             tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Lists, or watches until the watch ends. `open` is a watch that a list has opened.
+    async fn step(&mut self, open: &mut Option<Lines>) -> Result<(), Stop> {
+        match (&self.position, open.take()) {
+            (Some(_), Some(watch)) => self.follow(watch).await,
+            (Some(_), None) => self.watch().await,
+            (None, _) => self.list().await.map(|watch| *open = watch),
         }
     }
 

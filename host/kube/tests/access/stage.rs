@@ -11,15 +11,10 @@ use http::Request;
 use kube::Client;
 use operetta_core::{
     authz::access_review::{Grants, ServiceAccount},
-    gate::{
-        operation::{Get, List, ListOptions, Page, PatchBody, Read, Selection, Write, WriteAction, WriteOptions},
-        raw_request::RawRequest,
-    },
     handler::{EventHandler, Target, event::Event},
     manifest::{Index, Mapping},
     object::{ObjectKey, kind::GroupVersionKind},
-    ports::{EventNote, EventSink, EventType, ObjectApi},
-    status::{ApiError, ErrorKind},
+    ports::{EventNote, EventSink, EventType},
 };
 use operetta_kube::{
     authz::{access_review::SubjectAccessReviews, filtered_view::FilteredView, permission_watch::PermissionWatch},

@@ -56,6 +56,22 @@ impl Notes {
 }
 
 #[tokio::test]
+async fn panicking_handler_takes_no_event_from_others() {
+    let stage = Stage::new("panics").await;
+    let informer = stage.config_maps("").await;
+    let panicking: Handler = Arc::new(|event| panic!("a handler that panics at {}", event.object().key()));
+    let _panicking = informer.subscribe(panicking, None);
+    let notes = Notes::default();
+    let _sound = informer.subscribe(notes.handler(&informer), None);
+    informer.synced().await;
+    for name in ["a", "b"] {
+        stage.create(config_map(name)).await.expect("created");
+    }
+    notes.until(&["+a", "+b"]).await;
+    assert_eq!(informer.stats().relists, 0, "the watch goes on");
+}
+
+#[tokio::test]
 async fn events_arrive_in_order_and_late_handlers_get_the_store() {
     let stage = Stage::new("delivered").await;
     stage.create(config_map("a")).await.expect("created");

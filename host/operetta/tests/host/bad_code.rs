@@ -108,7 +108,7 @@ async fn two_components_in_one_config_map_are_refused_by_name() {
 #[tokio::test]
 async fn a_config_map_without_a_component_is_refused() {
     let drop_in = DropIn::empty("bad").file("README", *b"hello");
-    refused("no-file", drop_in, "NoWasmInConfigMap", &["it has: README"]).await;
+    refused("no-file", drop_in, "NoWasmInConfigMap", &["it has: no component"]).await;
 }
 
 #[tokio::test]

@@ -139,11 +139,20 @@ fn window_log(limit: usize) -> u32 {
 /// Returns the key of the component.
 fn choose(config_map: &ConfigMap, name: &str, key: Option<&str>) -> Result<String, ArtifactError> {
     let data = config_map.binary_data.iter().flatten().map(|(key, _)| key);
+    // Who may create a Plugin may not be allowed to read the ConfigMap: only names of components are told.
     let all = || {
-        let mut keys: Vec<&str> = config_map.binary_data.iter().flatten().map(|(key, _)| key.as_str()).collect();
-        // A component in `data` is a common mistake: list the keys there, too.
-        keys.extend(config_map.data.iter().flatten().map(|(key, _)| key.as_str()));
-        if keys.is_empty() { "no keys".to_owned() } else { keys.join(", ") }
+        let keys = || config_map.binary_data.iter().flatten().map(|(key, _)| key);
+        // A component in `data` is a common mistake.
+        let text = config_map.data.iter().flatten().map(|(key, _)| key).filter(|key| is_component(key));
+        let components: Vec<String> = keys()
+            .filter(|key| is_component(key))
+            .cloned()
+            .chain(text.map(|key| format!("{key} in its data, which is for text")))
+            .collect();
+        match components.is_empty() {
+            true => "no component".to_owned(),
+            false => components.join(", "),
+        }
     };
     let found: Vec<&String> = match key {
         Some(wanted) => data.filter(|key| *key == wanted).collect(),
@@ -195,8 +204,12 @@ mod tests {
         assert_eq!(component(&several, Some("b.wasm"), 10), Ok(vec![2]));
         let error = component(&several, Some("c.wasm"), 10).expect_err("none");
         assert!(error.to_string().contains("no key \"c.wasm\""), "{error}");
-        let error = component(&config_map(&[("x.txt", vec![1])]), None, 10).expect_err("none");
-        assert!(error.to_string().contains("it has: x.txt"), "{error}");
+        let mut secretive = config_map(&[("customers.txt", vec![1])]);
+        let error = component(&secretive, None, 10).expect_err("none").to_string();
+        assert!(error.contains("it has: no component") && !error.contains("customers"), "{error}");
+        secretive.data = Some([("a.wasm".to_owned(), "text".to_owned())].into());
+        let error = component(&secretive, None, 10).expect_err("none").to_string();
+        assert!(error.contains("it has: a.wasm in its data, which is for text"), "{error}");
     }
 
     #[test]
