@@ -8,22 +8,26 @@
 
 use std::io;
 
+use rustix::process::getpriority_process;
+
 /// The niceness of the worker.
 const NICENESS: i32 = 5;
 
 /// The slice of the worker's threads in nanoseconds, the shortest that Linux allows.
 const SLICE: u64 = 100_000;
 
-/// Lowers the priority of this thread, and of the threads that it starts.
+/// Lowers the priority of this thread, and of the threads that it starts. A host that runs at a lower priority keeps it: without
+/// `CAP_SYS_NICE` the kernel refuses to raise it.
 ///
 /// # Errors
 /// Returns the kernel's error.
 pub(super) fn lower() -> io::Result<()> {
+    let own = getpriority_process(None)?;
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
         sched_flags: 0,
-        sched_nice: NICENESS,
+        sched_nice: own.max(NICENESS),
         sched_priority: 0,
         sched_runtime: SLICE,
         sched_deadline: 0,
@@ -36,17 +40,36 @@ pub(super) fn lower() -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::setpriority_process;
+
     use super::*;
 
-    #[test]
-    fn threads_inherit_niceness() {
-        let stat = std::thread::spawn(|| {
-            lower().expect("an ordinary thread may lower its priority");
+    /// Returns the niceness of a thread that is started after `prepare`.
+    fn niceness_after(prepare: fn()) -> i32 {
+        let stat = std::thread::spawn(move || {
+            prepare();
             std::thread::spawn(|| std::fs::read_to_string("/proc/thread-self/stat")).join()
         });
         let stat = stat.join().expect("no panic").expect("no panic").expect("readable");
         // After the name: state is the first field, and nice the seventeenth.
         let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
-        assert_eq!(fields[16], NICENESS.to_string(), "{stat}");
+        fields[16].parse().expect("a number")
+    }
+
+    #[test]
+    fn threads_inherit_niceness() {
+        let own = niceness_after(|| {});
+        let lowered = niceness_after(|| lower().expect("an ordinary thread may lower its priority"));
+        assert_eq!(lowered, own.max(NICENESS));
+    }
+
+    #[test]
+    fn lower_priority_is_kept() {
+        let lowered = niceness_after(|| {
+            let own = getpriority_process(None).expect("a priority");
+            setpriority_process(None, own.max(15)).expect("an ordinary thread may lower its priority");
+            lower().expect("no change");
+        });
+        assert!(lowered >= 15, "{lowered}");
     }
 }
