@@ -45,6 +45,7 @@ pub mod fault_proxy;
 pub mod guests;
 pub mod host;
 pub mod hostile;
+mod install;
 pub mod namespace;
 pub mod peers;
 pub mod pods;
