@@ -80,6 +80,16 @@ fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
+/// Returns the path of a program that `scripts/tools.sh` builds.
+///
+/// # Panics
+/// Panics if it was not built.
+pub fn tool_path(name: &str) -> PathBuf {
+    let path = target_dir().join("tools/bin").join(name);
+    assert!(path.exists(), "{} does not exist: run scripts/tools.sh", path.display());
+    path
+}
+
 #[cfg(test)]
 mod tests {
     use std::{fs, path::Path};
