@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build release build-guests controlplane cluster generate generate-conformance bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build release build-guests controlplane cluster generate generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ generate: ## Generate the CRD and the manifest's schema from the Rust types
 
 generate-conformance: build-guests controlplane ## Run the conformance suite and generate docs/conformance.md
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance
+
+generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
+	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
 bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start ## Run all benchmarks; they print tables and write target/bench/*.json
 

@@ -47,7 +47,8 @@ rm -rf "$dir" && mkdir -p "$dir"
 plane=$!
 until_true 90 "the control plane" grep -q '^ready' "$dir/ready"
 export KUBECONFIG=$dir/cluster/kubeconfig PATH=$bin:$PATH
-kubectl apply -f deploy/crd -f deploy/base
+kubectl apply -k deploy/crd
+kubectl apply -k deploy/rbac
 kubectl label namespace default operetta.dev/plugins=enabled
 
 step "Starting the host"

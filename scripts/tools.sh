@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools.sh [python]: installs the tools of the scripts and of the SDKs, beside each language's own toolchain, into ignored
-# folders: target/tools (programs from Python packages) and plugins/sdk-js/node_modules. With `python` it installs only the
-# former. A second run does nothing.
+# folders: target/tools (programs from Python packages, and Helm) and plugins/sdk-js/node_modules. With `python` it installs
+# only the programs from Python packages. A second run does nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,6 +32,14 @@ fi
 [ "${1:-}" != python ] || exit 0
 
 need go node npm
+go=(scripts/tools/go.mod scripts/tools/go.sum)
+if ! fresh "$tools/.stamp-go" "${go[@]}" || [ ! -x "$tools/bin/helm" ]; then
+    echo "tools: Helm, from its Go module (minutes the first time)"
+    (cd scripts/tools && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false \
+        -ldflags "-s -w" -o "$tools/bin/.helm.$$" helm.sh/helm/v4/cmd/helm)
+    mv -f "$tools/bin/.helm.$$" "$tools/bin/helm"
+    leave "$tools/.stamp-go" "${go[@]}"
+fi
 node=(plugins/sdk-js/package.json plugins/sdk-js/package-lock.json)
 if ! fresh plugins/sdk-js/node_modules/.stamp "${node[@]}"; then
     echo "tools: the TypeScript SDK's packages"

@@ -47,8 +47,8 @@ pub const LOGS: &str = "Examples:
   # Print the last 20 lines and follow the log
   operetta logs greeter -n team -f --tail 20
 
-  # Read from a host in a Pod
-  kubectl port-forward -n operetta-system deploy/operetta 8080 &
+  # Read from a host in a Pod: the one that holds the Lease \"operetta\"
+  kubectl port-forward -n operetta-system pod/NAME 8080 &
   operetta logs greeter -n team --host localhost:8080";
 
 /// The examples of `operetta rbac`.

@@ -87,7 +87,7 @@ async fn each_failure_of_the_connection_is_named_in_time() {
     let namespace = control_plane.namespace("nobody").await;
     let real = control_plane.kubeconfig_of(namespace.name(), "plugin");
     let host = spawn_with(control_plane, real.clone()).await;
-    until_named(&host, "api-server", &["403 Forbidden", "leases", "deploy/base"]).await;
+    until_named(&host, "api-server", &["403 Forbidden", "leases", "deploy/rbac"]).await;
     let text = std::fs::read_to_string(&real).expect("a kubeconfig");
     let wrong = folder.join("kubeconfig-401");
     let lines = text.lines().map(|line| match line.split_once("token: ") {

@@ -12,7 +12,7 @@ const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
 const HOST: &str = "system:serviceaccount:operetta-system:operetta";
 const TO_HOST: &str = "--serviceaccount=operetta-system:operetta";
 
-/// A control plane with a host that has the rights of `deploy/base` alone.
+/// A control plane with a host that has the rights of `deploy/rbac` alone.
 async fn narrow() -> (ControlPlane, HostOptions) {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     (control_plane, HostOptions { narrow: true, ..HostOptions::default() })

@@ -19,8 +19,9 @@ use crate::{
     ControlPlane,
     controlplane::signal,
     eventually,
+    install::install,
     shared::{SharedProcess, TestRun},
-    target_dir, usage, workspace,
+    target_dir, usage,
 };
 
 /// The options of a host.
@@ -33,8 +34,8 @@ pub struct HostOptions {
     /// The indexes of the rules to leave out of the host's ClusterRole: `operetta-unrestricted`, or `operetta` if
     /// `narrow`.
     pub without_rules: Vec<usize>,
-    /// Gives the host only the permissions of `deploy/base`, so that each plugin needs [`Host::grant`]. By default it
-    /// also has those of `deploy/unrestricted`.
+    /// Gives the host only the permissions of `deploy/rbac`, so that each plugin needs [`Host::grant`]. By default it
+    /// also has those of `deploy/components/unrestricted`.
     pub narrow: bool,
     /// Uses an empty code cache. By default all test runs share one cache, whose entries are found by content.
     pub compiles_anew: bool,
@@ -42,7 +43,7 @@ pub struct HostOptions {
     pub cache_disk_kb: Option<u32>,
     /// Keeps the Lease of another host. By default a start removes it, because tests kill their hosts.
     pub beside_another: bool,
-    /// The kubeconfig to use instead of that of the ServiceAccount in `deploy/base`.
+    /// The kubeconfig to use instead of that of the ServiceAccount in `deploy/rbac`.
     pub kubeconfig: Option<PathBuf>,
 }
 
@@ -132,8 +133,16 @@ impl Host {
         install(control_plane, options);
         let folder = control_plane.folder().join(format!("host-{}", control_plane.unique()));
         fs::create_dir_all(&folder).expect("a folder");
+        let command = command(program, control_plane, options, &folder);
+        Self::spawn_command(command, program, control_plane, &folder)
+    }
+
+    /// Runs a command that becomes a host, with its log in `folder`.
+    ///
+    /// # Panics
+    /// Panics if the command cannot be started.
+    pub fn spawn_command(mut command: Command, program: &Path, control_plane: &ControlPlane, folder: &Path) -> Self {
         let log = folder.join("stderr");
-        let mut command = command(program, control_plane, options, &folder);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).expect("a log"));
         let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         Self {
@@ -308,8 +317,11 @@ impl Host {
         self.log.parent().expect("a folder")
     }
 
-    /// Sends a GET to the admin address and returns the body, or the error.
-    fn get(&self, path: &str) -> Result<String, String> {
+    /// Sends a GET to the admin address and returns the body. Blocks.
+    ///
+    /// # Errors
+    /// Returns the whole response if its status is not 200, or the error of the connection.
+    pub fn get(&self, path: &str) -> Result<String, String> {
         let mut answer = String::new();
         let exchange = |answer: &mut String| {
             let mut stream = TcpStream::connect(&self.admin_address)?;
@@ -367,29 +379,6 @@ fn on_own_disk(program: &Path, cache: &Path, kilobytes: u32) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--mount", "sh", "-c", &mount]).arg(cache).arg(program);
     command
-}
-
-/// Installs the CRD, the host's permissions according to the options, and the admission policy for namespaces.
-fn install(control_plane: &ControlPlane, options: &HostOptions) {
-    let deploy = workspace().join("deploy");
-    let base = ["crd/plugins.yaml", "base/namespace.yaml"];
-    let permissions =
-        ["base/namespace-opt-in.yaml", "base/reserved-namespaces.yaml", "base/rbac.yaml", "base/rbac-lease.yaml"];
-    let unrestricted = (!options.narrow).then_some("unrestricted/rbac.yaml");
-    let files = base.into_iter().chain(permissions).chain(unrestricted);
-    let texts: Vec<_> = files.map(|file| fs::read_to_string(deploy.join(file)).expect(file)).collect();
-    control_plane.apply_by_force(&texts.join("\n---\n"));
-    if !options.beside_another {
-        control_plane.delete_lease("operetta-system", "operetta");
-    }
-    // The highest index comes first, because a removal changes the indexes of later rules.
-    let mut indexes = options.without_rules.clone();
-    indexes.sort_unstable_by(|one, other| other.cmp(one));
-    for index in indexes {
-        let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{index}")}]).to_string();
-        let role = if options.narrow { "operetta" } else { "operetta-unrestricted" };
-        control_plane.kubectl(&["patch", "clusterrole", role, "--type=json", "-p", &patch]);
-    }
 }
 
 impl Drop for Host {

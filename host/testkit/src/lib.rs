@@ -45,6 +45,7 @@ pub mod fault_proxy;
 pub mod guests;
 pub mod host;
 pub mod hostile;
+mod install;
 pub mod namespace;
 pub mod peers;
 pub mod pods;
@@ -77,6 +78,16 @@ fn workspace() -> PathBuf {
 /// Returns cargo's target directory.
 fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// Returns the path of a program that `scripts/tools.sh` builds.
+///
+/// # Panics
+/// Panics if it was not built.
+pub fn tool_path(name: &str) -> PathBuf {
+    let path = target_dir().join("tools/bin").join(name);
+    assert!(path.exists(), "{} does not exist: run scripts/tools.sh", path.display());
+    path
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The custom resource Plugin: its spec, and its status, which the host reports.
 //!
-//! `deploy/crd/plugins.yaml` is generated from these types.
+//! `deploy/crd/plugins.yaml` and its copy in the Helm chart are generated from these types.
 //!
 //! ```
 //! use operetta_api::plugin::{ConfigMapSource, Plugin, PluginSpec, Source};
@@ -351,15 +351,17 @@ mod tests {
 
     #[test]
     fn crd_in_the_repository_matches_types() {
-        let path = "../../deploy/crd/plugins.yaml";
         let text = "# Generated from host/api/src/plugin: run `make generate`.\n".to_owned()
             // A format that the API server supports: it warns of others.
             + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml").replace("format: uint32", "format: int64");
-        if std::env::var_os("UPDATE_GENERATED").is_some() {
-            std::fs::write(path, &text).expect("write");
+        for path in ["deploy/crd/plugins.yaml", "deploy/chart/operetta/files/plugins.yaml"] {
+            let file = format!("../../{path}");
+            if std::env::var_os("UPDATE_GENERATED").is_some() {
+                std::fs::write(&file, &text).expect("write");
+            }
+            let kept = std::fs::read_to_string(&file).unwrap_or_default();
+            assert!(kept == text, "{path} is out of date: run `make generate`");
         }
-        let kept = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(kept == text, "deploy/crd/plugins.yaml is out of date: run `make generate`");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn diagnose(error: &kube::Error) -> String {
                  certificate is wrong, expired or revoked: {said}"
             ),
             403 => format!(
-                "the API server denies a permission that the host needs (403 Forbidden): apply deploy/base, or run the host \
+                "the API server denies a permission that the host needs (403 Forbidden): apply deploy/rbac, or run the host \
                  as a user with these permissions: {said}"
             ),
             code => format!("the API server responded with {code}: {said}"),
@@ -101,6 +101,6 @@ mod tests {
             diagnose(&kube::Error::Api(Box::new(status)))
         };
         assert!(status(401).contains("401 Unauthorized") && status(401).contains("leases is forbidden"));
-        assert!(status(403).contains("403 Forbidden") && status(403).contains("deploy/base"));
+        assert!(status(403).contains("403 Forbidden") && status(403).contains("deploy/rbac"));
     }
 }

@@ -50,7 +50,7 @@ pub struct PluginApi {
     /// The informers that cached reads have started, of a whole kind or of a kind in one namespace; None when cached
     /// reads may not start any.
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
-    /// The record of the permissions that calls need; None for the host, whose permissions are in deploy/base.
+    /// The record of the permissions that calls need; None for the host, whose permissions are in deploy/rbac.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
     /// The last call that RBAC denied.
     pub(crate) refusal: Mutex<Option<Refusal>>,

@@ -4,8 +4,9 @@
 pub mod informers;
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
+    env,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -50,7 +51,10 @@ struct Admin {
     server_revisions: ServerRevisions,
 }
 
-/// Binds the address in the configuration. Returns it with the port that was chosen.
+/// The variable with the address of the host's Pod, from the downward API.
+const POD_IP: &str = "POD_IP";
+
+/// Binds the address in the configuration. Returns the address at which others reach it, with the port that was chosen.
 ///
 /// # Errors
 /// When the address cannot be bound; the message names it.
@@ -58,8 +62,17 @@ pub async fn bind(manager: &Manager) -> Result<(TcpListener, String)> {
     let wanted = manager.context.config.admin_address;
     let listener =
         TcpListener::bind(wanted).await.with_context(|| format!("failed to listen on {wanted} (adminAddress)"))?;
-    let address = listener.local_addr()?.to_string();
+    let pod = env::var(POD_IP).ok().and_then(|text| text.parse().ok());
+    let address = reachable(listener.local_addr()?, pod).to_string();
     Ok((listener, address))
+}
+
+/// Returns the address at which others reach a listener: that of the Pod, if it listens on all addresses.
+fn reachable(bound: SocketAddr, pod: Option<IpAddr>) -> SocketAddr {
+    match pod {
+        Some(pod) if bound.ip().is_unspecified() => SocketAddr::new(pod, bound.port()),
+        _ => bound,
+    }
 }
 
 /// Serves the endpoints until the process ends.
@@ -80,17 +93,26 @@ pub async fn serve(manager: Arc<Manager>, listener: TcpListener) -> Result<()> {
     axum::serve(listener, routes).await.context("the admin server stopped")
 }
 
-/// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`.
-async fn ready(State(admin): State<Arc<Admin>>, Query(query): Query<HashMap<String, String>>) -> Response {
-    let checks = admin.manager.readiness.checks();
-    let is_ready = checks.iter().all(Check::passes);
+/// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`. Each
+/// `exclude=NAME` leaves a check out.
+async fn ready(State(admin): State<Arc<Admin>>, Query(query): Query<Vec<(String, String)>>) -> (StatusCode, String) {
+    readiness(&admin.manager.readiness.checks(), &query)
+}
+
+fn readiness(checks: &[Check], query: &[(String, String)]) -> (StatusCode, String) {
+    let is_excluded = |check: &Check| query.iter().any(|(key, name)| key == "exclude" && name == check.name);
+    let is_ready = checks.iter().all(|check| check.passes() || is_excluded(check));
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    if is_ready && !query.contains_key("verbose") {
-        return "ok".into_response();
+    if is_ready && !query.iter().any(|(key, _)| key == "verbose") {
+        return (status, "ok".to_owned());
     }
     let result = if is_ready { "passed" } else { "failed" };
-    let lines: String = checks.iter().map(|check| format!("{check}\n")).collect();
-    (status, format!("{lines}readyz check {result}\n")).into_response()
+    let line = |check: &Check| match is_excluded(check) {
+        true => format!("[+]{} excluded: ok\n", check.name),
+        false => format!("{check}\n"),
+    };
+    let lines: String = checks.iter().map(line).collect();
+    (status, format!("{lines}readyz check {result}\n"))
 }
 
 async fn informers(State(admin): State<Arc<Admin>>) -> Json<Informers> {
@@ -177,4 +199,41 @@ fn bytes(line: &LogLine) -> Bytes {
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
     text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn excluded_check_does_not_count() {
+        let check = |name, failure: Option<&str>| Check { name, failure: failure.map(str::to_owned), optional: false };
+        let checks = [check("api-server", None), check("lease", Some("another host holds it"))];
+        let (status, body) = readiness(&checks, &[]);
+        assert_eq!((status, body.lines().last()), (StatusCode::SERVICE_UNAVAILABLE, Some("readyz check failed")));
+        let without = query(&[("exclude", "informers"), ("exclude", "lease")]);
+        assert_eq!(readiness(&checks, &without), (StatusCode::OK, "ok".to_owned()));
+        let (_, body) = readiness(&checks, &query(&[("verbose", ""), ("exclude", "lease")]));
+        assert_eq!(body, "[+]api-server ok\n[+]lease excluded: ok\nreadyz check passed\n");
+        let (status, body) = readiness(&checks, &query(&[("exclude", "api-server")]));
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(body.contains("[-]lease failed: another host holds it\n"), "{body}");
+    }
+
+    #[test]
+    fn address_is_that_of_the_pod_when_listening_on_all() {
+        let pod = Some("10.1.2.3".parse().expect("an address"));
+        for (bound, pod, wanted) in [
+            ("0.0.0.0:8080", pod, "10.1.2.3:8080"),
+            ("[::]:8080", Some("fd00::7".parse().expect("an address")), "[fd00::7]:8080"),
+            ("0.0.0.0:8080", None, "0.0.0.0:8080"),
+            ("127.0.0.1:8080", pod, "127.0.0.1:8080"),
+        ] {
+            assert_eq!(reachable(bound.parse().expect("an address"), pod).to_string(), wanted);
+        }
+    }
 }

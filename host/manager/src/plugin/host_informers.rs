@@ -54,7 +54,7 @@ impl HostInformers {
         let Cluster { discovery, registry, .. } = &context.cluster;
         let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
         if discovery.resolve(&kind).await.is_err() {
-            tracing::warn!("waiting for the CRD plugins.operetta.dev: kubectl apply -f deploy/crd/");
+            tracing::warn!("waiting for the CRD plugins.operetta.dev: kubectl apply -k deploy/crd");
         }
         let plugins = registry.informer(&discovery.wait_for(&kind).await, Scope::everything());
         let config_map = resolve(discovery, "v1", "ConfigMap").await?;

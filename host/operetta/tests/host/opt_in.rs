@@ -1,4 +1,4 @@
-//! The opt-in of namespaces: the policy of `deploy/base/namespace-opt-in.yaml` on a real API server, which
+//! The opt-in of namespaces: the policy of `deploy/rbac/namespace-opt-in.yaml` on a real API server, which
 //! every host of these tests has installed. A user here may do with Namespaces what RBAC can give; the label is more.
 
 use std::{path::PathBuf, process::Output};

@@ -25,7 +25,7 @@ const MANAGER: &str = "operetta-grant";
 /// The first version of Kubernetes with constrained impersonation by default.
 const CONSTRAINED_SINCE: (u32, u32) = (1, 36);
 
-/// Returns the name of the roles and bindings of a ServiceAccount's grant. The policies of deploy/base know the prefix.
+/// Returns the name of the roles and bindings of a ServiceAccount's grant. The policies of deploy/rbac know the prefix.
 fn name(account: &ServiceAccount) -> String {
     format!("operetta-host:{}:{}", account.namespace, account.name)
 }

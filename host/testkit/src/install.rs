@@ -1,0 +1,36 @@
+//! Installs the manifests of `deploy/` that a host outside of the cluster needs.
+
+use std::fs;
+
+use crate::{ControlPlane, HostOptions, workspace};
+
+/// Returns the manifests of a kustomization in `deploy/` that has only resources. kubectl takes a sixth of a second of
+/// processor time to render them.
+fn manifests(folder: &str) -> Vec<String> {
+    let folder = workspace().join("deploy").join(folder);
+    let read = |name: &str| {
+        let path = folder.join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let kustomization: serde_json::Value = serde_yaml_ng::from_str(&read("kustomization.yaml")).expect("YAML");
+    let resources = kustomization["resources"].as_array().expect("resources");
+    resources.iter().map(|name| read(name.as_str().expect("a file"))).collect()
+}
+
+/// Installs the CRD, the host's permissions according to the options, and the admission policies.
+pub(crate) fn install(control_plane: &ControlPlane, options: &HostOptions) {
+    let unrestricted = (!options.narrow).then_some("components/unrestricted");
+    let texts: Vec<_> = ["crd", "rbac"].into_iter().chain(unrestricted).flat_map(manifests).collect();
+    control_plane.apply_by_force(&texts.join("\n---\n"));
+    if !options.beside_another {
+        control_plane.delete_lease("operetta-system", "operetta");
+    }
+    // The highest index comes first, because a removal changes the indexes of later rules.
+    let mut indexes = options.without_rules.clone();
+    indexes.sort_unstable_by(|one, other| other.cmp(one));
+    for index in indexes {
+        let patch = serde_json::json!([{"op": "remove", "path": format!("/rules/{index}")}]).to_string();
+        let role = if options.narrow { "operetta" } else { "operetta-unrestricted" };
+        control_plane.kubectl(&["patch", "clusterrole", role, "--type=json", "-p", &patch]);
+    }
+}
