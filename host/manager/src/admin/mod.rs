@@ -1,11 +1,19 @@
-//! The admin endpoints of the host: /healthz, /readyz, /metrics, the informers at /informers, a plugin's log at
+//! The endpoints of the host: /healthz, /livez, /readyz, /metrics, the informers at /informers, a plugin's log at
 //! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN.
+//!
+//! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
+//! probes only, `secureEndpoints` the others with TLS, authentication and authorization.
 
+pub mod access;
+pub mod certificate;
 pub mod informers;
+pub mod secure;
 
 use std::{
     collections::HashMap,
     convert::Infallible,
+    future::IntoFuture,
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -27,8 +35,12 @@ use tokio::{
 };
 
 use crate::{
-    admin::informers::{Informers, ServerRevisions},
+    admin::{
+        informers::{Informers, ServerRevisions},
+        secure::SecureListener,
+    },
     authz::permissions::{self, PermissionsError},
+    config::HostConfig,
     crash_journal::Entry,
     logs::store::LogLine,
     manager::Manager,
@@ -50,34 +62,95 @@ struct Admin {
     server_revisions: ServerRevisions,
 }
 
-/// Binds the address in the configuration. Returns it with the port that was chosen.
-///
-/// # Errors
-/// When the address cannot be bound; the message names it.
-pub async fn bind(manager: &Manager) -> Result<(TcpListener, String)> {
-    let wanted = manager.context.config.admin_address;
-    let listener =
-        TcpListener::bind(wanted).await.with_context(|| format!("failed to listen on {wanted} (adminAddress)"))?;
-    let address = listener.local_addr()?.to_string();
-    Ok((listener, address))
+/// The bound listeners of the endpoints.
+pub struct Listeners {
+    admin: TcpListener,
+    health: Option<TcpListener>,
+    secure: Option<SecureListener>,
 }
 
-/// Serves the endpoints until the process ends.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve(manager: Arc<Manager>, listener: TcpListener) -> Result<()> {
-    let admin =
-        Admin { manager, informer_metrics: InformerMetrics::default(), server_revisions: ServerRevisions::default() };
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/informers", get(informers))
-        .route("/logs/{namespace}/{plugin}", get(logs))
-        .route("/rbac/{namespace}/{plugin}", get(rbac))
-        .with_state(Arc::new(admin));
-    axum::serve(listener, routes).await.context("the admin server stopped")
+impl Listeners {
+    /// Binds the addresses in the configuration.
+    ///
+    /// # Errors
+    /// When an address cannot be bound; the message names it and its field.
+    pub async fn bind(config: &HostConfig) -> Result<Self> {
+        let admin = listen(config.admin_address, "adminAddress").await?;
+        let health = match config.health_address {
+            Some(address) => Some(listen(address, "healthAddress").await?),
+            None => None,
+        };
+        let secure = config.secure_endpoints.as_ref().map(SecureListener::bind).transpose()?;
+        Ok(Self { admin, health, secure })
+    }
+
+    /// Returns the admin address with the port that was chosen.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn admin_address(&self) -> Result<String> {
+        Ok(self.admin.local_addr()?.to_string())
+    }
+
+    /// Logs the addresses of the other endpoints.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn log(&self) -> Result<()> {
+        if let Some(health) = &self.health {
+            tracing::info!(health = %health.local_addr()?, "serving probes");
+        }
+        if let Some(secure) = &self.secure {
+            tracing::info!(secure = secure.address()?, "serving the endpoints for users");
+        }
+        Ok(())
+    }
+
+    /// Serves the endpoints until the process ends.
+    ///
+    /// # Errors
+    /// When a listener fails.
+    pub async fn serve(self, manager: Arc<Manager>) -> Result<()> {
+        let client = manager.context.cluster.client.clone();
+        let admin = Arc::new(Admin {
+            manager,
+            informer_metrics: InformerMetrics::default(),
+            server_revisions: ServerRevisions::default(),
+        });
+        let probes = Router::new()
+            .route("/healthz", get(|| async { "ok" }))
+            .route("/livez", get(|| async { "ok" }))
+            .route("/readyz", get(ready));
+        let users = Router::new()
+            .route("/metrics", get(metrics))
+            .route("/informers", get(informers))
+            .route("/logs/{namespace}/{plugin}", get(logs))
+            .route("/rbac/{namespace}/{plugin}", get(rbac))
+            .with_state(admin.clone());
+        let probes = probes.with_state(admin);
+        let all = probes.clone().merge(users.clone());
+        let health = async {
+            match self.health {
+                Some(listener) => axum::serve(listener, probes).await.context("the server of the probes stopped"),
+                None => std::future::pending().await,
+            }
+        };
+        let secure = async {
+            match self.secure {
+                Some(listener) => listener.serve(users, client).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = axum::serve(self.admin, all).into_future() => ended.context("the admin server stopped"),
+            ended = health => ended,
+            ended = secure => ended,
+        }
+    }
+}
+
+async fn listen(address: SocketAddr, field: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("failed to listen on {address} ({field})"))
 }
 
 /// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`.

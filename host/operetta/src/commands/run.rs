@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::RunArgs;
-use operetta_manager::{admin, config::HostConfig, manager::Manager};
+use operetta_manager::{admin::Listeners, config::HostConfig, manager::Manager};
 
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
 ///
@@ -24,16 +24,18 @@ pub async fn run(args: RunArgs) -> Result<()> {
         operetta_kube::client::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
             .await?;
     let manager = Manager::new(client, config)?;
-    let (listener, address) = admin::bind(&manager).await?;
+    let listeners = Listeners::bind(&manager.context.config).await?;
+    let address = listeners.admin_address()?;
     tracing::info!(
         admin = address,
         pooled = manager.context.engine.is_pooled(),
         "starting operetta {}",
         env!("CARGO_PKG_VERSION")
     );
+    listeners.log()?;
     let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
-    let serving = tokio::spawn(admin::serve(manager.clone(), listener));
+    let serving = tokio::spawn(listeners.serve(manager.clone()));
     let work = async {
         manager.start(address).await?;
         tracing::info!("started plugin controller");
