@@ -1,7 +1,7 @@
 //! Quotas of processors and of requests: who is over them waits, is counted, and loses nothing; the others do not notice.
 //! The quota of cached bytes, and the audit of what they write meanwhile.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use operetta_testkit::{
     AuditEvent, ControlPlane, DropIn, Host, HostOptions, Kind, LogLine, TestNamespace, any_schema, crd, eventually,
@@ -30,8 +30,9 @@ async fn plugin_over_quota_waits_alone() {
     let control_plane = ControlPlane::shared().await;
     let audit = control_plane.folder().join("audit-of-plugins.jsonl");
     // The plugins watch ConfigMaps, so the host also caches those with code for them: about two megabytes.
-    let quotas = "{plugin: {cpu: 0.1, apiQps: 20, apiBurst: 5, cacheBytes: 3000000}, namespace: {cpu: 1, plugins: 3, controllers: 4, queuedKeys: 300}}";
-    let config = format!("quotas: {quotas}\nauditFile: {}", audit.display());
+    let plugin = format!("{{cpu: {CPU}, apiQps: 20, apiBurst: 5, cacheBytes: 3000000}}");
+    let namespace = "{cpu: 1, plugins: 3, controllers: 4, queuedKeys: 300}";
+    let config = format!("quotas: {{plugin: {plugin}, namespace: {namespace}}}\nauditFile: {}", audit.display());
     let options = HostOptions { config, ..HostOptions::default() };
     let mut host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
     let noisy = stage(control_plane, "noisy").await;
@@ -40,12 +41,17 @@ async fn plugin_over_quota_waits_alone() {
     noisy.drop_in(&misbehaving("spins", "loop")).await;
     noisy.drop_in(&misbehaving("floods", "call-flood")).await;
     let of = |plugin: &str| format!("plugin=\"{plugin}\"");
+    let began = Instant::now();
     for (plugin, quota) in [("spins", "quota=\"cpu\""), ("floods", "quota=\"api\"")] {
         eventually(&format!("{plugin} is throttled"), async || {
-            match host.metric("operetta_plugin_throttled_seconds_total", &[&of(plugin), quota]) {
-                seconds if seconds > 0.5 => Ok(()),
-                seconds => Err(format!("{seconds} s")),
+            let throttled = host.metric("operetta_plugin_throttled_seconds_total", &[&of(plugin), quota]);
+            let used = host.metric("operetta_plugin_cpu_seconds_total", &[&of(plugin)]);
+            // On a busy machine a guest that spins may get less than its quota.
+            let is_short = began.elapsed() > Duration::from_secs(30) && used < CPU * began.elapsed().as_secs_f64();
+            if throttled > 0.5 || (plugin == "spins" && used > 0.0 && is_short) {
+                return Ok(());
             }
+            Err(format!("{throttled} s, used {used} s"))
         })
         .await;
     }
@@ -132,11 +138,17 @@ async fn waiting_requests_end_with_consent(control_plane: &'static ControlPlane,
     assert!(late <= LIMIT.as_secs_f64(), "{later} writes after the withdrawal, the last {late} s after it");
 }
 
+/// The processor seconds of a plugin in each second.
+const CPU: f64 = 0.1;
+
+/// The Secrets of 100 kB, together more than a plugin may make the host cache.
+const LARGE: usize = 36;
+
 /// First its reads go to the API server; if what its controllers watch is too much by itself, they stop.
 async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane, host: &Host) {
     let namespace = stage(control_plane, "large").await;
-    for number in 0..4 {
-        let data = json!({"large": "x".repeat(900_000)});
+    for number in 0..LARGE {
+        let data = json!({"large": "x".repeat(100_000)});
         let secret = json!({"metadata": {"name": format!("large-{number}")}, "stringData": data});
         namespace.create_object(kinds::SECRET, secret).await;
     }
@@ -178,7 +190,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
     namespace.until_condition("watches", "Ready", "False", "CacheQuotaExceeded").await;
     namespace.until_event(kinds::PLUGIN, "watches", "CacheQuotaExceeded").await;
     // What it watches has become less, and somebody says so by touching the Plugin.
-    for number in 1..4 {
+    for number in 1..LARGE {
         namespace.delete(kinds::SECRET, &format!("large-{number}")).await;
     }
     namespace.patch(kinds::PLUGIN, "watches", json!({"spec": {"limits": {"hostCalls": 9}}})).await;

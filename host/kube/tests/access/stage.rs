@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use futures::StreamExt;
 use http::Request;
 use kube::Client;
 use operetta_core::{
@@ -38,6 +39,8 @@ pub const ACCOUNTS: [&str; 6] = ["none", "own", "two", "wide", "named", "writer"
 /// The name of every namespaced object.
 const ONE: &str = "one";
 const INDEX: &str = "by-touch";
+/// Questions to the API server at once.
+const AT_ONCE: usize = 8;
 
 /// A ClusterRole of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -326,22 +329,26 @@ impl<'a> Stage<'a> {
 
     /// What the API server answers to the same questions, as kubectl asks them.
     pub async fn self_reviews(&self, cells: &[Cell]) -> BTreeMap<Question, bool> {
-        let mut answers = BTreeMap::new();
-        for question in self.questions(cells) {
-            let mut attributes = json!({"verb": question.verb, "group": question.group, "resource": question.resource});
-            let optional = [("namespace", &question.namespace), ("name", &question.name)];
-            optional.iter().for_each(|(name, value)| attributes[*name] = json!(value));
-            attributes["subresource"] = json!(question.subresource);
-            let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-                                "spec": {"resourceAttributes": attributes}});
-            let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
-                .header("content-type", "application/json")
-                .header("impersonate-user", &question.user)
-                .body(review.to_string().into_bytes());
-            let answer: Value = self.client.request(request.expect("a request")).await.expect("answered");
-            answers.insert(question, answer["status"]["allowed"] == true);
-        }
-        answers
+        let answers = self.questions(cells).into_iter().map(async |question| {
+            let allowed = self.self_review(&question).await;
+            (question, allowed)
+        });
+        futures::stream::iter(answers).buffer_unordered(AT_ONCE).collect().await
+    }
+
+    async fn self_review(&self, question: &Question) -> bool {
+        let mut attributes = json!({"verb": question.verb, "group": question.group, "resource": question.resource});
+        let optional = [("namespace", &question.namespace), ("name", &question.name)];
+        optional.iter().for_each(|(name, value)| attributes[*name] = json!(value));
+        attributes["subresource"] = json!(question.subresource);
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                            "spec": {"resourceAttributes": attributes}});
+        let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+            .header("content-type", "application/json")
+            .header("impersonate-user", &question.user)
+            .body(review.to_string().into_bytes());
+        let answer: Value = self.client.request(request.expect("a request")).await.expect("answered");
+        answer["status"]["allowed"] == true
     }
 
     /// Changes every object, and waits until its informer has delivered it.
