@@ -12,7 +12,7 @@ use operetta_kube::store::Packing;
 use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
 use serde::Deserialize;
 
-use crate::{plugin::crd::Limits, tenancy::quotas::Quotas};
+use crate::{admin::secure::SecureEndpoints, plugin::crd::Limits, tenancy::quotas::Quotas};
 
 /// The configuration that `operetta run --config F` reads.
 #[derive(Clone, Debug, Deserialize)]
@@ -21,6 +21,10 @@ pub struct HostConfig {
     /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who can connect to it can read the
     /// logs of every plugin: use loopback unless access is restricted otherwise.
     pub admin_address: SocketAddr,
+    /// The address of /healthz, /livez and /readyz alone, for the probes of a Pod.
+    pub health_address: Option<SocketAddr>,
+    /// The endpoints for users: metrics, logs and informers over TLS, for whom the API server authenticates and authorizes.
+    pub secure_endpoints: Option<SecureEndpoints>,
     /// The maximum size of a component in bytes, decompressed.
     pub max_wasm_bytes: usize,
     /// True if consent must name the digests of code in every namespace, not only in those labelled
@@ -112,6 +116,8 @@ impl Default for HostConfig {
         };
         Self {
             admin_address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            health_address: None,
+            secure_endpoints: None,
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
             require_digest: false,
             exact_access_reviews: false,

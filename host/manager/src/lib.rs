@@ -8,11 +8,12 @@
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> anyhow::Result<()> {
-//! use operetta_manager::{admin, config::HostConfig, manager::Manager};
+//! use operetta_manager::{admin::Listeners, config::HostConfig, manager::Manager};
 //!
 //! let manager = Manager::new(client, HostConfig::default())?;
-//! let (listener, address) = admin::bind(&manager).await?;
-//! let serving = tokio::spawn(admin::serve(manager.clone(), listener));
+//! let listeners = Listeners::bind(&manager.context.config).await?;
+//! let address = listeners.admin_address()?;
+//! let serving = tokio::spawn(listeners.serve(manager.clone()));
 //! manager.start(address).await?;
 //! # serving.await??;
 //! # Ok(())

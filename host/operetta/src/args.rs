@@ -110,6 +110,12 @@ pub struct RunArgs {
     /// The address of /healthz, /readyz, /metrics and the logs; overrides adminAddress of the configuration
     #[arg(long, value_name = "IP:PORT")]
     pub admin_address: Option<SocketAddr>,
+    /// The address of the probes alone, /healthz, /livez and /readyz; overrides healthAddress of the configuration
+    #[arg(long, value_name = "IP:PORT")]
+    pub health_address: Option<SocketAddr>,
+    /// The address of metrics and logs with TLS and authentication; overrides that of secureEndpoints
+    #[arg(long, value_name = "IP:PORT")]
+    pub secure_address: Option<SocketAddr>,
     /// Stop when the parent process has ended; for tests and demos
     #[arg(long, hide = true)]
     pub exit_with_parent: bool,

@@ -5,8 +5,8 @@ pub const RUN: &str = "Examples:
   # Run the host on the cluster of the current context
   operetta run
 
-  # Run the host with a configuration and other admin endpoints
-  operetta run --config host.yaml --admin-address 0.0.0.0:8080";
+  # Run the host with a configuration, and serve metrics and logs to authorized users
+  operetta run --config host.yaml --secure-address 0.0.0.0:8443";
 
 /// The examples of `operetta new`.
 pub const NEW: &str = "Examples:

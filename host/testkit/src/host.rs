@@ -299,9 +299,18 @@ impl Host {
     pub async fn until_listening(&mut self) {
         self.admin_address = eventually("the host listens", async || {
             self.assert_sound();
-            admin_address(&self.log()).ok_or_else(|| self.log())
+            self.logged("admin").ok_or_else(|| self.log())
         })
         .await;
+    }
+
+    /// Returns the value of a field in the host's log, where it is first: `admin`, `health` and `secure` are addresses.
+    pub fn logged(&self, field: &str) -> Option<String> {
+        let value = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).ok()?;
+            line[field].as_str().map(str::to_owned)
+        };
+        self.log().lines().find_map(value)
     }
 
     /// Returns the response to `/readyz?verbose`, whatever its status. Blocks.
@@ -336,15 +345,6 @@ impl Host {
             _ => Err(answer),
         }
     }
-}
-
-/// Finds the address of the admin endpoints in a log.
-fn admin_address(log: &str) -> Option<String> {
-    let started = |line: &str| {
-        let line: serde_json::Value = serde_json::from_str(line).ok()?;
-        line["admin"].as_str().map(str::to_owned)
-    };
-    log.lines().find_map(started)
 }
 
 /// Returns the command that runs a host with its files in `folder`.

@@ -1,12 +1,18 @@
-//! The admin endpoints of the host: /healthz, /readyz, /metrics, the informers at /informers, a plugin's log at
+//! The endpoints of the host: /healthz, /livez, /readyz, /metrics, the informers at /informers, a plugin's log at
 //! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN.
+//!
+//! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
+//! probes only, `secureEndpoints` the others with TLS, authentication and authorization.
 
+pub mod access;
+pub mod certificate;
 pub mod informers;
+pub mod secure;
 
 use std::{
     convert::Infallible,
-    env,
-    net::{IpAddr, SocketAddr},
+    future::IntoFuture,
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -28,8 +34,12 @@ use tokio::{
 };
 
 use crate::{
-    admin::informers::{Informers, ServerRevisions},
+    admin::{
+        informers::{Informers, ServerRevisions},
+        secure::SecureListener,
+    },
     authz::permissions::{self, PermissionsError},
+    config::HostConfig,
     crash_journal::Entry,
     logs::store::LogLine,
     manager::Manager,
@@ -51,46 +61,95 @@ struct Admin {
     server_revisions: ServerRevisions,
 }
 
-/// The variable with the address of the host's Pod, from the downward API.
-const POD_IP: &str = "POD_IP";
-
-/// Binds the address in the configuration. Returns the address at which others reach it, with the port that was chosen.
-///
-/// # Errors
-/// When the address cannot be bound; the message names it.
-pub async fn bind(manager: &Manager) -> Result<(TcpListener, String)> {
-    let wanted = manager.context.config.admin_address;
-    let listener =
-        TcpListener::bind(wanted).await.with_context(|| format!("failed to listen on {wanted} (adminAddress)"))?;
-    let pod = env::var(POD_IP).ok().and_then(|text| text.parse().ok());
-    let address = reachable(listener.local_addr()?, pod).to_string();
-    Ok((listener, address))
+/// The bound listeners of the endpoints.
+pub struct Listeners {
+    admin: TcpListener,
+    health: Option<TcpListener>,
+    secure: Option<SecureListener>,
 }
 
-/// Returns the address at which others reach a listener: that of the Pod, if it listens on all addresses.
-fn reachable(bound: SocketAddr, pod: Option<IpAddr>) -> SocketAddr {
-    match pod {
-        Some(pod) if bound.ip().is_unspecified() => SocketAddr::new(pod, bound.port()),
-        _ => bound,
+impl Listeners {
+    /// Binds the addresses in the configuration.
+    ///
+    /// # Errors
+    /// When an address cannot be bound; the message names it and its field.
+    pub async fn bind(config: &HostConfig) -> Result<Self> {
+        let admin = listen(config.admin_address, "adminAddress").await?;
+        let health = match config.health_address {
+            Some(address) => Some(listen(address, "healthAddress").await?),
+            None => None,
+        };
+        let secure = config.secure_endpoints.as_ref().map(SecureListener::bind).transpose()?;
+        Ok(Self { admin, health, secure })
+    }
+
+    /// Returns the admin address with the port that was chosen.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn admin_address(&self) -> Result<String> {
+        Ok(self.admin.local_addr()?.to_string())
+    }
+
+    /// Logs the addresses of the other endpoints.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn log(&self) -> Result<()> {
+        if let Some(health) = &self.health {
+            tracing::info!(health = %health.local_addr()?, "serving probes");
+        }
+        if let Some(secure) = &self.secure {
+            tracing::info!(secure = secure.address()?, "serving the endpoints for users");
+        }
+        Ok(())
+    }
+
+    /// Serves the endpoints until the process ends.
+    ///
+    /// # Errors
+    /// When a listener fails.
+    pub async fn serve(self, manager: Arc<Manager>) -> Result<()> {
+        let client = manager.context.cluster.client.clone();
+        let admin = Arc::new(Admin {
+            manager,
+            informer_metrics: InformerMetrics::default(),
+            server_revisions: ServerRevisions::default(),
+        });
+        let probes = Router::new()
+            .route("/healthz", get(|| async { "ok" }))
+            .route("/livez", get(|| async { "ok" }))
+            .route("/readyz", get(ready));
+        let users = Router::new()
+            .route("/metrics", get(metrics))
+            .route("/informers", get(informers))
+            .route("/logs/{namespace}/{plugin}", get(logs))
+            .route("/rbac/{namespace}/{plugin}", get(rbac))
+            .with_state(admin.clone());
+        let probes = probes.with_state(admin);
+        let all = probes.clone().merge(users.clone());
+        let health = async {
+            match self.health {
+                Some(listener) => axum::serve(listener, probes).await.context("the server of the probes stopped"),
+                None => std::future::pending().await,
+            }
+        };
+        let secure = async {
+            match self.secure {
+                Some(listener) => listener.serve(users, client).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = axum::serve(self.admin, all).into_future() => ended.context("the admin server stopped"),
+            ended = health => ended,
+            ended = secure => ended,
+        }
     }
 }
 
-/// Serves the endpoints until the process ends.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve(manager: Arc<Manager>, listener: TcpListener) -> Result<()> {
-    let admin =
-        Admin { manager, informer_metrics: InformerMetrics::default(), server_revisions: ServerRevisions::default() };
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/informers", get(informers))
-        .route("/logs/{namespace}/{plugin}", get(logs))
-        .route("/rbac/{namespace}/{plugin}", get(rbac))
-        .with_state(Arc::new(admin));
-    axum::serve(listener, routes).await.context("the admin server stopped")
+async fn listen(address: SocketAddr, field: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("failed to listen on {address} ({field})"))
 }
 
 /// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`. Each
@@ -222,18 +281,5 @@ mod tests {
         let (status, body) = readiness(&checks, &query(&[("exclude", "api-server")]));
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(body.contains("[-]lease failed: another host holds it\n"), "{body}");
-    }
-
-    #[test]
-    fn address_is_that_of_the_pod_when_listening_on_all() {
-        let pod = Some("10.1.2.3".parse().expect("an address"));
-        for (bound, pod, wanted) in [
-            ("0.0.0.0:8080", pod, "10.1.2.3:8080"),
-            ("[::]:8080", Some("fd00::7".parse().expect("an address")), "[fd00::7]:8080"),
-            ("0.0.0.0:8080", None, "0.0.0.0:8080"),
-            ("127.0.0.1:8080", pod, "127.0.0.1:8080"),
-        ] {
-            assert_eq!(reachable(bound.parse().expect("an address"), pod).to_string(), wanted);
-        }
     }
 }

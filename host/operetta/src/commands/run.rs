@@ -7,7 +7,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::RunArgs;
-use operetta_manager::{admin, config::HostConfig, manager::Manager};
+use operetta_manager::{
+    admin::{Listeners, secure::SecureEndpoints},
+    config::HostConfig,
+    manager::Manager,
+};
 
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
 ///
@@ -20,20 +24,27 @@ pub async fn run(args: RunArgs) -> Result<()> {
     if let Some(address) = args.admin_address {
         config.admin_address = address;
     }
+    config.health_address = args.health_address.or(config.health_address);
+    if let Some(address) = args.secure_address {
+        let certificate = config.secure_endpoints.and_then(|endpoints| endpoints.certificate);
+        config.secure_endpoints = Some(SecureEndpoints { address, certificate });
+    }
     let client =
         operetta_kube::client::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
             .await?;
     let manager = Manager::new(client, config)?;
-    let (listener, address) = admin::bind(&manager).await?;
+    let listeners = Listeners::bind(&manager.context.config).await?;
+    let address = listeners.admin_address()?;
     tracing::info!(
         admin = address,
         pooled = manager.context.engine.is_pooled(),
         "starting operetta {}",
         env!("CARGO_PKG_VERSION")
     );
+    listeners.log()?;
     let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
-    let serving = tokio::spawn(admin::serve(manager.clone(), listener));
+    let serving = tokio::spawn(listeners.serve(manager.clone()));
     let work = async {
         manager.start(address).await?;
         tracing::info!("started plugin controller");

@@ -28,7 +28,7 @@ fn kubectl_in_repository(control_plane: &ControlPlane, line: &str) -> String {
 /// Starts a Pod, and waits until its probes succeed.
 async fn ready_pod(control_plane: &ControlPlane, name: &str) -> Pod {
     let pod = Pod::start(control_plane, NAMESPACE, name).await;
-    eventually("the probes succeed", async || pod.probe()).await;
+    eventually("the probes succeed", async || pod.probe().await).await;
     pod
 }
 

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use operetta_testkit::{ControlPlane, Host};
+use operetta_testkit::{ControlPlane, Host, https};
 use serde_json::{Value, json};
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
@@ -45,14 +45,22 @@ impl Pod {
         fs::create_dir_all(&folder).expect("a folder");
         write_token(control_plane, namespace, &spec, &folder);
         let mounts = mounts(&spec, &get("configmap"), &folder);
-        let port = container["ports"][0]["containerPort"].to_string();
-        let args = strings(&container["args"]).map(|arg| match arg.strip_prefix("--admin-address=") {
-            None => arg,
-            // The tests share one network, so the port of the manifest may be in use.
-            Some(address) => {
-                assert_eq!(address, format!("0.0.0.0:{port}"), "the container port");
-                "--admin-address=127.0.0.1:0".to_owned()
-            }
+        let port = |name: &str| {
+            let ports = container["ports"].as_array().expect("ports").iter();
+            let port = ports.filter(|port| port["name"] == name).map(|port| port["containerPort"].to_string()).next();
+            port.unwrap_or_else(|| panic!("no port {name}"))
+        };
+        // The tests share one network, so the ports of the manifest may be in use.
+        let args = strings(&container["args"]).map(|arg| {
+            let Some((flag, address)) = arg.split_once("-address=") else { return arg };
+            let expected = match flag {
+                "--admin" => "127.0.0.1:8080".to_owned(),
+                "--health" => format!("0.0.0.0:{}", port("health")),
+                "--secure" => format!("0.0.0.0:{}", port("https")),
+                _ => panic!("the test does not know {arg}"),
+            };
+            assert_eq!(address, expected, "{arg}");
+            format!("{flag}-address=127.0.0.1:0")
         });
         let mut variables = variables(container, namespace, name);
         variables.extend(api_server(control_plane));
@@ -69,15 +77,25 @@ impl Pod {
         command.args(["--map-root-user", "--mount", "sh", "-euc", &run, "sh"]).arg(&folder).arg(OPERETTA);
         let mut host = Host::spawn_command(command, Path::new(OPERETTA), control_plane, &folder);
         host.until_listening().await;
-        let path = |probe: &str| container[probe]["httpGet"]["path"].as_str().expect("a path").to_owned();
+        let path = |probe: &str| {
+            let get = &container[probe]["httpGet"];
+            assert_eq!(get["port"], "health", "{probe}");
+            get["path"].as_str().expect("a path").to_owned()
+        };
         Self { host, liveness: path("livenessProbe"), readiness: path("readinessProbe") }
     }
 
     /// Returns an error if a probe of the Pod fails.
-    pub fn probe(&self) -> Result<(), String> {
+    pub async fn probe(&self) -> Result<(), String> {
         self.host.assert_sound();
-        self.host.get(&self.liveness)?;
-        self.host.get(&self.readiness).map(|_ok| ())
+        let address = self.host.logged("health").ok_or("the probes are not served yet")?;
+        for path in [&self.liveness, &self.readiness] {
+            match https::get_plain(&address, path).await {
+                (200, _) => {}
+                (status, text) => return Err(format!("{path}: {status} {text}")),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -119,7 +137,6 @@ fn variables(container: &Value, namespace: &str, pod: &str) -> Vec<String> {
         None => variable["value"].as_str().unwrap_or_default().to_owned(),
         Some("metadata.name") => pod.to_owned(),
         Some("metadata.namespace") => namespace.to_owned(),
-        Some("status.podIP") => "127.0.0.1".to_owned(),
         Some(path) => panic!("the test does not know {path}"),
     };
     let all = container["env"].as_array().into_iter().flatten();

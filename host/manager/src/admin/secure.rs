@@ -1,0 +1,85 @@
+//! The endpoints for users: metrics, informers, logs and needed permissions over TLS, for whoever the API server
+//! authenticates and authorizes.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Context, Result};
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use axum_server::tls_rustls::RustlsConfig;
+use kube::Client;
+use serde::Deserialize;
+
+use super::{
+    access::{AccessControl, Needed},
+    certificate::{self, CertificateFiles},
+};
+
+/// The configuration of the endpoints for users.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecureEndpoints {
+    /// The address to listen on.
+    pub address: SocketAddr,
+    /// The certificate; if left out, the host signs one itself at each start.
+    #[serde(default)]
+    pub certificate: Option<CertificateFiles>,
+}
+
+/// The bound listener of the endpoints for users.
+pub struct SecureListener {
+    listener: std::net::TcpListener,
+    tls: RustlsConfig,
+    files: Option<CertificateFiles>,
+}
+
+impl SecureListener {
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// When the address cannot be bound or the certificate cannot be used; the message names the address or the file.
+    pub fn bind(endpoints: &SecureEndpoints) -> Result<Self> {
+        let SecureEndpoints { address, certificate: files } = endpoints;
+        let failed = || format!("failed to listen on {address} (secureEndpoints.address)");
+        let tls = certificate::load(files.as_ref())?;
+        let listener = std::net::TcpListener::bind(address).with_context(failed)?;
+        listener.set_nonblocking(true).with_context(failed)?;
+        Ok(Self { listener, tls, files: files.clone() })
+    }
+
+    /// Returns the address with the port that was chosen.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn address(&self) -> Result<String> {
+        Ok(self.listener.local_addr()?.to_string())
+    }
+
+    /// Serves routes to whoever may use them, until the process ends.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub async fn serve(self, routes: Router, client: Client) -> Result<()> {
+        let access = Arc::new(AccessControl::new(client));
+        let routes = routes.layer(middleware::from_fn_with_state(access, check));
+        let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, self.tls.clone())).abort_handle());
+        let server = axum_server::from_tcp_rustls(self.listener, self.tls).context("failed to serve TLS")?;
+        let served = server.serve(routes.into_make_service()).await;
+        if let Some(reload) = reload {
+            reload.abort();
+        }
+        served.context("the server of the endpoints for users stopped")
+    }
+}
+
+async fn check(State(access): State<Arc<AccessControl>>, request: Request, next: Next) -> Response {
+    let needed = Needed::of(request.uri().path());
+    match access.check(request.headers(), &needed).await {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}

@@ -1,0 +1,72 @@
+//! The endpoints for users on a real API server: what a token of the cluster opens, and what it does not.
+
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, guest, https};
+
+/// A namespace in which the plugin `touch` runs and has logged.
+async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
+    let namespace = control_plane.namespace(prefix).await;
+    namespace.allow_all("plugin").await;
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+    namespace.until_touched("target", "v1").await;
+    namespace
+}
+
+#[tokio::test]
+async fn endpoints_open_to_whom_the_api_server_authorizes() {
+    let control_plane = ControlPlane::shared().await;
+    let config = "{healthAddress: '127.0.0.1:0', secureEndpoints: {address: '127.0.0.1:0'}}".to_owned();
+    let options = HostOptions { config, ..HostOptions::default() };
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
+    let secure = host.logged("secure").expect("an address");
+    let own = stage(control_plane, "reader").await;
+    let other = stage(control_plane, "other").await;
+    own.kubectl(&["create", "serviceaccount", "reader"]);
+    let token = own.kubectl(&["create", "token", "reader"]).trim().to_owned();
+    let log_of = |namespace: &TestNamespace<'_>| format!("/logs/{}/touch", namespace.name());
+    let authorization = format!("Bearer {token}");
+    let get = async |path: &str| https::get(&secure, path, &[("authorization", &authorization)]).await;
+
+    let (status, text) = get(&log_of(&own)).await;
+    let words = format!("User \"system:serviceaccount:{}:reader\" cannot get resource \"plugins/log\"", own.name());
+    assert!(status == 403 && text.contains(&words), "before it was allowed: {status} {text}");
+
+    own.kubectl(&["create", "role", "reader", "--verb=get", "--resource=plugins.operetta.dev/log"]);
+    let account = format!("--serviceaccount={}:reader", own.name());
+    own.kubectl(&["create", "rolebinding", "reader", "--role=reader", &account]);
+    // A decision is kept for ten seconds.
+    operetta_testkit::eventually("the change of the role", async || match get(&log_of(&own)).await {
+        (200, text) if text.contains("\"message\"") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    for path in [log_of(&other), "/metrics".to_owned(), "/informers".to_owned()] {
+        let (status, text) = get(&path).await;
+        assert!(status == 403 && !text.contains("\"message\""), "{path}: {status} {text}");
+    }
+    // The API server removes the usual header from what it forwards to a Service.
+    let forwarded = https::get(&secure, &log_of(&own), &[("x-operetta-authorization", &authorization)]).await;
+    assert_eq!(forwarded.0, 200, "{}", forwarded.1);
+
+    for headers in [vec![], vec![("authorization", "Bearer no-token")], vec![("authorization", "Basic YTpi")]] {
+        let (status, text) = https::get(&secure, &log_of(&own), &headers).await;
+        assert!(status == 401 && text.contains("token"), "{headers:?}: {status} {text}");
+    }
+    // What is wrong with the path is told only to who may know it.
+    assert_eq!(get("/logs/nowhere/touch").await.0, 403);
+
+    control_plane.kubectl(&["create", "clusterrole", "scraper", "--verb=get", "--non-resource-url=/metrics"]);
+    control_plane.kubectl(&["create", "clusterrolebinding", "scraper", "--clusterrole=scraper", &account]);
+    operetta_testkit::eventually("the metrics", async || match get("/metrics").await {
+        (200, text) if text.contains("controller_runtime_reconcile_total") => Ok(()),
+        (status, text) => Err(format!("{status} {text}")),
+    })
+    .await;
+
+    let health = host.logged("health").expect("an address");
+    for (path, status) in [("/livez", 200), ("/healthz", 200), ("/readyz", 200), ("/metrics", 404), ("/informers", 404)]
+    {
+        assert_eq!(https::get_plain(&health, path).await.0, status, "{path}");
+    }
+    host.assert_sound();
+}
