@@ -128,23 +128,26 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     install(control_plane, RATIONED);
     install(control_plane, SPARE);
     let before = stage.host.memory_bytes();
+    // The names are in the order of creation: of two created in the same second, the first by name counts as older.
     for (name, wasm) in [("many", wide(RATIONED, 100, 5)), ("more", wide(RATIONED, 98, 1))] {
         stage.plugin(name, wasm, json!({})).await;
         namespace.until_condition(name, "Ready", "True", "Running").await;
     }
     let grown = stage.host.memory_bytes().saturating_sub(before);
     println!("198 controllers with 598 sources take {} KiB", grown >> 10);
-    stage.plugin("controllers", wide(SPARE, 3, 1), json!({})).await;
+    stage.plugin("q-controllers", wide(SPARE, 3, 1), json!({})).await;
     let words =
         ["it has 3 controllers", "have 198 of the 200 controllers", "delete or suspend one of them", "raise quotas"];
-    namespace.until_degraded("controllers", "QuotaExceeded", &words).await;
-    namespace.until_event(kinds::PLUGIN, "controllers", "QuotaExceeded").await;
-    stage.plugin("sources", wide(SPARE, 1, 403), json!({})).await;
-    namespace.until_degraded("sources", "QuotaExceeded", &["it has 403 sources", "have 598 of the 1000 sources"]).await;
+    namespace.until_degraded("q-controllers", "QuotaExceeded", &words).await;
+    namespace.until_event(kinds::PLUGIN, "q-controllers", "QuotaExceeded").await;
+    stage.plugin("r-sources", wide(SPARE, 1, 403), json!({})).await;
+    namespace
+        .until_degraded("r-sources", "QuotaExceeded", &["it has 403 sources", "have 598 of the 1000 sources"])
+        .await;
     // A small one still fits beside them.
-    stage.plugin("small", wide(RATIONED, 2, 1), json!({})).await;
-    namespace.until_condition("small", "Ready", "True", "Running").await;
-    // The namespace is full: code is not even loaded. By its name it comes last, also if created in the same second.
+    stage.plugin("s-small", wide(RATIONED, 2, 1), json!({})).await;
+    namespace.until_condition("s-small", "Ready", "True", "Running").await;
+    // The namespace is full: code is not even loaded.
     stage.plugin("tardy", wide(SPARE, 1, 1), json!({})).await;
     namespace.until_degraded("tardy", "QuotaExceeded", &["have 200 of the 200 controllers"]).await;
     stage.is_not_loaded("tardy").await;
@@ -157,7 +160,7 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     // The older one gets code with fewer controllers, and the others run by themselves.
     let fewer = DropIn::new("many-code", wide(RATIONED, 1, 1)).code();
     namespace.patch(kinds::CONFIG_MAP, "many-code", json!({"binaryData": fewer["binaryData"]})).await;
-    for name in ["many", "controllers", "sources", "tardy"] {
+    for name in ["many", "q-controllers", "r-sources", "tardy"] {
         namespace.until_condition(name, "Ready", "True", "Running").await;
     }
     assert!(!control_plane.audit().open_watches("spares").is_empty());
@@ -165,12 +168,12 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     let again = DropIn::new("many-code", wide(RATIONED, 100, 5)).code();
     namespace.patch(kinds::CONFIG_MAP, "many-code", json!({"binaryData": again["binaryData"]})).await;
     namespace.until_condition("many", "Ready", "True", "Running").await;
-    for name in ["controllers", "sources"] {
+    for name in ["q-controllers", "r-sources"] {
         namespace.until_condition(name, "Ready", "False", "QuotaExceeded").await;
     }
     // A suspended Plugin needs none.
     namespace.patch(kinds::PLUGIN, "many", json!({"spec": {"suspend": true}})).await;
-    for name in ["controllers", "sources"] {
+    for name in ["q-controllers", "r-sources"] {
         namespace.until_condition(name, "Ready", "True", "Running").await;
     }
     stage.others_keep_working().await;
