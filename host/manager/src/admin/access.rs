@@ -1,7 +1,7 @@
 //! Who may use the endpoints for users: authentication by TokenReview, authorization by SubjectAccessReview, as
 //! controller-runtime's `WithAuthenticationAndAuthorization` does for metrics.
 //!
-//! Decisions are kept for [`KEPT`]. The API server removes the header `Authorization` from requests that it forwards to a
+//! Decisions are kept for ten seconds. The API server removes the header `Authorization` from requests that it forwards to a
 //! Service, so a client that comes through it sends its token in [`FORWARDED`] instead.
 
 use std::{
