@@ -1,7 +1,10 @@
-//! Access reviews: requests to the API server's authorizer about a ServiceAccount or about the host itself.
+//! Access reviews: requests to the API server's authorizer about a user or about the host itself.
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use http::Request;
+use k8s_openapi::api::authentication::v1::UserInfo;
 use operetta_core::{
     authz::{
         access_review::{Access, AccessReviewer, ReadVerb, ServiceAccount},
@@ -9,7 +12,7 @@ use operetta_core::{
     },
     status::{ApiError, ErrorKind},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{client::wire::Wire, discovery::ApiResource};
@@ -24,6 +27,43 @@ impl SubjectAccessReviews {
     pub fn new(wire: Wire) -> Self {
         Self { wire }
     }
+}
+
+/// The user of an access review, with what the API server's authorizers may look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Subject {
+    user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    groups: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+impl From<&ServiceAccount> for Subject {
+    fn from(account: &ServiceAccount) -> Self {
+        Self { user: account.user(), groups: account.groups().to_vec(), ..Self::default() }
+    }
+}
+
+/// The user of a TokenReview.
+impl From<UserInfo> for Subject {
+    fn from(info: UserInfo) -> Self {
+        Self {
+            user: info.username.unwrap_or_default(),
+            uid: info.uid,
+            groups: info.groups.unwrap_or_default(),
+            extra: info.extra.unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Spec<'a> {
+    #[serde(flatten)]
+    subject: &'a Subject,
+    #[serde(flatten)]
+    attributes: Value,
 }
 
 #[derive(Deserialize)]
@@ -43,24 +83,16 @@ impl SubjectAccessReviews {
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
-    pub async fn has(&self, subject: &ServiceAccount, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
+    pub async fn has(&self, subject: &Subject, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
         self.ask(subject, need, ANY_VERSION, name).await
     }
 
-    async fn ask(
-        &self,
-        subject: &ServiceAccount,
-        need: &Need,
-        version: &str,
-        name: Option<&str>,
-    ) -> Result<bool, ApiError> {
-        let mut spec = json!({"user": subject.user(), "groups": subject.groups()});
-        if need.path.is_empty() {
-            spec["resourceAttributes"] = attributes(need, version, name);
-        } else {
-            spec["nonResourceAttributes"] = json!({"verb": need.verb, "path": need.path});
-        }
-        ask(&self.wire, "SubjectAccessReview", &spec).await
+    async fn ask(&self, subject: &Subject, need: &Need, version: &str, name: Option<&str>) -> Result<bool, ApiError> {
+        let attributes = match need.path.as_str() {
+            "" => json!({"resourceAttributes": attributes(need, version, name)}),
+            path => json!({"nonResourceAttributes": {"verb": need.verb, "path": path}}),
+        };
+        ask(&self.wire, "SubjectAccessReview", &Spec { subject, attributes }).await
     }
 }
 
@@ -81,7 +113,7 @@ fn attributes(need: &Need, version: &str, name: Option<&str>) -> Value {
 }
 
 /// Creates a review of this kind and returns its decision.
-async fn ask(wire: &Wire, kind: &str, spec: &Value) -> Result<bool, ApiError> {
+async fn ask(wire: &Wire, kind: &str, spec: &impl Serialize) -> Result<bool, ApiError> {
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
     let request = Request::post(format!("/apis/authorization.k8s.io/v1/{}s", kind.to_lowercase()))
         .header(http::header::CONTENT_TYPE, "application/json")
@@ -102,7 +134,7 @@ fn need(access: &Access) -> (Need, Option<&str>) {
 impl AccessReviewer for SubjectAccessReviews {
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let (need, name) = need(access);
-        self.ask(subject, &need, &access.version, name).await
+        self.ask(&subject.into(), &need, &access.version, name).await
     }
 
     async fn review_host(&self, access: &Access) -> Result<bool, ApiError> {

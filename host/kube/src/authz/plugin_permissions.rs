@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use operetta_core::{
     authz::{
-        access_review::{ServiceAccount, remedy},
+        access_review::remedy,
         recorded_permissions::{Names, Need},
     },
     status::{ApiError, ErrorKind},
@@ -14,7 +14,7 @@ use operetta_core::{
 
 use crate::{
     authz::{
-        access_review::SubjectAccessReviews,
+        access_review::{Subject, SubjectAccessReviews},
         impersonation_refusal::grant_command,
         required_permissions::{Call, Needed, Needs},
     },
@@ -79,7 +79,7 @@ impl PluginApi {
             let names = name.map_or(Names::Any, |name| Names::Only(BTreeSet::from([name])));
             all.entry(need).and_modify(|known| *known = Names::Any).or_insert(names);
         }
-        let asking = Asking { reviews, subject: grants.subject(), api: self };
+        let asking = Asking { reviews, subject: &grants.subject().into(), api: self };
         // A permission in all namespaces is reviewed once and not per namespace.
         let wide: BTreeSet<Need> = all.keys().map(everywhere).collect();
         let wide = stream::iter(wide).map(async |need| {
@@ -104,7 +104,7 @@ fn everywhere(need: &Need) -> Need {
 
 struct Asking<'a> {
     reviews: &'a SubjectAccessReviews,
-    subject: &'a ServiceAccount,
+    subject: &'a Subject,
     api: &'a PluginApi,
 }
 

@@ -15,12 +15,14 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
-    authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use kube::{Api, Client, api::PostParams};
 use operetta_api::GROUP;
+use operetta_core::{authz::recorded_permissions::Need, status::ApiError};
+use operetta_kube::{
+    authz::access_review::SubjectAccessReviews,
+    client::wire::{Identity, Wire},
+};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -36,46 +38,39 @@ const AT_ONCE: usize = 8;
 /// The maximum length of a token in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
 
-/// The permission that a request needs, with the verb `get`.
+/// The permission that a request needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Needed {
-    /// A subresource of a Plugin.
-    Plugin {
-        /// The Plugin's namespace.
-        namespace: String,
-        /// The Plugin's name.
-        name: String,
-        /// The subresource, such as `log`.
-        subresource: &'static str,
-    },
-    /// A path that is no resource (`nonResourceURLs` of a ClusterRole).
-    Path(String),
+pub struct Required {
+    need: Need,
+    /// The Plugin's name, for a subresource of one.
+    name: Option<String>,
 }
 
-impl Needed {
-    /// Returns the permission for a path of the endpoints.
+impl Required {
+    /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin, or on the path itself
+    /// (`nonResourceURLs` of a ClusterRole).
     pub fn of(path: &str) -> Self {
-        let plugin = |namespace: &str, name: &str, subresource| Self::Plugin {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            subresource,
+        let subresource = |resource, namespace: &str, name: &str| Self {
+            need: Need::resource("get", GROUP, resource, Some(namespace)),
+            name: Some(name.to_owned()),
         };
         match path.split('/').collect::<Vec<_>>()[..] {
-            ["", "logs", namespace, name] => plugin(namespace, name, "log"),
-            ["", "rbac", namespace, name] => plugin(namespace, name, "permissions"),
-            _ => Self::Path(path.to_owned()),
+            ["", "logs", namespace, name] => subresource("plugins/log", namespace, name),
+            ["", "rbac", namespace, name] => subresource("plugins/permissions", namespace, name),
+            _ => Self { need: Need { path: path.to_owned(), verb: "get".to_owned(), ..Need::default() }, name: None },
         }
     }
 }
 
-impl fmt::Display for Needed {
+impl fmt::Display for Required {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plugin { namespace, name, subresource } => write!(
+        let Need { verb, group, resource, path, namespace, .. } = &self.need;
+        match (namespace, &self.name) {
+            (Some(namespace), Some(name)) => write!(
                 f,
-                "get resource \"plugins/{subresource}\" in API group \"{GROUP}\" in the namespace {namespace:?} (Plugin {name:?})"
+                "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?} (Plugin {name:?})"
             ),
-            Self::Path(path) => write!(f, "get path {path:?}"),
+            _ => write!(f, "{verb} path {path:?}"),
         }
     }
 }
@@ -106,33 +101,44 @@ impl IntoResponse for Refusal {
 /// The access control of the endpoints for users.
 pub struct AccessControl {
     client: Client,
-    reviews: Semaphore,
+    reviews: SubjectAccessReviews,
+    in_flight: Semaphore,
     users: Kept<Result<UserInfo, Refusal>>,
     decisions: Kept<Result<(), Refusal>>,
 }
 
 impl AccessControl {
     /// Creates an access control that creates reviews as the host.
-    pub fn new(client: Client) -> Self {
-        Self { client, reviews: Semaphore::new(AT_ONCE), users: Kept::default(), decisions: Kept::default() }
+    ///
+    /// # Errors
+    /// When the client cannot act as the host.
+    pub fn new(client: Client) -> Result<Self, ApiError> {
+        let reviews = SubjectAccessReviews::new(Wire::new(client.clone(), &Identity::Host)?);
+        let in_flight = Semaphore::new(AT_ONCE);
+        Ok(Self { client, reviews, in_flight, users: Kept::default(), decisions: Kept::default() })
     }
 
     /// Checks that the request's user has the permission.
     ///
     /// # Errors
     /// Returns the reason why not.
-    pub async fn check(&self, headers: &HeaderMap, needed: &Needed) -> Result<(), Refusal> {
+    pub async fn check(&self, headers: &HeaderMap, required: &Required) -> Result<(), Refusal> {
         let token = token(headers)?;
-        let key = self.users.key(&token);
-        if let Some(decision) = self.decisions.get(self.decisions.key(&(key, needed))) {
+        let about_user = self.users.key(&token);
+        let about_both = self.decisions.key(&(about_user, required));
+        if let Some(decision) = self.decisions.get(about_both) {
             return decision;
         }
-        let _permit = self.reviews.acquire().await;
-        let user = match self.users.get(key) {
+        let _permit = self.in_flight.acquire().await;
+        // An earlier request may have been waiting with the same question.
+        if let Some(decision) = self.decisions.get(about_both) {
+            return decision;
+        }
+        let user = match self.users.get(about_user) {
             Some(user) => user,
-            None => self.users.put(key, self.authenticate(token).await),
+            None => self.users.put(about_user, self.authenticate(token).await),
         }?;
-        self.decisions.put(self.decisions.key(&(key, needed)), self.authorize(user, needed).await)
+        self.decisions.put(about_both, self.authorize(user, required).await)
     }
 
     async fn authenticate(&self, token: String) -> Result<UserInfo, Refusal> {
@@ -146,44 +152,17 @@ impl AccessControl {
         }
     }
 
-    async fn authorize(&self, user: UserInfo, needed: &Needed) -> Result<(), Refusal> {
-        let verb = || Some("get".to_owned());
-        let (resource_attributes, non_resource_attributes) = match needed {
-            Needed::Plugin { namespace, name, subresource } => {
-                let attributes = ResourceAttributes {
-                    verb: verb(),
-                    group: Some(GROUP.to_owned()),
-                    version: Some("*".to_owned()),
-                    resource: Some("plugins".to_owned()),
-                    subresource: Some((*subresource).to_owned()),
-                    namespace: Some(namespace.clone()),
-                    name: Some(name.clone()),
-                    ..ResourceAttributes::default()
-                };
-                (Some(attributes), None)
-            }
-            Needed::Path(path) => (None, Some(NonResourceAttributes { verb: verb(), path: Some(path.clone()) })),
-        };
-        let name = user.username.clone().unwrap_or_default();
-        let spec = SubjectAccessReviewSpec {
-            user: user.username,
-            uid: user.uid,
-            groups: user.groups,
-            extra: user.extra,
-            resource_attributes,
-            non_resource_attributes,
-        };
-        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let reviewed = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
-        let status = reviewed.map_err(|error| unavailable("SubjectAccessReview", &error))?.status.unwrap_or_default();
-        match status.allowed {
+    async fn authorize(&self, user: UserInfo, required: &Required) -> Result<(), Refusal> {
+        let user_name = user.username.clone().unwrap_or_default();
+        let reviewed = self.reviews.has(&user.into(), &required.need, required.name.as_deref()).await;
+        match reviewed.map_err(|error| unavailable("SubjectAccessReview", &error))? {
             true => Ok(()),
-            false => Err(Refusal::Forbidden(format!("User {name:?} cannot {needed}"))),
+            false => Err(Refusal::Forbidden(format!("User {user_name:?} cannot {required}"))),
         }
     }
 }
 
-fn unavailable(review: &str, error: &kube::Error) -> Refusal {
+fn unavailable(review: &str, error: &impl fmt::Display) -> Refusal {
     Refusal::Unavailable(format!("failed to create a {review}: {error}"))
 }
 
@@ -265,14 +244,17 @@ mod tests {
 
     #[test]
     fn log_needs_permission_on_its_plugin() {
-        let log = Needed::of("/logs/team/a");
-        let expected = Needed::Plugin { namespace: "team".to_owned(), name: "a".to_owned(), subresource: "log" };
-        assert_eq!(log, expected);
+        let log = Required::of("/logs/team/a");
+        assert_eq!(log.need, Need::resource("get", "operetta.dev", "plugins/log", Some("team")));
+        assert_eq!(log.name.as_deref(), Some("a"));
         assert_eq!(
             log.to_string(),
             "get resource \"plugins/log\" in API group \"operetta.dev\" in the namespace \"team\" (Plugin \"a\")"
         );
-        assert_eq!(Needed::of("/metrics"), Needed::Path("/metrics".to_owned()));
-        assert_eq!(Needed::of("/logs/team/a/b"), Needed::Path("/logs/team/a/b".to_owned()));
+        for path in ["/metrics", "/logs/team/a/b"] {
+            let required = Required::of(path);
+            assert_eq!((required.need.path.as_str(), &required.name), (path, &None));
+            assert_eq!(required.to_string(), format!("get path {path:?}"));
+        }
     }
 }

@@ -79,7 +79,10 @@ impl Listeners {
             Some(address) => Some(listen(address, "healthAddress").await?),
             None => None,
         };
-        let secure = config.secure_endpoints.as_ref().map(SecureListener::bind).transpose()?;
+        let secure = match &config.secure_endpoints {
+            Some(endpoints) => Some(SecureListener::bind(endpoints).await?),
+            None => None,
+        };
         Ok(Self { admin, health, secure })
     }
 

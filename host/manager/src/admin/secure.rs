@@ -13,10 +13,12 @@ use axum::{
 use axum_server::tls_rustls::RustlsConfig;
 use kube::Client;
 use serde::Deserialize;
+use tokio::net::TcpListener;
 
 use super::{
-    access::{AccessControl, Needed},
+    access::{AccessControl, Required},
     certificate::{self, CertificateFiles},
+    listen,
 };
 
 /// The configuration of the endpoints for users.
@@ -32,7 +34,7 @@ pub struct SecureEndpoints {
 
 /// The bound listener of the endpoints for users.
 pub struct SecureListener {
-    listener: std::net::TcpListener,
+    listener: TcpListener,
     tls: RustlsConfig,
     files: Option<CertificateFiles>,
 }
@@ -42,12 +44,10 @@ impl SecureListener {
     ///
     /// # Errors
     /// When the address cannot be bound or the certificate cannot be used; the message names the address or the file.
-    pub fn bind(endpoints: &SecureEndpoints) -> Result<Self> {
+    pub async fn bind(endpoints: &SecureEndpoints) -> Result<Self> {
         let SecureEndpoints { address, certificate: files } = endpoints;
-        let failed = || format!("failed to listen on {address} (secureEndpoints.address)");
         let tls = certificate::load(files.as_ref())?;
-        let listener = std::net::TcpListener::bind(address).with_context(failed)?;
-        listener.set_nonblocking(true).with_context(failed)?;
+        let listener = listen(*address, "secureEndpoints.address").await?;
         Ok(Self { listener, tls, files: files.clone() })
     }
 
@@ -64,10 +64,11 @@ impl SecureListener {
     /// # Errors
     /// When the listener fails.
     pub async fn serve(self, routes: Router, client: Client) -> Result<()> {
-        let access = Arc::new(AccessControl::new(client));
+        let access = Arc::new(AccessControl::new(client)?);
         let routes = routes.layer(middleware::from_fn_with_state(access, check));
         let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, self.tls.clone())).abort_handle());
-        let server = axum_server::from_tcp_rustls(self.listener, self.tls).context("failed to serve TLS")?;
+        let listener = self.listener.into_std()?;
+        let server = axum_server::from_tcp_rustls(listener, self.tls).context("failed to serve TLS")?;
         let served = server.serve(routes.into_make_service()).await;
         if let Some(reload) = reload {
             reload.abort();
@@ -77,8 +78,8 @@ impl SecureListener {
 }
 
 async fn check(State(access): State<Arc<AccessControl>>, request: Request, next: Next) -> Response {
-    let needed = Needed::of(request.uri().path());
-    match access.check(request.headers(), &needed).await {
+    let required = Required::of(request.uri().path());
+    match access.check(request.headers(), &required).await {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     }
