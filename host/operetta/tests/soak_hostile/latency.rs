@@ -107,7 +107,8 @@ fn touch_natively(config: Config, namespace: String) {
 pub struct Times {
     plugins: Vec<Duration>,
     native: Vec<Duration>,
-    host_bytes: u64,
+    /// The host's largest memory, in bytes.
+    pub host_bytes: u64,
 }
 
 impl Times {
