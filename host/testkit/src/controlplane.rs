@@ -287,7 +287,8 @@ impl ControlPlane {
 
     fn kubectl_command<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
         let mut command = Command::new(self.kubectl_path());
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).stdin(Stdio::null());
+        // Without garbage collections it takes three quarters of the processor time.
+        command.env("GOGC", "off").arg("--kubeconfig").arg(&self.kubeconfig).args(args).stdin(Stdio::null());
         command
     }
 }
@@ -338,6 +339,8 @@ fn up(folder: &Path, with: &[&str]) -> io::Result<Command> {
     }
     let mut command = Command::new(program);
     command.args(["up", "--audit", "--with", &with.join(","), "--dir"]).arg(folder);
+    // Rarer garbage collections save a fifth of the API server's processor time, for a third more memory.
+    command.env("GOGC", "400");
     Ok(command)
 }
 
