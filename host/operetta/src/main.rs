@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", commands::describe(&error));
             ExitCode::FAILURE
         }
     }

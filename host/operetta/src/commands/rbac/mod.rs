@@ -34,7 +34,7 @@ use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
 pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
     match run(args).await {
         Err(error) if args.diff => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", super::describe(&error));
             Ok(ExitCode::from(2))
         }
         done => done,
@@ -59,7 +59,7 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
         print(&differences.iter().map(|line| format!("{line}\n")).collect::<String>())?;
         return Ok(if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) });
     }
-    let unknown = held.as_ref().err().map(|error| format!("{error:#}"));
+    let unknown = held.as_ref().err().map(super::describe);
     if let Some(error) = &unknown {
         eprintln!("warning: {error}");
     }
