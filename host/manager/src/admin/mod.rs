@@ -5,6 +5,7 @@
 //! probes only, `secureEndpoints` the others with TLS, authentication and authorization.
 
 pub mod access;
+mod bind;
 pub mod certificate;
 pub mod informers;
 pub mod secure;
@@ -12,7 +13,6 @@ pub mod secure;
 use std::{
     convert::Infallible,
     future::IntoFuture,
-    net::SocketAddr,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -35,6 +35,7 @@ use tokio::{
 
 use crate::{
     admin::{
+        bind::bind,
         informers::{Informers, ServerRevisions},
         secure::SecureListener,
     },
@@ -74,9 +75,9 @@ impl Listeners {
     /// # Errors
     /// When an address cannot be bound; the message names it and its field.
     pub async fn bind(config: &HostConfig) -> Result<Self> {
-        let admin = listen(config.admin_address, "adminAddress").await?;
+        let admin = bind(config.admin_address, "adminAddress").await?;
         let health = match config.health_address {
-            Some(address) => Some(listen(address, "healthAddress").await?),
+            Some(address) => Some(bind(address, "healthAddress").await?),
             None => None,
         };
         let secure = match &config.secure_endpoints {
@@ -149,10 +150,6 @@ impl Listeners {
             ended = secure => ended,
         }
     }
-}
-
-async fn listen(address: SocketAddr, field: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("failed to listen on {address} ({field})"))
 }
 
 /// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`. Each

@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 
 use super::{
     access::{AccessControl, Required},
+    bind::bind,
     certificate::{self, CertificateFiles},
-    listen,
 };
 
 /// The configuration of the endpoints for users.
@@ -47,7 +47,7 @@ impl SecureListener {
     pub async fn bind(endpoints: &SecureEndpoints) -> Result<Self> {
         let SecureEndpoints { address, certificate: files } = endpoints;
         let tls = certificate::load(files.as_ref())?;
-        let listener = listen(*address, "secureEndpoints.address").await?;
+        let listener = bind(*address, "secureEndpoints.address").await?;
         Ok(Self { listener, tls, files: files.clone() })
     }
 

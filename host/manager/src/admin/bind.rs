@@ -1,0 +1,14 @@
+//! Binding of the endpoints' addresses.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use tokio::net::TcpListener;
+
+/// Binds an address of the configuration.
+///
+/// # Errors
+/// When it cannot be bound; the message names the address and its field.
+pub async fn bind(address: SocketAddr, field: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("failed to listen on {address} ({field})"))
+}
