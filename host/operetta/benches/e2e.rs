@@ -36,7 +36,10 @@ async fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let control_plane = ControlPlane::start(&[]).map_err(anyhow::Error::msg)?;
-    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &HostOptions::default()).await;
+    // The peers have no limit either.
+    let config = "quotas: {namespace: {apiQps: 1000000}}".to_owned();
+    let options = HostOptions { config, ..HostOptions::default() };
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
     control_plane.apply(&std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../examples/sample-controller/crd.yaml"

@@ -12,8 +12,9 @@ use tokio::sync::Semaphore;
 
 /// The default of a namespace's reconciles in flight: a tenth of the host's.
 pub const NAMESPACE_CONCURRENCY: u32 = 100;
-/// The default of a namespace's requests to the API server in each second: fifty times that of a client-go program.
-pub const NAMESPACE_API_QPS: u32 = 1_000;
+/// The default of a namespace's requests to the API server in each second: five times that of
+/// kube-controller-manager (`--kube-api-qps`). With more, a tenant slows down all others on a small API server.
+pub const NAMESPACE_API_QPS: u32 = 100;
 /// The default of a namespace's requests to the API server in flight.
 pub const NAMESPACE_API_IN_FLIGHT: u32 = 16;
 /// The default of the bytes that the host caches for a namespace's plugins.
