@@ -47,6 +47,8 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         let done = match cli.command {
             Command::Run(args) => commands::run::run(args).await,
+            Command::Install(args) => commands::install::install(&args).await,
+            Command::Uninstall(args) => commands::install::uninstall(&args).await,
             Command::Check(args) => commands::check::check(args).await,
             Command::Bundle(args) => commands::bundle::bundle(&args),
             Command::Component(args) => commands::component::component(&args).await,

@@ -11,6 +11,7 @@ pub mod grant;
 mod host_address;
 mod host_client;
 pub mod informers;
+pub mod install;
 pub mod logs;
 pub mod names;
 pub mod new;
