@@ -40,8 +40,8 @@ build: build-guests ## Build the release binary target/release/operetta and the 
 image: ## Assemble the container image in target/dist/image, with SBOM and provenance (ARCH="amd64 arm64")
 	@scripts/image.sh $(ARCH)
 
-release: ## Build target/dist/operetta, a release binary that contains the list of its dependencies
-	@scripts/release.sh
+release: ## Build the archives of a release in target/dist (ARCH="amd64 arm64")
+	@scripts/release.sh $(ARCH)
 
 build-guests: ## Build the examples, the conformance plugins and the tests' guests as components
 	@scripts/guests.sh

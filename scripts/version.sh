@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # version.sh: prints the version of the host, the chart and the SDKs: that of Cargo.toml's workspace.
-# version.sh --check: fails if another file has another version. lint.sh calls it.
+# version.sh --check: fails if another file has another version. docs/releasing.md says where they are.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)

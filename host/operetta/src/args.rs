@@ -100,6 +100,9 @@ pub enum Command {
     /// Print the completion script of a shell
     #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
+    /// Write the manual pages of all commands; for packages
+    #[command(hide = true)]
+    Manual(ManualArgs),
     /// Compile the component on stdin to stdout; the host starts this process
     #[command(hide = true)]
     CompileWorker(CompileWorkerArgs),
@@ -142,6 +145,13 @@ pub struct CompletionArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub struct ManualArgs {
+    /// The folder to write them to; it must exist
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
 }
 
 #[derive(Args, Debug)]

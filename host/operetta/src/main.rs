@@ -56,6 +56,7 @@ fn main() -> ExitCode {
             Command::Build(args) => commands::build::build(&args).await,
             Command::Generate(args) => commands::generate::generate(args).await,
             Command::Completion(args) => commands::completion::completion(&args),
+            Command::Manual(args) => commands::manual::manual(&args),
             Command::Logs(args) => commands::logs::logs(args).await,
             Command::Rbac(args) => return commands::rbac::rbac(&args).await,
             Command::Grant(args) => commands::grant::grant(&args).await,

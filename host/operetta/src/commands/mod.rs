@@ -13,6 +13,7 @@ mod host_client;
 pub mod informers;
 pub mod install;
 pub mod logs;
+pub mod manual;
 pub mod names;
 pub mod new;
 mod output_file;
