@@ -107,6 +107,10 @@ text() {
     for copy in plugins/sdk-*/controller.wit plugins/sdk-*/wit/controller.wit plugins/sdk-python/operetta/wit/controller.wit; do
         cmp wit/controller.wit "$copy"
     done
+    say "each package's copy of the license"
+    for copy in host/api plugins/sdk-rust plugins/sdk-rust/derive plugins/sdk-go plugins/sdk-js plugins/sdk-python; do
+        cmp LICENSE "$copy/LICENSE"
+    done
     say "versions"
     scripts/version.sh --check
     say "the table of docs/sdks.md"
