@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build release build-guests controlplane cluster generate generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build image release packages build-guests controlplane cluster generate generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -37,8 +37,14 @@ lint: ## Format, lints and other static checks of all languages
 build: build-guests ## Build the release binary target/release/operetta and the plugins in target/plugins/
 	cargo build --release --locked --workspace --bin operetta
 
-release: ## Build target/dist/operetta, a release binary that contains the list of its dependencies
-	@scripts/release.sh
+image: ## Assemble the container image in target/dist/image, with SBOM and provenance (ARCH="amd64 arm64")
+	@scripts/image.sh $(ARCH)
+
+release: ## Build the archives of a release in target/dist (ARCH="amd64 arm64")
+	@scripts/release.sh $(ARCH)
+
+packages: ## Package the SDKs and try their publication: crates, npm, PyPI, Go module
+	@scripts/packages.sh
 
 build-guests: ## Build the examples, the conformance plugins and the tests' guests as components
 	@scripts/guests.sh

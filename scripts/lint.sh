@@ -81,7 +81,7 @@ go() {
     unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)
     [ -z "$unformatted" ] || fail "not formatted: $unformatted"
     (cd deploy/controlplane && command go vet ./supervisor/... ./parentdeath/... ./stages/... ./cmd/...)
-    for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance plugins/fixtures/*-go* examples/*/go benches/peers/go; do
+    for module in scripts/image plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance plugins/fixtures/*-go* examples/*/go benches/peers/go; do
         (cd "$module" && command go vet ./...)
     done
 }
@@ -107,6 +107,12 @@ text() {
     for copy in plugins/sdk-*/controller.wit plugins/sdk-*/wit/controller.wit plugins/sdk-python/operetta/wit/controller.wit; do
         cmp wit/controller.wit "$copy"
     done
+    say "each package's copy of the license"
+    for copy in host/api plugins/sdk-rust plugins/sdk-rust/derive plugins/sdk-go plugins/sdk-js plugins/sdk-python; do
+        cmp LICENSE "$copy/LICENSE"
+    done
+    say "versions"
+    scripts/version.sh --check
     say "the table of docs/sdks.md"
     scripts/sample-lines.py --check
     say "shellcheck"

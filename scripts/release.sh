@@ -1,18 +1,68 @@
 #!/usr/bin/env bash
-# release.sh [PROFILE]: builds target/dist/operetta with cargo-auditable: the binary contains the list of its dependencies, so that
-# `cargo audit bin` and image scanners find advisories about a binary without its sources. PROFILE is release by default.
+# release.sh [ARCHITECTURE...]: writes a release to target/dist/release: an archive for each architecture (amd64 and arm64 by
+# default) with the program, its manual pages and shell completions; the Helm chart; the manifests that `operetta install` applies;
+# the krew manifest of `kubectl operetta`; and SHA256SUMS. docs/releasing.md describes a release.
+# The same programs give the same archives. DOWNLOADS is the address under which the files will be published.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-profile=${1:-release}
-version=0.7.7
-tools=$PWD/target/tools
-export PATH=$tools/bin:$PATH
-if [ "$(cargo-auditable --version 2>/dev/null)" != "cargo-auditable $version" ]; then
-    echo "release: installing cargo-auditable $version"
-    cargo install --quiet --locked --root "$tools" --version "$version" cargo-auditable
-fi
-cargo auditable build --profile "$profile" --locked --workspace --bin operetta
-mkdir -p target/dist
-case $profile in dev) folder=debug ;; *) folder=$profile ;; esac
-install "target/$folder/operetta" target/dist/operetta
-scripts/auditable.py target/dist/operetta
+version=$(scripts/version.sh)
+downloads=${DOWNLOADS:-https://operetta.dev/releases/v$version}
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+output=target/dist/release
+[ $# -gt 0 ] || set -- amd64 arm64
+case $(uname -m) in x86_64) own=amd64 ;; aarch64) own=arm64 ;; *) echo "release: this machine cannot run a released program" >&2; exit 1 ;; esac
+
+scripts/version.sh --check
+scripts/tools.sh
+architectures=$(printf '%s\n' "$@" "$own" | sort -u)
+# shellcheck disable=SC2086 # Each word is an architecture.
+scripts/static.sh $architectures
+program=target/dist/linux-$own/operetta
+rm -rf "$output"
+mkdir -p "$output"
+
+extras=$(mktemp -d)
+trap 'rm -rf "$extras"' EXIT
+mkdir -p "$extras/completions" "$extras/man/man1"
+"$program" completion bash >"$extras/completions/operetta.bash"
+"$program" completion zsh >"$extras/completions/_operetta"
+"$program" completion fish >"$extras/completions/operetta.fish"
+"$program" manual "$extras/man/man1"
+cp LICENSE "$extras"
+
+platforms=
+for architecture; do
+    archive=operetta-$version-linux-$architecture.tar.gz
+    install -m 0755 "target/dist/linux-$architecture/operetta" "$extras/operetta"
+    tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r,go-w -C "$extras" -c . | gzip -9n >"$output/$archive"
+    sum=$(sha256sum "$output/$archive" | cut -d' ' -f1)
+    platforms+="
+    - selector:
+        matchLabels: {os: linux, arch: $architecture}
+      uri: $downloads/$archive
+      sha256: $sum
+      bin: operetta
+      files:
+        - {from: ./operetta, to: .}
+        - {from: ./LICENSE, to: .}"
+done
+cat >"$output/operetta.yaml" <<EOF
+# The manifest for krew, which installs the program as \`kubectl operetta\`.
+apiVersion: krew.googlecontainertools.github.com/v1alpha2
+kind: Plugin
+metadata:
+  name: operetta
+spec:
+  version: v$version
+  homepage: https://operetta.dev
+  shortDescription: Run operators as WebAssembly plugins
+  description: |
+    Installs the Operetta host, which runs Kubernetes controllers as
+    WebAssembly plugins in one process, and creates, checks, installs
+    and observes plugins.
+  platforms:$platforms
+EOF
+"$program" install --dry-run=client -o yaml >"$output/operetta-$version.yaml"
+target/tools/bin/helm package deploy/chart/operetta -d "$output" >/dev/null
+(cd "$output" && sha256sum -- * >SHA256SUMS)
+cat "$output/SHA256SUMS"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools.sh [python]: installs the tools of the scripts and of the SDKs, beside each language's own toolchain, into ignored
-# folders: target/tools (programs from Python packages, and Helm) and plugins/sdk-js/node_modules. With `python` it installs
-# only the programs from Python packages. A second run does nothing.
+# tools.sh [python|image]: installs the tools of the scripts and of the SDKs, beside each language's own toolchain, into
+# ignored folders: target/tools (programs from Python packages, Helm and oci-image) and plugins/sdk-js/node_modules. With `python`
+# it installs only the programs from Python packages, with `image` also oci-image. A second run does nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +31,18 @@ if ! fresh "$tools/.stamp" "${python[@]}" || ! "$tools/bin/mypy" --version >/dev
 fi
 [ "${1:-}" != python ] || exit 0
 
-need go node npm
+need go
+image=(scripts/image/go.mod scripts/image/go.sum scripts/image/*.go)
+if ! fresh "$tools/.stamp-image" "${image[@]}" || [ ! -x "$tools/bin/oci-image" ]; then
+    echo "tools: oci-image, which assembles the container image"
+    (cd scripts/image && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false \
+        -ldflags "-s -w" -o "$tools/bin/.oci-image.$$" .)
+    mv -f "$tools/bin/.oci-image.$$" "$tools/bin/oci-image"
+    leave "$tools/.stamp-image" "${image[@]}"
+fi
+[ "${1:-}" != image ] || exit 0
+
+need node npm
 go=(scripts/tools/go.mod scripts/tools/go.sum)
 if ! fresh "$tools/.stamp-go" "${go[@]}" || [ ! -x "$tools/bin/helm" ]; then
     echo "tools: Helm, from its Go module (minutes the first time)"

@@ -1,4 +1,5 @@
-//! Puts into the program what `operetta new` writes: the SDKs of plugins/ and the templates beside this file.
+//! Puts into the program what `operetta new` writes, the SDKs of plugins/ and the templates beside this file, and what
+//! `operetta install` applies, the manifests of deploy/.
 //!
 //! Of an SDK goes what an author's project needs to build: no tests, no conformance plugin, nothing that tools made.
 
@@ -40,7 +41,22 @@ fn main() -> io::Result<()> {
         code += &listing(&folder.file_name().to_string_lossy(), &files(&folder.path(), &|_| false)?);
     }
     code += "];\n";
-    fs::write(out.join("files.rs"), code)
+    fs::write(out.join("files.rs"), code)?;
+    fs::write(out.join("deploy.rs"), manifests(&here.join("../../deploy").canonicalize()?)?)
+}
+
+/// Returns the manifests of deploy/ as Rust: paths and texts.
+fn manifests(deploy: &Path) -> io::Result<String> {
+    let mut code =
+        "/// The manifests: paths in deploy/, and texts.\npub static DEPLOY: &[(&str, &str)] = &[\n".to_owned();
+    for folder in ["base", "components", "crd", "rbac"] {
+        for (inner, file) in files(&deploy.join(folder), &|_| false)? {
+            let name = Path::new(folder).join(inner);
+            code +=
+                &format!("    ({:?}, include_str!({:?})),\n", name.display().to_string(), file.display().to_string());
+        }
+    }
+    Ok(code + "];\n")
 }
 
 /// A file by its path in the project, and its path here.

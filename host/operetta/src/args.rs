@@ -1,6 +1,8 @@
 //! The command line. Flags that kubectl also has have the same meaning.
 
 mod grant;
+mod install;
+mod project;
 mod values;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -8,6 +10,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
+pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
+pub use project::{BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, RbacArgs};
 
 use crate::{commands::HostAddress, examples};
 
@@ -27,6 +31,18 @@ pub enum Command {
     /// flight: 20 s at most, or shutdownSeconds of the configuration.
     #[command(after_help = examples::RUN)]
     Run(RunArgs),
+    /// Install the host in a cluster, or upgrade it
+    ///
+    /// Install the host in the namespace operetta-system of a cluster, or upgrade it: the objects of deploy/base, with
+    /// server-side apply. An administrator runs this.
+    #[command(after_help = examples::INSTALL)]
+    Install(InstallArgs),
+    /// Uninstall the host, and print what is left
+    ///
+    /// Uninstall the host of the namespace operetta-system, and print what is left. Plugins stay unless --delete-plugins
+    /// is given.
+    #[command(after_help = examples::UNINSTALL)]
+    Uninstall(UninstallArgs),
     /// Create a plugin project
     ///
     /// Create a plugin project in the folder NAME: code that builds, a CRD, RBAC, a sample object and a test.
@@ -84,6 +100,9 @@ pub enum Command {
     /// Print the completion script of a shell
     #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
+    /// Write the manual pages of all commands; for packages
+    #[command(hide = true)]
+    Manual(ManualArgs),
     /// Compile the component on stdin to stdout; the host starts this process
     #[command(hide = true)]
     CompileWorker(CompileWorkerArgs),
@@ -122,98 +141,17 @@ pub struct RunArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(disable_version_flag = true)]
-pub struct NewArgs {
-    /// The name of the plugin and its folder: lower case letters, digits and '-', at most 63
-    #[arg(value_name = "NAME")]
-    pub name: String,
-    /// The language of the code
-    #[arg(long, value_enum)]
-    pub lang: Language,
-    /// The API group of the plugin's kind
-    #[arg(long, default_value = "example.com")]
-    pub group: String,
-    /// The API version of the plugin's kind
-    #[arg(long, default_value = "v1alpha1")]
-    pub version: String,
-    /// The plugin's kind, in CamelCase [default: made from NAME]
-    #[arg(long)]
-    pub kind: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub struct BuildArgs {
-    /// The project's folder
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
-    /// The component to write [default: DIR/build/NAME.wasm]
-    #[arg(short, long, value_name = "FILE.wasm")]
-    pub output: Option<PathBuf>,
-    /// Compile fast and keep the names of functions, for a larger component
-    #[arg(long)]
-    pub debug: bool,
-    /// Take no snapshot: initialize the Go runtime in each reconcile, not once at build time
-    #[arg(long)]
-    pub no_snapshot: bool,
-    /// Arguments of the language's compiler
-    #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
-    pub compiler_args: Vec<String>,
-}
-
-#[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct GenerateArgs {
-    #[command(subcommand)]
-    pub what: Option<GenerateWhat>,
-    /// The project's folder; the schema goes into its crd.yaml
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum GenerateWhat {
-    /// Print the ServiceAccount, Role and RoleBinding for what a component declares
-    #[command(after_help = examples::GENERATE)]
-    Rbac(RbacArgs),
-}
-
-#[derive(Args, Debug)]
-pub struct RbacArgs {
-    /// The component
-    #[arg(value_name = "FILE.wasm")]
-    pub file: PathBuf,
-    /// The name of the plugin, its ServiceAccount and its Role [default: the file's name]
-    #[arg(long)]
-    pub name: Option<String>,
-    /// The plugin's namespace [default: that of kubectl apply]
-    #[arg(short, long)]
-    pub namespace: Option<String>,
-    /// The plural of a kind where it is irregular; may be repeated
-    #[arg(long = "resource", value_name = "KIND=PLURAL")]
-    pub resources: Vec<String>,
-}
-
-#[derive(Args, Debug)]
 pub struct CompletionArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
 }
 
-/// The languages that have an SDK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Language {
-    Rust,
-    Go,
-    /// TypeScript or JavaScript
-    #[value(name = "ts", aliases = ["typescript", "js", "javascript"])]
-    TypeScript,
-    Python,
-    C,
-    /// C++
-    #[value(alias = "c++")]
-    Cpp,
-    Zig,
+#[derive(Args, Debug)]
+pub struct ManualArgs {
+    /// The folder to write them to; it must exist
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
 }
 
 #[derive(Args, Debug)]

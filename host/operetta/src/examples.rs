@@ -8,6 +8,22 @@ pub const RUN: &str = "Examples:
   # Run the host with a configuration, and serve metrics and logs to authorized users
   operetta run --config host.yaml --secure-address 0.0.0.0:8443";
 
+/// The examples of `operetta install`.
+pub const INSTALL: &str = "Examples:
+  # Install or upgrade the host, and wait until it runs
+  operetta install --image registry.example.com/operetta:0.1.0 --wait
+
+  # Print the objects, with one replica and the ServiceMonitor
+  operetta install --replicas 1 --with monitoring --dry-run=client -o yaml";
+
+/// The examples of `operetta uninstall`.
+pub const UNINSTALL: &str = "Examples:
+  # Uninstall the host, and keep the Plugins
+  operetta uninstall
+
+  # Uninstall the host and delete all Plugins
+  operetta uninstall --delete-plugins";
+
 /// The examples of `operetta new`.
 pub const NEW: &str = "Examples:
   # Create a plugin in Go for the kind Greeting in example.com/v1

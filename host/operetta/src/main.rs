@@ -47,6 +47,8 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         let done = match cli.command {
             Command::Run(args) => commands::run::run(args).await,
+            Command::Install(args) => commands::install::install(&args).await,
+            Command::Uninstall(args) => commands::install::uninstall(&args).await,
             Command::Check(args) => commands::check::check(args).await,
             Command::Bundle(args) => commands::bundle::bundle(&args),
             Command::Component(args) => commands::component::component(&args).await,
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
             Command::Build(args) => commands::build::build(&args).await,
             Command::Generate(args) => commands::generate::generate(args).await,
             Command::Completion(args) => commands::completion::completion(&args),
+            Command::Manual(args) => commands::manual::manual(&args),
             Command::Logs(args) => commands::logs::logs(args).await,
             Command::Rbac(args) => return commands::rbac::rbac(&args).await,
             Command::Grant(args) => commands::grant::grant(&args).await,

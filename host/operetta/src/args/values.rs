@@ -1,5 +1,7 @@
 //! Parsers of arguments that would otherwise fail later, at the API server or the host.
 
+use std::time::Duration;
+
 use operetta_api::names::{is_dns_label, is_dns_subdomain};
 use operetta_core::object::selector::{LabelSelector, SelectorError};
 
@@ -19,7 +21,32 @@ pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// Reads a duration in seconds, minutes or hours, such as `90s`.
+pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
+    const FORM: &str = "a duration is a number with the unit s, m or h, such as 90s or 5m";
+    let units = [('s', 1), ('m', 60), ('h', 3600)];
+    let found = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, seconds)));
+    let (number, seconds) = found.ok_or(FORM)?;
+    let number: u32 = number.parse().map_err(|_| FORM)?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
+
 /// Checks a label selector and returns it as it was typed.
 pub(super) fn label_selector(text: &str) -> Result<String, SelectorError> {
     LabelSelector::parse(text).map(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
+        for wrong in ["", "s", "5", "-1s", "1.5m", "5d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -9,9 +9,11 @@ use crate::{
     render::{CHART, REPOSITORY, helm},
 };
 
-const NAMESPACE: &str = "operetta-system";
+/// The namespace of an installation.
+pub const NAMESPACE: &str = "operetta-system";
 
-fn control_plane() -> ControlPlane {
+/// Starts a control plane whose Pods are simulated.
+pub fn control_plane() -> ControlPlane {
     let started = ControlPlane::start(&["controllers", "scheduler", "kwok"]);
     started.unwrap_or_else(|error| panic!("{error}"))
 }
@@ -26,14 +28,14 @@ fn kubectl_in_repository(control_plane: &ControlPlane, line: &str) -> String {
 }
 
 /// Starts a Pod, and waits until its probes succeed.
-async fn ready_pod(control_plane: &ControlPlane, name: &str) -> Pod {
+pub async fn ready_pod(control_plane: &ControlPlane, name: &str) -> Pod {
     let pod = Pod::start(control_plane, NAMESPACE, name).await;
     eventually("the probes succeed", async || pod.probe().await).await;
     pod
 }
 
 /// Drops a plugin into a new namespace, grants its ServiceAccount, and waits until it works.
-async fn working_plugin<'a>(control_plane: &'a ControlPlane, pod: &Pod) -> TestNamespace<'a> {
+pub async fn working_plugin<'a>(control_plane: &'a ControlPlane, pod: &Pod) -> TestNamespace<'a> {
     let team = control_plane.namespace("team").await;
     team.allow_all("plugin").await;
     team.create_touchable("target").await;
@@ -73,7 +75,7 @@ async fn kustomize_base_runs_a_plugin_on_one_of_two_pods() {
 }
 
 /// Returns all objects that are not part of Kubernetes or of the namespace of a test, as `KIND NAMESPACE NAME`.
-fn objects(control_plane: &ControlPlane) -> BTreeSet<String> {
+pub fn objects(control_plane: &ControlPlane) -> BTreeSet<String> {
     let resources = control_plane.kubectl(&["api-resources", "--verbs=list,delete", "-o", "name"]);
     // Events expire. An APIService belongs to its CustomResourceDefinition.
     let ignored = ["events", "events.events.k8s.io", "apiservices.apiregistration.k8s.io"];
@@ -94,6 +96,21 @@ fn section(heading: &str) -> String {
     let page = fs::read_to_string(Path::new(REPOSITORY).join("docs/install.md")).expect("docs/install.md");
     let (_, rest) = page.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no section {heading}"));
     rest.split("\n## ").next().unwrap_or_default().to_owned()
+}
+
+/// Waits until only objects are left that the docs list for an uninstallation, and returns them.
+pub async fn assert_documented(control_plane: &ControlPlane, before: &BTreeSet<String>) -> BTreeSet<String> {
+    let section = section("Uninstall");
+    eventually("only documented objects are left", async || {
+        let left: BTreeSet<_> = objects(control_plane).difference(before).cloned().collect();
+        let is_documented = |line: &&String| {
+            let words: Vec<&str> = line.split(' ').collect();
+            section.contains(&format!("`{} {}`", words[0], words[words.len() - 1]))
+        };
+        let other: Vec<_> = left.iter().filter(|line| !is_documented(line)).collect();
+        if other.is_empty() { Ok(left) } else { Err(format!("{other:?}")) }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -117,17 +134,7 @@ async fn uninstalled_chart_leaves_only_what_the_docs_list() {
     pod.host.stop();
 
     helm(Some(kubeconfig), &[&["uninstall", "operetta"], &wait[..]].concat());
-    let section = section("Uninstall");
-    let left = eventually("only documented objects are left", async || {
-        let left: BTreeSet<_> = objects(&control_plane).difference(&before).cloned().collect();
-        let is_documented = |line: &&String| {
-            let words: Vec<&str> = line.split(' ').collect();
-            section.contains(&format!("`{} {}`", words[0], words[words.len() - 1]))
-        };
-        let other: Vec<_> = left.iter().filter(|line| !is_documented(line)).collect();
-        if other.is_empty() { Ok(left.clone()) } else { Err(format!("{other:?}")) }
-    })
-    .await;
+    let left = assert_documented(&control_plane, &before).await;
     assert!(left.contains("CustomResourceDefinition <none> plugins.operetta.dev"), "{left:?}");
     assert!(left.contains("Lease operetta-system operetta"), "{left:?}");
     let kept = team.kubectl(&["get", "plugins,roles", "-o", "name"]);

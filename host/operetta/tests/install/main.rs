@@ -1,9 +1,13 @@
 //! The installation: `deploy/base` with its overlays, and the Helm chart `deploy/chart/operetta`. Both must render the same
-//! objects, a real API server must take them, and the host must run as their Deployment says.
+//! objects, as must `operetta install`; a real API server must take them, and the image must run as their Deployment says.
 
+mod cgroup;
 mod cluster;
+mod command;
+mod image;
 mod pod;
 mod render;
+mod template;
 mod values;
 
 use std::collections::BTreeSet;

@@ -1,27 +1,37 @@
-//! Runs the program as a kubelet runs the Pod of a Deployment, without a container runtime: with the Pod's arguments, variables,
-//! volumes, user and token, in a mount namespace whose root has only the program and its libraries, and is read-only.
+//! Runs the image as a kubelet runs the Pod of a Deployment, without a container runtime: with the Pod's arguments, variables,
+//! volumes, user, memory limit and token, in a mount namespace whose root is the unpacked image, read-only. The Pod's
+//! seccomp profile is not applied: it is the runtime's own.
 
 use std::{fs, path::Path, process::Command};
 
 use operetta_testkit::{ControlPlane, Host, https};
 use serde_json::{Value, json};
 
+use crate::{
+    cgroup::MemoryGroup,
+    image::Image,
+    template::{args, assert_applied, strings, variables},
+};
+
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
 
 /// The folder of the token in a container.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Makes the root: $1 is the folder, $2 the program.
+/// Makes the root: $1 is the Pod's folder, beside the image's archive, and $2 the program in the image. A development build needs
+/// shared libraries, which no image has: they come from this machine.
 const ROOT: &str = r#"
 root=$1/root
 mkdir "$root"
 mount -t tmpfs -o mode=0755 tmpfs "$root"
+tar -x --no-same-owner -p -f "$1/../image.tar" -C "$root"
 mkdir "$root/proc" "$root/dev"
-touch "$root/dev/null" "$root/operetta"
+touch "$root/dev/null"
 mount --rbind /proc "$root/proc"
 mount --bind /dev/null "$root/dev/null"
-mount --bind "$2" "$root/operetta"
-ldd "$2" | grep -o '/[^ ]*' | sort -u | while read -r library; do cp --parents -L "$library" "$root"; done
+if libraries=$(ldd "$root$2" 2>/dev/null); then
+    echo "$libraries" | grep -o '/[^ ]*' | sort -u | while read -r library; do cp --parents -L "$library" "$root"; done
+fi
 "#;
 
 /// A Pod of a Deployment.
@@ -30,6 +40,8 @@ pub struct Pod {
     pub host: Host,
     liveness: String,
     readiness: String,
+    /// None where the machine does not let the test set the limit. It is dropped after the process.
+    _memory: Option<MemoryGroup>,
 }
 
 impl Pod {
@@ -43,38 +55,25 @@ impl Pod {
         let container = &spec["containers"][0];
         let folder = control_plane.folder().join(format!("pod-{name}"));
         fs::create_dir_all(&folder).expect("a folder");
+        let image = Image::get(control_plane.folder());
+        assert_applied(&spec, &image);
+        image.export(&control_plane.folder().join("image.tar"));
         write_token(control_plane, namespace, &spec, &folder);
         let mounts = mounts(&spec, &get("configmap"), &folder);
-        let port = |name: &str| {
-            let ports = container["ports"].as_array().expect("ports").iter();
-            let port = ports.filter(|port| port["name"] == name).map(|port| port["containerPort"].to_string()).next();
-            port.unwrap_or_else(|| panic!("no port {name}"))
-        };
-        // The tests share one network, so the ports of the manifest may be in use.
-        let args = strings(&container["args"]).map(|arg| {
-            let Some((flag, address)) = arg.split_once("-address=") else { return arg };
-            let expected = match flag {
-                "--admin" => "127.0.0.1:8080".to_owned(),
-                "--health" => format!("0.0.0.0:{}", port("health")),
-                "--secure" => format!("0.0.0.0:{}", port("https")),
-                _ => panic!("the test does not know {arg}"),
-            };
-            assert_eq!(address, expected, "{arg}");
-            format!("{flag}-address=127.0.0.1:0")
-        });
-        let mut variables = variables(container, namespace, name);
-        variables.extend(api_server(control_plane));
-        let security = &spec["securityContext"];
-        let run = format!(
-            "{ROOT}{mounts}mount -o remount,bind,ro \"$root\"\nunshare=$(command -v unshare)\nexec env -i {} \"$unshare\" --user \
-             --map-user={} --map-group={} --root=\"$root\" --wd=/ /operetta {}",
-            variables.iter().map(|variable| quoted(variable)).collect::<Vec<_>>().join(" "),
-            security["runAsUser"],
-            security["runAsGroup"],
-            args.map(|arg| quoted(&arg)).collect::<Vec<_>>().join(" "),
-        );
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-euc", &run, "sh"]).arg(&folder).arg(OPERETTA);
+        let config = image.config();
+        let mut environment: Vec<String> = strings(&config["Env"]).collect();
+        environment.extend(api_server(control_plane));
+        environment.extend(variables(container, namespace, name));
+        let run = script(&spec, &config, &environment, &mounts);
+        let memory = container["resources"]["limits"]["memory"].as_str().expect("a memory limit");
+        let memory = MemoryGroup::create(&format!("operetta-{name}"), memory);
+        let memory = memory.inspect_err(|error| eprintln!("the memory limit is not applied: {error}")).ok();
+        let join = memory
+            .as_ref()
+            .map_or_else(String::new, |group| format!("echo $$ >{}\n", quoted(&group.processes().to_string_lossy())));
+        let outer = format!("{join}exec unshare --map-root-user --mount sh -euc \"$3\" sh \"$1\" \"$2\"");
+        let mut command = Command::new("sh");
+        command.args(["-euc", &outer, "sh"]).arg(&folder).args([&entrypoint(&config)[0], &run]);
         let mut host = Host::spawn_command(command, Path::new(OPERETTA), control_plane, &folder);
         host.until_listening().await;
         let path = |probe: &str| {
@@ -82,7 +81,7 @@ impl Pod {
             assert_eq!(get["port"], "health", "{probe}");
             get["path"].as_str().expect("a path").to_owned()
         };
-        Self { host, liveness: path("livenessProbe"), readiness: path("readinessProbe") }
+        Self { host, liveness: path("livenessProbe"), readiness: path("readinessProbe"), _memory: memory }
     }
 
     /// Returns an error if a probe of the Pod fails.
@@ -97,6 +96,28 @@ impl Pod {
         }
         Ok(())
     }
+}
+
+/// Returns the image's entry point.
+fn entrypoint(config: &Value) -> Vec<String> {
+    strings(&config["Entrypoint"]).collect()
+}
+
+/// Returns the script that makes the container's root and becomes its process.
+fn script(spec: &Value, config: &Value, environment: &[String], mounts: &str) -> String {
+    let joined = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let command_line = [entrypoint(config), args(&spec["containers"][0])].concat();
+    let security = &spec["securityContext"];
+    format!(
+        "{ROOT}{mounts}mount -o remount,bind,ro \"$root\"\nsetpriv=$(command -v setpriv)\nunshare=$(command -v unshare)\n\
+         exec env -i {} \"$setpriv\" --no-new-privs \"$unshare\" --user --map-user={} --map-group={} --root=\"$root\" \
+         --wd={} {}",
+        joined(environment),
+        security["runAsUser"],
+        security["runAsGroup"],
+        quoted(config["WorkingDir"].as_str().expect("a folder")),
+        joined(&command_line),
+    )
 }
 
 /// Writes what a kubelet projects for the ServiceAccount.
@@ -131,22 +152,9 @@ fn api_server(control_plane: &ControlPlane) -> [String; 2] {
     [format!("KUBERNETES_SERVICE_HOST={host}"), format!("KUBERNETES_SERVICE_PORT={port}")]
 }
 
-/// Returns the container's own variables, as `NAME=VALUE`.
-fn variables(container: &Value, namespace: &str, pod: &str) -> Vec<String> {
-    let value = |variable: &Value| match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
-        None => variable["value"].as_str().unwrap_or_default().to_owned(),
-        Some("metadata.name") => pod.to_owned(),
-        Some("metadata.namespace") => namespace.to_owned(),
-        Some(path) => panic!("the test does not know {path}"),
-    };
-    let all = container["env"].as_array().into_iter().flatten();
-    all.map(|variable| format!("{}={}", variable["name"].as_str().expect("a name"), value(variable))).collect()
-}
-
 /// Writes the files of the volumes, and returns the commands that mount them.
 fn mounts(spec: &Value, config_map: &Value, folder: &Path) -> String {
     let container = &spec["containers"][0];
-    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], json!(true));
     let volume = |name: &Value| spec["volumes"].as_array()?.iter().find(|volume| volume["name"] == *name);
     let mut commands = bind(&folder.join("token"), SERVICE_ACCOUNT);
     for mount in container["volumeMounts"].as_array().into_iter().flatten() {
@@ -179,8 +187,4 @@ fn bind(from: &Path, to: &str) -> String {
 fn quoted(text: &str) -> String {
     assert!(!text.contains('\''), "{text}");
     format!("'{text}'")
-}
-
-fn strings(list: &Value) -> impl Iterator<Item = String> {
-    list.as_array().into_iter().flatten().map(|item| item.as_str().expect("text").to_owned())
 }

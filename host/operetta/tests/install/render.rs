@@ -84,7 +84,8 @@ pub fn comparable(object: &Value) -> Value {
     object
 }
 
-fn objects(text: &str) -> Objects {
+/// Reads YAML documents.
+pub fn objects(text: &str) -> Objects {
     let documents = serde_yaml_ng::Deserializer::from_str(text);
     let documents = documents.map(|document| Option::<Value>::deserialize(document).expect("YAML"));
     let named = documents.flatten().map(|object| (name(&object), object));
@@ -104,7 +105,8 @@ fn name(object: &Value) -> String {
     format!("{} {namespace}{}", text(&object["kind"]), text(&object["metadata"]["name"]))
 }
 
-fn printed(command: &str, output: &Output) -> String {
+/// Returns the standard output of a command that succeeded.
+pub fn printed(command: &str, output: &Output) -> String {
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -8,7 +8,7 @@
 
 use std::io;
 
-use rustix::process::getpriority_process;
+use rustix::process::{getpriority_process, setpriority_process};
 
 /// The niceness of the worker.
 const NICENESS: i32 = 5;
@@ -16,13 +16,17 @@ const NICENESS: i32 = 5;
 /// The slice of the worker's threads in nanoseconds, the shortest that Linux allows.
 const SLICE: u64 = 100_000;
 
-/// Lowers the priority of this thread, and of the threads that it starts. A host that runs at a lower priority keeps it: without
-/// `CAP_SYS_NICE` the kernel refuses to raise it.
+/// Lowers the priority of this thread, and of the threads that it starts. A host that runs at a lower priority, or with the policy
+/// SCHED_IDLE, keeps it: without `CAP_SYS_NICE` the kernel refuses to raise it.
 ///
 /// # Errors
 /// Returns the kernel's error.
 pub(super) fn lower() -> io::Result<()> {
     let own = getpriority_process(None)?;
+    if policy() == libc::c_long::from(libc::SCHED_IDLE) {
+        setpriority_process(None, own.max(NICENESS))?;
+        return Ok(());
+    }
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
@@ -38,10 +42,14 @@ pub(super) fn lower() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Returns the scheduling policy of this thread, or -1. musl has no function for it.
+fn policy() -> libc::c_long {
+    // SAFETY: the call has no pointers. 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) }
+}
+
 #[cfg(test)]
 mod tests {
-    use rustix::process::setpriority_process;
-
     use super::*;
 
     /// Returns the niceness of a thread that is started after `prepare`.
@@ -61,6 +69,19 @@ mod tests {
         let own = niceness_after(|| {});
         let lowered = niceness_after(|| lower().expect("an ordinary thread may lower its priority"));
         assert_eq!(lowered, own.max(NICENESS));
+    }
+
+    #[test]
+    fn idle_policy_is_kept() {
+        let policy = std::thread::spawn(|| {
+            let priority: libc::c_int = 0;
+            // SAFETY: the kernel reads the priority, which lives longer than the call. 0 is the calling thread.
+            let set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_IDLE, &raw const priority) };
+            assert_eq!(set, 0);
+            lower().expect("no change");
+            policy()
+        });
+        assert_eq!(policy.join().expect("no panic"), libc::c_long::from(libc::SCHED_IDLE));
     }
 
     #[test]
