@@ -1,6 +1,7 @@
 //! The command line. Flags that kubectl also has have the same meaning.
 
 mod grant;
+mod help;
 mod values;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -8,6 +9,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
+pub use help::{CompletionArgs, ExplainArgs};
 
 use crate::{commands::HostAddress, examples};
 
@@ -81,6 +83,12 @@ pub enum Command {
     /// Print the informers of a host: the number of objects and bytes, the state of each watch, and the plugins that use it.
     #[command(after_help = examples::INFORMERS)]
     Informers(InformersArgs),
+    /// Print the cause and the cure of a code
+    ///
+    /// Print the cause and the cure of a code: the reason of a condition or an Event, the name of a readiness check, or the
+    /// word in parentheses after an error. Without a code, list all codes. Needs no cluster.
+    #[command(after_help = examples::EXPLAIN)]
+    Explain(ExplainArgs),
     /// Print the completion script of a shell
     #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
@@ -191,13 +199,6 @@ pub struct RbacArgs {
     /// The plural of a kind where it is irregular; may be repeated
     #[arg(long = "resource", value_name = "KIND=PLURAL")]
     pub resources: Vec<String>,
-}
-
-#[derive(Args, Debug)]
-pub struct CompletionArgs {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: clap_complete::Shell,
 }
 
 /// The languages that have an SDK.

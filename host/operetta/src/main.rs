@@ -55,6 +55,7 @@ fn main() -> ExitCode {
             Command::Generate(args) => commands::generate::generate(args).await,
             Command::Completion(args) => commands::completion::completion(&args),
             Command::Logs(args) => commands::logs::logs(args).await,
+            Command::Explain(args) => commands::explain::explain(&args),
             Command::Rbac(args) => return commands::rbac::rbac(&args).await,
             Command::Grant(args) => commands::grant::grant(&args).await,
             Command::Watch(args) => commands::watch::watch(args).await,
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            commands::print_error(&error);
             ExitCode::FAILURE
         }
     }

@@ -26,6 +26,7 @@ use axum::{
     routing::get,
 };
 use futures::{StreamExt, stream};
+use operetta_api::reasons;
 use operetta_core::object::ObjectKey;
 use serde::Deserialize;
 use tokio::{
@@ -149,7 +150,8 @@ impl Listeners {
 }
 
 async fn listen(address: SocketAddr, field: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("failed to listen on {address} ({field})"))
+    let failed = || reasons::ADDRESS_UNAVAILABLE.error(format!("failed to listen on {address} ({field})"));
+    TcpListener::bind(address).await.with_context(failed)
 }
 
 /// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`. Each
