@@ -52,7 +52,7 @@ controlplane: ## Build a real Kubernetes control plane in target/controlplane/bi
 cluster: controlplane ## Run it in the foreground and print KUBECONFIG
 	@target/controlplane/bin/controlplane up --dir target/cluster --with controllers,scheduler,kwok
 
-generate: ## Generate the CRD and the manifest's schema from the Rust types
+generate: ## Generate the CRD, the manifest's schema and the pages of docs/reference from the code
 	UPDATE_GENERATED=1 cargo test --locked -q --workspace --lib --bins in_the_repository
 
 generate-conformance: build-guests controlplane ## Run the conformance suite and generate docs/conformance.md

@@ -11,12 +11,13 @@ use operetta_api::reasons;
 use operetta_core::{gate::GateLimits, hot_loop, ports::LogLevel};
 use operetta_kube::store::Packing;
 use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{admin::secure::SecureEndpoints, plugin::crd::Limits, tenancy::quotas::Quotas};
 
 /// The configuration that `operetta run --config F` reads.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HostConfig {
     /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who can connect to it can read the
@@ -85,7 +86,7 @@ pub struct HostConfig {
 }
 
 /// A log level by name.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the levels every logger has")]
 pub enum Level {

@@ -7,6 +7,8 @@ mod commands;
 mod examples;
 mod logging;
 mod privileges;
+#[cfg(test)]
+mod reference;
 
 use std::process::ExitCode;
 
@@ -53,9 +55,9 @@ fn main() -> ExitCode {
             Command::New(args) => commands::new::new(&args),
             Command::Build(args) => commands::build::build(&args).await,
             Command::Generate(args) => commands::generate::generate(args).await,
+            Command::Explain(args) => commands::explain::explain(&args),
             Command::Completion(args) => commands::completion::completion(&args),
             Command::Logs(args) => commands::logs::logs(args).await,
-            Command::Explain(args) => commands::explain::explain(&args),
             Command::Rbac(args) => return commands::rbac::rbac(&args).await,
             Command::Grant(args) => commands::grant::grant(&args).await,
             Command::Watch(args) => commands::watch::watch(args).await,

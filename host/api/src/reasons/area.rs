@@ -53,9 +53,13 @@ impl Area {
                 "Conditions `Ready` and `Degraded` of the Plugin, and an Event on it; before there is a Plugin, an Event on the \
                  drop-in ConfigMap."
             }
-            Self::Source | Self::Component => {
+            Self::Source => {
                 "Condition `Degraded` of the Plugin, and `Loaded` if no earlier code runs; Events on the Plugin and its \
-                 ConfigMap. `operetta check` prints the same codes."
+                 ConfigMap."
+            }
+            Self::Component => {
+                "Condition `Degraded` of the Plugin, and `Loaded` if no earlier code runs; Events on the Plugin and its \
+                 ConfigMap; and the error of `operetta check`."
             }
             Self::Watches => "Conditions `Ready` and `Degraded` of the Plugin, and an Event on it.",
             Self::Configuration => {

@@ -18,7 +18,7 @@ reasons! {
     /// The host has recorded no calls of the plugin: it is suspended, does not run, or has not reconciled yet.
     NOTHING_RECORDED = "NothingRecorded",
         "Let the plugin do all of its work first. Or use `operetta generate rbac FILE.wasm`, which needs no running plugin.";
-    /// The ServiceAccount does not consent to a plugin, or its namespace is reserved, so the host is not granted it.
+    /// The ServiceAccount consents to no plugin, so the host cannot be granted it.
     NOT_GRANTABLE = "NotGrantable",
         "Annotate the ServiceAccount: `kubectl annotate serviceaccount NAME -n NAMESPACE operetta.dev/allow-plugins=PLUGIN`.";
     /// A tool that the project's language needs is not installed, or too old.

@@ -26,7 +26,8 @@ reasons! {
     CODE_NOT_ALLOWED = "CodeNotAllowed",
         "If this code may act as the ServiceAccount, add `PLUGIN@DIGEST` to its annotation `operetta.dev/allow-plugins`. The \
          message has the command. If nobody changed the code on purpose, find out who did.";
-    /// The ServiceAccount lacks a permission that a watch, a call or the configuration of the plugin needs.
+    /// The ServiceAccount lacks a permission that a watch or a call of the plugin needs. For a call, the condition has the
+    /// reason `ReconcileFailing`.
     FORBIDDEN = "Forbidden",
         "Bind a Role to the ServiceAccount: the message has the command. `operetta generate rbac FILE.wasm` prints the \
          Roles for the manifest, `operetta rbac PLUGIN` those for what the plugin has done.";

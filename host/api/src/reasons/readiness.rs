@@ -13,7 +13,7 @@ reasons! {
     /// The host's own watches of Plugins, ConfigMaps, namespaces and ServiceAccounts have not synced, or one of them fails.
     INFORMERS = "informers",
         "The check names the kind and the API server's error: install the CRD (deploy/crd) or the permissions (deploy/rbac).";
-    /// The process that compiles plugins cannot be confined, so the host compiles nothing.
+    /// The process that compiles plugins is not confined as it should be. Without seccomp, the host compiles nothing.
     COMPILE_SANDBOX = "compile-sandbox",
         "Let the container's seccomp profile allow `seccomp` and the Landlock system calls; SECURITY.md has the details.";
     /// Compiled code cannot be cached. The host stays ready, and compiles all plugins again at its next start.

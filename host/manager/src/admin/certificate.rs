@@ -15,13 +15,14 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The interval between looks at the files.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The files of a certificate in PEM.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CertificateFiles {
     /// The certificate, followed by those of its issuers.
