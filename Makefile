@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint build image release packages build-guests controlplane cluster generate generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ test-c: ## The C SDK's tests
 lint: ## Format, lints and other static checks of all languages
 	@scripts/tools.sh && scripts/lint.sh
 
+book: ## Build the book of docs/ in target/book/html
+	@scripts/tools.sh python && scripts/book.sh
+
 build: build-guests ## Build the release binary target/release/operetta and the plugins in target/plugins/
 	cargo build --release --locked --workspace --bin operetta
 
@@ -55,8 +58,11 @@ controlplane: ## Build a real Kubernetes control plane in target/controlplane/bi
 cluster: controlplane ## Run it in the foreground and print KUBECONFIG
 	@target/controlplane/bin/controlplane up --dir target/cluster --with controllers,scheduler,kwok
 
-generate: ## Generate the CRD and the manifest's schema from the Rust types
+generate: ## Generate the CRD, the manifest's schema and the pages of docs/reference from the code
 	UPDATE_GENERATED=1 cargo test --locked -q --workspace --lib --bins in_the_repository
+
+generate-metrics: build-guests controlplane ## Generate docs/reference/metrics.md from a running host
+	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test host page_lists_each_metric
 
 generate-conformance: build-guests controlplane ## Run the conformance suite and generate docs/conformance.md
 	UPDATE_GENERATED=1 RUST_BACKTRACE=0 cargo test --locked --workspace --test conformance

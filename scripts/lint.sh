@@ -2,7 +2,7 @@
 # lint.sh [PART...]: format, lints and other static checks; warnings are errors. Parts: rust (format and clippy), guests
 # (clippy for wasm32), docs (cargo doc), dependencies (cargo-deny, MSRV,
 # the newest patch of wasmtime), go, python, typescript, c, text (shell scripts,
-# spelling, links, counts). Without a part it runs all of them. Run scripts/tools.sh first.
+# spelling, links, counts, the book). Without a part it runs all of them. Run scripts/tools.sh first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PWD/target/tools/bin:$PATH GOTOOLCHAIN=local
@@ -121,6 +121,12 @@ text() {
     typos --quiet || { typos --format brief; fail "typos failed; exceptions are in _typos.toml"; }
     say "links in the documentation"
     git ls-files -z "*.md" ":!host/operetta/templates" | xargs -0 lychee --offline --include-fragments --quiet --no-progress
+    say "the book"
+    scripts/book.sh >/dev/null
+    local page
+    for page in docs/*.md docs/*/*.md; do
+        [ "$page" = docs/SUMMARY.md ] || grep -qF "](${page#docs/})" docs/SUMMARY.md || fail "$page is not in docs/SUMMARY.md"
+    done
 }
 
 [ $# -gt 0 ] || set -- rust guests docs dependencies go python typescript c text

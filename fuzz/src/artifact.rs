@@ -97,6 +97,6 @@ fn unpacked(config_map: &ConfigMap, key: &str, file: &[u8], limit: usize) {
         let packed = zstd::encode_all(file, 1).expect("compresses");
         let config_map = part("a.wasm.zst", &packed, []);
         let expected = if file.len() <= limit { Ok(file.to_vec()) } else { Err("TooLarge") };
-        assert_eq!(component(&config_map, None, limit).map_err(|error| error.reason()), expected);
+        assert_eq!(component(&config_map, None, limit).map_err(|error| error.reason().as_str()), expected);
     }
 }

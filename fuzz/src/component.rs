@@ -32,7 +32,7 @@ pub fn component(data: &[u8]) {
             }
         }
         Err(error) => {
-            assert!(!error.to_string().is_empty() && !error.reason().is_empty());
+            assert!(!error.to_string().is_empty() && !error.reason().as_str().is_empty());
             match error {
                 LoadError::TooLarge { .. } => assert!(data.len() > LIMIT),
                 LoadError::CoreModule => assert_eq!(inspection.format, Format::CoreModule),

@@ -52,7 +52,7 @@ pub fn load(data: &[u8]) {
             assert!(plugin.exports().iter().any(|name| name.starts_with(RECONCILER.trim_end_matches('0'))));
         }
         Err(LoadError::Busy(why)) => panic!("busy, but nothing else is loaded: {why}"),
-        Err(error) => assert!(!error.to_string().is_empty() && !error.reason().is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty() && !error.reason().as_str().is_empty()),
     }
     assert!(started.elapsed() < IN_TIME, "loading took {:?}", started.elapsed());
 }

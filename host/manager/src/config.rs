@@ -7,15 +7,17 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use operetta_api::reasons;
 use operetta_core::{gate::GateLimits, hot_loop, ports::LogLevel};
 use operetta_kube::store::Packing;
 use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{admin::secure::SecureEndpoints, plugin::crd::Limits, tenancy::quotas::Quotas};
 
 /// The configuration that `operetta run --config F` reads.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HostConfig {
     /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who can connect to it can read the
@@ -84,7 +86,7 @@ pub struct HostConfig {
 }
 
 /// A log level by name.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the levels every logger has")]
 pub enum Level {
@@ -150,9 +152,11 @@ impl HostConfig {
     /// Returns an error if the file cannot be read, is not YAML, or has an unknown field.
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let invalid = |message: String| reasons::INVALID_HOST_CONFIG.error(message);
+        let text =
+            std::fs::read_to_string(path).with_context(|| invalid(format!("failed to read {}", path.display())))?;
         serde_yaml_ng::from_str(&text)
-            .with_context(|| format!("failed to decode the host configuration {}", path.display()))
+            .with_context(|| invalid(format!("failed to decode the host configuration {}", path.display())))
     }
 
     /// Returns the memory that the reconciles of all plugins may take at once, in bytes.
@@ -198,7 +202,10 @@ impl HostConfig {
     /// When `cacheDir` is set and cannot be used. The default directory is replaced by a temporary one instead.
     pub fn code(&self) -> Result<Code> {
         let cache = match &self.cache_dir {
-            Some(directory) => Some(CodeCache::open(directory, self.max_cache_bytes).context("cacheDir")?),
+            Some(directory) => Some(
+                CodeCache::open(directory, self.max_cache_bytes)
+                    .context(reasons::CACHE_DIR_UNUSABLE.error("cacheDir"))?,
+            ),
             None => self.default_cache(),
         };
         let limits = WorkerLimits { memory_bytes: self.compile_memory_mib << 20, cpu_seconds: self.compile_seconds };

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     conflict::{Author, ConflictSink, FieldConflict, Rival, Stage},
     object::{ObjectKey, kind::GroupVersionKind},
@@ -19,7 +19,7 @@ use operetta_kube::informer::registry::InformerRegistry;
 use crate::{events::Regarding, metrics::Metrics, plugin::crd};
 
 /// The Events' reason.
-const REASON: &str = reasons::FIGHTING_CONTROLLERS;
+const REASON: Reason = reasons::FIGHTING_CONTROLLERS;
 /// The longest path or field manager in an Event, in characters.
 const MAX_TEXT: usize = 256;
 

@@ -1,5 +1,6 @@
 //! The host's own Events.
 
+use operetta_api::reasons::Reason;
 use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventType},
@@ -18,18 +19,18 @@ pub struct Regarding {
 
 impl Regarding {
     /// Makes a Warning Event about this object.
-    pub fn warning(self, reason: &str, message: String) -> EventNote {
+    pub fn warning(self, reason: Reason, message: String) -> EventNote {
         self.event(EventType::Warning, reason, message)
     }
 
     /// Makes an Event about this object.
-    pub fn event(self, event_type: EventType, reason: &str, message: String) -> EventNote {
+    pub fn event(self, event_type: EventType, reason: Reason, message: String) -> EventNote {
         EventNote {
             regarding: self.kind,
             key: self.key,
             uid: self.uid,
             event_type,
-            reason: reason.to_owned(),
+            reason: reason.into(),
             action: String::new(),
             note: message,
         }

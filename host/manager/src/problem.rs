@@ -1,20 +1,22 @@
 //! A problem of a Plugin, as its conditions and Events show it.
 
+use operetta_api::reasons::Reason;
+
 /// The longest message, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
-/// A problem: one word for machines, one sentence for people.
+/// A problem: a code for machines, one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The reason in CamelCase, as in a condition.
-    pub reason: String,
+    /// The reason, as in a condition.
+    pub reason: Reason,
     /// The message: one sentence on one line.
     pub message: String,
 }
 
 impl Problem {
     /// Creates a problem. Line breaks become blanks, control characters are replaced, and the message is cut at 1 KiB.
-    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         let mut message: String = message.into().split_whitespace().collect::<Vec<_>>().join(" ");
         if message.contains(char::is_control) {
             message = message.replace(char::is_control, "\u{fffd}");
@@ -23,17 +25,19 @@ impl Problem {
             message.truncate(message.floor_char_boundary(MAX_MESSAGE));
             message.push('…');
         }
-        Self { reason: reason.into(), message }
+        Self { reason, message }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use operetta_api::reasons;
+
     use super::*;
 
     #[test]
     fn message_is_one_bounded_line() {
-        assert_eq!(Problem::new("R", "a\n  b\tc").message, "a b c");
-        assert!(Problem::new("R", "é".repeat(2000)).message.len() < 1030);
+        assert_eq!(Problem::new(reasons::FORBIDDEN, "a\n  b\tc").message, "a b c");
+        assert!(Problem::new(reasons::FORBIDDEN, "é".repeat(2000)).message.len() < 1030);
     }
 }

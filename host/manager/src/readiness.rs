@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use operetta_api::reasons;
+
 use crate::{
     context::Context,
     lease::{Elector, LeaseState, Standing},
@@ -21,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const START: Duration = Duration::from_secs(1);
 
 /// The name of the check of the informers.
-const INFORMERS: &str = "informers";
+const INFORMERS: &str = reasons::INFORMERS.as_str();
 
 /// The token of the Pod's ServiceAccount.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -83,11 +85,14 @@ impl Readiness {
         let lease = self.elector.state().borrow().clone();
         let cache = self.context.engine.code().cache_problem();
         vec![
-            Check::required("api-server", api_server(&lease)),
-            Check::required("lease", self.standing(&lease)),
+            Check::required(reasons::API_SERVER.as_str(), api_server(&lease)),
+            Check::required(reasons::LEASE.as_str(), self.standing(&lease)),
             Check::required(INFORMERS, self.informers()),
-            Check::required("compile-sandbox", self.sandbox.get().and_then(|checked| checked.clone().err())),
-            Check { name: "code-cache", failure: cache, optional: true },
+            Check::required(
+                reasons::COMPILE_SANDBOX.as_str(),
+                self.sandbox.get().and_then(|checked| checked.clone().err()),
+            ),
+            Check { name: reasons::CODE_CACHE.as_str(), failure: cache, optional: true },
         ]
     }
 

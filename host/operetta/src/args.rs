@@ -1,6 +1,7 @@
 //! The command line. Flags that kubectl also has have the same meaning.
 
 mod grant;
+mod help;
 mod install;
 mod project;
 mod values;
@@ -10,6 +11,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
+pub use help::{CompletionArgs, ExplainArgs};
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
 pub use project::{BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, RbacArgs};
 
@@ -97,6 +99,12 @@ pub enum Command {
     /// Print the informers of a host: the number of objects and bytes, the state of each watch, and the plugins that use it.
     #[command(after_help = examples::INFORMERS)]
     Informers(InformersArgs),
+    /// Print the cause and the cure of a code
+    ///
+    /// Print the cause and the cure of a code: the reason of a condition or an Event, the name of a readiness check, or the
+    /// word in parentheses after an error. Without a code, list all codes. Needs no cluster.
+    #[command(after_help = examples::EXPLAIN)]
+    Explain(ExplainArgs),
     /// Print the completion script of a shell
     #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
@@ -138,13 +146,6 @@ pub struct RunArgs {
     /// Stop when the parent process has ended; for tests and demos
     #[arg(long, hide = true)]
     pub exit_with_parent: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct CompletionArgs {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: clap_complete::Shell,
 }
 
 #[derive(Args, Debug)]

@@ -107,6 +107,14 @@ pub const INFORMERS: &str = "Examples:
   # Print those of another host
   operetta informers --host http://localhost:8080";
 
+/// The examples of `operetta explain`.
+pub const EXPLAIN: &str = "Examples:
+  # Explain the reason that kubectl get plugins shows
+  operetta explain ConsentMissing
+
+  # List all codes
+  operetta explain";
+
 /// The examples of `operetta completion`.
 pub const COMPLETION: &str = "Examples:
   source <(operetta completion bash)";

@@ -7,6 +7,8 @@ mod commands;
 mod examples;
 mod logging;
 mod privileges;
+#[cfg(test)]
+mod reference;
 
 use std::process::ExitCode;
 
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
             Command::New(args) => commands::new::new(&args),
             Command::Build(args) => commands::build::build(&args).await,
             Command::Generate(args) => commands::generate::generate(args).await,
+            Command::Explain(args) => commands::explain::explain(&args),
             Command::Completion(args) => commands::completion::completion(&args),
             Command::Manual(args) => commands::manual::manual(&args),
             Command::Logs(args) => commands::logs::logs(args).await,
@@ -69,7 +72,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", commands::describe(&error));
+            commands::print_error(&error);
             ExitCode::FAILURE
         }
     }

@@ -102,7 +102,7 @@ async fn refuses_component_with_the_compilers_reason() {
     let here = Engine::new(&EngineConfig { concurrent_calls: 1, ..EngineConfig::default() }).expect("an engine");
     let expected = load(&here, broken.clone()).await.expect_err("refused").to_string();
     let error = load(&engine(None, WorkerLimits::default()), broken).await.expect_err("refused");
-    assert_eq!((error.reason(), error.to_string()), ("CompileFailed", expected));
+    assert_eq!((error.reason().as_str(), error.to_string()), ("CompileFailed", expected));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use operetta_api::reasons::{self, Reason};
 use operetta_core::manifest::ManifestError;
 
 use crate::{CONTRACT_VERSION, MAPPER, RECONCILER, cut, imports};
@@ -123,27 +124,27 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns the CamelCase reason for conditions, Events and metrics.
-    pub fn reason(&self) -> &'static str {
+    /// Returns the reason for conditions, Events and metrics.
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::NotWasm { .. } => "NotWasm",
-            Self::TooLarge { .. } => "TooLarge",
-            Self::CoreModule => "CoreModule",
-            Self::InvalidComponent(_) => "InvalidComponent",
-            Self::UnsupportedVersion { .. } => "UnsupportedVersion",
-            Self::MissingExport { .. } => "MissingExport",
-            Self::IncompatibleExport { .. } => "IncompatibleExport",
-            Self::MissingMapper { .. } => "MissingMapper",
-            Self::MissingImport { .. } => "MissingImport",
-            Self::IncompatibleImport(_) => "IncompatibleImport",
-            Self::CompileFailed(_) => "CompileFailed",
-            Self::CompileMemoryExceeded { .. } => "CompileMemoryExceeded",
-            Self::CompileTimedOut { .. } => "CompileTimedOut",
-            Self::DescribeTrapped(_) => "DescribeTrapped",
-            Self::DescribeTimedOut { .. } => "DescribeTimedOut",
-            Self::DescribeMemoryExceeded { .. } => "DescribeMemoryExceeded",
-            Self::InvalidManifest(_) => "InvalidManifest",
-            Self::Busy(_) => "Busy",
+            Self::NotWasm { .. } => reasons::NOT_WASM,
+            Self::TooLarge { .. } => reasons::TOO_LARGE,
+            Self::CoreModule => reasons::CORE_MODULE,
+            Self::InvalidComponent(_) => reasons::INVALID_COMPONENT,
+            Self::UnsupportedVersion { .. } => reasons::UNSUPPORTED_VERSION,
+            Self::MissingExport { .. } => reasons::MISSING_EXPORT,
+            Self::IncompatibleExport { .. } => reasons::INCOMPATIBLE_EXPORT,
+            Self::MissingMapper { .. } => reasons::MISSING_MAPPER,
+            Self::MissingImport { .. } => reasons::MISSING_IMPORT,
+            Self::IncompatibleImport(_) => reasons::INCOMPATIBLE_IMPORT,
+            Self::CompileFailed(_) => reasons::COMPILE_FAILED,
+            Self::CompileMemoryExceeded { .. } => reasons::COMPILE_MEMORY_EXCEEDED,
+            Self::CompileTimedOut { .. } => reasons::COMPILE_TIMED_OUT,
+            Self::DescribeTrapped(_) => reasons::DESCRIBE_TRAPPED,
+            Self::DescribeTimedOut { .. } => reasons::DESCRIBE_TIMED_OUT,
+            Self::DescribeMemoryExceeded { .. } => reasons::DESCRIBE_MEMORY_EXCEEDED,
+            Self::InvalidManifest(_) => reasons::INVALID_MANIFEST,
+            Self::Busy(_) => reasons::BUSY,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The request of a reconcile, and its possible results.
 
+use operetta_api::reasons::{self, Reason};
+
 use crate::object::ObjectKey;
 
 /// A key to reconcile. As in controller-runtime, a request carries a name and never an event.
@@ -61,12 +63,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns a CamelCase reason for conditions, Events and metrics.
-    pub fn reason(&self) -> &'static str {
+    /// Returns the reason for conditions, Events and metrics.
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::Trap(_) => "ReconcileTrapped",
-            Self::DeadlineExceeded { .. } => "DeadlineExceeded",
-            Self::MemoryExceeded { .. } => "MemoryExceeded",
+            Self::Trap(_) => reasons::RECONCILE_TRAPPED,
+            Self::DeadlineExceeded { .. } => reasons::DEADLINE_EXCEEDED,
+            Self::MemoryExceeded { .. } => reasons::MEMORY_EXCEEDED,
         }
     }
 }

@@ -32,7 +32,7 @@ const SAMPLE_BYTES: usize = 6 << 20;
 const BATCH: usize = 64;
 
 /// The compression mode of a host's stores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
     /// Compresses large stores, if that saves at least half.

@@ -9,18 +9,20 @@ use std::{
 
 use anyhow::{Context, Result};
 use axum_server::tls_rustls::RustlsConfig;
+use operetta_api::reasons;
 use rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The interval between looks at the files.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The files of a certificate in PEM.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CertificateFiles {
     /// The certificate, followed by those of its issuers.
@@ -67,13 +69,15 @@ fn contents(files: &CertificateFiles) -> [Option<Vec<u8>>; 2] {
 }
 
 fn from_files(files: &CertificateFiles) -> Result<Arc<ServerConfig>> {
-    let failed = |file: &Path| format!("failed to read {} (secureEndpoints)", file.display());
+    let invalid = |message: String| reasons::INVALID_CERTIFICATE.error(message);
+    let failed = |file: &Path| invalid(format!("failed to read {} (secureEndpoints)", file.display()));
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert_file)
         .and_then(Iterator::collect)
         .with_context(|| failed(&files.cert_file))?;
     let key = PrivateKeyDer::from_pem_file(&files.key_file).with_context(|| failed(&files.key_file))?;
-    server(certificates, key)
-        .with_context(|| format!("failed to use {} with {}", files.cert_file.display(), files.key_file.display()))
+    server(certificates, key).with_context(|| {
+        invalid(format!("failed to use {} with {}", files.cert_file.display(), files.key_file.display()))
+    })
 }
 
 fn self_signed() -> Result<Arc<ServerConfig>> {

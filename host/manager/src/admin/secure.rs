@@ -12,6 +12,7 @@ use axum::{
 };
 use axum_server::tls_rustls::RustlsConfig;
 use kube::Client;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
@@ -22,7 +23,7 @@ use super::{
 };
 
 /// The configuration of the endpoints for users.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecureEndpoints {
     /// The address to listen on.

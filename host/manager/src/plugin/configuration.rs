@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     authz::access_review::{Access, Grants, ReadVerb, SubjectGrants, remedy_for},
     gate::PluginConfig,
@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The reason when the ServiceAccount may not read a part.
-pub const FORBIDDEN: &str = reasons::CONFIG_FORBIDDEN;
+pub const FORBIDDEN: Reason = reasons::CONFIG_FORBIDDEN;
 
 /// The ConfigMaps and Secrets that a Plugin names.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     controller::request::{Action, Failure, ReconcileRequest},
     gate::operation::{Delete, DeleteOptions, PatchBody, Write, WriteAction, WriteOptions},
@@ -143,7 +143,7 @@ impl DropInController {
     async fn apply(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
         let namespace = key.namespace.as_deref().unwrap_or_default();
         if let Err(problem) = self.informers.check_namespace(namespace).await.map_err(retry)? {
-            self.warn(key, metadata.uid().to_owned(), &problem.reason, problem.message);
+            self.warn(key, metadata.uid().to_owned(), problem.reason, problem.message);
             // The namespace's label triggers the next reconcile.
             return Ok(());
         }
@@ -258,7 +258,7 @@ impl DropInController {
         Ok(())
     }
 
-    fn warn(&self, key: &ObjectKey, uid: String, reason: &str, text: String) {
+    fn warn(&self, key: &ObjectKey, uid: String, reason: Reason, text: String) {
         let regarding = Regarding { kind: GroupVersionKind::new("v1", "ConfigMap"), key: key.clone(), uid: Some(uid) };
         self.context.cluster.recorder.emit(regarding.warning(reason, text));
     }

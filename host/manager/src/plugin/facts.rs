@@ -73,7 +73,7 @@ fn controller_facts(controller: &Controller, hosted: &HostedPlugin, running: Opt
 fn add_remedy(facts: &mut ControllerFacts, refusal: &Refusal) -> bool {
     match &mut facts.health.last_error {
         Some(error) if error.message.contains(&refusal.message) => {
-            error.message = Problem::new("", format!("{}: {}", error.message, refusal.remedy)).message;
+            *error = Problem::new(error.reason, format!("{}: {}", error.message, refusal.remedy));
             true
         }
         _ => false,

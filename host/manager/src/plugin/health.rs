@@ -227,7 +227,7 @@ impl Controllers {
         if keys.len() >= REMEMBERED && !keys.contains_key(&subject) {
             return false;
         }
-        let reason = problem.reason.clone();
+        let reason = problem.reason;
         let before = keys.insert(subject, Failing { problem, reported, order: self.failures });
         before.is_none_or(|before| before.problem.reason != reason || before.reported != reported) || retries == 0
     }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
+use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{Object, ObjectKey, kind::GroupVersionKind},
@@ -147,5 +148,5 @@ fn labelled(selector: &str) -> Scope {
 pub async fn resolve(discovery: &Discovery, api_version: &str, kind: &str) -> Result<Arc<ApiResource>> {
     let kind = GroupVersionKind::new(api_version, kind);
     let resolved = tokio::time::timeout(DISCOVERY_TIMEOUT, discovery.wait_for(&kind)).await;
-    resolved.with_context(|| format!("the API server does not serve {kind}"))
+    resolved.with_context(|| reasons::KIND_NOT_SERVED.error(format!("the API server does not serve {kind}")))
 }

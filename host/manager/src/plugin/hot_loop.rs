@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     hot_loop::{Looping, SLOWEST, Stage, Summary, delay_of_round},
     object::{ObjectKey, kind::GroupVersionKind},
@@ -57,7 +57,7 @@ fn event_text(plugin: &ObjectKey, controller: &str, namespace: Option<&str>, how
 }
 
 /// Returns the Event's and the condition's reason.
-pub fn reason(stage: Stage) -> &'static str {
+pub fn reason(stage: Stage) -> Reason {
     match stage {
         Stage::Slowed { .. } => reasons::HOT_LOOP,
         Stage::Quarantined => reasons::QUARANTINED,

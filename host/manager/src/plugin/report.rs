@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
     object::{ObjectKey, kind::GroupVersionKind},
@@ -92,11 +92,11 @@ impl Reporter {
             return;
         }
         plugin.hosted.log.write_host_line(LogLevel::Error, format!("failed to load: {}", problem.message));
-        self.event(plugin.key, None, EventType::Warning, &problem.reason, problem.message.clone());
+        self.event(plugin.key, None, EventType::Warning, problem.reason, problem.message.clone());
         if let Some(key) = config_map {
             let uid = self.informers.config_maps.cache.get(key).map(|found| found.uid().to_owned());
             let regarding = Regarding { kind: GroupVersionKind::new("v1", "ConfigMap"), key: key.clone(), uid };
-            self.context.cluster.recorder.emit(regarding.warning(&problem.reason, problem.message.clone()));
+            self.context.cluster.recorder.emit(regarding.warning(problem.reason, problem.message.clone()));
         }
         state.problems.load = Some(problem);
     }
@@ -104,11 +104,11 @@ impl Reporter {
     /// Reports a problem in the Plugin's log and as an Event.
     pub fn warn(&self, key: &ObjectKey, hosted: &HostedPlugin, problem: &Problem) {
         hosted.log.write_host_line(LogLevel::Error, problem.message.clone());
-        self.event(key, None, EventType::Warning, &problem.reason, problem.message.clone());
+        self.event(key, None, EventType::Warning, problem.reason, problem.message.clone());
     }
 
     /// Writes an Event about a Plugin.
-    pub fn event(&self, key: &ObjectKey, uid: Option<String>, event_type: EventType, reason: &str, message: String) {
+    pub fn event(&self, key: &ObjectKey, uid: Option<String>, event_type: EventType, reason: Reason, message: String) {
         let uid = uid.or_else(|| self.informers.plugins.cache.get(key).map(|plugin| plugin.uid().to_owned()));
         let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
         let regarding = Regarding { kind, key: key.clone(), uid };

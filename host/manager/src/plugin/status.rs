@@ -1,6 +1,9 @@
 //! The status of a Plugin, computed from facts: a pure function, tested as a table.
 
-use operetta_api::{conditions, reasons};
+use operetta_api::{
+    conditions,
+    reasons::{self, Reason},
+};
 use operetta_core::{hot_loop::Summary, object::ObjectKey};
 
 use crate::{
@@ -96,7 +99,7 @@ pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus
         Condition {
             type_: type_.to_owned(),
             status: status.to_owned(),
-            reason: why.reason,
+            reason: why.reason.into(),
             message: why.message,
             last_transition_time: before.map_or_else(|| now.to_owned(), |before| before.last_transition_time.clone()),
             observed_generation: Some(facts.generation),
@@ -106,7 +109,7 @@ pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus
         observed_generation: Some(facts.generation),
         digest: facts.loaded.as_ref().map(|code| code.digest.clone()),
         size_bytes: facts.loaded.as_ref().map(|code| i64::try_from(code.size_bytes).unwrap_or(i64::MAX)),
-        reason: Some(summary.reason),
+        reason: Some(summary.reason.into()),
         message: Some(summary.message),
         controllers: facts.controllers.iter().map(controller).collect(),
         usage: facts.usage.clone(),
@@ -153,11 +156,11 @@ struct Holds {
 }
 
 impl Holds {
-    fn yes(reason: &str, message: impl Into<String>) -> Self {
+    fn yes(reason: Reason, message: impl Into<String>) -> Self {
         Self { holds: true, why: Problem::new(reason, message) }
     }
 
-    fn no(reason: &str, message: impl Into<String>) -> Self {
+    fn no(reason: Reason, message: impl Into<String>) -> Self {
         Self { holds: false, why: Problem::new(reason, message) }
     }
 }
@@ -232,14 +235,14 @@ fn degraded(facts: &Facts) -> Option<Problem> {
             Some(code) => format!("{}; still running {}", problem.message, code.digest),
             None => problem.message.clone(),
         };
-        return Some(Problem::new(problem.reason.clone(), message));
+        return Some(Problem::new(problem.reason, message));
     }
     if facts.suspended {
         return None;
     }
     if let Some(problem) = &problems.config {
         let still = if facts.running { "; still running with the previous configuration" } else { "" };
-        return Some(Problem::new(problem.reason.clone(), format!("{}{still}", problem.message)));
+        return Some(Problem::new(problem.reason, format!("{}{still}", problem.message)));
     }
     if let Some(problem) = &problems.setup {
         return Some(problem.clone());
@@ -272,7 +275,7 @@ mod tests {
     fn each_state_has_its_conditions_and_reason() {
         let failing = ControllerHealth {
             failing: 1,
-            last_error: Some(Problem::new("ReconcileTrapped", "it trapped")),
+            last_error: Some(Problem::new(reasons::RECONCILE_TRAPPED, "it trapped")),
             degraded: true,
             ..ControllerHealth::default()
         };
@@ -283,7 +286,7 @@ mod tests {
         let loops = Summary { slowed: 0, quarantined: 1, worst };
         let looping = ControllerFacts { loops: loops.clone(), ..running().controllers[0].clone() };
         let both = ControllerFacts { loops, ..failing.clone() };
-        let not_wasm = || Some(Problem::new("NotWasm", "no wasm"));
+        let not_wasm = || Some(Problem::new(reasons::NOT_WASM, "no wasm"));
         let table: Vec<(Facts, [&str; 3], &str)> = vec![
             (running(), ["True", "True", "False"], "Running"),
             (Facts::default(), ["False", "False", "False"], "NotLoaded"),

@@ -98,7 +98,7 @@ impl Triggers {
             return admission.remove(plugin.key());
         }
         let created = plugin.scalar_at(".metadata.creationTimestamp").unwrap_or_default();
-        let was_over = || plugin.scalar_at(".status.reason").as_deref() == Some(reasons::QUOTA_EXCEEDED);
+        let was_over = || plugin.scalar_at(".status.reason").as_deref() == Some(reasons::QUOTA_EXCEEDED.as_str());
         admission.add(plugin.key(), &created, was_over);
     }
 

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use operetta_core::gate::throttle::CallRate;
 use operetta_scheduler::Share;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
@@ -31,7 +32,7 @@ pub const NAMESPACE_SOURCES: u32 = 1_000;
 pub const NAMESPACE_QUEUED_KEYS: u32 = 300_000;
 
 /// Quotas of plugins, and of the namespaces that they are in.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Quotas {
     /// The quota of each plugin.
@@ -43,7 +44,7 @@ pub struct Quotas {
 }
 
 /// The quota of one plugin. A field that is left out has no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PluginQuota {
     /// The weight among the plugins of its namespace when processors are short: 1 to 10000; 100 if left out.
@@ -61,36 +62,41 @@ pub struct PluginQuota {
 }
 
 /// The quota of one namespace. A field that is left out has the default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NamespaceQuota {
     /// The weight among the namespaces when processors are short: 1 to 10000; 100 if left out.
     pub weight: Option<u32>,
     /// The processor seconds in each second, 0.001 at least.
     pub cpu: Option<f64>,
-    /// The reconciles in flight at once. [`NAMESPACE_CONCURRENCY`] if left out.
+    /// The reconciles in flight at once.
+    #[schemars(extend("default" = NAMESPACE_CONCURRENCY))]
     pub concurrency: Option<u32>,
-    /// The requests to the API server in each second. [`NAMESPACE_API_QPS`] if left out.
+    /// The requests to the API server in each second.
+    #[schemars(extend("default" = NAMESPACE_API_QPS))]
     pub api_qps: Option<u32>,
     /// The burst of requests beyond `apiQps`; as many as in a second if left out.
     pub api_burst: Option<u32>,
-    /// The requests to the API server in flight at once, without watches. [`NAMESPACE_API_IN_FLIGHT`] if left
-    /// out. Zero counts as 1.
+    /// The requests to the API server in flight at once, without watches. Zero counts as 1.
+    #[schemars(extend("default" = NAMESPACE_API_IN_FLIGHT))]
     pub api_in_flight: Option<u32>,
     /// The bytes that the host caches; an informer that several plugins use counts in equal parts.
-    /// [`NAMESPACE_CACHE_BYTES`] if left out.
+    #[schemars(extend("default" = NAMESPACE_CACHE_BYTES))]
     pub cache_bytes: Option<u64>,
     /// The bytes of memory that reconciles take at once: of guests, and of what the host reads for them.
-    /// [`NAMESPACE_MEMORY_BYTES`] if left out.
+    #[schemars(extend("default" = NAMESPACE_MEMORY_BYTES))]
     pub memory_bytes: Option<u64>,
-    /// The Plugins that are loaded. [`NAMESPACE_PLUGINS`] if left out.
+    /// The Plugins that are loaded.
+    #[schemars(extend("default" = NAMESPACE_PLUGINS))]
     pub plugins: Option<u32>,
-    /// The controllers of all plugins. [`NAMESPACE_CONTROLLERS`] if left out.
+    /// The controllers of all plugins.
+    #[schemars(extend("default" = NAMESPACE_CONTROLLERS))]
     pub controllers: Option<u32>,
-    /// The sources of all controllers: `for`, `owns` and `watches`. [`NAMESPACE_SOURCES`] if left out.
+    /// The sources of all controllers: `for`, `owns` and `watches`.
+    #[schemars(extend("default" = NAMESPACE_SOURCES))]
     pub sources: Option<u32>,
     /// The keys in the queues of all controllers from which mappings add no new ones.
-    /// [`NAMESPACE_QUEUED_KEYS`] if left out.
+    #[schemars(extend("default" = NAMESPACE_QUEUED_KEYS))]
     pub queued_keys: Option<u32>,
 }
 

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use operetta_api::names::{is_dns_label, is_dns_subdomain};
+use operetta_api::reasons;
 use operetta_wasm::{Format, inspect};
 
 use super::print;
@@ -43,12 +44,7 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 }
 
 fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
-    let file = args.file.display();
-    match inspect(&bytes).format {
-        Format::Component => {}
-        Format::CoreModule => bail!("{file} is a core module: `operetta component {file}` makes a component of it"),
-        Format::NotWasm => bail!("{file} is not WebAssembly: use the component that `operetta build` has written"),
-    }
+    check_format(args, &bytes)?;
     let name = plugin_name(args)?;
     check_names(args)?;
     let component_digest = operetta_wasm::digest(&bytes);
@@ -103,13 +99,31 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>) -> Result<Vec<ConfigMap>> {
     Ok(made)
 }
 
+/// Checks that the file is a component.
+fn check_format(args: &BundleArgs, bytes: &[u8]) -> Result<()> {
+    let file = args.file.display();
+    match inspect(bytes).format {
+        Format::Component => Ok(()),
+        Format::CoreModule => {
+            let message = format!("{file} is a core module: `operetta component {file}` makes a component of it");
+            bail!(reasons::CORE_MODULE.error(message))
+        }
+        Format::NotWasm => {
+            let message = format!("{file} is not WebAssembly: use the component that `operetta build` has written");
+            bail!(reasons::NOT_WASM.error(message))
+        }
+    }
+}
+
 /// Returns `--name`, or the file's name. Compilers write underscores into file names; names in Kubernetes have none.
 fn plugin_name(args: &BundleArgs) -> Result<String> {
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("plugin");
     let name = args.name.clone().unwrap_or_else(|| stem.replace('_', "-").to_lowercase());
     if !is_dns_label(&name) {
         let hint = if args.name.is_some() { "" } else { " (--name overrides the file's name)" };
-        bail!("{name:?} is not a valid plugin name: use lower case letters, digits and '-', at most 63{hint}");
+        bail!(reasons::INVALID_NAME.error(format!(
+            "{name:?} is not a valid plugin name: use lower case letters, digits and '-', at most 63{hint}"
+        )));
     }
     Ok(name)
 }
@@ -117,12 +131,14 @@ fn plugin_name(args: &BundleArgs) -> Result<String> {
 /// Checks the names that the API server and the host would refuse later.
 fn check_names(args: &BundleArgs) -> Result<()> {
     if let Some(namespace) = args.namespace.as_deref().filter(|namespace| !is_dns_label(namespace)) {
-        bail!("{namespace:?} is not a valid namespace: use lower case letters, digits and '-', at most 63");
+        bail!(reasons::INVALID_NAME.error(format!(
+            "{namespace:?} is not a valid namespace: use lower case letters, digits and '-', at most 63"
+        )));
     }
     if let Some(account) = args.service_account.as_deref().filter(|account| !is_dns_subdomain(account)) {
-        bail!(
+        bail!(reasons::INVALID_SERVICE_ACCOUNT.error(format!(
             "{account:?} is not a valid ServiceAccount name: use lower case letters, digits, '-' and '.', at most 253"
-        );
+        )));
     }
     Ok(())
 }

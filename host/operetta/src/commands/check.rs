@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use operetta_core::{
     manifest::{Controller, Manifest, Source},
     ports::{LogLevel, LogRecord, LogSink},
@@ -53,7 +53,7 @@ pub async fn check(args: CheckArgs) -> Result<()> {
             SnapshotRecord::Skipped(reason) => json!({"taken": false, "reason": reason}),
         }),
         "manifest": loaded.as_ref().ok().map(Plugin::manifest),
-        "error": loaded.as_ref().err().map(|error| json!({"reason": error.reason(), "message": error.to_string()})),
+        "error": loaded.as_ref().err().map(|error| json!({"reason": error.reason().as_str(), "message": error.to_string()})),
     });
     match args.output {
         Some(Output::Json) => println!("{}", serde_json::to_string_pretty(&report)?),
@@ -78,7 +78,7 @@ async fn try_load(bytes: Vec<u8>) -> Result<Result<Plugin, LoadError>> {
 }
 
 fn refused(error: LoadError) -> anyhow::Error {
-    anyhow!("the host would refuse it: {error} ({})", error.reason())
+    error.reason().error(format!("the host would refuse it: {error}")).into()
 }
 
 /// Returns the controllers and the kinds that they reconcile, in one line.

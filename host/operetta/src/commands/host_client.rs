@@ -5,6 +5,7 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
+use operetta_api::reasons;
 use operetta_core::{
     gate::operation::{Get, Read},
     object::{ObjectKey, kind::GroupVersionKind},
@@ -21,7 +22,7 @@ use operetta_kube::{
 };
 use tokio::net::TcpStream;
 
-use super::host_address::HostAddress;
+use super::{cluster_client, host_address::HostAddress};
 use crate::args::PluginArgs;
 use operetta_manager::plugin::crd::{self, Plugin};
 
@@ -33,9 +34,7 @@ const MAX_ANSWER: usize = 64 << 20;
 /// # Errors
 /// Returns an error if the kubeconfig cannot be read or is incomplete.
 pub async fn connect(args: &PluginArgs) -> Result<(kube::Client, String)> {
-    let cluster = &args.cluster;
-    let client =
-        operetta_kube::client::connect::connect(cluster.kubeconfig.as_deref(), cluster.context.as_deref()).await?;
+    let client = cluster_client::connect(&args.cluster).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     Ok((client, namespace))
 }
@@ -53,7 +52,8 @@ pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result
     let object = match api.get(Get { kind, key, read: Read::Live }).await {
         Ok(object) => object,
         Err(error) if error.kind == ErrorKind::NotFound => {
-            bail!("Plugin {name:?} not found in namespace {namespace:?} (-n selects another one)")
+            let message = format!("Plugin {name:?} not found in namespace {namespace:?} (-n selects another one)");
+            bail!(reasons::PLUGIN_NOT_FOUND.error(message))
         }
         Err(error) => return Err(error).with_context(|| format!("failed to get Plugin {namespace}/{name}")),
     };
@@ -68,7 +68,8 @@ pub fn address(plugin: &Plugin) -> Result<HostAddress> {
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
     let host = plugin.status.as_ref().and_then(|status| status.host.as_deref()).filter(|address| !address.is_empty());
     let host = host.with_context(|| {
-        format!("Plugin {name:?} is not assigned to a host: check that `operetta run` is running, or use --host")
+        let hint = "check that `operetta run` is running, or use --host";
+        reasons::HOST_UNKNOWN.error(format!("Plugin {name:?} is not assigned to a host: {hint}"))
     })?;
     let address = host.parse().map_err(anyhow::Error::msg);
     address.with_context(|| format!("status.host of Plugin {name:?} is not an address ({host:?})"))
@@ -80,10 +81,10 @@ pub fn address(plugin: &Plugin) -> Result<HostAddress> {
 /// Returns an error if there is no connection to the host, or it closes before the response.
 pub async fn get(address: &HostAddress, path: &str) -> Result<Response<Incoming>> {
     let unreachable = || {
-        format!(
+        reasons::HOST_UNREACHABLE.error(format!(
             "failed to reach the host at {address} (is it running? for a host in a Pod, run kubectl port-forward and \
              use --host)"
-        )
+        ))
     };
     let stream = TcpStream::connect(address.as_str()).await.with_context(unreachable)?;
     let (mut sender, connection) =

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
+use operetta_api::reasons;
 use operetta_core::{
     gate::operation::{Item, List, ListOptions, Read},
     object::kind::GroupVersionKind,
@@ -12,7 +13,6 @@ use operetta_core::{
 };
 use operetta_kube::{
     client::{
-        connect::connect,
         object_api::PluginApi,
         wire::{Identity, Wire},
     },
@@ -20,7 +20,9 @@ use operetta_kube::{
     informer::registry::InformerRegistry,
 };
 
-use super::{HostAddress, host_client::get_whole, print, tab_writer::TabWriter, watch::human_age};
+use super::{
+    HostAddress, cluster_client::connect, host_client::get_whole, print, tab_writer::TabWriter, watch::human_age,
+};
 use crate::args::{InformersArgs, InformersOutput};
 use operetta_manager::{
     admin::informers::{InformerView, Informers},
@@ -54,7 +56,7 @@ pub async fn informers(args: InformersArgs) -> Result<()> {
 
 /// Returns the address of the host that the cluster's Plugins name.
 async fn find(args: &InformersArgs) -> Result<HostAddress> {
-    let client = connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+    let client = connect(&args.cluster).await?;
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
     let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
@@ -70,12 +72,18 @@ async fn find(args: &InformersArgs) -> Result<HostAddress> {
     };
     let hosts: BTreeSet<String> = page.items.iter().filter_map(host).collect();
     match hosts.iter().collect::<Vec<_>>()[..] {
-        [] => bail!("no Plugin is assigned to a host: check that `operetta run` is running, or use --host"),
+        [] => {
+            let message = "no Plugin is assigned to a host: check that `operetta run` is running, or use --host";
+            bail!(reasons::HOST_UNKNOWN.error(message))
+        }
         [host] => host
             .parse()
             .map_err(anyhow::Error::msg)
             .with_context(|| format!("status.host is not an address ({host:?})")),
-        ref hosts => bail!("the Plugins run on {} hosts, select one with --host: {hosts:?}", hosts.len()),
+        ref hosts => {
+            let message = format!("the Plugins run on {} hosts, select one with --host: {hosts:?}", hosts.len());
+            bail!(reasons::SEVERAL_HOSTS.error(message))
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 pub mod build;
 pub mod bundle;
 pub mod check;
+mod cluster_client;
 pub mod compile_worker;
 pub mod completion;
 pub mod component;
+pub mod explain;
 pub mod generate;
 pub mod grant;
 mod host_address;
@@ -29,6 +31,15 @@ pub use host_address::HostAddress;
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use operetta_api::reasons::CodedError;
+
+/// Prints an error to stderr in one line, which ends with its code if it has one.
+pub fn print_error(error: &anyhow::Error) {
+    match error.downcast_ref::<CodedError>() {
+        Some(coded) => eprintln!("error: {error:#} ({})", coded.reason),
+        None => eprintln!("error: {error:#}"),
+    }
+}
 
 /// Writes to stdout. A closed pipe, as after `head`, is not an error.
 fn print(text: &str) -> Result<()> {

@@ -2,11 +2,13 @@
 
 use std::{os::unix::process::parent_id, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::cluster_client::connect;
 use crate::args::RunArgs;
+use operetta_api::reasons;
 use operetta_manager::{
     admin::{Listeners, secure::SecureEndpoints},
     config::HostConfig,
@@ -29,9 +31,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
         let certificate = config.secure_endpoints.and_then(|endpoints| endpoints.certificate);
         config.secure_endpoints = Some(SecureEndpoints { address, certificate });
     }
-    let client =
-        operetta_kube::client::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
-            .await?;
+    let client = connect(&args.cluster).await?;
     let manager = Manager::new(client, config)?;
     let listeners = Listeners::bind(&manager.context.config).await?;
     let address = listeners.admin_address()?;
@@ -52,9 +52,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
     };
     tokio::select! {
         ended = work => return ended,
-        holder = manager.elector.lost() => {
-            bail!("lost Lease {} to {holder}: exiting, so that only one host runs", manager.elector.name());
-        }
+        holder = manager.elector.lost() => return Err(lease_lost(&manager, &holder)),
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
         () = end_of(parent), if args.exit_with_parent => {}
@@ -62,6 +60,11 @@ pub async fn run(args: RunArgs) -> Result<()> {
     tracing::info!("stopping");
     manager.stop().await;
     Ok(())
+}
+
+fn lease_lost(manager: &Manager, holder: &str) -> Error {
+    let message = format!("lost Lease {} to {holder}: exiting, so that only one host runs", manager.elector.name());
+    reasons::LEASE_LOST.error(message).into()
 }
 
 /// Raises the limit on open files to the hard limit: each plugin holds its compiled code open, each watch a connection.

@@ -20,8 +20,10 @@ macro_rules! in_each_language {
 
 mod app_service;
 mod cloud_manager;
+mod guides;
 mod k8s_types;
 mod multi_tenant;
+mod page;
 mod pod_tracker;
 mod rbac;
 mod sample_controller;

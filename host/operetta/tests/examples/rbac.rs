@@ -281,7 +281,10 @@ async fn unknown_permissions_come_with_advice() {
         (code, unknown.trim_end()),
         (
             Some(1),
-            format!("error: Plugin \"nobody\" not found in namespace {home:?} (-n selects another one)").as_str()
+            format!(
+                "error: Plugin \"nobody\" not found in namespace {home:?} (-n selects another one) (PluginNotFound)"
+            )
+            .as_str()
         )
     );
 

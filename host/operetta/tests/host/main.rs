@@ -15,6 +15,7 @@ mod hot_loops;
 mod least_rights;
 mod mapping;
 mod metrics;
+mod metrics_page;
 mod opt_in;
 mod parts;
 mod path_source;

@@ -61,7 +61,7 @@ async fn truncated_component_is_refused() {
     for position in (0..whole.len()).step_by(97) {
         let error = load_error(whole[..position].to_vec()).await;
         assert!(
-            ["NotWasm", "InvalidComponent", "MissingExport", "CompileFailed"].contains(&error.reason()),
+            ["NotWasm", "InvalidComponent", "MissingExport", "CompileFailed"].contains(&error.reason().as_str()),
             "{position}: {error}"
         );
     }

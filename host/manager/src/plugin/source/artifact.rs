@@ -6,7 +6,7 @@ use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 
 pub use operetta_api::labels::PLUGIN as PLUGIN_LABEL;
 
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 
 /// The suffixes of a component's file or key.
 pub const ENDINGS: &str = ".wasm or .wasm.zst";
@@ -59,8 +59,8 @@ pub enum ArtifactError {
 }
 
 impl ArtifactError {
-    /// Returns the reason for conditions and Events, in CamelCase.
-    pub fn reason(&self) -> &'static str {
+    /// Returns the reason for conditions and Events.
+    pub fn reason(&self) -> Reason {
         match self {
             Self::NoWasm { .. } | Self::NoSuchKey { .. } => reasons::NO_WASM_IN_CONFIG_MAP,
             Self::SeveralWasm { .. } => reasons::SEVERAL_WASM_IN_CONFIG_MAP,

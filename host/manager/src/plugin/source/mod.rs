@@ -149,7 +149,7 @@ impl Loader {
         state.source.loading = None;
         let Some(problem) = problem else { return };
         if problem.reason == reasons::CRASH_QUARANTINED {
-            self.context.metrics.loaded(reasons::CRASH_QUARANTINED);
+            self.context.metrics.loaded(reasons::CRASH_QUARANTINED.as_str());
         }
         self.reporter.report_load_problem(plugin, config_map, problem, state);
     }
@@ -261,7 +261,7 @@ impl Loader {
             }
             Err(LoadError::Busy(message)) => return Err(ApiError::new(ErrorKind::Unavailable, message)),
             Err(error) => {
-                self.context.metrics.loaded(error.reason());
+                self.context.metrics.loaded(error.reason().as_str());
                 state.source.version = Some(loading.version);
                 let problem = Problem::new(error.reason(), error.to_string());
                 self.reporter.report_load_problem(plugin, loading.config_map.as_ref(), problem, state);

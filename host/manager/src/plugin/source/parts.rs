@@ -12,7 +12,7 @@ use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 pub use operetta_api::annotations::{DIGEST, PART, PARTS};
 pub use operetta_api::labels::PART_OF;
 
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 
 /// The maximum number of parts, more than any component within the limits needs.
 const MAX_PARTS: u32 = 256;
@@ -67,8 +67,8 @@ pub enum PartsError {
 }
 
 impl PartsError {
-    /// Returns the reason for conditions and Events, in CamelCase.
-    pub fn reason(&self) -> &'static str {
+    /// Returns the reason for conditions and Events.
+    pub fn reason(&self) -> Reason {
         match self {
             Self::Annotation { .. } => reasons::INVALID_PARTS,
             Self::Incomplete { .. } => reasons::PARTS_MISSING,

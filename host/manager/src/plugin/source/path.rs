@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use crate::plugin::source::artifact::{ENDINGS, Stored, is_component};
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 
 /// The reason why a path has no component.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,8 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// Returns the reason for conditions and Events, in CamelCase.
-    pub fn reason(&self) -> &'static str {
+    /// Returns the reason for conditions and Events.
+    pub fn reason(&self) -> Reason {
         match self {
             Self::NotEnabled => reasons::PATHS_NOT_ENABLED,
             Self::Outside(_) => reasons::PATH_OUTSIDE,
@@ -125,12 +125,12 @@ mod tests {
         match find(Some(directory), path).and_then(|found| found.read(100)) {
             Ok(stored) => match stored.decompress(100) {
                 Ok(bytes) => String::from_utf8(bytes).expect("text"),
-                Err(error) => error.reason().to_owned(),
+                Err(error) => error.reason().into(),
             },
             Err(error) => {
                 // The error quotes the path as it was given.
                 assert!(path.contains("secret-place") || !error.to_string().contains("secret-place"), "{error}");
-                error.reason().to_owned()
+                error.reason().into()
             }
         }
     }

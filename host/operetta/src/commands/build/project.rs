@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use operetta_api::reasons;
 
 use crate::args::Language;
 
@@ -35,22 +36,24 @@ impl Project {
     pub fn find(dir: &Path) -> Result<Self> {
         let dir = dir.canonicalize().with_context(|| format!("failed to open the folder {}", dir.display()))?;
         if !dir.is_dir() {
-            bail!("{} is a file: use the project's folder", dir.display());
+            bail!(reasons::NO_PROJECT.error(format!("{} is a file: use the project's folder", dir.display())));
         }
         let found: Vec<_> = MARKS.iter().filter(|(mark, _)| dir.join(mark).is_file()).collect();
         let (mark, language) = match found.as_slice() {
             [one] => **one,
             [] => {
                 let marks: Vec<_> = MARKS.iter().map(|(mark, _)| *mark).collect();
-                bail!(
+                bail!(reasons::NO_PROJECT.error(format!(
                     "{} is not a project in a supported language: it has none of {}",
                     dir.display(),
                     marks.join(", ")
-                );
+                )));
             }
             several => {
                 let marks: Vec<_> = several.iter().map(|(mark, _)| *mark).collect();
-                bail!("{} is in several languages: it has {}; keep one", dir.display(), marks.join(" and "));
+                let message =
+                    format!("{} is in several languages: it has {}; keep one", dir.display(), marks.join(" and "));
+                bail!(reasons::NO_PROJECT.error(message));
             }
         };
         let file = dir.join(mark);
@@ -83,7 +86,7 @@ fn name_in(language: Language, text: &str) -> Result<Option<String>> {
         Language::Rust => {
             let manifest: toml::Table = toml::from_str(text)?;
             if !manifest.contains_key("package") {
-                bail!("this is a workspace: use the folder of one of its packages");
+                bail!(reasons::NO_PROJECT.error("this is a workspace: use the folder of one of its packages"));
             }
             manifest["package"].get("name").and_then(toml::Value::as_str).map(str::to_owned)
         }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use operetta_api::reasons;
 
 use super::{
     Job, Tools,
@@ -53,7 +54,10 @@ fn interpreter(tools: &Tools, dir: &Path) -> Result<PathBuf> {
     match all.iter().find(|python| imports(python, dir, "tomllib")) {
         Some(python) => Ok(python.clone()),
         None if all.is_empty() => Err(missing("python3", install)),
-        None => bail!("{} is older than Python 3.11; to install a newer one: {install}", all[0].display()),
+        None => {
+            let message = format!("{} is older than Python 3.11; to install a newer one: {install}", all[0].display());
+            bail!(reasons::TOOL_MISSING.error(message))
+        }
     }
 }
 

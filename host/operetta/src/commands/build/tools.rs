@@ -7,10 +7,11 @@ use std::{
     env,
     ffi::OsString,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
+use operetta_api::reasons::{self, CodedError};
 
 /// The folders to search for tools.
 pub struct Tools {
@@ -55,7 +56,7 @@ impl Tools {
 
 /// Builds the error about a missing tool.
 pub fn missing(name: &str, install: &str) -> anyhow::Error {
-    anyhow!("{name} is not installed; to install it: {install}")
+    reasons::TOOL_MISSING.error(format!("{name} is not installed; to install it: {install}")).into()
 }
 
 /// Runs a tool and passes its output through.
@@ -65,7 +66,7 @@ pub fn missing(name: &str, install: &str) -> anyhow::Error {
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("failed to start {}", name_of(command)))?;
     if !status.success() {
-        bail!("{} failed ({status}): see its output above", name_of(command));
+        bail!(failed(command, status));
     }
     Ok(())
 }
@@ -79,7 +80,7 @@ pub fn run_quietly(command: &mut Command) -> Result<()> {
         command.stdin(Stdio::null()).output().with_context(|| format!("failed to start {}", name_of(command)))?;
     if !output.status.success() {
         eprint!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        bail!("{} failed ({}): see its output above", name_of(command), output.status);
+        bail!(failed(command, output.status));
     }
     Ok(())
 }
@@ -92,9 +93,13 @@ pub fn output_of(command: &mut Command) -> Result<String> {
     let command = command.stderr(Stdio::inherit());
     let output = command.output().with_context(|| format!("failed to start {}", name_of(command)))?;
     if !output.status.success() {
-        bail!("{} failed ({}): see its output above", name_of(command), output.status);
+        bail!(failed(command, output.status));
     }
     String::from_utf8(output.stdout).with_context(|| format!("{} did not write UTF-8", name_of(command)))
+}
+
+fn failed(command: &Command, status: ExitStatus) -> CodedError {
+    reasons::COMPILER_FAILED.error(format!("{} failed ({status}): see its output above", name_of(command)))
 }
 
 fn name_of(command: &Command) -> String {

@@ -9,12 +9,12 @@ mod mirror;
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::ServiceAccount as Object;
 use kube::{Api, Client, ResourceExt, api::ListParams};
+use operetta_api::reasons;
 use operetta_core::authz::access_review::ServiceAccount;
-use operetta_kube::client::connect::connect;
 use operetta_manager::authz::consent::{self, ALLOW_PLUGINS};
 
 use self::mirror::Choices;
-use super::{print, rbac::held};
+use super::{cluster_client::connect, print, rbac::held};
 use crate::args::GrantArgs;
 
 /// Grants the host the permissions that it needs for the ServiceAccounts, or prints them.
@@ -22,13 +22,13 @@ use crate::args::GrantArgs;
 /// # Errors
 /// Returns an error if a ServiceAccount does not exist or consent, the namespace is reserved, or the API server refuses.
 pub async fn grant(args: &GrantArgs) -> Result<()> {
-    let client = connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+    let client = connect(&args.cluster).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let host = host(&args.host_service_account)?;
     if consent::check_not_reserved(&namespace, Some(&host.namespace), &[]).is_err() && !args.revoke {
-        bail!(
+        bail!(reasons::NAMESPACE_RESERVED.error(format!(
             "namespace {namespace:?} is reserved: the host may never act as its ServiceAccounts; use another namespace"
-        );
+        )));
     }
     let accounts = accounts(&client, &namespace, args).await?;
     let mode = match args.impersonation {
@@ -77,22 +77,25 @@ async fn accounts(client: &Client, namespace: &str, args: &GrantArgs) -> Result<
         let names = all.items.iter().filter(|one| consents(one)).map(ResourceExt::name_any);
         let accounts: Vec<_> = names.map(|name| account(&name)).collect();
         if accounts.is_empty() {
-            bail!(
+            bail!(reasons::NOT_GRANTABLE.error(format!(
                 "no ServiceAccount in namespace {namespace:?} consents to a plugin: kubectl annotate serviceaccount NAME -n \
                  {namespace} {ALLOW_PLUGINS}=PLUGIN"
-            );
+            )));
         }
         return Ok(accounts);
     }
     for name in &args.names {
         let found =
             api.get_opt(name).await.with_context(|| format!("failed to get ServiceAccount {namespace}/{name}"))?;
-        let found = found.with_context(|| format!("ServiceAccount {name:?} not found in namespace {namespace:?}"))?;
+        let found = found.with_context(|| {
+            let message = format!("ServiceAccount {name:?} not found in namespace {namespace:?}");
+            reasons::SERVICE_ACCOUNT_NOT_FOUND.error(message)
+        })?;
         if !consents(&found) {
-            bail!(
+            bail!(reasons::NOT_GRANTABLE.error(format!(
                 "ServiceAccount {name:?} consents to no plugin: kubectl annotate serviceaccount {name} -n {namespace} \
                  {ALLOW_PLUGINS}=PLUGIN"
-            );
+            )));
         }
     }
     Ok(args.names.iter().map(|name| account(name)).collect())

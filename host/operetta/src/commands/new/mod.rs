@@ -11,6 +11,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 use operetta_api::names::is_dns_label;
+use operetta_api::reasons;
 
 use self::template::Values;
 use super::names::{camel_case, check_group, check_kind, check_version};
@@ -86,7 +87,9 @@ fn values(args: &NewArgs) -> Result<Values> {
     let name = &args.name;
     // Identifiers begin with a letter.
     if !is_dns_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-        bail!("{name:?} is not a valid plugin name: use a lower case letter, then letters, digits and '-', at most 63");
+        bail!(reasons::INVALID_NAME.error(format!(
+            "{name:?} is not a valid plugin name: use a lower case letter, then letters, digits and '-', at most 63"
+        )));
     }
     check_group(&args.group)?;
     check_version(&args.version)?;

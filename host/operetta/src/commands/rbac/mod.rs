@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use http::StatusCode;
+use operetta_api::reasons;
 use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
 
 use self::{
@@ -21,7 +22,7 @@ use self::{
 };
 use super::{
     host_client::{address, connect, get_whole, plugin},
-    print,
+    print, print_error,
 };
 use crate::args::ObservedArgs;
 use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
@@ -34,7 +35,7 @@ use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
 pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
     match run(args).await {
         Err(error) if args.diff => {
-            eprintln!("error: {}", super::describe(&error));
+            print_error(&error);
             Ok(ExitCode::from(2))
         }
         done => done,
@@ -78,13 +79,16 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
 async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Permissions> {
     let name = &args.plugin.name;
     if found.spec.suspend {
-        bail!("Plugin {name:?} is suspended, which clears its recorded calls: set spec.suspend to false");
+        let message =
+            format!("Plugin {name:?} is suspended, which clears its recorded calls: set spec.suspend to false");
+        bail!(reasons::NOTHING_RECORDED.error(message));
     }
     let address = args.plugin.host.clone().map_or_else(|| address(found), Ok)?;
     let (status, body) = get_whole(&address, &format!("/rbac/{namespace}/{name}")).await?;
     if status == StatusCode::CONFLICT {
         let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("see its status");
-        bail!("Plugin {name:?} does not run, which clears its recorded calls: {why}");
+        let message = format!("Plugin {name:?} does not run, which clears its recorded calls: {why}");
+        bail!(reasons::NOTHING_RECORDED.error(message));
     }
     if !status.is_success() {
         bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
@@ -92,11 +96,12 @@ async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Per
     let rights: Permissions = serde_json::from_slice(&body)
         .with_context(|| format!("failed to decode the response of {address}: is it a host of this version?"))?;
     if !rights.called {
-        bail!(
+        let message = format!(
             "Plugin {name:?} has not used any permission yet (recorded since {}): let it reconcile an object, \
              or use `operetta generate rbac FILE.wasm`, which reads its manifest",
             rights.since
         );
+        bail!(reasons::NOTHING_RECORDED.error(message));
     }
     Ok(rights)
 }

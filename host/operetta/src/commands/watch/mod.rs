@@ -27,7 +27,6 @@ use operetta_core::{
 use operetta_kube::{
     authz::probe,
     client::{
-        connect::connect,
         table::{Row, Tables},
         wire::{Identity, Wire},
     },
@@ -45,6 +44,7 @@ use self::{
     print::{ObjectPrinter, TablePrinter},
     rows::Rows,
 };
+use super::cluster_client::connect;
 use crate::args::{WatchArgs, WatchOutput};
 
 /// The time for which the API server may refuse a watch that it allowed before.
@@ -135,7 +135,7 @@ impl Source {
         if kind.contains(',') {
             bail!("cannot watch {kind:?}: use one kind");
         }
-        let client = connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+        let client = connect(&args.cluster).await?;
         let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
         let wire = Wire::new(client, &Identity::Host)?;
         let Some(resource) = Discovery::new(wire.clone()).resolve_name(kind).await? else {

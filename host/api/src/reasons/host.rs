@@ -1,0 +1,30 @@
+//! The errors with which a host does not start, or ends.
+
+reasons! {
+    Host:
+    /// The host's configuration cannot be read, is not YAML, or has an unknown field.
+    INVALID_HOST_CONFIG = "InvalidHostConfig",
+        "Correct the field or the file that the message names; docs/reference/configuration.md lists all fields.";
+    /// `cacheDir` cannot be used: it cannot be created, or others than the host's user have access to it.
+    CACHE_DIR_UNUSABLE = "CacheDirUnusable",
+        "Let it be a directory of the host's user with mode 0700, on a volume that can be written.";
+    /// An address of the configuration cannot be listened on.
+    ADDRESS_UNAVAILABLE = "AddressUnavailable",
+        "Stop the process that has it, or set another address in the field that the message names. Ports below 1024 need a \
+         privilege that the host drops.";
+    /// The certificate of `secureEndpoints` or its key cannot be used.
+    INVALID_CERTIFICATE = "InvalidCertificate",
+        "Correct the files that the message names: PEM, the key for this certificate. Without `certificate`, the host signs \
+         one itself.";
+    /// No API server is configured, or the kubeconfig cannot be used.
+    INVALID_KUBECONFIG = "InvalidKubeconfig",
+        "Use `--kubeconfig`, set `KUBECONFIG`, or run in a Pod with a ServiceAccount; `kubectl config get-contexts` lists the \
+         contexts.";
+    /// The API server does not serve a kind that the host needs.
+    KIND_NOT_SERVED = "KindNotServed",
+        "Install the CRD: `kubectl apply -k deploy/crd`. The API server must be Kubernetes 1.30 or later.";
+    /// The host lost its Lease to another one, and exited so that only one acts.
+    LEASE_LOST = "LeaseLost",
+        "Nothing, if it starts again and waits. If it happens often, the host or the API server is too slow to renew the Lease \
+         within 15 seconds: look at the processor limit and the API server's latency.";
+}

@@ -1,0 +1,21 @@
+//! The reasons of a Plugin without a problem.
+
+reasons! {
+    State:
+    /// Nothing is wrong.
+    AS_EXPECTED = "AsExpected", "";
+    /// The component is loaded.
+    LOADED = "Loaded", "";
+    /// The component is being loaded: the first time it is compiled, which takes seconds for a large one.
+    LOADING = "Loading", "";
+    /// No component is loaded. The condition `Loaded` has the reason.
+    NOT_LOADED = "NotLoaded", "";
+    /// The component is not loaded, because the Plugin may not run here. The condition `Ready` has the reason.
+    NOT_PERMITTED = "NotPermitted", "";
+    /// All controllers run.
+    RUNNING = "Running", "";
+    /// `spec.suspend` is true: no controller runs. Set it to false to resume.
+    SUSPENDED = "Suspended", "";
+    /// The first list of a watched kind has not arrived yet.
+    SYNCING = "Syncing", "";
+}

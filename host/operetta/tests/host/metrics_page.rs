@@ -1,0 +1,166 @@
+//! docs/reference/metrics.md has each metric of a running host: `make generate-metrics` writes it from /metrics.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+};
+
+use operetta_testkit::{DropIn, Kind, guest, kinds, plugin_path};
+use serde_json::json;
+
+use crate::Stage;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+
+const INTRODUCTION: &str = "\
+# Metrics
+
+<!-- Generated from a running host: run `make generate-metrics`. -->
+
+The host serves these at `/metrics`, in the OpenMetrics text format ([endpoints](../operating.md#endpoints)). Names that \
+controller-runtime has are used with its meaning; the label `controller` is joined by `plugin` and `namespace`. \
+A metric without a series yet is not shown. Series end with their Plugin. [Size a host](../sizing.md#once-it-runs) lists the \
+questions that they answer.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+";
+
+/// A metric of a scrape.
+#[derive(Default)]
+struct Family {
+    kind: String,
+    help: String,
+    labels: BTreeSet<String>,
+}
+
+impl Family {
+    /// Formats its row. `known` are the labels in the page, for a metric without a sample in this run.
+    fn row(&self, name: &str, known: &str) -> String {
+        let suffix = if self.kind == "counter" { "_total" } else { "" };
+        let labels = self.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        let labels = if labels.is_empty() { known } else { &labels };
+        format!("| `{name}{suffix}` | {} | {labels} | {} |\n", self.kind, self.help.replace('|', "\\|"))
+    }
+}
+
+/// Reads a text in the OpenMetrics format.
+fn families(text: &str) -> BTreeMap<String, Family> {
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            name.clone_into(&mut current);
+            // The format ends each help with a full stop of its own.
+            help.trim_end_matches('.').clone_into(&mut families.entry(current.clone()).or_default().help);
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            kind.clone_into(&mut families.entry(name.to_owned()).or_default().kind);
+        } else if !line.starts_with('#') {
+            families.entry(current.clone()).or_default().labels.extend(label_names(line));
+        }
+    }
+    families
+}
+
+/// Returns the names of a sample's labels, without a bucket's.
+fn label_names(sample: &str) -> BTreeSet<String> {
+    let Some((_, labels)) = sample.split_once('{') else { return BTreeSet::new() };
+    let mut names = BTreeSet::new();
+    let mut name = String::new();
+    let mut is_value = false;
+    let mut is_escaped = false;
+    for letter in labels.chars() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => is_value = !is_value,
+            _ if is_value => {}
+            '}' => break,
+            ',' => name.clear(),
+            '=' => {
+                names.insert(std::mem::take(&mut name));
+            }
+            letter => name.push(letter),
+        }
+    }
+    names.remove("le");
+    names
+}
+
+/// Brings about what the metrics of failures count: errors, a hot loop and a field conflict.
+async fn fail(stage: &Stage) {
+    let namespace = &stage.namespace;
+    for (plugin, code) in [("one", "fixture-touch-v1"), ("two", "fixture-touch-v2")] {
+        namespace.drop_in(&DropIn::new(plugin, guest(code))).await;
+        namespace.until_condition(plugin, "Ready", "True", "Running").await;
+    }
+    namespace.create_touchable("target").await;
+    namespace.until_event(kinds::CONFIG_MAP, "target", "FightingControllers").await;
+    let looping =
+        json!({"metadata": {"name": "bad", "labels": {"operetta-fixture": "true"}}, "data": {"loop": "write"}});
+    for plugin in ["one", "two"] {
+        namespace.delete(kinds::CONFIG_MAP, plugin).await;
+    }
+    namespace.create_object(kinds::CONFIG_MAP, looping).await;
+    let loops = DropIn::new("loops", guest("fixture-misbehave")).config(json!({"do": "hot-loop"}));
+    namespace.drop_in(&loops).await;
+    namespace.until_event(kinds::CONFIG_MAP, "bad", "HotLoop").await;
+    let tracker = fs::read(plugin_path("pod-tracker")).expect("the component");
+    namespace.drop_in(&DropIn::new("tracker", tracker)).await;
+    let pod = json!({
+        "metadata": {"name": "broken", "annotations": {"pod-tracker.operetta.dev/fail": "true"}},
+        "spec": {"serviceAccountName": "plugin", "containers": [{"name": "c", "image": "nginx"}]},
+    });
+    namespace.create_object(Kind("v1", "Pod"), pod).await;
+    namespace.until_degraded("tracker", "TerminalError", &[]).await;
+}
+
+#[tokio::test]
+async fn page_lists_each_metric_of_a_host() {
+    let stage = Stage::new("metrics-page").await;
+    // A conflict counts for the two plugins until they are deleted.
+    let mut found = BTreeMap::new();
+    let watching = async {
+        loop {
+            for (name, family) in families(&stage.host.metrics()) {
+                let known: &mut Family = found.entry(name).or_default();
+                known.labels.extend(family.labels);
+                known.kind = family.kind;
+                known.help = family.help;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        }
+    };
+    tokio::select! {
+        () = fail(&stage) => {}
+        () = watching => {}
+    }
+    for (name, family) in families(&stage.host.metrics()) {
+        found.entry(name).or_insert(family);
+    }
+    let kept = fs::read_to_string(PAGE).unwrap_or_default();
+    let mut page = INTRODUCTION.to_owned();
+    for (name, family) in &found {
+        let row =
+            kept.lines().find(|line| line.starts_with(&format!("| `{name}")) && line.contains(family.help.as_str()));
+        let known = row.and_then(|row| row.split(" | ").nth(2)).unwrap_or("–");
+        page.write_str(&family.row(name, known)).expect("a string");
+    }
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        fs::write(PAGE, &page).expect("written");
+    } else {
+        assert!(
+            kept == page,
+            "docs/reference/metrics.md is out of date: run `make generate-metrics`. It should be:\n{page}"
+        );
+    }
+    stage.host.assert_sound();
+}
+
+#[test]
+fn names_of_labels_are_read_beside_their_values() {
+    let names = |sample: &str| label_names(sample).into_iter().collect::<Vec<_>>().join(" ");
+    assert_eq!(names(r#"a_bucket{le="0.1",name="x,y=\"z\"}",kind="Pod.v1"} 3"#), "kind name");
+    assert_eq!(names("a 3"), "");
+}
