@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::{
     access::{AccessControl, Needed},
-    certificate::{self, CertificateFiles},
+    certificate::{self, CertificateFiles, CertificateReads},
 };
 
 /// The configuration of the endpoints for users.
@@ -35,6 +35,7 @@ pub struct SecureListener {
     listener: std::net::TcpListener,
     tls: RustlsConfig,
     files: Option<CertificateFiles>,
+    reads: Arc<CertificateReads>,
 }
 
 impl SecureListener {
@@ -48,7 +49,7 @@ impl SecureListener {
         let tls = certificate::load(files.as_ref())?;
         let listener = std::net::TcpListener::bind(address).with_context(failed)?;
         listener.set_nonblocking(true).with_context(failed)?;
-        Ok(Self { listener, tls, files: files.clone() })
+        Ok(Self { listener, tls, files: files.clone(), reads: Arc::default() })
     }
 
     /// Returns the address with the port that was chosen.
@@ -59,6 +60,11 @@ impl SecureListener {
         Ok(self.listener.local_addr()?.to_string())
     }
 
+    /// Returns the numbers of reads of the certificate's files; None if there are none.
+    pub fn certificate_reads(&self) -> Option<Arc<CertificateReads>> {
+        self.files.as_ref().map(|_| self.reads.clone())
+    }
+
     /// Serves routes to whoever may use them, until the process ends.
     ///
     /// # Errors
@@ -66,7 +72,9 @@ impl SecureListener {
     pub async fn serve(self, routes: Router, client: Client) -> Result<()> {
         let access = Arc::new(AccessControl::new(client));
         let routes = routes.layer(middleware::from_fn_with_state(access, check));
-        let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, self.tls.clone())).abort_handle());
+        let tls = self.tls.clone();
+        let reads = self.reads;
+        let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, tls, reads)).abort_handle());
         let server = axum_server::from_tcp_rustls(self.listener, self.tls).context("failed to serve TLS")?;
         let served = server.serve(routes.into_make_service()).await;
         if let Some(reload) = reload {

@@ -6,11 +6,13 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::RunArgs;
+use crate::args::{ClusterArgs, RunArgs};
+use operetta_kube::client::connect::connect_observed;
 use operetta_manager::{
     admin::{Listeners, secure::SecureEndpoints},
     config::HostConfig,
     manager::Manager,
+    metrics::Metrics,
 };
 
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
@@ -29,10 +31,10 @@ pub async fn run(args: RunArgs) -> Result<()> {
         let certificate = config.secure_endpoints.and_then(|endpoints| endpoints.certificate);
         config.secure_endpoints = Some(SecureEndpoints { address, certificate });
     }
-    let client =
-        operetta_kube::client::connect::connect(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
-            .await?;
-    let manager = Manager::new(client, config)?;
+    let metrics = Metrics::new();
+    let ClusterArgs { kubeconfig, context } = &args.cluster;
+    let client = connect_observed(kubeconfig.as_deref(), context.as_deref(), metrics.rest_client()).await?;
+    let manager = Manager::new(client, config, metrics)?;
     let listeners = Listeners::bind(&manager.context.config).await?;
     let address = listeners.admin_address()?;
     tracing::info!(
