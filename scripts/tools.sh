@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools.sh [python]: installs the tools of the scripts and of the SDKs, beside each language's own toolchain, into ignored
-# folders: target/tools (programs from Python packages, and Helm) and plugins/sdk-js/node_modules. With `python` it installs
-# only the programs from Python packages. A second run does nothing.
+# folders: target/tools (programs from Python packages, Helm and promcheck) and plugins/sdk-js/node_modules. With `python` it
+# installs only the programs from Python packages. A second run does nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,6 +39,14 @@ if ! fresh "$tools/.stamp-go" "${go[@]}" || [ ! -x "$tools/bin/helm" ]; then
         -ldflags "-s -w" -o "$tools/bin/.helm.$$" helm.sh/helm/v4/cmd/helm)
     mv -f "$tools/bin/.helm.$$" "$tools/bin/helm"
     leave "$tools/.stamp-go" "${go[@]}"
+fi
+go=(scripts/prometheus/go.mod scripts/prometheus/go.sum scripts/prometheus/*.go)
+if ! fresh "$tools/.stamp-promcheck" "${go[@]}" || [ ! -x "$tools/bin/promcheck" ]; then
+    echo "tools: promcheck, with Prometheus' Go module (minutes the first time)"
+    (cd scripts/prometheus && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false \
+        -ldflags "-s -w" -o "$tools/bin/.promcheck.$$" .)
+    mv -f "$tools/bin/.promcheck.$$" "$tools/bin/promcheck"
+    leave "$tools/.stamp-promcheck" "${go[@]}"
 fi
 node=(plugins/sdk-js/package.json plugins/sdk-js/package-lock.json)
 if ! fresh plugins/sdk-js/node_modules/.stamp "${node[@]}"; then
