@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools.sh [python|image]: installs the tools of the scripts and of the SDKs, beside each language's own toolchain, into
-# ignored folders: target/tools (programs from Python packages, Helm and oci-image) and plugins/sdk-js/node_modules. With `python`
+# ignored folders: target/tools (programs from Python packages, Helm, promcheck and oci-image) and plugins/sdk-js/node_modules. With `python`
 # it installs only the programs from Python packages, with `image` also oci-image. A second run does nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +17,20 @@ stamp() { (cat "$@"; realpath target) | sha256sum; }
 fresh() { [ -f "$1" ] && [ "$(cat "$1")" = "$(stamp "${@:2}")" ]; }
 leave() { stamp "${@:2}" >"$1"; }
 
+# go_program NAME MODULE PACKAGE: builds a program of a Go module; minutes the first time.
+go_program() {
+    local name=$1 module=$2 package=$3 files
+    files=("$module"/go.mod "$module"/go.sum)
+    [ "$package" != . ] || files+=("$module"/*.go)
+    if ! fresh "$tools/.stamp-$name" "${files[@]}" || [ ! -x "$tools/bin/$name" ]; then
+        echo "tools: $name, a program in Go"
+        (cd "$module" && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false \
+            -ldflags "-s -w" -o "$tools/bin/.$name.$$" "$package")
+        mv -f "$tools/bin/.$name.$$" "$tools/bin/$name"
+        leave "$tools/.stamp-$name" "${files[@]}"
+    fi
+}
+
 need python3
 mkdir -p target
 tools=$(realpath target)/tools
@@ -32,25 +46,12 @@ fi
 [ "${1:-}" != python ] || exit 0
 
 need go
-image=(scripts/image/go.mod scripts/image/go.sum scripts/image/*.go)
-if ! fresh "$tools/.stamp-image" "${image[@]}" || [ ! -x "$tools/bin/oci-image" ]; then
-    echo "tools: oci-image, which assembles the container image"
-    (cd scripts/image && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false \
-        -ldflags "-s -w" -o "$tools/bin/.oci-image.$$" .)
-    mv -f "$tools/bin/.oci-image.$$" "$tools/bin/oci-image"
-    leave "$tools/.stamp-image" "${image[@]}"
-fi
+go_program oci-image scripts/image .
 [ "${1:-}" != image ] || exit 0
 
 need node npm
-go=(scripts/tools/go.mod scripts/tools/go.sum)
-if ! fresh "$tools/.stamp-go" "${go[@]}" || [ ! -x "$tools/bin/helm" ]; then
-    echo "tools: Helm, from its Go module (minutes the first time)"
-    (cd scripts/tools && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false \
-        -ldflags "-s -w" -o "$tools/bin/.helm.$$" helm.sh/helm/v4/cmd/helm)
-    mv -f "$tools/bin/.helm.$$" "$tools/bin/helm"
-    leave "$tools/.stamp-go" "${go[@]}"
-fi
+go_program helm scripts/tools helm.sh/helm/v4/cmd/helm
+go_program promcheck scripts/prometheus .
 node=(plugins/sdk-js/package.json plugins/sdk-js/package-lock.json)
 if ! fresh plugins/sdk-js/node_modules/.stamp "${node[@]}"; then
     echo "tools: the TypeScript SDK's packages"

@@ -26,5 +26,8 @@ pub const PART: &str = "operetta.dev/part";
 /// Annotation of every part: `sha256:` and the hex digest of the whole file as it is stored.
 pub const DIGEST: &str = "operetta.dev/digest";
 
+/// Annotation of a Plugin: the least important level that it logs: `error`, `warn`, `info`, `debug` or `trace`.
+pub const LOG_LEVEL: &str = "operetta.dev/log-level";
+
 /// Annotation of a Plugin in `CrashQuarantined`: a new value asks the host to load the code again.
 pub const RETRY: &str = "operetta.dev/retry";

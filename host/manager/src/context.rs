@@ -49,9 +49,8 @@ impl Context {
     ///
     /// # Errors
     /// When the configuration cannot be used: its message names the field.
-    pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
+    pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>) -> Result<Arc<Self>> {
         let cluster = Cluster::new(client, &config)?;
-        let metrics = Metrics::new();
         let reporter = ConflictReporter {
             events: cluster.recorder.clone(),
             metrics: metrics.clone(),

@@ -8,9 +8,9 @@
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> anyhow::Result<()> {
-//! use operetta_manager::{admin::Listeners, config::HostConfig, manager::Manager};
+//! use operetta_manager::{admin::Listeners, config::HostConfig, manager::Manager, metrics::Metrics};
 //!
-//! let manager = Manager::new(client, HostConfig::default())?;
+//! let manager = Manager::new(client, HostConfig::default(), Metrics::new())?;
 //! let listeners = Listeners::bind(&manager.context.config).await?;
 //! let address = listeners.admin_address()?;
 //! let serving = tokio::spawn(listeners.serve(manager.clone()));

@@ -30,6 +30,7 @@ use crate::{
     crash_journal::{CrashJournal, Entry},
     identity::HostIdentity,
     lease::{Elector, LeaseName},
+    metrics::Metrics,
     plugin::{
         crash_guard::CrashGuard,
         drop_in::DropInController,
@@ -49,6 +50,10 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The name of the host's Lease.
 const LEASE: &str = "operetta";
+
+/// The names of the host's own controllers.
+const PLUGINS: &str = "plugin";
+const DROP_INS: &str = "drop-in";
 
 /// The workers of the Plugin controller. They mostly wait for the API server, or for a compilation.
 const PLUGIN_WORKERS: u32 = 8;
@@ -81,24 +86,29 @@ struct Started {
     _subscriptions: Vec<Subscription>,
 }
 
-/// Logs the failures of the manager's own reconciles.
-struct FailureLog(&'static str);
+/// Counts the manager's own reconciles, and logs their failures.
+struct OwnReconciles {
+    controller: &'static str,
+    metrics: Arc<Metrics>,
+}
 
-impl Observer for FailureLog {
+impl Observer for OwnReconciles {
     fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
+        self.metrics.reconciled(&host(), self.controller, result, took);
         if let Err(error) = result {
-            tracing::warn!(controller = self.0, key = %request.key, %error, retries, ?took, "reconcile failed");
+            tracing::warn!(controller = self.controller, key = %request.key, %error, retries, ?took, "reconcile failed");
         }
     }
 }
 
 impl Manager {
-    /// Creates a manager that does nothing yet.
+    /// Creates a manager that does nothing yet. `metrics` may observe the requests of the client, see
+    /// [`operetta_kube::client::connect::connect_observed`].
     ///
     /// # Errors
     /// When the configuration cannot be used: the message names the field.
-    pub fn new(client: Client, config: HostConfig) -> Result<Arc<Self>> {
-        let context = Context::new(client, config)?;
+    pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>) -> Result<Arc<Self>> {
+        let context = Context::new(client, config, metrics)?;
         let hosted_plugins = HostedPlugins::new(context.clone());
         let identity = HostIdentity::take(context.engine.code().directory());
         let name = LeaseName {
@@ -145,9 +155,10 @@ impl Manager {
             loader,
             guard.clone(),
         );
-        let plugins = controller("plugin", context.queue.work_queue(), plugins);
+        context.metrics.keep_controllers(&host(), [PLUGINS, DROP_INS]);
+        let plugins = self.controller(PLUGINS, context.queue.work_queue(), plugins);
         let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard);
-        let drop_ins = controller("drop-in", WorkQueue::new(), drop_ins);
+        let drop_ins = self.controller(DROP_INS, WorkQueue::new(), drop_ins);
         subscriptions.extend(Triggers::subscribe(context, &informers, &self.hosted_plugins, &drop_ins));
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
@@ -197,6 +208,22 @@ impl Manager {
         self.started.get().map(|started| started.journal.suspects()).unwrap_or_default()
     }
 
+    fn controller(
+        &self,
+        name: &'static str,
+        queue: WorkQueue<ObjectKey>,
+        reconciler: Arc<dyn Reconciler>,
+    ) -> Arc<Controller> {
+        let observer = OwnReconciles { controller: name, metrics: self.context.metrics.clone() };
+        Controller::new(name, queue, reconciler, Arc::new(observer))
+    }
+
+    /// Returns the host's own controllers; none before they start.
+    pub fn controllers(&self) -> Vec<Arc<Controller>> {
+        let started = self.started.get().map(|started| vec![started.plugins.clone(), started.drop_ins.clone()]);
+        started.unwrap_or_default()
+    }
+
     /// Updates discovery when CRDs change.
     async fn follow_crds(&self) -> Result<Subscription> {
         let cluster = &self.context.cluster;
@@ -230,6 +257,7 @@ impl Manager {
     }
 }
 
-fn controller(name: &'static str, queue: WorkQueue<ObjectKey>, reconciler: Arc<dyn Reconciler>) -> Arc<Controller> {
-    Controller::new(name, queue, reconciler, Arc::new(FailureLog(name)))
+/// Returns the key under which the host's own controllers are counted: their labels `plugin` and `namespace` are empty.
+fn host() -> ObjectKey {
+    ObjectKey::cluster_scoped("")
 }

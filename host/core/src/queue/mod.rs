@@ -45,6 +45,7 @@
 //! ```
 
 pub mod budget;
+mod durations;
 #[cfg(test)]
 mod histories;
 mod limiter;
@@ -66,6 +67,7 @@ use tokio::{
 };
 
 use budget::QueueBudget;
+pub use durations::DurationHistogram;
 pub use limiter::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter};
 use state::{State, Wake};
 
@@ -84,6 +86,8 @@ pub enum Priority {
 pub struct Stats {
     /// `workqueue_depth`: keys that need processing, including those that are being processed and were added again.
     pub depth: usize,
+    /// The keys of `depth` with [`Priority::Low`].
+    pub depth_low: usize,
     /// The number of keys whose delay runs.
     pub waiting: usize,
     /// The number of keys handed out and not done.
@@ -97,6 +101,10 @@ pub struct Stats {
     pub unfinished_work: Duration,
     /// `workqueue_longest_running_processor_seconds`: the longest of these times.
     pub longest_running: Duration,
+    /// `workqueue_queue_duration_seconds`: the times that keys waited until they were handed out.
+    pub queue_durations: DurationHistogram,
+    /// `workqueue_work_duration_seconds`: the times from handing a key out to [`WorkQueue::done`].
+    pub work_durations: DurationHistogram,
 }
 
 /// A handle to a queue. Clones are handles to the same queue.
@@ -187,7 +195,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
 
     /// Adds a key, or raises a key that is queued with a lower priority. Ignored once the queue shuts down.
     pub fn add_with_priority(&self, key: K, priority: Priority) {
-        self.change(|shared| shared.state.add(key, priority));
+        self.change(|shared| shared.state.add(key, priority, now()));
     }
 
     /// Adds a key as [`Self::add_with_priority`] does, unless it is new and the queue holds `limit` keys already, be they
@@ -198,7 +206,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.change(|shared| {
             let limit = if shared.budget.as_ref().is_none_or(|budget| budget.has_room()) { limit } else { 0 };
             has_room = shared.state.has_room(&key, limit);
-            if has_room { shared.state.add(key, priority) } else { Wake::Nobody }
+            if has_room { shared.state.add(key, priority, now()) } else { Wake::Nobody }
         });
         has_room
     }
@@ -255,7 +263,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     /// not being processed.
     pub fn done(&self, key: &K) {
         let mut shared = self.lock();
-        let wake = shared.state.done(key);
+        let wake = shared.state.done(key, now());
         shared.count();
         let drained = shared.state.is_shutting_down() && shared.state.is_drained();
         drop(shared);

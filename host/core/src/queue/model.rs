@@ -7,7 +7,8 @@
 //! - of two delays of a key the earliest counts, and the next due time is the same;
 //! - a key that is added with a delay while it is processed keeps its priority, and of two delays the higher one
 //!   counts;
-//! - the numbers of ready, dirty, processing and waiting keys are equal;
+//! - the numbers of ready, dirty, processing and waiting keys are equal, and those of dirty keys with low priority;
+//! - the histograms have a duration for each key that was handed out, and for each that is done;
 //! - the right consumers are woken: one for each key that becomes ready, all for a new earliest delay;
 //! - after a shut down, which half of the histories have, nothing is added, nothing waits, and all that was dirty is
 //!   handed out.
@@ -156,6 +157,11 @@ impl Model {
 fn compare(state: &State<Key>, model: &Model, now: Instant) {
     let stats = state.stats(now);
     let counts = (state.len(), stats.depth, stats.processing, stats.waiting, stats.adds_total);
+    let priorities = model.ready.iter().map(|(_, priority)| priority).chain(model.again.values());
+    assert_eq!(stats.depth_low, priorities.filter(|priority| **priority == Priority::Low).count());
+    let in_histograms = (stats.queue_durations.count(), stats.work_durations.count());
+    let handed_out = stats.adds_total - stats.depth as u64;
+    assert_eq!(in_histograms, (handed_out, handed_out - stats.processing as u64));
     let ready = model.ready.len();
     let expected = (ready, ready + model.again.len(), model.processing.len(), model.waiting.len(), model.adds);
     assert_eq!(counts, expected);
@@ -178,8 +184,8 @@ fn run(seed: u64) {
             model.shut_down();
         }
         match random.random_range(0..100) {
-            0..20 => assert_eq!(state.add(key, Priority::Normal), model.add(key, Priority::Normal)),
-            20..40 => assert_eq!(state.add(key, Priority::Low), model.add(key, Priority::Low)),
+            0..20 => assert_eq!(state.add(key, Priority::Normal, now), model.add(key, Priority::Normal)),
+            20..40 => assert_eq!(state.add(key, Priority::Low, now), model.add(key, Priority::Low)),
             40..55 => {
                 let delay = Duration::from_millis(random.random_range(1..30));
                 assert_eq!(state.add_after(key, delay, now), model.add_after(key, now + delay));
@@ -194,7 +200,7 @@ fn run(seed: u64) {
                 model.advance(now);
             }
             70..90 => assert_eq!(state.get(now), model.get()),
-            _ => assert_eq!(state.done(&key), model.done(key)),
+            _ => assert_eq!(state.done(&key, now), model.done(key)),
         }
         compare(&state, &model, now);
     }
@@ -205,7 +211,7 @@ fn run(seed: u64) {
         let key = state.get(now);
         assert_eq!(key, model.get());
         let Some(key) = key.or_else(|| model.processing.first().map(|(key, _)| *key)) else { break };
-        assert_eq!(state.done(&key), model.done(key));
+        assert_eq!(state.done(&key, now), model.done(key));
         compare(&state, &model, now);
     }
     assert!(state.is_drained() && state.stats(now).depth == 0 && state.next_due().is_none());

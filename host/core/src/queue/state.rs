@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     Priority, Stats,
+    durations::DurationHistogram,
     ready::{QueuePosition, Ready},
 };
 
@@ -34,8 +35,8 @@ pub enum Wake {
 /// The state of one key.
 #[derive(Debug, Default)]
 struct Entry {
-    /// Set while the key needs processing.
-    dirty: Option<Dirty>,
+    /// Set while the key needs processing, with the time since which it does.
+    dirty: Option<(Dirty, Instant)>,
     /// The ticket in `State::processing` and the priority, while the key is handed out.
     processing: Option<(u64, Priority)>,
     /// The position in `State::waiting`, while a delay runs.
@@ -72,14 +73,26 @@ pub struct State<K> {
     waiting: BTreeMap<(Instant, u64), (K, Priority)>,
     /// The next ticket, higher than all in `processing` and `waiting`.
     ticket: u64,
+    counts: Counts,
+    /// True after shut down: nothing is added any more, and nothing waits.
+    shutting_down: bool,
+}
+
+/// The counts of a queue for its metrics.
+#[derive(Debug, Default)]
+struct Counts {
     /// The number of dirty entries.
     dirty: usize,
+    /// The number of dirty entries with low priority.
+    dirty_low: usize,
     /// The number of times that a key became dirty.
     adds: u64,
     /// The number of adds with a delay.
     retries: u64,
-    /// True after shut down: nothing is added any more, and nothing waits.
-    shutting_down: bool,
+    /// The times from becoming dirty to being handed out.
+    queue_durations: DurationHistogram,
+    /// The times from being handed out to being done.
+    work_durations: DurationHistogram,
 }
 
 impl<K> Default for State<K> {
@@ -90,9 +103,7 @@ impl<K> Default for State<K> {
             processing: VecDeque::new(),
             waiting: BTreeMap::new(),
             ticket: 0,
-            dirty: 0,
-            adds: 0,
-            retries: 0,
+            counts: Counts::default(),
             shutting_down: false,
         }
     }
@@ -101,7 +112,7 @@ impl<K> Default for State<K> {
 impl<K: Clone + Eq + Hash> State<K> {
     /// Marks a key as needing processing. A key that is already dirty keeps its position, unless its priority is
     /// raised.
-    pub fn add(&mut self, key: K, priority: Priority) -> Wake {
+    pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> Wake {
         if self.shutting_down {
             return Wake::Nobody;
         }
@@ -109,10 +120,13 @@ impl<K: Clone + Eq + Hash> State<K> {
             hash_map::Entry::Occupied(slot) => slot,
             hash_map::Entry::Vacant(slot) => slot.insert_entry(Entry::default()),
         };
-        let (dirty, wake) = match (slot.get().dirty, priority) {
+        let before = slot.get().dirty;
+        let since = before.map_or(now, |(_, since)| since);
+        let (dirty, wake) = match (before.map(|(dirty, _)| dirty), priority) {
             (None, _) => {
-                self.dirty += 1;
-                self.adds += 1;
+                self.counts.dirty += 1;
+                self.counts.dirty_low += usize::from(priority == Priority::Low);
+                self.counts.adds += 1;
                 if slot.get().processing.is_some() {
                     (Dirty::WhenDone(priority), Wake::Nobody)
                 } else {
@@ -120,12 +134,16 @@ impl<K: Clone + Eq + Hash> State<K> {
                 }
             }
             (Some(Dirty::Ready(QueuePosition::Low(ticket))), Priority::Normal) => {
+                self.counts.dirty_low -= 1;
                 (Dirty::Ready(self.ready.raise(ticket)), Wake::Nobody)
             }
-            (Some(Dirty::WhenDone(before)), _) => (Dirty::WhenDone(before.max(priority)), Wake::Nobody),
+            (Some(Dirty::WhenDone(before)), _) => {
+                self.counts.dirty_low -= usize::from(before < priority);
+                (Dirty::WhenDone(before.max(priority)), Wake::Nobody)
+            }
             (Some(ready), _) => (ready, Wake::Nobody),
         };
-        slot.get_mut().dirty = Some(dirty);
+        slot.get_mut().dirty = Some((dirty, since));
         wake
     }
 
@@ -136,11 +154,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         if self.shutting_down {
             return Wake::Nobody;
         }
-        self.retries += 1;
+        self.counts.retries += 1;
         let handed_out = |entry: &Entry| entry.processing.map_or(Priority::Normal, |(_, priority)| priority);
         if delay.is_zero() {
             let priority = self.entries.get(&key).map_or(Priority::Normal, handed_out);
-            return self.add(key, priority);
+            return self.add(key, priority, now);
         }
         let due = now.checked_add(delay.min(FAR)).unwrap_or(now);
         let mut slot = match self.entries.entry(key) {
@@ -170,11 +188,11 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// delay.
     pub fn advance(&mut self, now: Instant) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
-            let (key, priority) = first.remove();
+            let ((due, _), (key, priority)) = first.remove_entry();
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.waiting = None;
             }
-            let _has_a_timer = self.add(key, priority);
+            let _has_a_timer = self.add(key, priority, due);
         }
     }
 
@@ -188,25 +206,30 @@ impl<K: Clone + Eq + Hash> State<K> {
         let (key, priority) = self.ready.pop()?;
         let ticket = self.ticket;
         self.ticket += 1;
-        self.dirty -= 1;
+        self.counts.dirty -= 1;
+        self.counts.dirty_low -= usize::from(priority == Priority::Low);
         self.processing.push_back((ticket, now));
         let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
-        entry.dirty = None;
+        if let Some((_, since)) = entry.dirty.take() {
+            self.counts.queue_durations.observe(now.saturating_duration_since(since));
+        }
         entry.processing = Some((ticket, priority));
         Some(key)
     }
 
     /// Marks a key as processed. It is ready again if it was added meanwhile. Ignores a key that is not being
     /// processed.
-    pub fn done(&mut self, key: &K) -> Wake {
+    pub fn done(&mut self, key: &K, now: Instant) -> Wake {
         let Some((key, mut entry)) = self.entries.remove_entry(key) else { return Wake::Nobody };
         let mut wake = Wake::Nobody;
         if let Some((ticket, _)) = entry.processing.take() {
-            if let Ok(at) = self.processing.binary_search_by_key(&ticket, |(ticket, _)| *ticket) {
-                self.processing.remove(at);
+            if let Ok(at) = self.processing.binary_search_by_key(&ticket, |(ticket, _)| *ticket)
+                && let Some((_, start)) = self.processing.remove(at)
+            {
+                self.counts.work_durations.observe(now.saturating_duration_since(start));
             }
-            if let Some(Dirty::WhenDone(priority)) = entry.dirty {
-                entry.dirty = Some(Dirty::Ready(self.ready.push(key.clone(), priority)));
+            if let Some((Dirty::WhenDone(priority), since)) = entry.dirty {
+                entry.dirty = Some((Dirty::Ready(self.ready.push(key.clone(), priority)), since));
                 wake = Wake::One;
             }
         }
@@ -255,13 +278,16 @@ impl<K: Clone + Eq + Hash> State<K> {
     pub fn stats(&self, now: Instant) -> Stats {
         let age = |(_, start): &(u64, Instant)| now.saturating_duration_since(*start);
         Stats {
-            depth: self.dirty,
+            depth: self.counts.dirty,
+            depth_low: self.counts.dirty_low,
             waiting: self.waiting.len(),
             processing: self.processing.len(),
-            adds_total: self.adds,
-            retries_total: self.retries,
+            adds_total: self.counts.adds,
+            retries_total: self.counts.retries,
             unfinished_work: self.processing.iter().map(age).sum(),
             longest_running: self.processing.front().map(age).unwrap_or_default(),
+            queue_durations: self.counts.queue_durations,
+            work_durations: self.counts.work_durations,
         }
     }
 }

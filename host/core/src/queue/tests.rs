@@ -350,18 +350,33 @@ async fn stats_report_how_long_work_is_running() {
     advance(2 * SECOND).await;
     queue.add("a");
     queue.add_after("c", SECOND);
+    let histogram = |durations: &[Duration]| {
+        let mut histogram = DurationHistogram::default();
+        durations.iter().for_each(|duration| histogram.observe(*duration));
+        histogram
+    };
     let stats = Stats {
         depth: 1,
+        depth_low: 0,
         waiting: 1,
         processing: 2,
         adds_total: 3,
         retries_total: 1,
         unfinished_work: 7 * SECOND,
         longest_running: 5 * SECOND,
+        queue_durations: histogram(&[Duration::ZERO, 3 * SECOND]),
+        work_durations: histogram(&[]),
     };
     assert_eq!(queue.stats(), stats);
     queue.done(&"a");
     assert_eq!((queue.stats().longest_running, queue.stats().depth), (2 * SECOND, 1));
+    assert_eq!(queue.stats().work_durations, histogram(&[5 * SECOND]));
+    advance(4 * SECOND).await;
+    assert_eq!(queue.get().await, Some("a"));
+    let waited = histogram(&[Duration::ZERO, 3 * SECOND, 4 * SECOND]);
+    assert_eq!(queue.stats().queue_durations, waited, "since it was added, not since it was done");
+    assert_eq!(queue.get().await, Some("c"));
+    assert_eq!(queue.stats().queue_durations.sum(), 10 * SECOND, "since its delay ended");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

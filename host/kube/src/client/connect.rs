@@ -1,6 +1,6 @@
 //! The connection to the API server: by a kubeconfig, as in kubectl, or as the ServiceAccount of the Pod.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
@@ -13,6 +13,8 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tower::{BoxError, ServiceBuilder};
+
+use crate::client::observed::{Observed, RequestObserver};
 
 /// The error of connecting. The operator must fix the configuration.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +41,26 @@ pub enum ConnectError {
 /// # Errors
 /// [`ConnectError`], naming the file or the alternatives.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, ConnectError> {
+    create(kubeconfig, context, None).await
+}
+
+/// Creates a client as [`connect`] does, whose requests are reported to `observer`.
+///
+/// # Errors
+/// [`ConnectError`], naming the file or the alternatives.
+pub async fn connect_observed(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    observer: Arc<dyn RequestObserver>,
+) -> Result<Client, ConnectError> {
+    create(kubeconfig, context, Some(observer)).await
+}
+
+async fn create(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    observer: Option<Arc<dyn RequestObserver>>,
+) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
     let mut config = match kubeconfig {
         Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
@@ -48,14 +70,25 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
     // Callers decide about retries: a plugin receives a 429 with its Retry-After, and an informer has its own backoff.
     config.default_retry = false;
     let url = config.cluster_url.to_string();
-    client(config).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
+    let observed = observer.map(|observer| Observed { host: host(&config).into(), observer });
+    client(config, observed).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
+}
+
+/// Returns the host and port of the API server.
+fn host(config: &Config) -> String {
+    let url = &config.cluster_url;
+    url.authority().map_or_else(|| url.to_string(), ToString::to_string)
 }
 
 /// Builds a client as `Client::try_from` does, but with TCP_NODELAY, as in client-go. kube keeps Nagle's algorithm
 /// (github.com/kube-rs/kube/issues/2056), which delays some requests by 40 ms until a delayed acknowledgement.
-fn client(config: Config) -> kube::Result<Client> {
+fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
-        return Client::try_from(config);
+        let builder = ClientBuilder::try_from(config)?;
+        return Ok(match observed {
+            Some(observed) => builder.with_layer(&observed).build(),
+            None => builder.build(),
+        });
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -66,6 +99,7 @@ fn client(config: Config) -> kube::Result<Client> {
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let service = ServiceBuilder::new()
+        .option_layer(observed)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

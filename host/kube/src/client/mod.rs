@@ -5,6 +5,7 @@ mod cached_reads;
 pub mod connect;
 pub mod diagnosis;
 pub mod object_api;
+pub mod observed;
 pub(crate) mod raw;
 pub(crate) mod requests;
 pub mod table;

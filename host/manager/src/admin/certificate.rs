@@ -3,7 +3,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,6 +23,15 @@ use serde::Deserialize;
 
 /// The interval between looks at the files.
 const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The numbers of reads of the files, under controller-runtime's names.
+#[derive(Debug, Default)]
+pub struct CertificateReads {
+    /// `certwatcher_read_certificate_total`: attempts to read the files, with the one at the start.
+    pub total: AtomicU64,
+    /// `certwatcher_read_certificate_errors_total`: attempts after which the former certificate stayed.
+    pub errors: AtomicU64,
+}
 
 /// The files of a certificate in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -45,7 +57,9 @@ pub fn load(files: Option<&CertificateFiles>) -> Result<RustlsConfig> {
 
 /// Reads the files again when they have changed, until it is cancelled. A certificate that cannot be used is logged, and
 /// the former one stays.
-pub async fn reload(files: CertificateFiles, config: RustlsConfig) {
+pub async fn reload(files: CertificateFiles, config: RustlsConfig, reads: Arc<CertificateReads>) {
+    // That of the start.
+    reads.total.fetch_add(1, Ordering::Relaxed);
     let mut last = contents(&files);
     loop {
         tokio::time::sleep(INTERVAL).await;
@@ -53,12 +67,16 @@ pub async fn reload(files: CertificateFiles, config: RustlsConfig) {
         if now == last {
             continue;
         }
+        reads.total.fetch_add(1, Ordering::Relaxed);
         match from_files(&files) {
             Ok(changed) => {
                 config.reload_from_config(changed);
                 tracing::info!(file = %files.cert_file.display(), "certificate reloaded");
             }
-            Err(error) => tracing::warn!("failed to reload the certificate, keeping the former one: {error:#}"),
+            Err(error) => {
+                reads.errors.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("failed to reload the certificate, keeping the former one: {error:#}");
+            }
         }
         last = now;
     }

@@ -8,13 +8,10 @@ pub mod access;
 mod bind;
 pub mod certificate;
 pub mod informers;
+mod metrics;
 pub mod secure;
 
-use std::{
-    convert::Infallible,
-    future::IntoFuture,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{convert::Infallible, future::IntoFuture, sync::Arc};
 
 use anyhow::{Context, Result};
 use axum::{
@@ -36,30 +33,25 @@ use tokio::{
 use crate::{
     admin::{
         bind::bind,
+        certificate::CertificateReads,
         informers::{Informers, ServerRevisions},
         secure::SecureListener,
     },
     authz::permissions::{self, PermissionsError},
     config::HostConfig,
-    crash_journal::Entry,
     logs::store::LogLine,
     manager::Manager,
-    metrics::{
-        informers::InformerMetrics,
-        plugins, quotas,
-        samples::{Labels, Samples},
-    },
+    metrics::informers::InformerMetrics,
     readiness::Check,
 };
-
-/// The media type of /metrics.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The state of the admin endpoints.
 struct Admin {
     manager: Arc<Manager>,
     informer_metrics: InformerMetrics,
     server_revisions: ServerRevisions,
+    /// The numbers of reads of the certificate; None if the secure endpoints have none of files.
+    certificate_reads: Option<Arc<CertificateReads>>,
 }
 
 /// The bound listeners of the endpoints.
@@ -119,13 +111,14 @@ impl Listeners {
             manager,
             informer_metrics: InformerMetrics::default(),
             server_revisions: ServerRevisions::default(),
+            certificate_reads: self.secure.as_ref().and_then(SecureListener::certificate_reads),
         });
         let probes = Router::new()
             .route("/healthz", get(|| async { "ok" }))
             .route("/livez", get(|| async { "ok" }))
             .route("/readyz", get(ready));
         let users = Router::new()
-            .route("/metrics", get(metrics))
+            .route("/metrics", get(metrics::scrape))
             .route("/informers", get(informers))
             .route("/logs/{namespace}/{plugin}", get(logs))
             .route("/rbac/{namespace}/{plugin}", get(rbac))
@@ -177,28 +170,6 @@ fn readiness(checks: &[Check], query: &[(String, String)]) -> (StatusCode, Strin
 async fn informers(State(admin): State<Arc<Admin>>) -> Json<Informers> {
     let Manager { context, hosted_plugins, .. } = &*admin.manager;
     Json(informers::list(&context.cluster, hosted_plugins, &admin.server_revisions).await)
-}
-
-async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
-    let Manager { context, hosted_plugins, .. } = &*admin.manager;
-    let mut samples = Samples::default();
-    plugins::sample(hosted_plugins, &mut samples);
-    quotas::sample(&context.tenants, &mut samples);
-    plugins::sample_code(context.engine.mapped(), &mut samples);
-    admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
-    let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
-    let help = "Number of Events of the host dropped because the queue was full";
-    samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);
-    let help = "Number of consecutive crashes of the host during this step for this plugin; 2 quarantine it";
-    let deaths = admin.manager.suspects().into_iter().map(|Entry { work, deaths, .. }| {
-        let step = work.step.as_str().to_owned();
-        (vec![("plugin", work.name), ("namespace", work.namespace), ("step", step)], u64::from(deaths))
-    });
-    samples.gauge("operetta_plugin_crashes", help, deaths);
-    match context.metrics.encode(samples) {
-        Ok(text) => ([("content-type", OPEN_METRICS)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
 }
 
 #[derive(Deserialize)]

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use super::{
     access::{AccessControl, Required},
     bind::bind,
-    certificate::{self, CertificateFiles},
+    certificate::{self, CertificateFiles, CertificateReads},
 };
 
 /// The configuration of the endpoints for users.
@@ -38,6 +38,7 @@ pub struct SecureListener {
     listener: TcpListener,
     tls: RustlsConfig,
     files: Option<CertificateFiles>,
+    reads: Arc<CertificateReads>,
 }
 
 impl SecureListener {
@@ -49,7 +50,7 @@ impl SecureListener {
         let SecureEndpoints { address, certificate: files } = endpoints;
         let tls = certificate::load(files.as_ref())?;
         let listener = bind(*address, "secureEndpoints.address").await?;
-        Ok(Self { listener, tls, files: files.clone() })
+        Ok(Self { listener, tls, files: files.clone(), reads: Arc::default() })
     }
 
     /// Returns the address with the port that was chosen.
@@ -60,6 +61,11 @@ impl SecureListener {
         Ok(self.listener.local_addr()?.to_string())
     }
 
+    /// Returns the numbers of reads of the certificate's files; None if there are none.
+    pub fn certificate_reads(&self) -> Option<Arc<CertificateReads>> {
+        self.files.as_ref().map(|_| self.reads.clone())
+    }
+
     /// Serves routes to whoever may use them, until the process ends.
     ///
     /// # Errors
@@ -67,7 +73,9 @@ impl SecureListener {
     pub async fn serve(self, routes: Router, client: Client) -> Result<()> {
         let access = Arc::new(AccessControl::new(client)?);
         let routes = routes.layer(middleware::from_fn_with_state(access, check));
-        let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, self.tls.clone())).abort_handle());
+        let tls = self.tls.clone();
+        let reads = self.reads;
+        let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, tls, reads)).abort_handle());
         let listener = self.listener.into_std()?;
         let server = axum_server::from_tcp_rustls(listener, self.tls).context("failed to serve TLS")?;
         let served = server.serve(routes.into_make_service()).await;

@@ -2,11 +2,15 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
     time::Instant,
 };
 
 use k8s_openapi::jiff::Timestamp;
+use operetta_api::annotations::LOG_LEVEL;
 use operetta_core::{
     object::ObjectKey,
     ports::{LogLevel, LogRecord, LogSink},
@@ -23,6 +27,8 @@ const KEPT: usize = 1_000;
 const KEPT_BYTES: usize = 2 * 1024 * 1024;
 /// The longest message that is kept, and the longest sum of its fields, in bytes.
 const MESSAGE: usize = 16 * 1024;
+/// The characters that are read of an annotation with a level.
+const MAX_LEVEL: usize = 32;
 
 /// One line, as `operetta logs -o json` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +63,10 @@ pub struct LogStore {
 /// The log of one plugin. It outlives the plugin's code, and has the reason when code does not load.
 pub struct PluginLog {
     plugin: String,
-    level: LogLevel,
+    /// The least important level that is kept, as a number.
+    level: AtomicU8,
+    /// The level that the Plugin's annotation named last.
+    annotated: Mutex<Option<String>>,
     kept: Mutex<Kept>,
     tail: broadcast::Sender<Arc<LogLine>>,
 }
@@ -101,7 +110,13 @@ impl LogStore {
         let create = || {
             let (tail, _) = broadcast::channel(256);
             let kept = Kept { lines: VecDeque::new(), bytes: 0, quota: LogQuota::new(Instant::now()) };
-            Arc::new(PluginLog { plugin: plugin.to_string(), level, kept: Mutex::new(kept), tail })
+            Arc::new(PluginLog {
+                plugin: plugin.to_string(),
+                level: AtomicU8::new(level as u8),
+                annotated: Mutex::default(),
+                kept: Mutex::new(kept),
+                tail,
+            })
         };
         plugins.entry(plugin.clone()).or_insert_with(create).clone()
     }
@@ -126,6 +141,33 @@ impl PluginLog {
         (kept.lines.iter().skip(skipped).cloned().collect(), self.tail.subscribe())
     }
 
+    /// Applies the level in the Plugin's annotation, or `default` without one or with one that is not a level. A change is
+    /// logged. Reconciles in flight follow at their next line.
+    pub fn set_level(&self, annotation: Option<&str>, default: LogLevel) {
+        let annotation = annotation.map(|text| text.chars().take(MAX_LEVEL).collect::<String>());
+        let mut annotated = self.annotated.lock();
+        if *annotated == annotation {
+            return;
+        }
+        annotated.clone_from(&annotation);
+        drop(annotated);
+        let (level, problem) = match annotation.as_deref().map(|text| (text, level(text))) {
+            None => (default, None),
+            Some((_, Some(level))) => (level, None),
+            Some((text, None)) => (default, Some(text)),
+        };
+        self.level.store(level as u8, Ordering::Relaxed);
+        let now = name(level);
+        match problem {
+            None => self.write_host_line(LogLevel::Info, format!("log level is {now}")),
+            Some(text) => {
+                let message =
+                    format!("{LOG_LEVEL} is {text:?}: use error, warn, info, debug or trace; log level is {now}");
+                self.write_host_line(LogLevel::Warn, message);
+            }
+        }
+    }
+
     /// Writes a line of the host about the plugin, outside the plugin's quota.
     pub fn write_host_line(&self, level: LogLevel, message: String) {
         self.append(LogRecord { level, message, fields: vec![], reconcile: None });
@@ -134,7 +176,7 @@ impl PluginLog {
 
 impl LogSink for PluginLog {
     fn enabled(&self, level: LogLevel) -> bool {
-        level <= self.level
+        level as u8 <= self.level.load(Ordering::Relaxed)
     }
 
     fn write(&self, record: LogRecord) {
@@ -196,6 +238,12 @@ impl PluginLog {
         // An error means that nobody follows.
         let _followers = self.tail.send(line);
     }
+}
+
+/// Returns the level of this name.
+fn level(name_of: &str) -> Option<LogLevel> {
+    let levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug, LogLevel::Trace];
+    levels.into_iter().find(|level| name(*level) == name_of)
 }
 
 /// Returns the level's name in lines.
@@ -273,6 +321,25 @@ mod tests {
         assert_eq!(kept.lines.back().map(|line| line.message.as_str()), Some("loaded"));
         assert!(kept.bytes <= KEPT_BYTES && kept.bytes > KEPT_BYTES / 2, "{}", kept.bytes);
         assert_eq!(kept.bytes, kept.lines.iter().map(|line| line.bytes()).sum::<usize>());
+    }
+
+    #[test]
+    fn annotation_sets_the_level_until_it_is_removed() {
+        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let set = |annotation| {
+            log.set_level(annotation, LogLevel::Info);
+            let levels = [LogLevel::Error, LogLevel::Info, LogLevel::Debug, LogLevel::Trace];
+            levels.map(|level| log.enabled(level))
+        };
+        assert_eq!(set(None), [true, true, false, false]);
+        assert_eq!(set(Some("debug")), [true, true, true, false]);
+        assert_eq!(set(Some("error")), [true, false, false, false]);
+        assert_eq!(set(Some("Debug")), [true, true, false, false]);
+        assert_eq!(set(Some("Debug")), [true, true, false, false]);
+        assert_eq!(set(None), [true, true, false, false]);
+        let lines: Vec<String> = log.follow(10).0.iter().map(|line| line.message.clone()).collect();
+        let refused = "operetta.dev/log-level is \"Debug\": use error, warn, info, debug or trace; log level is info";
+        assert_eq!(lines, ["log level is debug", "log level is error", refused, "log level is info"]);
     }
 
     #[test]

@@ -1,28 +1,43 @@
-//! Samples of plugins: their queues, under controller-runtime's names, and the resources that they use.
+//! Samples of plugins: their queues and the resources that they use.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use operetta_core::{gate::operation::Verb, object::ObjectKey, queue::WorkQueue};
+use operetta_core::{controller::Controller, gate::operation::Verb, object::ObjectKey};
 use operetta_wasm::MappedTotals;
 
 use crate::{
-    metrics::samples::{Labels, Samples},
-    plugin::{assembly::Metered, hosted_plugins::HostedPlugins, running::Running},
+    metrics::{
+        queues::Queues,
+        samples::{Labels, Samples},
+    },
+    plugin::{assembly::Metered, hosted_plugins::HostedPlugins},
 };
 
-/// Takes samples of all plugins. A plugin that is being set up at this moment is left out.
-pub fn sample(hosted_plugins: &HostedPlugins, samples: &mut Samples) {
+/// Takes samples of all plugins, and of the queues of the host's own controllers. A plugin that is being set up at this
+/// moment is left out.
+pub fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], samples: &mut Samples) {
     let mut queues = Queues::default();
+    own.iter().for_each(|controller| queues.add(controller, &Labels::new()));
     let mut usage = Usage::default();
+    let mut quarantined = Vec::new();
     for (key, hosted) in hosted_plugins.all() {
         let Ok(state) = hosted.state.try_lock() else { continue };
         let Some(running) = &state.running else { continue };
         if let Some(metered) = running.metered() {
             usage.add(plugin_labels(&key), metered, hosted.cached_bytes.load(Ordering::Relaxed));
         }
-        queues.add_plugin(&key, running);
+        for controller in running.controllers() {
+            queues.add(controller, &plugin_labels(&key));
+            let loops = running.loops().look(controller.name());
+            let labels = with(&plugin_labels(&key), "name", controller.name());
+            quarantined.push((labels, loops.quarantined as u64));
+        }
     }
     queues.write(samples);
+    samples.gauge("operetta_quarantined_keys", "Number of keys quarantined because of a hot loop", quarantined);
     usage.write(samples);
 }
 
@@ -48,53 +63,6 @@ fn with(labels: &Labels, name: &'static str, value: impl ToString) -> Labels {
     let mut labels = labels.clone();
     labels.push((name, value.to_string()));
     labels
-}
-
-/// The samples of work queues.
-#[derive(Default)]
-struct Queues {
-    depth: Vec<(Labels, u64)>,
-    adds: Vec<(Labels, u64)>,
-    retries: Vec<(Labels, u64)>,
-    unfinished: Vec<(Labels, f64)>,
-    longest: Vec<(Labels, f64)>,
-    quarantined: Vec<(Labels, u64)>,
-}
-
-impl Queues {
-    fn add_plugin(&mut self, plugin: &ObjectKey, running: &Running) {
-        for controller in running.controllers() {
-            let mut labels = vec![("name", controller.name().to_owned())];
-            labels.extend(plugin_labels(plugin));
-            let loops = running.loops().look(controller.name());
-            self.quarantined.push((labels.clone(), loops.quarantined as u64));
-            self.add(labels, controller.queue());
-        }
-    }
-
-    fn add(&mut self, labels: Labels, queue: &WorkQueue<ObjectKey>) {
-        let stats = queue.stats();
-        self.adds.push((labels.clone(), stats.adds_total));
-        self.retries.push((labels.clone(), stats.retries_total));
-        self.unfinished.push((labels.clone(), stats.unfinished_work.as_secs_f64()));
-        self.longest.push((labels.clone(), stats.longest_running.as_secs_f64()));
-        self.depth.push((labels, queue.len() as u64));
-    }
-
-    fn write(self, samples: &mut Samples) {
-        samples.gauge("workqueue_depth", "Current depth of the workqueue", self.depth);
-        samples.counter("workqueue_adds", "Number of keys added to the workqueue", self.adds);
-        samples.counter("workqueue_retries", "Number of retries handled by the workqueue", self.retries);
-        let help = "Duration of all reconciles in flight in seconds";
-        samples.gauge("workqueue_unfinished_work_seconds", help, self.unfinished);
-        let help = "Duration of the longest reconcile in flight in seconds";
-        samples.gauge("workqueue_longest_running_processor_seconds", help, self.longest);
-        samples.gauge(
-            "operetta_quarantined_keys",
-            "Number of keys quarantined because of a hot loop",
-            self.quarantined,
-        );
-    }
 }
 
 /// The samples of the resources that plugins use.

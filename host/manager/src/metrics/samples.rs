@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use operetta_core::queue::DurationHistogram;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
+    encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
@@ -18,6 +19,8 @@ pub enum Value {
     Integer(u64),
     /// Any other number.
     Float(f64),
+    /// A histogram of durations.
+    Histogram(DurationHistogram),
 }
 
 impl From<u64> for Value {
@@ -29,6 +32,12 @@ impl From<u64> for Value {
 impl From<f64> for Value {
     fn from(value: f64) -> Self {
         Self::Float(value)
+    }
+}
+
+impl From<DurationHistogram> for Value {
+    fn from(value: DurationHistogram) -> Self {
+        Self::Histogram(value)
     }
 }
 
@@ -66,6 +75,16 @@ impl Samples {
         self.add(name, help, MetricType::Counter, samples);
     }
 
+    /// Adds a histogram.
+    pub fn histogram(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        samples: impl IntoIterator<Item = (Labels, DurationHistogram)>,
+    ) {
+        self.add(name, help, MetricType::Histogram, samples);
+    }
+
     fn add<V: Into<Value>>(
         &mut self,
         name: &'static str,
@@ -78,15 +97,29 @@ impl Samples {
     }
 }
 
+#[cfg(test)]
+impl Samples {
+    /// Returns the first sample of a metric.
+    pub(super) fn value(&self, name: &str) -> Option<Value> {
+        let family = self.0.iter().find(|family| family.name == name)?;
+        family.samples.first().map(|(_, value)| *value)
+    }
+}
+
 impl Collector for Samples {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for Family { name, help, metric_type, samples } in &self.0 {
             let mut metric = encoder.encode_descriptor(name, help, None, *metric_type)?;
             for (labels, value) in samples {
-                let sample = metric.encode_family(labels)?;
+                let mut sample = metric.encode_family(labels)?;
                 match (metric_type, value) {
                     (MetricType::Counter, Value::Integer(value)) => ConstCounter::new(*value).encode(sample)?,
                     (MetricType::Counter, Value::Float(value)) => ConstCounter::new(*value).encode(sample)?,
+                    (_, Value::Histogram(value)) => {
+                        let buckets: Vec<_> = value.buckets().collect();
+                        let sum = value.sum().as_secs_f64();
+                        sample.encode_histogram::<NoLabelSet>(sum, value.count(), &buckets, None)?;
+                    }
                     (_, Value::Integer(value)) => ConstGauge::new(*value).encode(sample)?,
                     (_, Value::Float(value)) => ConstGauge::new(*value).encode(sample)?,
                 }
@@ -98,6 +131,8 @@ impl Collector for Samples {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use prometheus_client::{encoding::text::encode, registry::Registry};
 
     use super::*;
@@ -107,11 +142,23 @@ mod tests {
         let mut samples = Samples::default();
         samples.counter("adds", "Adds", [(vec![("name", "a\"\n".to_owned())], 3_u64)]);
         samples.gauge("depth", "Depth", [(vec![], 0.5)]);
+        let mut histogram = DurationHistogram::default();
+        [1, 20, 20].map(|millis| histogram.observe(Duration::from_millis(millis)));
+        samples.histogram("took_seconds", "Took", [(vec![("name", "b".to_owned())], histogram)]);
         let mut registry = Registry::default();
         registry.register_collector(Box::new(samples));
         let mut text = String::new();
         encode(&mut text, &registry).expect("text");
-        for line in ["# TYPE adds counter", "adds_total{name=\"a\\\"\\n\"} 3", "# TYPE depth gauge", "depth{} 0.5"] {
+        for line in [
+            "# TYPE adds counter",
+            "adds_total{name=\"a\\\"\\n\"} 3",
+            "# TYPE depth gauge",
+            "depth{} 0.5",
+            "# TYPE took_seconds histogram",
+            "took_seconds_sum{name=\"b\"} 0.041",
+            "took_seconds_bucket{le=\"0.001\",name=\"b\"} 1",
+            "took_seconds_bucket{le=\"+Inf\",name=\"b\"} 3",
+        ] {
             assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");
         }
     }

@@ -24,11 +24,7 @@ use operetta_core::{
 use parking_lot::Mutex;
 
 use crate::plugin::hot_loop::{LoopReporter, LoopingObject, describe};
-use crate::{
-    logs::store::PluginLog,
-    metrics::{Metrics, Outcome},
-    problem::Problem,
-};
+use crate::{logs::store::PluginLog, metrics::Metrics, problem::Problem};
 
 /// Failures in a row from which a retried failure is reported.
 const REPORTED_FROM: u32 = 3;
@@ -262,14 +258,7 @@ impl Observer for MapHealth {
 
 impl Observer for Health {
     fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
-        let outcome = match result {
-            Ok(Action::Done) => Outcome::Success,
-            Ok(Action::Requeue) => Outcome::Requeue,
-            Ok(Action::RequeueAfter(_)) => Outcome::RequeueAfter,
-            Err(Failure::Terminal(_)) => Outcome::TerminalError,
-            Err(Failure::Retry(_) | Failure::Fault(_)) => Outcome::Error,
-        };
-        self.sinks.metrics.reconciled(&self.plugin, &request.controller, outcome, took);
+        self.sinks.metrics.reconciled(&self.plugin, &request.controller, result, took);
         if let Err(failure) = result {
             self.log_failure("reconcile", request, failure, took);
         }
@@ -315,6 +304,7 @@ mod tests {
         let events = Arc::new(Events::default());
         let loops = LoopReporter { events: events.clone(), cached_uid: Box::new(|_, _| Some("u".to_owned())) };
         let metrics = Metrics::new();
+        metrics.keep_controllers(&plugin, ["c"]);
         let health = Health::new(plugin, HealthSinks { log: log.clone(), metrics: metrics.clone(), loops, changed });
         let request = |name: &str, retries| ReconcileRequest {
             controller: "c".into(),

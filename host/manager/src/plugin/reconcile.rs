@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use operetta_api::reasons;
+use operetta_api::{annotations::LOG_LEVEL, reasons};
 use operetta_core::{
     authz::{
         access_review::{Grants, SubjectGrants},
@@ -74,6 +74,8 @@ impl PluginController {
     async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
         let hosted = self.hosted_plugins.get_or_create(key);
         let plugin = PluginRef { key, object, hosted: &hosted };
+        let annotation = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(LOG_LEVEL));
+        hosted.log.set_level(annotation.map(String::as_str), self.context.config.plugin_log_level.into());
         let mut state = hosted.state.lock().await;
         if hosted.renew_revocation() {
             // The controllers hold the old token.

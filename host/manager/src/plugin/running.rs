@@ -112,13 +112,15 @@ impl Running {
                 setup.key.clone(),
             ));
         }
+        // Before their first reconcile, which is not counted otherwise.
+        let names = wired.iter().map(|wired| wired.declared.name.as_str());
+        setup.context.metrics.keep_controllers(setup.key, names);
         for WiredController { declared, wiring } in wired {
             let old = before.remove(&declared.name);
             let running = self.replace_controller(setup, &declared, wiring, code, old);
             self.controllers.insert(declared.name, running);
         }
         before.into_values().for_each(|old| old.stop(setup.context.shutdown_time()));
-        setup.context.metrics.keep_controllers(setup.key, self.controllers.keys().map(String::as_str));
     }
 
     /// Moves a controller to new code and new views. Keeps its queue.

@@ -6,13 +6,14 @@ use anyhow::{Context, Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::cluster_client::connect;
+use super::cluster_client::connect_observed;
 use crate::args::RunArgs;
 use operetta_api::reasons;
 use operetta_manager::{
     admin::{Listeners, secure::SecureEndpoints},
     config::HostConfig,
     manager::Manager,
+    metrics::Metrics,
 };
 
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
@@ -31,8 +32,9 @@ pub async fn run(args: RunArgs) -> Result<()> {
         let certificate = config.secure_endpoints.and_then(|endpoints| endpoints.certificate);
         config.secure_endpoints = Some(SecureEndpoints { address, certificate });
     }
-    let client = connect(&args.cluster).await?;
-    let manager = Manager::new(client, config)?;
+    let metrics = Metrics::new();
+    let client = connect_observed(&args.cluster, metrics.rest_client()).await?;
+    let manager = Manager::new(client, config, metrics)?;
     let listeners = Listeners::bind(&manager.context.config).await?;
     let address = listeners.admin_address()?;
     tracing::info!(

@@ -13,6 +13,7 @@ mod hostile;
 mod hostile_tenant;
 mod hot_loops;
 mod least_rights;
+mod log_levels;
 mod mapping;
 mod metrics;
 mod metrics_page;

@@ -1,0 +1,65 @@
+//! The endpoint /metrics: the counts so far, and samples that are taken at each scrape.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+
+use super::Admin;
+use crate::{
+    crash_journal::Entry,
+    lease::Standing,
+    manager::Manager,
+    metrics::{
+        plugins, process, quotas,
+        samples::{Labels, Samples},
+    },
+};
+
+/// The media type of /metrics.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Responds to a scrape.
+pub(super) async fn scrape(State(admin): State<Arc<Admin>>) -> Response {
+    let Manager { context, hosted_plugins, .. } = &*admin.manager;
+    let mut samples = Samples::default();
+    plugins::sample(hosted_plugins, &admin.manager.controllers(), &mut samples);
+    quotas::sample(&context.tenants, &mut samples);
+    plugins::sample_code(context.engine.mapped(), &mut samples);
+    admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
+    process::sample(&mut samples);
+    sample_host(&admin, &mut samples);
+    match context.metrics.encode(samples) {
+        Ok(text) => ([("content-type", OPEN_METRICS)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// Adds samples of the Lease, the certificate, Events and crashes.
+fn sample_host(admin: &Admin, samples: &mut Samples) {
+    let Manager { context, elector, .. } = &*admin.manager;
+    let is_leader = elector.state().borrow().standing == Standing::Held;
+    let labels = vec![("name", elector.name().name.clone())];
+    let help = "1 if this process holds the Lease of this name, otherwise 0";
+    samples.gauge("leader_election_master_status", help, [(labels, u64::from(is_leader))]);
+    if let Some(reads) = &admin.certificate_reads {
+        let total = reads.total.load(Ordering::Relaxed);
+        let errors = reads.errors.load(Ordering::Relaxed);
+        let help = "Number of reads of the certificate of the secure endpoints";
+        samples.counter("certwatcher_read_certificate", help, [(Labels::new(), total)]);
+        let help = "Number of failed reads of the certificate of the secure endpoints";
+        samples.counter("certwatcher_read_certificate_errors", help, [(Labels::new(), errors)]);
+    }
+    let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
+    let help = "Number of Events of the host dropped because the queue was full";
+    samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);
+    let help = "Number of consecutive crashes of the host during this step for this plugin; 2 quarantine it";
+    let deaths = admin.manager.suspects().into_iter().map(|Entry { work, deaths, .. }| {
+        let step = work.step.as_str().to_owned();
+        (vec![("plugin", work.name), ("namespace", work.namespace), ("step", step)], u64::from(deaths))
+    });
+    samples.gauge("operetta_plugin_crashes", help, deaths);
+}
