@@ -10,8 +10,8 @@ use std::{
 
 use crate::{
     context::Context,
-    lease::{Elector, LeaseState, Standing},
     plugin::host_informers::HostInformers,
+    replicas::{ReplicaState, Replicas, Standing},
 };
 
 /// The longest time until a change is logged.
@@ -60,7 +60,7 @@ impl fmt::Display for Check {
 /// The parts that a host depends on.
 pub struct Readiness {
     context: Arc<Context>,
-    elector: Arc<Elector>,
+    replicas: Arc<Replicas>,
     /// The manager's own informers, once they run.
     informers: OnceLock<Arc<HostInformers>>,
     /// The result of the compile worker's sandbox check, if it has ended: a description, or the problem.
@@ -69,8 +69,8 @@ pub struct Readiness {
 
 impl Readiness {
     /// Creates the checks of a host that has not started yet.
-    pub fn new(context: Arc<Context>, elector: Arc<Elector>) -> Arc<Self> {
-        Arc::new(Self { context, elector, informers: OnceLock::new(), sandbox: OnceLock::new() })
+    pub fn new(context: Arc<Context>, replicas: Arc<Replicas>) -> Arc<Self> {
+        Arc::new(Self { context, replicas, informers: OnceLock::new(), sandbox: OnceLock::new() })
     }
 
     /// Adds the manager's own informers.
@@ -80,7 +80,7 @@ impl Readiness {
 
     /// Checks each part.
     pub fn checks(&self) -> Vec<Check> {
-        let lease = self.elector.state().borrow().clone();
+        let lease = self.replicas.state().borrow().clone();
         let cache = self.context.engine.code().cache_problem();
         vec![
             Check::required("api-server", api_server(&lease)),
@@ -91,15 +91,17 @@ impl Readiness {
         ]
     }
 
-    fn standing(&self, lease: &LeaseState) -> Option<String> {
-        let name = self.elector.name();
+    fn standing(&self, lease: &ReplicaState) -> Option<String> {
+        let group = self.replicas.group_key();
         match &lease.standing {
-            Standing::Held => None,
-            Standing::Unknown => Some(format!("Lease {name} is not acquired yet")),
-            Standing::Waiting { holder } => {
-                Some(format!("another host, {holder}, holds Lease {name}: waiting for it to stop"))
+            Standing::Member if self.replicas.is_current() => None,
+            Standing::Member => {
+                Some("the Lease of this replica was not renewed in time: plugins may send nothing".to_owned())
             }
-            Standing::Lost { holder } => Some(format!("lost Lease {name} to {holder}")),
+            Standing::Joining => Some(format!("this replica has not joined the group of Lease {group} yet")),
+            Standing::Lost { reason } => {
+                Some(format!("this replica is not in the group of Lease {group} any more: {reason}"))
+            }
         }
     }
 
@@ -116,7 +118,7 @@ impl Readiness {
 
     /// Logs each check that begins or stops failing.
     pub async fn log_changes(self: Arc<Self>) {
-        let mut lease = self.elector.state();
+        let mut lease = self.replicas.state();
         let mut logged: HashMap<&'static str, String> = HashMap::new();
         let began = tokio::time::Instant::now();
         loop {
@@ -124,7 +126,7 @@ impl Readiness {
             let is_starting = began.elapsed() < START && lease.borrow().problem.is_none();
             let checks = self.checks();
             if checks.iter().any(|check| check.name == INFORMERS && check.failure.is_some()) {
-                self.elector.probe();
+                self.replicas.probe();
             }
             for Check { name, failure, .. } in checks {
                 match failure {
@@ -153,8 +155,8 @@ impl Readiness {
     }
 }
 
-fn api_server(lease: &LeaseState) -> Option<String> {
-    let unknown = || (lease.standing == Standing::Unknown).then(|| "the API server has not answered yet".to_owned());
+fn api_server(lease: &ReplicaState) -> Option<String> {
+    let unknown = || (lease.standing == Standing::Joining).then(|| "the API server has not answered yet".to_owned());
     lease.problem.clone().or_else(unknown)
 }
 

@@ -14,6 +14,8 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder};
 
+use crate::client::permitted::at_socket;
+
 /// The error of connecting. The operator must fix the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -70,6 +72,7 @@ fn client(config: Config) -> kube::Result<Client> {
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .map_request(at_socket)
         .service(HttpClient::builder(TokioExecutor::new()).build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }

@@ -5,6 +5,7 @@ mod cached_reads;
 pub mod connect;
 pub mod diagnosis;
 pub mod object_api;
+mod permitted;
 pub(crate) mod raw;
 pub(crate) mod requests;
 pub mod table;

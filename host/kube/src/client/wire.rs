@@ -14,7 +14,7 @@ use operetta_core::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use crate::authz::impersonation_refusal;
+use crate::{authz::impersonation_refusal, client::permitted::permitted};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -130,8 +130,8 @@ impl Wire {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
         let _in_flight = self.throttle.begin().await;
-        self.revocation.check()?;
-        let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
+        let request = permitted(request, &self.revocation)?;
+        let response = self.client.send(request).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
         let mut body = self.read(body).await?;
         if let (StatusCode::FORBIDDEN, Some((account, _))) = (parts.status, &self.impersonate) {
@@ -183,8 +183,8 @@ impl Wire {
         if let Some((_, user)) = &self.impersonate {
             request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         }
-        self.revocation.check()?;
-        let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
+        let request = permitted(request, &self.revocation)?;
+        let response = self.client.send(request).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
         let answer = Answer { status: parts.status, headers: parts.headers, body: Bytes::new() };
         let content_type = answer.content_type();
@@ -268,7 +268,7 @@ pub(crate) fn from_body(code: u16, body: &[u8], retry_after: Option<u32>) -> Api
 }
 
 /// Converts an error of the kube client.
-pub(crate) fn from_kube(error: kube::Error) -> ApiError {
+pub fn from_kube(error: kube::Error) -> ApiError {
     match error {
         kube::Error::Api(status) => {
             let cause = |cause: kube::core::response::StatusCause| Cause {

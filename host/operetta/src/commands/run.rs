@@ -52,8 +52,8 @@ pub async fn run(args: RunArgs) -> Result<()> {
     };
     tokio::select! {
         ended = work => return ended,
-        holder = manager.elector.lost() => {
-            bail!("lost Lease {} to {holder}: exiting, so that only one host runs", manager.elector.name());
+        reason = manager.replicas.lost() => {
+            bail!("lost the membership in Lease {}: {reason}: exiting", manager.replicas.group_key());
         }
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
