@@ -65,6 +65,8 @@ pub struct User {
     pub username: String,
     /// The groups that the user is in.
     pub groups: Vec<String>,
+    /// The extra fields, with lowercase names.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The authentication of an [`AuditEvent`].

@@ -6,6 +6,7 @@ pub mod connect;
 pub mod diagnosis;
 pub mod object_api;
 mod permitted;
+mod plugin_identity;
 pub(crate) mod raw;
 pub(crate) mod requests;
 pub mod table;

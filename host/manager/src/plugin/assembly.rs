@@ -143,6 +143,7 @@ pub(super) fn connect(
         grants: setup.grants.clone(),
         recorded: recorded.clone(),
         revocation: setup.revocation.child(),
+        epoch: setup.epoch,
         throttle: metered.throttle.clone(),
         field_manager: field_manager(setup),
     };

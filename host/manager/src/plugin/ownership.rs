@@ -127,6 +127,11 @@ impl Ownership {
         assigned(key, &self.replicas.group().borrow()) == self.replicas.epoch()
     }
 
+    /// Returns the epoch of this replica; None before it has joined.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.replicas.epoch()
+    }
+
     /// Checks that the Lease of this replica was renewed in time.
     ///
     /// # Errors

@@ -298,6 +298,7 @@ impl PluginController {
             log: &hosted.log,
             health: &hosted.health,
             revocation: hosted.revocation(),
+            epoch: self.epoch_to_send(grants.subject()).await?,
             grants,
         };
         if !changed && state.missing.kinds.is_empty() {

@@ -7,6 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
+    authz::access_review::ServiceAccount,
     controller::request::Action,
     object::{Object, ObjectKey},
     replicas::{Epoch, Role},
@@ -65,6 +66,12 @@ impl PluginController {
             self.context.queue.enqueue_after(key, AGAIN);
         }
         Ok(())
+    }
+
+    /// Returns the epoch that the plugin's writes carry; None if the host may not send it for this account.
+    pub(super) async fn epoch_to_send(&self, account: &ServiceAccount) -> Result<Option<Epoch>, ApiError> {
+        let may_send = self.context.cluster.impersonation.may_send_epoch(account).await?;
+        Ok(self.ownership.epoch().filter(|_| may_send))
     }
 
     async fn hand_over(&self, plugin: &Object, to: Epoch) -> Result<Action, ApiError> {

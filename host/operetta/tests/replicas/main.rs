@@ -175,3 +175,48 @@ async fn stopped_replica_sends_nothing_when_it_goes_on() {
     assert_eq!(writes(), before, "the plugin has written");
     second.host.assert_sound();
 }
+
+#[tokio::test]
+async fn write_of_an_epoch_that_is_over_is_refused() {
+    let control_plane = control_plane();
+    let first = Replica::start(&control_plane).await;
+    let second = Replica::start(&control_plane).await;
+    let namespace = control_plane.namespace("epochs").await;
+    namespace.allow_all("plugin").await;
+    let name = names_for(&first, &[&first, &second], namespace.name(), 1).remove(0);
+    drop_in(&namespace, &name).await;
+    until_run_by(&namespace, &name, &first).await;
+    namespace.create_touchable("target").await;
+    namespace.until_touched("target", "v1").await;
+    let audit = control_plane.audit();
+    let mut writes = audit.writes_in(namespace.name());
+    let sent = writes.next().and_then(|event| event.impersonated_user.extra["operetta.dev/epoch"].first().cloned());
+    let epoch = sent.expect("an epoch");
+    assert_eq!(Some(&epoch), first.host.logged("epoch").as_ref());
+
+    // A write such as the stopped replica would send: of the same user, with the same epoch.
+    let write = |word: &str, epoch: &str| {
+        let (user, extra) = (
+            format!("--as=system:serviceaccount:{}:plugin", namespace.name()),
+            format!("--as-user-extra=operetta.dev/epoch={epoch}"),
+        );
+        let patch = json!({"data": {"by-hand": word}}).to_string();
+        let args =
+            ["patch", "configmap", "target", "-n", namespace.name(), "--type=merge", "-p", &patch, &user, &extra];
+        control_plane.kubectl_output(&args)
+    };
+    assert!(write("one", &epoch).status.success(), "{:?}", write("one", &epoch));
+    first.host.signal("STOP");
+    until_run_by(&namespace, &name, &second).await;
+    eventually("the write is refused", async || {
+        let output = write("two", &epoch);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if said.contains("is over: another one may run the plugin now") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    for invalid in ["", "x", "99999999999"] {
+        assert!(!write("three", invalid).status.success(), "{invalid:?}");
+    }
+    first.host.signal("CONT");
+    assert!(!first.host.ended().await.success());
+}
