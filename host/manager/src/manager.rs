@@ -139,14 +139,12 @@ impl Manager {
         let hand_over = ConfigMapHandOver::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone());
         let guard = CrashGuard::new(context.clone(), informers.clone(), journal.clone());
-        let loader =
-            Loader::new(context.clone(), informers.clone(), reporter.clone(), hand_over.clone(), guard.clone());
+        let loader = Loader::new(context.clone(), informers.clone(), reporter, hand_over.clone(), guard.clone());
         let plugins = PluginController::new(
             context.clone(),
             informers.clone(),
             self.hosted_plugins.clone(),
             ownership.clone(),
-            reporter,
             loader,
             guard.clone(),
         );

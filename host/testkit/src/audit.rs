@@ -106,6 +106,11 @@ pub struct AuditLog(Vec<AuditEvent>);
 impl AuditLog {
     pub(crate) fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self::parse(&text)
+    }
+
+    /// Parses lines of an audit log.
+    pub(crate) fn parse(text: &str) -> Self {
         // The last line may be incomplete.
         Self(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }

@@ -14,7 +14,7 @@ pub struct Owner {
     pub successor: Option<Epoch>,
 }
 
-/// What a replica does with a Plugin.
+/// The role of a replica for a Plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Runs it.

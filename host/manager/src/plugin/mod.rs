@@ -32,5 +32,6 @@ mod secrets;
 pub mod setup;
 pub mod source;
 pub mod status;
+mod traced;
 pub mod triggers;
 mod wiring;

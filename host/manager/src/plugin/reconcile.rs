@@ -35,7 +35,6 @@ use crate::{
         missing_kinds::wait_for_kinds,
         ownership::Ownership,
         report::Reporter,
-        running::Running,
         setup::{Setup, SetupError},
         source::Loader,
     },
@@ -67,10 +66,10 @@ impl PluginController {
         informers: Arc<HostInformers>,
         hosted_plugins: Arc<HostedPlugins>,
         ownership: Arc<Ownership>,
-        reporter: Arc<Reporter>,
         loader: Loader,
         guard: Arc<CrashGuard>,
     ) -> Arc<Self> {
+        let reporter = loader.reporter().clone();
         Arc::new(Self { context, informers, hosted_plugins, ownership, reporter, loader, guard })
     }
 
@@ -310,19 +309,7 @@ impl PluginController {
             // An authorizer that has just started may not know all permissions yet.
             self.context.queue.enqueue_after(key, Grants::SETTLE + HostPermissions::KEEP);
         }
-        if changed {
-            hosted.health.reset();
-        }
-        let rounds = self.context.config.hot_loop_rounds;
-        let running = state.running.get_or_insert_with(|| Running::new(rounds));
-        if hosted.is_acting() {
-            running.activate();
-        }
-        if changed {
-            // The new subscriptions below enqueue every key once more.
-            running.loops().reset();
-        }
-        match running.update(&setup).await {
+        match self.running(hosted, changed, state).update(&setup).await {
             Ok(missing) => {
                 state.applied = Some(wanted);
                 state.problems.setup = None;

@@ -17,9 +17,10 @@ use operetta_core::{
 use crate::{
     plugin::{
         assembly::DRAIN,
-        hosted_plugin::HostedPlugin,
+        hosted_plugin::{HostedPlugin, State},
         ownership::Claimed,
         reconcile::PluginController,
+        running::Running,
         status::{Facts, is_settled},
     },
     tenancy::admission::{Demand, Need},
@@ -66,6 +67,22 @@ impl PluginController {
             self.context.queue.enqueue_after(key, AGAIN);
         }
         Ok(())
+    }
+
+    /// Returns the plugin's controllers, to be set up. They take keys only if this replica owns the Plugin. `is_changed` is true
+    /// if the code, the spec or the configuration is new.
+    pub(super) fn running<'a>(&self, hosted: &HostedPlugin, is_changed: bool, state: &'a mut State) -> &'a mut Running {
+        let rounds = self.context.config.hot_loop_rounds;
+        let running = state.running.get_or_insert_with(|| Running::new(rounds));
+        if hosted.is_acting() {
+            running.activate();
+        }
+        if is_changed {
+            hosted.health.reset();
+            // The new subscriptions enqueue every key once more.
+            running.loops().reset();
+        }
+        running
     }
 
     /// Returns the epoch that the plugin's writes carry; None if the host may not send it for this account.

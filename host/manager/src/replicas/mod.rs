@@ -45,7 +45,7 @@ pub enum Standing {
     Member,
     /// It was a member, and its epoch is over.
     Lost {
-        /// What has happened.
+        /// The reason.
         reason: String,
     },
 }
