@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start soak soak-hostile fuzz fuzz-gate clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start test-ha soak soak-hostile fuzz fuzz-gate clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -105,6 +105,9 @@ bench-idle: controlplane build ## Count what 200 idle plugins, and one without p
 bench-start: controlplane build ## Measure the start of a plugin and the swap of its code
 	@scripts/guests.sh rust
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench start
+
+test-ha: controlplane build-guests ## Kill, stop and replace replicas at random: SEEDS=200 histories, starting at FIRST=0
+	SEEDS=$(or $(SEEDS),200) FIRST=$(or $(FIRST),0) RUST_BACKTRACE=0 cargo test --locked --workspace --test ha -- --nocapture
 
 soak: controlplane ## Run informers behind a faulty connection: SEEDS=300 seeds, starting at FIRST=1
 	@scripts/soak.sh

@@ -31,3 +31,9 @@ pub const LOG_LEVEL: &str = "operetta.dev/log-level";
 
 /// Annotation of a Plugin in `CrashQuarantined`: a new value asks the host to load the code again.
 pub const RETRY: &str = "operetta.dev/retry";
+
+/// Annotation of the Lease of the group of replicas: its members, as EPOCH=IDENTITY, separated by commas.
+pub const MEMBERS: &str = "operetta.dev/members";
+
+/// Annotation of the Lease of the group of replicas: the epochs of members that hand their Plugins over, separated by commas.
+pub const LEAVING: &str = "operetta.dev/leaving";

@@ -8,3 +8,6 @@ pub const PLUGIN: &str = "operetta.dev/plugin";
 
 /// Label of each part of a component but the first: the name of the first part's ConfigMap.
 pub const PART_OF: &str = "operetta.dev/part-of";
+
+/// Label of the Leases of the host's replicas: `replica`, or `group` for the list of the members.
+pub const LEASE: &str = "operetta.dev/lease";

@@ -27,4 +27,5 @@ pub mod panics;
 pub mod ports;
 pub mod predicate;
 pub mod queue;
+pub mod replicas;
 pub mod status;

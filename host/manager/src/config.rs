@@ -14,7 +14,9 @@ use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worke
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{admin::secure::SecureEndpoints, plugin::crd::Limits, tenancy::quotas::Quotas};
+use crate::{
+    admin::secure::SecureEndpoints, plugin::crd::Limits, replicas::config::ReplicaConfig, tenancy::quotas::Quotas,
+};
 
 /// The configuration that `operetta run --config F` reads.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -38,7 +40,7 @@ pub struct HostConfig {
     /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
     /// If left out, no Plugin may run a file.
     pub plugin_directory: Option<PathBuf>,
-    /// The host's own namespace, which holds its Lease. If left out, that of the host's Pod, or `operetta-system` outside of
+    /// The host's own namespace, which holds the Leases of its replicas. If left out, that of the host's Pod, or `operetta-system` outside of
     /// a cluster.
     pub namespace: Option<String>,
     /// The directory of compiled plugins, so that each is compiled once: only this user may have access to it. If left
@@ -81,8 +83,10 @@ pub struct HostConfig {
     pub cache_compression: Packing,
     /// The least important level that plugins log: error, warn, info, debug or trace.
     pub plugin_log_level: Level,
-    /// The seconds for which the host waits for reconciles in flight when it stops.
+    /// The seconds for which the host waits for reconciles in flight when it stops, and for other replicas to take its Plugins.
     pub shutdown_seconds: u64,
+    /// The times of the Lease by which the replicas of the host notice each other.
+    pub replicas: ReplicaConfig,
 }
 
 /// A log level by name.
@@ -141,6 +145,7 @@ impl Default for HostConfig {
             cache_compression: Packing::default(),
             plugin_log_level: Level::Info,
             shutdown_seconds: 20,
+            replicas: ReplicaConfig::default(),
         }
     }
 }

@@ -14,14 +14,16 @@ use operetta_core::{
     },
     object::{ObjectKey, kind::GroupVersionKind},
     ports::Reconciler,
-    queue::WorkQueue,
+    queue::{Priority, WorkQueue},
+    replicas::{Fence, Group},
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
     authz::permission_watch::PermissionWatch,
     informer::{Scope, Subscription},
+    store::Lookup,
 };
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     authz::consent_watch,
@@ -29,27 +31,28 @@ use crate::{
     context::Context,
     crash_journal::{CrashJournal, Entry},
     identity::HostIdentity,
-    lease::{Elector, LeaseName},
     metrics::Metrics,
     plugin::{
         crash_guard::CrashGuard,
         drop_in::DropInController,
         host_informers::{HostInformers, resolve},
         hosted_plugins::HostedPlugins,
+        ownership::Ownership,
         reconcile::PluginController,
         report::Reporter,
         source::{Loader, hand_over::ConfigMapHandOver},
         triggers::Triggers,
     },
     readiness::Readiness,
+    replicas::{Replicas, clock::boot_time},
     tenancy::cache_quota,
 };
 
 /// The time between attempts to read Namespace kube-system and the permissions at the start.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The name of the host's Lease.
-const LEASE: &str = "operetta";
+/// The time between two checks whether all Plugins are handed over.
+const POLL: Duration = Duration::from_millis(20);
 
 /// The names of the host's own controllers.
 const PLUGINS: &str = "plugin";
@@ -64,8 +67,8 @@ pub struct Manager {
     pub context: Arc<Context>,
     /// The state of all Plugins.
     pub hosted_plugins: Arc<HostedPlugins>,
-    /// The election that tells whether another host serves this cluster.
-    pub elector: Arc<Elector>,
+    /// This host as one of several replicas.
+    pub replicas: Arc<Replicas>,
     /// The readiness checks.
     pub readiness: Arc<Readiness>,
     _identity: HostIdentity,
@@ -82,6 +85,8 @@ struct Started {
     _background: JoinSet<()>,
     plugins: Arc<Controller>,
     drop_ins: Arc<Controller>,
+    ownership: Arc<Ownership>,
+    informers: Arc<HostInformers>,
     /// The handlers that fill the two queues, and the one that follows CRDs.
     _subscriptions: Vec<Subscription>,
 }
@@ -109,20 +114,18 @@ impl Manager {
     /// When the configuration cannot be used: the message names the field.
     pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>) -> Result<Arc<Self>> {
         let context = Context::new(client, config, metrics)?;
-        let hosted_plugins = HostedPlugins::new(context.clone());
+        let fence = Fence::new(boot_time);
+        let hosted_plugins = HostedPlugins::new(context.clone(), fence.clone());
         let identity = HostIdentity::take(context.engine.code().directory());
-        let name = LeaseName {
-            namespace: context.config.own_namespace(),
-            name: LEASE.to_owned(),
-            identity: identity.name().to_owned(),
-        };
-        let elector = Elector::new(context.cluster.client.clone(), name);
-        let readiness = Readiness::new(context.clone(), elector.clone());
+        let client = context.cluster.client.clone();
+        let namespace = context.config.own_namespace();
+        let replicas = Replicas::new(client, &namespace, identity.name(), context.config.replicas.clone(), fence);
+        let readiness = Readiness::new(context.clone(), replicas.clone());
         let started = OnceLock::new();
-        Ok(Arc::new(Self { context, hosted_plugins, elector, readiness, _identity: identity, started }))
+        Ok(Arc::new(Self { context, hosted_plugins, replicas, readiness, _identity: identity, started }))
     }
 
-    /// Starts the controllers. Waits until no other host serves the cluster and until the CRD of Plugins is installed.
+    /// Joins the group of replicas and starts the controllers. Waits until the CRD of Plugins is installed.
     /// `admin_address` is the address of the admin endpoints, which the status of each Plugin shows.
     ///
     /// # Errors
@@ -130,10 +133,10 @@ impl Manager {
     pub async fn start(&self, admin_address: String) -> Result<()> {
         let context = &self.context;
         let _first = context.admin_address.set(admin_address);
-        tokio::spawn(self.elector.clone().run());
+        tokio::spawn(self.replicas.clone().run());
         tokio::spawn(self.readiness.clone().log_changes());
         tokio::spawn(self.readiness.clone().check_sandbox());
-        self.elector.held().await;
+        self.replicas.joined().await;
         let journal = self.open_journal().await;
         let mut subscriptions = vec![self.follow_crds().await?];
         let informers = HostInformers::start(context.clone()).await?;
@@ -142,24 +145,27 @@ impl Manager {
         background.spawn(cache_quota::enforce(context.clone(), self.hosted_plugins.clone()));
         background.spawn(consent_watch::pause_while_stale(self.hosted_plugins.consent.clone(), informers.consent()));
 
+        let ownership = Ownership::new(context.clone(), self.replicas.clone());
         let hand_over = ConfigMapHandOver::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone());
         let guard = CrashGuard::new(context.clone(), informers.clone(), journal.clone());
-        let loader =
-            Loader::new(context.clone(), informers.clone(), reporter.clone(), hand_over.clone(), guard.clone());
+        let loader = Loader::new(context.clone(), informers.clone(), reporter, hand_over.clone(), guard.clone());
         let plugins = PluginController::new(
             context.clone(),
             informers.clone(),
             self.hosted_plugins.clone(),
-            reporter,
+            ownership.clone(),
             loader,
             guard.clone(),
         );
         context.metrics.keep_controllers(&host(), [PLUGINS, DROP_INS]);
         let plugins = self.controller(PLUGINS, context.queue.work_queue(), plugins);
-        let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard);
+        let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard, ownership.clone());
         let drop_ins = self.controller(DROP_INS, WorkQueue::new(), drop_ins);
-        subscriptions.extend(Triggers::subscribe(context, &informers, &self.hosted_plugins, &drop_ins));
+        let group = self.replicas.group();
+        subscriptions.extend(Triggers::subscribe(context, &informers, &self.hosted_plugins, &ownership, &drop_ins));
+        background.spawn(enqueue_on_change(group, informers.clone(), context.clone(), drop_ins.clone()));
+        background.spawn(follow(self.replicas.clone(), context.clone()));
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
         let started = Started {
@@ -168,6 +174,8 @@ impl Manager {
             _background: background,
             plugins,
             drop_ins,
+            ownership,
+            informers: informers.clone(),
             _subscriptions: subscriptions,
         };
         let _first = self.started.set(started);
@@ -233,8 +241,29 @@ impl Manager {
         Ok(cluster.registry.informer(&kind, scope).subscribe(Arc::new(move |_| discovery.invalidate()), None))
     }
 
-    /// Stops: takes no new keys, and waits for the reconciles in flight.
+    /// Hands all Plugins over to the other replicas, if there are any. Waits until they have taken them, for at most the time
+    /// that reconciles in flight have to end.
+    async fn hand_over(&self) {
+        let Some(started) = self.started.get() else { return };
+        match self.replicas.begin_leaving().await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return tracing::warn!(%error, "failed to announce that this replica leaves"),
+        }
+        let plugins = &started.informers.plugins.cache.store;
+        let handed_over = async {
+            while plugins.list(&Lookup::All, None, None).any(|plugin| started.ownership.is_own(&plugin)) {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        if tokio::time::timeout(self.context.shutdown_time(), handed_over).await.is_err() {
+            tracing::warn!("the other replicas have not taken over all Plugins in time");
+        }
+    }
+
+    /// Stops: hands the Plugins over, takes no new keys, and waits for the reconciles in flight.
     pub async fn stop(&self) {
+        self.hand_over().await;
         let grace = self.context.shutdown_time();
         if let Some(started) = self.started.get() {
             let stopped = async {
@@ -253,7 +282,31 @@ impl Manager {
         if let Some(started) = self.started.get() {
             started.journal.stop();
         }
-        self.elector.release().await;
+        self.replicas.leave().await;
+    }
+}
+
+/// Follows the Leases of the replicas until the epoch of this one is over.
+async fn follow(replicas: Arc<Replicas>, context: Arc<Context>) {
+    if let Err(error) = replicas.follow(&context.cluster).await {
+        tracing::error!(%error, "failed to watch the Leases of replicas");
+    }
+}
+
+/// Enqueues all Plugins and drop-in ConfigMaps when replicas join or leave.
+async fn enqueue_on_change(
+    mut group: watch::Receiver<Group>,
+    informers: Arc<HostInformers>,
+    context: Arc<Context>,
+    drop_ins: Arc<Controller>,
+) {
+    while group.changed().await.is_ok() {
+        for plugin in informers.plugins.cache.store.list(&Lookup::All, None, None) {
+            context.queue.enqueue(plugin.key());
+        }
+        for config_map in informers.config_maps.cache.store.list(&Lookup::All, None, None) {
+            drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
+        }
     }
 }
 

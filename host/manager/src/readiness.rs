@@ -12,8 +12,8 @@ use operetta_api::reasons;
 
 use crate::{
     context::Context,
-    lease::{Elector, LeaseState, Standing},
     plugin::host_informers::HostInformers,
+    replicas::{ReplicaState, Replicas, Standing},
 };
 
 /// The longest time until a change is logged.
@@ -62,7 +62,7 @@ impl fmt::Display for Check {
 /// The parts that a host depends on.
 pub struct Readiness {
     context: Arc<Context>,
-    elector: Arc<Elector>,
+    replicas: Arc<Replicas>,
     /// The manager's own informers, once they run.
     informers: OnceLock<Arc<HostInformers>>,
     /// The result of the compile worker's sandbox check, if it has ended: a description, or the problem.
@@ -71,8 +71,8 @@ pub struct Readiness {
 
 impl Readiness {
     /// Creates the checks of a host that has not started yet.
-    pub fn new(context: Arc<Context>, elector: Arc<Elector>) -> Arc<Self> {
-        Arc::new(Self { context, elector, informers: OnceLock::new(), sandbox: OnceLock::new() })
+    pub fn new(context: Arc<Context>, replicas: Arc<Replicas>) -> Arc<Self> {
+        Arc::new(Self { context, replicas, informers: OnceLock::new(), sandbox: OnceLock::new() })
     }
 
     /// Adds the manager's own informers.
@@ -82,7 +82,7 @@ impl Readiness {
 
     /// Checks each part.
     pub fn checks(&self) -> Vec<Check> {
-        let lease = self.elector.state().borrow().clone();
+        let lease = self.replicas.state().borrow().clone();
         let cache = self.context.engine.code().cache_problem();
         vec![
             Check::required(reasons::API_SERVER.as_str(), api_server(&lease)),
@@ -96,15 +96,17 @@ impl Readiness {
         ]
     }
 
-    fn standing(&self, lease: &LeaseState) -> Option<String> {
-        let name = self.elector.name();
+    fn standing(&self, lease: &ReplicaState) -> Option<String> {
+        let group = self.replicas.group_key();
         match &lease.standing {
-            Standing::Held => None,
-            Standing::Unknown => Some(format!("Lease {name} is not acquired yet")),
-            Standing::Waiting { holder } => {
-                Some(format!("another host, {holder}, holds Lease {name}: waiting for it to stop"))
+            Standing::Member if self.replicas.is_current() => None,
+            Standing::Member => {
+                Some("the Lease of this replica was not renewed in time: plugins may send nothing".to_owned())
             }
-            Standing::Lost { holder } => Some(format!("lost Lease {name} to {holder}")),
+            Standing::Joining => Some(format!("this replica has not joined the group of Lease {group} yet")),
+            Standing::Lost { reason } => {
+                Some(format!("this replica is not in the group of Lease {group} any more: {reason}"))
+            }
         }
     }
 
@@ -121,7 +123,7 @@ impl Readiness {
 
     /// Logs each check that begins or stops failing.
     pub async fn log_changes(self: Arc<Self>) {
-        let mut lease = self.elector.state();
+        let mut lease = self.replicas.state();
         let mut logged: HashMap<&'static str, String> = HashMap::new();
         let began = tokio::time::Instant::now();
         loop {
@@ -129,7 +131,7 @@ impl Readiness {
             let is_starting = began.elapsed() < START && lease.borrow().problem.is_none();
             let checks = self.checks();
             if checks.iter().any(|check| check.name == INFORMERS && check.failure.is_some()) {
-                self.elector.probe();
+                self.replicas.probe();
             }
             for Check { name, failure, .. } in checks {
                 match failure {
@@ -158,8 +160,8 @@ impl Readiness {
     }
 }
 
-fn api_server(lease: &LeaseState) -> Option<String> {
-    let unknown = || (lease.standing == Standing::Unknown).then(|| "the API server has not answered yet".to_owned());
+fn api_server(lease: &ReplicaState) -> Option<String> {
+    let unknown = || (lease.standing == Standing::Joining).then(|| "the API server has not answered yet".to_owned());
     lease.problem.clone().or_else(unknown)
 }
 

@@ -1,4 +1,4 @@
-//! What keeps a host from its work is named within two seconds, in its log and in /readyz: a second host, refused
+//! What keeps a host from its work is named within two seconds, in its log and in /readyz: refused
 //! credentials, missing permissions, an API server that is away or is not the configured one, and a full cache disk.
 //!
 //! In a file of its own, for it has control planes of its own.
@@ -112,40 +112,18 @@ async fn api_server_that_goes_away_is_named_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn second_host_does_nothing_until_the_first_ends() {
+async fn host_whose_epoch_was_ended_exits() {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
-    let first = Host::start(OPERETTA, &control_plane, &HostOptions::default()).await;
-    let options = HostOptions { beside_another: true, ..HostOptions::default() };
-    let second = spawn(&control_plane, &options).await;
-    until_named(&second, "lease", &["another host", "operetta-system/operetta", "waiting for it to stop"]).await;
-    let namespace = control_plane.namespace("two-hosts").await;
-    namespace.allow_all("plugin").await;
-    namespace.create_touchable("target").await;
-    namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
-    namespace.until_touched("target", "v1").await;
-    first.assert_sound();
-    assert!(second.metric("controller_runtime_reconcile_total", &[]) == 0.0, "it runs no plugin");
-    let lease =
-        || control_plane.kubectl(&["get", "lease", "operetta", "-n", "operetta-system", "-o", "jsonpath={.spec}"]);
-    let before = lease();
-
-    // It gives the Lease up, so the other need not wait until it expires.
-    first.stop();
-    let second = second.when_ready().await;
-    assert_ne!(lease(), before);
-    namespace.create_touchable("other").await;
-    namespace.until_touched("other", "v1").await;
-    second.assert_sound();
-
-    // A host whose Lease somebody else has taken ends.
-    let taken = r#"{"spec": {"holderIdentity": "somebody-else"}}"#;
-    control_plane.kubectl(&["patch", "lease", "operetta", "-n", "operetta-system", "--type=merge", "-p", taken]);
+    let host = Host::start(OPERETTA, &control_plane, &HostOptions::default()).await;
+    let members = r#"{"metadata": {"annotations": {"operetta.dev/members": ""}}}"#;
+    control_plane.kubectl(&["patch", "lease", "operetta", "-n", "operetta-system", "--type=merge", "-p", members]);
     eventually("it ends", async || {
-        let log = second.log();
-        let said = "error: lost Lease operetta-system/operetta to somebody-else";
+        let log = host.log();
+        let said = "error: lost the membership in Lease operetta-system/operetta: another replica has ended its epoch";
         if log.contains(said) { Ok(()) } else { Err(log) }
     })
     .await;
+    assert!(!host.ended().await.success());
 }
 
 #[tokio::test]

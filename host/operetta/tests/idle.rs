@@ -78,8 +78,8 @@ async fn idle_plugins_ask_few_access_reviews() {
     started.iter_mut().for_each(|(kind, count)| *count -= before.get(kind).copied().unwrap_or_default());
     // List and watch, in all namespaces and in its own, of each ServiceAccount.
     assert_eq!(started["create subjectaccessreviews"], 2 * 2 * namespaces.len(), "{started:?}");
-    // List and watch in all namespaces, and two forms of impersonation of each ServiceAccount.
-    assert_eq!(started["create selfsubjectaccessreviews"], 2 + 2 * namespaces.len(), "{started:?}");
+    // List and watch in all namespaces, the epoch of writes, and two forms of impersonation of each ServiceAccount.
+    assert_eq!(started["create selfsubjectaccessreviews"], 3 + 2 * namespaces.len(), "{started:?}");
 
     let before = reviews(&control_plane);
     for round in 0..ROUNDS {

@@ -65,6 +65,8 @@ pub struct User {
     pub username: String,
     /// The groups that the user is in.
     pub groups: Vec<String>,
+    /// The extra fields, with lowercase names.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The authentication of an [`AuditEvent`].
@@ -104,6 +106,11 @@ pub struct AuditLog(Vec<AuditEvent>);
 impl AuditLog {
     pub(crate) fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self::parse(&text)
+    }
+
+    /// Parses lines of an audit log.
+    pub(crate) fn parse(text: &str) -> Self {
         // The last line may be incomplete.
         Self(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }

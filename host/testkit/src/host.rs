@@ -1,7 +1,9 @@
 //! The program under test as users run it: a process with its flags, its log and its HTTP endpoints.
 //!
-//! A control plane has one host: two would both run every Plugin. The host ends with the test program or, if the tests
+//! A control plane has one host, unless a test is about replicas. The host ends with the test program or, if the tests
 //! of a nextest run share it, with the run.
+
+mod signals;
 
 use std::{
     fs::{self, File},
@@ -41,7 +43,7 @@ pub struct HostOptions {
     pub compiles_anew: bool,
     /// Puts the code cache on a separate file system of this size in kilobytes. Needs a mount namespace.
     pub cache_disk_kb: Option<u32>,
-    /// Keeps the Lease of another host. By default a start removes it, because tests kill their hosts.
+    /// Keeps the group of replicas of other hosts. By default a start removes it, because tests kill their hosts.
     pub beside_another: bool,
     /// The kubeconfig to use instead of that of the ServiceAccount in `deploy/rbac`.
     pub kubeconfig: Option<PathBuf>,

@@ -43,6 +43,7 @@ pub const KIND: &str = "Plugin";
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"The reason of the most important condition"}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","description":"The message of the most important condition","priority":1}"#,
     printcolumn = r#"{"name":"Digest","type":"string","jsonPath":".status.digest","description":"The digest of the running component","priority":1}"#,
+    printcolumn = r#"{"name":"Replica","type":"string","jsonPath":".status.replica","description":"The replica of the host that runs the plugin","priority":1}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]

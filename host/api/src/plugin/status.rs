@@ -27,6 +27,15 @@ pub struct PluginStatus {
     pub conditions: Vec<Condition>,
     /// The admin address of the host that runs the plugin, for `operetta logs`.
     pub host: Option<String>,
+    /// The identity of the replica of the host that runs the plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica: Option<String>,
+    /// The epoch of that replica. Only the replica with this epoch acts for the plugin, while it is a member of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// The epoch of the replica that is prepared to take the plugin over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub successor: Option<i64>,
 }
 
 /// One of the plugin's controllers.

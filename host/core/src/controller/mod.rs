@@ -19,6 +19,7 @@ pub use give_way::give_way;
 
 use std::{
     hash::{BuildHasher, RandomState},
+    pin::pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -27,7 +28,11 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use tokio::{sync::watch, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+    time::Instant,
+};
 
 use crate::{
     controller::request::{Action, Failure, Fault, ReconcileRequest},
@@ -82,6 +87,8 @@ struct Shared {
     /// True for each index that a worker has. An index is taken and returned under this lock, together with a check of
     /// `wanted`. So no index is taken twice, and none below `wanted` stays free.
     taken_indices: Mutex<Vec<bool>>,
+    /// Notifies all waiters when a surplus worker leaves.
+    left: Notify,
 }
 
 impl Controller {
@@ -113,6 +120,7 @@ impl Controller {
             observer,
             wanted: watch::Sender::new(0),
             taken_indices: Mutex::default(),
+            left: Notify::new(),
         };
         Arc::new(Self { shared: Arc::new(shared), tasks: Mutex::default() })
     }
@@ -183,6 +191,18 @@ impl Controller {
         }
     }
 
+    /// Waits until all workers have left, after [`Self::set_workers`] with 0: no reconcile is in flight then.
+    pub async fn idle(&self) {
+        loop {
+            let mut left = pin!(self.shared.left.notified());
+            left.as_mut().enable();
+            if !self.shared.taken_indices.lock().contains(&true) {
+                return;
+            }
+            left.await;
+        }
+    }
+
     /// Replaces the reconciler for later reconciles, and returns the old one. Reconciles in flight end on the old one.
     pub fn swap(&self, reconciler: Arc<dyn Reconciler>) -> Arc<dyn Reconciler> {
         let mut current = self.shared.reconciler.write();
@@ -225,6 +245,9 @@ impl Shared {
         let mut taken_indices = self.taken_indices.lock();
         let leaves = index >= *self.wanted.borrow();
         taken_indices[index as usize] = !leaves;
+        if leaves {
+            self.left.notify_waiters();
+        }
         leaves
     }
 

@@ -340,9 +340,11 @@ impl Session {
         let Gate { limits, shared, .. } = self.gate.as_ref();
         let meter = &shared.throttle.meter;
         meter.count(verb);
-        let refusal = if let Err(revoked) = shared.revocation.check() {
-            revoked.status.message
-        } else if self.calls >= limits.calls {
+        if let Err(revoked) = shared.revocation.check() {
+            meter.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(revoked);
+        }
+        let refusal = if self.calls >= limits.calls {
             format!("this reconcile made more than {} calls to the host (limits.hostCalls)", limits.calls)
         } else if bytes > limits.payload_bytes {
             format!("{verb} of {bytes} bytes is over the limit of {} bytes", limits.payload_bytes)

@@ -1,16 +1,23 @@
 //! The revocation of a plugin's permission to act: a token that is checked last, before a request is sent.
 //!
 //! Tokens form a chain: the token of a version of the code ends with the plugin's token, and all end with the host's. A
-//! component that learns that a plugin must stop revokes its token directly and waits for nothing.
+//! component that learns that a plugin must stop revokes its token directly and waits for nothing. The host's token also has
+//! the [`Fence`] of the replica, so that no request is sent when its Lease may have ended.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 
-use crate::status::{ApiError, ErrorKind};
+use crate::{
+    replicas::Fence,
+    status::{ApiError, ErrorKind},
+};
 
 /// A token that permits acting until it is revoked.
 #[derive(Debug, Default)]
@@ -19,12 +26,19 @@ pub struct Revocation {
     refusal: Mutex<Option<ApiError>>,
     /// The parent token, with which this one ends.
     parent: Option<Arc<Self>>,
+    /// The fence of the replica.
+    fence: Option<Arc<Fence>>,
 }
 
 impl Revocation {
     /// Creates a valid token.
     pub fn new() -> Arc<Self> {
         Arc::default()
+    }
+
+    /// Creates a valid token that permits nothing while the fence is closed.
+    pub fn fenced(fence: Arc<Fence>) -> Arc<Self> {
+        Arc::new(Self { fence: Some(fence), ..Self::default() })
     }
 
     /// Creates a token that ends when this one ends, or before.
@@ -72,20 +86,45 @@ impl Revocation {
     /// Checks that neither the token nor one of its parents is revoked.
     ///
     /// # Errors
-    /// `Forbidden` with the message of the revocation; `Unavailable` while the token is paused.
+    /// `Forbidden` with the message of the revocation; `Unavailable` while the token is paused or its fence is closed.
     pub fn check(&self) -> Result<(), ApiError> {
+        self.deadline().map(|_within| ())
+    }
+
+    /// Checks as [`Revocation::check`] does, and returns the time within which a request must end; None if any time is
+    /// permitted.
+    ///
+    /// # Errors
+    /// Fails as [`Revocation::check`] does.
+    pub fn deadline(&self) -> Result<Option<Duration>, ApiError> {
         if self.revoked.load(Ordering::Acquire)
             && let Some(refusal) = self.refusal.lock().clone()
         {
             return Err(refusal);
         }
-        self.parent.as_ref().map_or(Ok(()), |parent| parent.check())
+        let own = self.fence.as_ref().map(|fence| fence.check()).transpose()?;
+        let inherited = self.parent.as_ref().map(|parent| parent.deadline()).transpose()?.flatten();
+        Ok(own.into_iter().chain(inherited).min())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn closed_fence_stops_all_children_until_it_is_extended() {
+        let fence = Fence::new(|| Duration::from_secs(100));
+        let plugin = Revocation::fenced(fence.clone()).child();
+        assert_eq!(plugin.check().expect_err("not held yet").kind, ErrorKind::Unavailable);
+        fence.extend(Duration::from_secs(104));
+        assert_eq!(plugin.deadline(), Ok(Some(Duration::from_secs(4))));
+        fence.close();
+        assert_eq!(plugin.child().check().expect_err("closed").kind, ErrorKind::Unavailable);
+        plugin.revoke("no consent");
+        assert_eq!(plugin.check().expect_err("revoked").kind, ErrorKind::Forbidden);
+        assert_eq!(Revocation::new().child().deadline(), Ok(None));
+    }
 
     #[test]
     fn a_child_ends_with_its_parent_and_alone() {

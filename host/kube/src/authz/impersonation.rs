@@ -24,6 +24,9 @@ use crate::{
     client::wire::Wire,
 };
 
+/// The extra field of the user of a plugin's write: the epoch of the replica that sent it.
+pub const EPOCH: &str = "operetta.dev/epoch";
+
 /// The permissions of the host to impersonate ServiceAccounts.
 pub struct Impersonation {
     wire: Wire,
@@ -80,6 +83,30 @@ impl Impersonation {
             }
         }
         Ok(false)
+    }
+
+    /// Reports whether writes as a ServiceAccount may carry an epoch. Only unconstrained impersonation supports that:
+    /// `impersonate:serviceaccount` names nothing but the account. The API server must allow `impersonate` for both.
+    ///
+    /// # Errors
+    /// `Unavailable` when the API server cannot be asked.
+    pub async fn may_send_epoch(&self, account: &ServiceAccount) -> Result<bool, ApiError> {
+        let extra = Access {
+            verb: AccessVerb::Impersonate(LEGACY),
+            group: CONSTRAINED_GROUP.to_owned(),
+            version: ANY_VERSION.to_owned(),
+            resource: format!("userextras/{EPOCH}"),
+            namespace: None,
+            name: None,
+        };
+        let of_account = Access {
+            group: String::new(),
+            resource: "serviceaccounts".to_owned(),
+            namespace: Some(account.namespace.clone()),
+            name: Some(account.name.clone()),
+            ..extra.clone()
+        };
+        Ok(self.permissions.allows(&extra).await? && self.permissions.allows(&of_account).await?)
     }
 
     async fn review_self(&self) -> Result<String, ApiError> {

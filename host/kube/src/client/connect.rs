@@ -14,7 +14,10 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder};
 
-use crate::client::observed::{Observed, RequestObserver};
+use crate::client::{
+    observed::{Observed, RequestObserver},
+    permitted::at_socket,
+};
 
 /// The error of connecting. The operator must fix the configuration.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +107,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .map_request(at_socket)
         .service(HttpClient::builder(TokioExecutor::new()).build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }

@@ -6,6 +6,8 @@ pub mod connect;
 pub mod diagnosis;
 pub mod object_api;
 pub mod observed;
+mod permitted;
+mod plugin_identity;
 pub(crate) mod raw;
 pub(crate) mod requests;
 pub mod table;

@@ -13,8 +13,6 @@ use operetta_core::{
         operation::{Delete, Get, List, Operation, Page, Write, WriteAction, Written},
         path::{check_key, check_segment},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
-        revocation::Revocation,
-        throttle::Throttle,
     },
     manifest::{Index, IndexKey},
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
@@ -23,6 +21,7 @@ use operetta_core::{
 };
 use parking_lot::{Mutex, RwLock};
 
+pub use crate::client::plugin_identity::PluginIdentity;
 use crate::{
     authz::required_permissions::{self, Call},
     client::{
@@ -54,33 +53,6 @@ pub struct PluginApi {
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
     /// The last call that RBAC denied.
     pub(crate) refusal: Mutex<Option<Refusal>>,
-}
-
-/// The identity of a plugin towards the API server, with its permissions and their record.
-pub struct PluginIdentity {
-    /// The ServiceAccount of the plugin, and its permissions to read from the host's caches.
-    pub grants: SubjectGrants,
-    /// The record of the permissions that calls need.
-    pub recorded: Arc<RecordedPermissions>,
-    /// The token that permits requests: nothing is sent once it is revoked.
-    pub revocation: Arc<Revocation>,
-    /// The quotas of its requests.
-    pub throttle: Throttle,
-    /// The field manager of writes that name none.
-    pub field_manager: String,
-}
-
-impl PluginIdentity {
-    /// Creates an identity without a record, without quotas and without revocation.
-    pub fn new(grants: SubjectGrants, field_manager: impl Into<String>) -> Self {
-        Self {
-            grants,
-            recorded: Arc::default(),
-            revocation: Arc::default(),
-            throttle: Throttle::default(),
-            field_manager: field_manager.into(),
-        }
-    }
 }
 
 /// The informers by kind and namespace; None for an informer of all namespaces.
@@ -134,9 +106,9 @@ impl PluginApi {
         registry: Arc<InformerRegistry>,
         plugin: PluginIdentity,
     ) -> Result<Arc<Self>, ApiError> {
-        let PluginIdentity { grants, recorded, revocation, throttle, field_manager } = plugin;
+        let PluginIdentity { grants, recorded, revocation, epoch, throttle, field_manager } = plugin;
         let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
-        let wire = wire.permitted_by(revocation).throttled_by(throttle);
+        let wire = wire.permitted_by(revocation).in_epoch(epoch).throttled_by(throttle);
         Ok(Arc::new(Self::with(wire, discovery, registry, Some((grants, recorded)), field_manager)))
     }
 

@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use operetta_core::{
     authz::access_review::ServiceAccount,
     gate::{bytes::charge, revocation::Revocation, throttle::Throttle},
+    replicas::Epoch,
     status::{ApiError, Cause, ErrorKind, Status},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use crate::authz::impersonation_refusal;
+use crate::{authz::impersonation_refusal, client::permitted::permitted};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// The header of the extra field `operetta.dev/epoch` of an impersonated user.
+const IMPERSONATE_EPOCH: HeaderName = HeaderName::from_static("impersonate-extra-operetta.dev%2fepoch");
 
 /// The maximum size of a response that a plugin may make the host read at once, in bytes. Larger lists are read in
 /// pages.
@@ -45,6 +49,8 @@ pub enum Identity {
 pub struct Wire {
     client: Client,
     impersonate: Option<(ServiceAccount, HeaderValue)>,
+    /// The epoch that impersonated writes carry.
+    epoch: Option<Epoch>,
     /// The maximum size of a response that is read as a whole, in bytes.
     max_answer: usize,
     /// The quotas of requests in flight and of the bytes of responses.
@@ -68,7 +74,14 @@ impl Wire {
             }
         };
         let max_answer = if impersonate.is_some() { MAX_ANSWER } else { usize::MAX };
-        Ok(Self { client, impersonate, max_answer, throttle: Throttle::default(), revocation: Revocation::new() })
+        let revocation = Revocation::new();
+        Ok(Self { client, impersonate, epoch: None, max_answer, throttle: Throttle::default(), revocation })
+    }
+
+    /// Lets impersonated writes carry the epoch of this replica, by which the API server refuses those that come too late.
+    #[must_use]
+    pub fn in_epoch(self, epoch: Option<Epoch>) -> Self {
+        Self { epoch, ..self }
     }
 
     /// Limits the size of responses, except for `Self::open`.
@@ -126,18 +139,27 @@ impl Wire {
     /// `Forbidden` when the permission to send was revoked, `Unavailable` when the API server did not answer, code 413
     /// when the response is too large.
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
-        if let Some((_, user)) = &self.impersonate {
-            request.headers_mut().insert(IMPERSONATE_USER, user.clone());
-        }
+        self.identify(&mut request);
         let _in_flight = self.throttle.begin().await;
-        self.revocation.check()?;
-        let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
+        let request = permitted(request, &self.revocation)?;
+        let response = self.client.send(request).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
         let mut body = self.read(body).await?;
         if let (StatusCode::FORBIDDEN, Some((account, _))) = (parts.status, &self.impersonate) {
             body = impersonation_refusal::reword(body, account);
         }
         Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    /// Adds the headers of the identity.
+    fn identify(&self, request: &mut Request<Vec<u8>>) {
+        let Some((_, user)) = &self.impersonate else { return };
+        let is_write = request.method() != Method::GET && request.method() != Method::HEAD;
+        let headers = request.headers_mut();
+        headers.insert(IMPERSONATE_USER, user.clone());
+        if let Some(epoch) = self.epoch.filter(|_| is_write) {
+            headers.insert(IMPERSONATE_EPOCH, HeaderValue::from(epoch.0));
+        }
     }
 
     /// Reads a response. Its bytes are charged to the plugin's call before they are read, [`COPIES`] times, because the
@@ -180,11 +202,9 @@ impl Wire {
     /// # Errors
     /// Fails as [`Self::send`] does, and with `Unavailable` for a response that is not JSON, such as a proxy's.
     pub(crate) async fn open(&self, mut request: Request<Vec<u8>>) -> Result<Body, ApiError> {
-        if let Some((_, user)) = &self.impersonate {
-            request.headers_mut().insert(IMPERSONATE_USER, user.clone());
-        }
-        self.revocation.check()?;
-        let response = self.client.send(request.map(Body::from)).await.map_err(from_kube)?;
+        self.identify(&mut request);
+        let request = permitted(request, &self.revocation)?;
+        let response = self.client.send(request).await.map_err(from_kube)?;
         let (parts, body) = response.into_parts();
         let answer = Answer { status: parts.status, headers: parts.headers, body: Bytes::new() };
         let content_type = answer.content_type();
@@ -268,7 +288,7 @@ pub(crate) fn from_body(code: u16, body: &[u8], retry_after: Option<u32>) -> Api
 }
 
 /// Converts an error of the kube client.
-pub(crate) fn from_kube(error: kube::Error) -> ApiError {
+pub fn from_kube(error: kube::Error) -> ApiError {
     match error {
         kube::Error::Api(status) => {
             let cause = |cause: kube::core::response::StatusCause| Cause {

@@ -34,6 +34,7 @@ use crate::{
         crd::{ConfigSource, Usage, warm_limits},
         mapping_stage::Mapping,
         setup::{Setup, SetupError},
+        traced::TracedReconciler,
         wiring::WiredController,
     },
     problem::Problem,
@@ -143,6 +144,7 @@ pub(super) fn connect(
         grants: setup.grants.clone(),
         recorded: recorded.clone(),
         revocation: setup.revocation.child(),
+        epoch: setup.epoch,
         throttle: metered.throttle.clone(),
         field_manager: field_manager(setup),
     };
@@ -186,9 +188,10 @@ pub(super) fn instantiate(
         reconciler = reconciler.keep_warm(warm_limits(warm));
     }
     let account = metered.account.clone();
+    let fair = FairReconciler::new(Arc::new(reconciler), account.clone());
     Code {
-        mapping: mapper.map(|mapper| Mapping { mapper: Arc::new(mapper), account: account.clone() }),
-        reconciler: Arc::new(FairReconciler::new(Arc::new(reconciler), account)),
+        mapping: mapper.map(|mapper| Mapping { mapper: Arc::new(mapper), account }),
+        reconciler: Arc::new(TracedReconciler::new(setup.key.clone(), Arc::new(fair))),
     }
 }
 

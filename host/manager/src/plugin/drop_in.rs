@@ -32,6 +32,7 @@ use crate::{
         crd::{API_VERSION, KIND},
         digest_pin::foreign_manager,
         host_informers::HostInformers,
+        ownership::Ownership,
         source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
     },
 };
@@ -47,6 +48,7 @@ pub struct DropInController {
     informers: Arc<HostInformers>,
     hand_over: Arc<ConfigMapHandOver>,
     guard: Arc<CrashGuard>,
+    ownership: Arc<Ownership>,
     /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read the whole ConfigMap
     /// again.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
@@ -83,8 +85,9 @@ impl DropInController {
         informers: Arc<HostInformers>,
         hand_over: Arc<ConfigMapHandOver>,
         guard: Arc<CrashGuard>,
+        ownership: Arc<Ownership>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, hand_over, guard, applied: Mutex::default() })
+        Arc::new(Self { context, informers, hand_over, guard, ownership, applied: Mutex::default() })
     }
 
     /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
@@ -326,6 +329,11 @@ fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
 impl Reconciler for DropInController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let key = &request.key;
+        if !self.ownership.is_assigned(key) {
+            self.applied.lock().remove(key);
+            return Ok(Action::Done);
+        }
+        self.ownership.check().map_err(retry)?;
         match self.informers.config_maps.cache.get(key) {
             Some(found) if !found.deleting() && found.label(PLUGIN_LABEL) == Some("true") => {
                 self.apply(key, &found).await?;

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -44,6 +47,8 @@ pub struct HostedPlugin {
     pub cached_bytes: AtomicU64,
     /// The time of the last write of its status.
     status_written: SyncMutex<Option<Instant>>,
+    /// True if this replica owns the Plugin: only then it takes keys and reports.
+    is_acting: AtomicBool,
 }
 
 impl HostedPlugin {
@@ -59,7 +64,18 @@ impl HostedPlugin {
             host,
             cached_bytes: AtomicU64::new(0),
             status_written: SyncMutex::default(),
+            is_acting: AtomicBool::new(false),
         })
+    }
+
+    /// Records whether this replica owns the Plugin.
+    pub(super) fn set_acting(&self, is_acting: bool) {
+        self.is_acting.store(is_acting, Ordering::Release);
+    }
+
+    /// Reports whether this replica owns the Plugin.
+    pub fn is_acting(&self) -> bool {
+        self.is_acting.load(Ordering::Acquire)
     }
 
     /// Returns the token that permits the plugin to act.

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use operetta_core::{
     gate::revocation::Revocation,
     object::{ObjectKey, kind::GroupVersionKind},
+    replicas::Fence,
 };
 use parking_lot::Mutex;
 
@@ -24,15 +25,15 @@ const HEALTH_DELAY: Duration = Duration::from_millis(500);
 /// The state of all Plugins.
 pub struct HostedPlugins {
     context: Arc<Context>,
-    /// The parent of all plugins' tokens, paused while consent cannot be watched.
+    /// The parent of all plugins' tokens, paused while consent cannot be watched. It ends with the Lease of this replica.
     pub consent: Arc<Revocation>,
     by_key: Mutex<HashMap<ObjectKey, Arc<HostedPlugin>>>,
 }
 
 impl HostedPlugins {
-    /// Creates an empty map.
-    pub fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, consent: Revocation::new(), by_key: Mutex::default() })
+    /// Creates an empty map. No plugin may act while the fence is closed.
+    pub fn new(context: Arc<Context>, fence: Arc<Fence>) -> Arc<Self> {
+        Arc::new(Self { context, consent: Revocation::fenced(fence), by_key: Mutex::default() })
     }
 
     /// Returns the state of a Plugin; a new one when there is none.
@@ -63,10 +64,10 @@ impl HostedPlugins {
         self.by_key.lock().iter().map(|(key, hosted)| (key.clone(), hosted.clone())).collect()
     }
 
-    /// Stops a Plugin that is gone and drops its state.
-    pub async fn remove(&self, plugin: &ObjectKey) {
+    /// Stops a Plugin that this replica runs no more, and drops its state.
+    pub async fn remove(&self, plugin: &ObjectKey, why: &str) {
         let Some(hosted) = self.by_key.lock().remove(plugin) else { return };
-        hosted.revocation().revoke("the Plugin was deleted");
+        hosted.revocation().revoke(why);
         if let Some(running) = hosted.state.lock().await.running.take() {
             running.stop(self.context.shutdown_time());
         }

@@ -89,8 +89,9 @@ impl MapStage {
                 Controller::new(target.name(), queue, reconciler, observer)
             }
         };
-        controller.set_workers(target.workers().max(1));
-        Self { kind: kind.clone(), mappings, controller }
+        let stage = Self { kind: kind.clone(), mappings, controller };
+        stage.set_workers(target.workers());
+        stage
     }
 
     /// Returns a handler of the informer's events. Logs once when events had to be dropped.
@@ -108,6 +109,11 @@ impl MapStage {
             }
             controller.enqueue(event.object().key().clone(), priority);
         })
+    }
+
+    /// Changes the number of workers; at least one maps.
+    pub(super) fn set_workers(&self, workers: u32) {
+        self.controller.set_workers(workers.max(1));
     }
 
     /// Returns the number of watched objects whose events wait.

@@ -33,8 +33,8 @@ use crate::{
         hosted_plugin::{Applied, Consent, HeldBack, HostedPlugin, PluginRef, SourceState, State},
         hosted_plugins::HostedPlugins,
         missing_kinds::wait_for_kinds,
+        ownership::Ownership,
         report::Reporter,
-        running::Running,
         setup::{Setup, SetupError},
         source::Loader,
     },
@@ -50,9 +50,10 @@ const GRANT_RETRY: Duration = Duration::from_secs(60);
 
 /// The reconciler of Plugins.
 pub struct PluginController {
-    context: Arc<Context>,
-    informers: Arc<HostInformers>,
-    hosted_plugins: Arc<HostedPlugins>,
+    pub(super) context: Arc<Context>,
+    pub(super) informers: Arc<HostInformers>,
+    pub(super) hosted_plugins: Arc<HostedPlugins>,
+    pub(super) ownership: Arc<Ownership>,
     reporter: Arc<Reporter>,
     loader: Loader,
     guard: Arc<CrashGuard>,
@@ -64,11 +65,20 @@ impl PluginController {
         context: Arc<Context>,
         informers: Arc<HostInformers>,
         hosted_plugins: Arc<HostedPlugins>,
-        reporter: Arc<Reporter>,
+        ownership: Arc<Ownership>,
         loader: Loader,
         guard: Arc<CrashGuard>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, hosted_plugins, reporter, loader, guard })
+        let reporter = loader.reporter().clone();
+        Arc::new(Self { context, informers, hosted_plugins, ownership, reporter, loader, guard })
+    }
+
+    /// Reconciles a Plugin that this replica runs, or prepares to run.
+    pub(super) async fn reconcile_object(&self, object: &Object) -> Result<(), ApiError> {
+        match decode(object) {
+            Ok(plugin) => self.reconcile_plugin(object.key(), &plugin).await,
+            Err(problem) => self.refuse_undecodable(object.key(), object, problem).await,
+        }
     }
 
     async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
@@ -115,8 +125,13 @@ impl PluginController {
     async fn write_status(&self, plugin: PluginRef<'_>, mut state: MutexGuard<'_, State>) -> Result<(), ApiError> {
         let PluginRef { key, object, hosted } = plugin;
         let facts = facts(object, hosted, &state, self.context.admin_address());
-        self.reporter.report_denials(key, &facts, &mut state);
+        if hosted.is_acting() {
+            self.reporter.report_denials(key, &facts, &mut state);
+        }
         drop(state);
+        if !hosted.is_acting() {
+            return self.offer(key, &facts).await;
+        }
         self.reporter.write_status(key, hosted, &facts).await
     }
 
@@ -191,9 +206,7 @@ impl PluginController {
         plugin.metadata.generation = Some(object.generation());
         self.needs_nothing(key);
         self.refuse(PluginRef { key, object: &plugin, hosted: &hosted }, problem, &mut state);
-        let facts = facts(&plugin, &hosted, &state, self.context.admin_address());
-        drop(state);
-        self.reporter.write_status(key, &hosted, &facts).await
+        self.write_status(PluginRef { key, object: &plugin, hosted: &hosted }, state).await
     }
 
     fn stop(&self, hosted: &HostedPlugin, state: &mut State) {
@@ -270,6 +283,9 @@ impl PluginController {
     ) -> Result<(), ApiError> {
         let PluginRef { key, object, hosted } = plugin;
         let Some(component) = state.component.clone() else { return Ok(()) };
+        if let Some(running) = state.running.as_mut().filter(|_| hosted.is_acting()) {
+            running.activate();
+        }
         let generation = object.metadata.generation.unwrap_or_default();
         hosted.set_running_digest(component.digest());
         let wanted = Applied { generation, digest: component.digest().to_owned(), config: config.clone() };
@@ -283,6 +299,7 @@ impl PluginController {
             log: &hosted.log,
             health: &hosted.health,
             revocation: hosted.revocation(),
+            epoch: self.epoch_to_send(grants.subject()).await?,
             grants,
         };
         if !changed && state.missing.kinds.is_empty() {
@@ -294,16 +311,7 @@ impl PluginController {
             // An authorizer that has just started may not know all permissions yet.
             self.context.queue.enqueue_after(key, Grants::SETTLE + HostPermissions::KEEP);
         }
-        if changed {
-            hosted.health.reset();
-        }
-        let rounds = self.context.config.hot_loop_rounds;
-        let running = state.running.get_or_insert_with(|| Running::new(rounds));
-        if changed {
-            // The new subscriptions below enqueue every key once more.
-            running.loops().reset();
-        }
-        match running.update(&setup).await {
+        match self.running(hosted, changed, state).update(&setup).await {
             Ok(missing) => {
                 state.applied = Some(wanted);
                 state.problems.setup = None;
@@ -364,16 +372,12 @@ impl Reconciler for PluginController {
         let object = match self.informers.plugins.cache.get(&request.key) {
             Some(object) if !object.deleting() => object,
             _ => {
-                self.hosted_plugins.remove(&request.key).await;
+                self.hosted_plugins.remove(&request.key, "the Plugin was deleted").await;
                 return Ok(Action::Done);
             }
         };
-        let reconciled = match decode(&object) {
-            Ok(plugin) => self.reconcile_plugin(&request.key, &plugin).await,
-            Err(problem) => self.refuse_undecodable(&request.key, &object, problem).await,
-        };
+        let played = self.play(&object).await;
         self.guard.record_attempt(&request.key);
-        reconciled.map_err(|error| Failure::Retry(error.to_string()))?;
-        Ok(Action::Done)
+        played.map_err(|error| Failure::Retry(error.to_string()))
     }
 }

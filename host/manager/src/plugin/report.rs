@@ -10,7 +10,7 @@ use operetta_core::{
     ports::{EventSink, EventType, LogLevel, ObjectApi},
     status::{ApiError, ErrorKind},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     context::Context,
@@ -19,6 +19,7 @@ use crate::{
         crd::{self, PluginStatus},
         host_informers::HostInformers,
         hosted_plugin::{HostedPlugin, PluginRef, State},
+        ownership,
         status::{Facts, is_same_but_for_counts, status},
     },
     problem::Problem,
@@ -53,6 +54,10 @@ impl Reporter {
         let before = cached.at(".status").and_then(|text| serde_json::from_str::<PluginStatus>(text).ok());
         let before = before.unwrap_or_default();
         let now = status(facts, &before, &Timestamp::now().to_string());
+        // A replica that does not own the Plugin reports nothing.
+        if !hosted.is_acting() {
+            return Ok(());
+        }
         if now == before || (is_same_but_for_counts(&now, &before) && !hosted.is_status_older(COUNTS_INTERVAL)) {
             return Ok(());
         }
@@ -60,7 +65,7 @@ impl Reporter {
         let action = WriteAction::Patch {
             key: key.clone(),
             subresource: Some("status".to_owned()),
-            body: PatchBody::Merge(json!({"status": now}).to_string()),
+            body: PatchBody::Merge(json!({"status": without_owner(&now)}).to_string()),
             force: false,
         };
         let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
@@ -91,6 +96,10 @@ impl Reporter {
         if state.problems.load.as_ref() == Some(&problem) {
             return;
         }
+        if !plugin.hosted.is_acting() {
+            state.problems.load = Some(problem);
+            return;
+        }
         plugin.hosted.log.write_host_line(LogLevel::Error, format!("failed to load: {}", problem.message));
         self.event(plugin.key, None, EventType::Warning, problem.reason, problem.message.clone());
         if let Some(key) = config_map {
@@ -103,6 +112,9 @@ impl Reporter {
 
     /// Reports a problem in the Plugin's log and as an Event.
     pub fn warn(&self, key: &ObjectKey, hosted: &HostedPlugin, problem: &Problem) {
+        if !hosted.is_acting() {
+            return;
+        }
         hosted.log.write_host_line(LogLevel::Error, problem.message.clone());
         self.event(key, None, EventType::Warning, problem.reason, problem.message.clone());
     }
@@ -114,4 +126,13 @@ impl Reporter {
         let regarding = Regarding { kind, key: key.clone(), uid };
         self.context.cluster.recorder.emit(regarding.event(event_type, reason, message));
     }
+}
+
+/// Returns a status without the fields that name the owner: an old status must not change them.
+fn without_owner(status: &PluginStatus) -> Value {
+    let mut status = json!(status);
+    if let Some(fields) = status.as_object_mut() {
+        fields.retain(|name, _| !ownership::FIELDS.contains(&name.as_str()));
+    }
+    status
 }

@@ -47,10 +47,14 @@ pub struct Running {
     placements: Vec<Placement>,
     /// The tasks that enqueue the Plugin when the state of a watch changes; they end with this.
     watchers: JoinSet<()>,
+    /// True if the controllers take keys. They do not before this replica owns the Plugin.
+    is_active: bool,
 }
 
 struct RunningController {
     controller: Arc<Controller>,
+    /// The workers that it has while the plugin is active.
+    workers: u32,
     views: Vec<Watching>,
     /// The stages of the sources that the plugin maps itself.
     stages: Vec<MapStage>,
@@ -68,8 +72,8 @@ pub struct Watching {
 }
 
 impl Running {
-    /// Creates a plugin without controllers. `hot_loop_rounds` is the number of delays until a looping key is
-    /// quarantined.
+    /// Creates a plugin without controllers, which takes no keys before [`Running::activate`]. `hot_loop_rounds` is the
+    /// number of delays until a looping key is quarantined.
     pub fn new(hot_loop_rounds: u32) -> Self {
         Self {
             controllers: BTreeMap::new(),
@@ -78,6 +82,17 @@ impl Running {
             loops: HotLoops::with_rounds(hot_loop_rounds),
             placements: Vec::new(),
             watchers: JoinSet::new(),
+            is_active: false,
+        }
+    }
+
+    /// Begins to take keys.
+    pub fn activate(&mut self) {
+        if !mem::replace(&mut self.is_active, true) {
+            for running in self.controllers.values() {
+                running.controller.set_workers(running.workers);
+                running.stages.iter().for_each(|stage| stage.set_workers(running.workers));
+            }
         }
     }
 
@@ -139,7 +154,7 @@ impl Running {
         let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
         let resync = resync.map(|seconds| Duration::from_secs(seconds.into()).max(MIN_RESYNC));
         // Before the stages, which have as many workers.
-        controller.set_workers(declared.workers);
+        controller.set_workers(if self.is_active { declared.workers } else { 0 });
         let mut stages_before = old.as_mut().map(|old| mem::take(&mut old.stages)).unwrap_or_default();
         let mut backlogs_before = old.as_mut().map(|old| mem::take(&mut old.backlogs)).unwrap_or_default();
         let mut stages = Vec::new();
@@ -179,7 +194,7 @@ impl Running {
         // The old views are dropped last, so that a watch that both need always has a user.
         drop(old);
         stop_stages(stages_before, setup.context.shutdown_time());
-        RunningController { controller, views, stages, backlogs, limiter }
+        RunningController { controller, workers: declared.workers, views, stages, backlogs, limiter }
     }
 
     fn controller(
@@ -229,6 +244,18 @@ impl Running {
             stops.spawn(async move { timeout(grace, controller.stop()).await.is_ok() });
         }
         stops.join_all().await;
+    }
+
+    /// Takes no more keys, and waits for the reconciles in flight, for at most `grace`. Reports whether all have ended.
+    pub async fn drain(&mut self, grace: Duration) -> bool {
+        self.is_active = false;
+        let mut ends = JoinSet::new();
+        for running in self.controllers.values() {
+            running.controller.set_workers(0);
+            let controller = running.controller.clone();
+            ends.spawn(async move { timeout(grace, controller.idle()).await.is_ok() });
+        }
+        ends.join_all().await.into_iter().all(|ended| ended)
     }
 
     /// Returns the views of a controller; none when it does not run.

@@ -6,6 +6,7 @@ use operetta_core::{
     authz::access_review::SubjectGrants,
     gate::{PluginConfig, revocation::Revocation},
     object::ObjectKey,
+    replicas::Epoch,
     status::ApiError,
 };
 use operetta_wasm::Plugin as Component;
@@ -35,6 +36,8 @@ pub struct Setup<'a> {
     pub health: &'a Arc<Health>,
     /// The token that permits the plugin to act.
     pub revocation: Arc<Revocation>,
+    /// The epoch that its writes carry; None if the host may not send it.
+    pub epoch: Option<Epoch>,
     /// The access reviews of the plugin's ServiceAccount.
     pub grants: SubjectGrants,
 }

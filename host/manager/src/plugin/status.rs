@@ -119,7 +119,17 @@ pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus
             condition(conditions::DEGRADED, degraded),
         ],
         host: Some(facts.host.clone()),
+        replica: previous.replica.clone(),
+        epoch: previous.epoch,
+        successor: previous.successor,
     }
+}
+
+/// Reports whether loading and syncing have ended, well or not.
+pub fn is_settled(facts: &Facts) -> bool {
+    let ready = ready(facts);
+    let is_loading = facts.loaded.is_none() && facts.problems.load.is_none() && facts.problems.refusal.is_none();
+    ready.holds || facts.suspended || !(is_loading || ready.why.reason == reasons::SYNCING)
 }
 
 /// Reports whether two statuses differ at most in counts, which change with every reconcile.

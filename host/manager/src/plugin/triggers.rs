@@ -24,7 +24,10 @@ use operetta_kube::{
 use crate::{
     authz::consent,
     context::Context,
-    plugin::{assembly::DRAIN, host_informers::HostInformers, hosted_plugins::HostedPlugins, source::parts::PART_OF},
+    plugin::{
+        assembly::DRAIN, host_informers::HostInformers, hosted_plugins::HostedPlugins, ownership::Ownership,
+        source::parts::PART_OF,
+    },
 };
 
 /// The handlers of the manager's own informers.
@@ -33,6 +36,7 @@ pub struct Triggers {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     hosted_plugins: Arc<HostedPlugins>,
+    ownership: Arc<Ownership>,
     drop_ins: Arc<Controller>,
 }
 
@@ -42,12 +46,14 @@ impl Triggers {
         context: &Arc<Context>,
         informers: &Arc<HostInformers>,
         hosted_plugins: &Arc<HostedPlugins>,
+        ownership: &Arc<Ownership>,
         drop_ins: &Arc<Controller>,
     ) -> Vec<Subscription> {
         let triggers = Self {
             context: context.clone(),
             informers: informers.clone(),
             hosted_plugins: hosted_plugins.clone(),
+            ownership: ownership.clone(),
             drop_ins: drop_ins.clone(),
         };
         let roles = informers.roles.iter().map(|informer| {
@@ -102,7 +108,7 @@ impl Triggers {
         admission.add(plugin.key(), &created, was_over);
     }
 
-    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it was suspended, after
+    /// Revokes the token of a Plugin: at once if it is gone, has another owner or names another ServiceAccount; if it was suspended, after
     /// the time that its reconciles in flight have to end.
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
@@ -110,6 +116,9 @@ impl Triggers {
             return self.hosted_plugins.revoke(object.key(), "the Plugin was deleted");
         }
         let Some(old) = event.old() else { return };
+        if self.ownership.is_lost(old, object) {
+            return self.hosted_plugins.revoke(object.key(), "another replica runs the plugin");
+        }
         let is_changed = |path: &str| old.scalar_at(path) != object.scalar_at(path);
         if is_changed(".spec.serviceAccountName") {
             self.hosted_plugins.revoke(object.key(), "the Plugin names another ServiceAccount now");

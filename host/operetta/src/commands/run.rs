@@ -54,7 +54,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
     };
     tokio::select! {
         ended = work => return ended,
-        holder = manager.elector.lost() => return Err(lease_lost(&manager, &holder)),
+        reason = manager.replicas.lost() => return Err(membership_lost(&manager, &reason)),
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
         () = end_of(parent), if args.exit_with_parent => {}
@@ -64,8 +64,8 @@ pub async fn run(args: RunArgs) -> Result<()> {
     Ok(())
 }
 
-fn lease_lost(manager: &Manager, holder: &str) -> Error {
-    let message = format!("lost Lease {} to {holder}: exiting, so that only one host runs", manager.elector.name());
+fn membership_lost(manager: &Manager, reason: &str) -> Error {
+    let message = format!("lost the membership in Lease {}: {reason}: exiting", manager.replicas.group_key());
     reasons::LEASE_LOST.error(message).into()
 }
 

@@ -37,12 +37,27 @@ async fn a_plugin_lives(host: &Host, control_plane: &ControlPlane, name: &str, n
         host.grant(namespace.name(), &[]);
     }
     namespace.until_touched("target", "v1").await;
+    if !narrow {
+        writes_carry_the_epoch(&namespace).await;
+    }
     namespace.until_condition("touch", "Ready", "True", "Running").await;
     namespace.until_event(kinds::PLUGIN, "touch", "Loaded").await;
     asks_what_everybody_may(host, &namespace).await;
     watches_pods(&namespace).await;
     namespace.kubectl(&["label", "configmap", "touch", "operetta.dev/plugin-"]);
     namespace.until_gone(kinds::PLUGIN, "touch").await;
+}
+
+/// The API server knows which replica sent a write, and when.
+async fn writes_carry_the_epoch(namespace: &TestNamespace<'_>) {
+    let audit = || namespace.control_plane().audit();
+    eventually("a write with an epoch", async || {
+        let audit = audit();
+        let mut writes = audit.writes_in(namespace.name());
+        let has_epoch = |event: &AuditEvent| event.impersonated_user.extra.contains_key("operetta.dev/epoch");
+        if writes.any(has_epoch) { Ok(()) } else { Err("none".to_owned()) }
+    })
+    .await;
 }
 
 /// A plugin asks the API server for its version, and about itself.

@@ -67,6 +67,11 @@ impl Loader {
         Self { context, informers, reporter, hand_over, guard }
     }
 
+    /// Returns the reporter.
+    pub fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
+    }
+
     /// Sets `state.component` to the component in the source.
     ///
     /// # Errors

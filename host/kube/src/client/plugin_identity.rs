@@ -1,0 +1,39 @@
+//! The identity of a plugin towards the API server.
+
+use std::sync::Arc;
+
+use operetta_core::{
+    authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions},
+    gate::{revocation::Revocation, throttle::Throttle},
+    replicas::Epoch,
+};
+
+/// The identity of a plugin towards the API server, with its permissions and their record.
+pub struct PluginIdentity {
+    /// The ServiceAccount of the plugin, and its permissions to read from the host's caches.
+    pub grants: SubjectGrants,
+    /// The record of the permissions that calls need.
+    pub recorded: Arc<RecordedPermissions>,
+    /// The token that permits requests: nothing is sent once it is revoked.
+    pub revocation: Arc<Revocation>,
+    /// The epoch that its writes carry.
+    pub epoch: Option<Epoch>,
+    /// The quotas of its requests.
+    pub throttle: Throttle,
+    /// The field manager of writes that name none.
+    pub field_manager: String,
+}
+
+impl PluginIdentity {
+    /// Creates an identity without a record, without quotas and without revocation.
+    pub fn new(grants: SubjectGrants, field_manager: impl Into<String>) -> Self {
+        Self {
+            grants,
+            recorded: Arc::default(),
+            revocation: Arc::default(),
+            epoch: None,
+            throttle: Throttle::default(),
+            field_manager: field_manager.into(),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What this replica does with a Plugin: it runs it, prepares to take it over, hands it over, or leaves it to another one.
+//!
+//! A hand-over loses no key and lets no key be reconciled twice at once. The successor loads the code and syncs the
+//! informers, and names itself in the Plugin's status. The owner takes no more keys, waits for those in flight, and writes
+//! the successor's epoch into the status. Then the successor begins: its queue has every key.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::{
+    authz::access_review::ServiceAccount,
+    controller::request::Action,
+    object::{Object, ObjectKey},
+    replicas::{Epoch, Role},
+    status::ApiError,
+};
+
+use crate::{
+    plugin::{
+        assembly::DRAIN,
+        hosted_plugin::{HostedPlugin, State},
+        ownership::Claimed,
+        reconcile::PluginController,
+        running::Running,
+        status::{Facts, is_settled},
+    },
+    tenancy::admission::{Demand, Need},
+};
+
+/// The delay after a conflicting write. The watch brings the newer version.
+const AGAIN: Duration = Duration::from_millis(20);
+
+impl PluginController {
+    /// Does with a Plugin what is this replica's role.
+    pub(super) async fn play(&self, plugin: &Arc<Object>) -> Result<Action, ApiError> {
+        match self.ownership.role(plugin).await? {
+            Role::Own => {}
+            Role::Claim => {
+                if self.ownership.claim(plugin).await? == Claimed::Conflict {
+                    return Ok(Action::RequeueAfter(AGAIN));
+                }
+            }
+            Role::Prepare => {
+                if self.hosted_plugins.get(plugin.key()).is_some_and(|hosted| hosted.is_acting()) {
+                    // Somebody else has changed the owner.
+                    self.release(plugin.key()).await;
+                }
+                self.hosted_plugins.get_or_create(plugin.key()).set_acting(false);
+                self.reconcile_object(plugin).await?;
+                return Ok(Action::Done);
+            }
+            Role::HandOver { to } => return self.hand_over(plugin, to).await,
+            Role::Refresh | Role::Elsewhere => {
+                self.release(plugin.key()).await;
+                return Ok(Action::Done);
+            }
+        }
+        self.hosted_plugins.get_or_create(plugin.key()).set_acting(true);
+        self.reconcile_object(plugin).await?;
+        Ok(Action::Done)
+    }
+
+    /// Names this replica as the successor, once the Plugin could run here. A Plugin that cannot run is settled, too: the
+    /// owner then reports why.
+    pub(super) async fn offer(&self, key: &ObjectKey, facts: &Facts) -> Result<(), ApiError> {
+        let Some(plugin) = self.informers.plugins.cache.get(key).filter(|_| is_settled(facts)) else { return Ok(()) };
+        if self.ownership.offer(&plugin).await? == Claimed::Conflict {
+            self.context.queue.enqueue_after(key, AGAIN);
+        }
+        Ok(())
+    }
+
+    /// Returns the plugin's controllers, to be set up. They take keys only if this replica owns the Plugin. `is_changed` is true
+    /// if the code, the spec or the configuration is new.
+    pub(super) fn running<'a>(&self, hosted: &HostedPlugin, is_changed: bool, state: &'a mut State) -> &'a mut Running {
+        let rounds = self.context.config.hot_loop_rounds;
+        let running = state.running.get_or_insert_with(|| Running::new(rounds));
+        if hosted.is_acting() {
+            running.activate();
+        }
+        if is_changed {
+            hosted.health.reset();
+            // The new subscriptions enqueue every key once more.
+            running.loops().reset();
+        }
+        running
+    }
+
+    /// Returns the epoch that the plugin's writes carry; None if the host may not send it for this account.
+    pub(super) async fn epoch_to_send(&self, account: &ServiceAccount) -> Result<Option<Epoch>, ApiError> {
+        let may_send = self.context.cluster.impersonation.may_send_epoch(account).await?;
+        Ok(self.ownership.epoch().filter(|_| may_send))
+    }
+
+    async fn hand_over(&self, plugin: &Object, to: Epoch) -> Result<Action, ApiError> {
+        let key = plugin.key();
+        if let Some(hosted) = self.hosted_plugins.get(key) {
+            self.drain(&hosted).await;
+        }
+        if self.ownership.hand_over(plugin, to).await? == Claimed::Conflict {
+            return Ok(Action::RequeueAfter(AGAIN));
+        }
+        tracing::info!(plugin = %key, epoch = %to, "handed over");
+        self.release(key).await;
+        Ok(Action::Done)
+    }
+
+    /// Takes no more keys, and waits until no reconcile is in flight. Those that take longer than [`DRAIN`] may send no more
+    /// requests.
+    async fn drain(&self, hosted: &HostedPlugin) {
+        let mut state = hosted.state.lock().await;
+        state.applied = None;
+        let Some(mut running) = state.running.take() else { return };
+        if !running.drain(DRAIN).await {
+            hosted.revocation().revoke("another replica takes the plugin over");
+            running.drain(self.context.shutdown_time()).await;
+        }
+        running.stop_and_wait(Duration::ZERO).await;
+    }
+
+    /// Leaves a Plugin to another replica.
+    async fn release(&self, key: &ObjectKey) {
+        self.hosted_plugins.remove(key, "another replica runs the plugin").await;
+        // The quota of controllers and sources is one for each replica.
+        let _fits = self.context.tenants.admission.record(key, Need::Known(Demand::default()));
+    }
+}

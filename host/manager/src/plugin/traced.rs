@@ -1,0 +1,47 @@
+//! Logs the beginning and the end of each reconcile at level debug, as controller-runtime does. A history of several
+//! replicas is checked by these lines.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use operetta_core::{
+    controller::request::{Action, Failure, ReconcileRequest},
+    object::ObjectKey,
+    ports::Reconciler,
+};
+
+/// A plugin's reconciler that logs each reconcile.
+pub(super) struct TracedReconciler {
+    plugin: ObjectKey,
+    reconciler: Arc<dyn Reconciler>,
+}
+
+impl TracedReconciler {
+    /// Puts the log around a reconciler.
+    pub(super) fn new(plugin: ObjectKey, reconciler: Arc<dyn Reconciler>) -> Self {
+        Self { plugin, reconciler }
+    }
+}
+
+/// Logs the end of a reconcile, also of one that is aborted.
+struct LoggedEnd<'a> {
+    plugin: &'a ObjectKey,
+    request: &'a ReconcileRequest,
+}
+
+impl Drop for LoggedEnd<'_> {
+    fn drop(&mut self) {
+        let ReconcileRequest { key, reconcile_id, .. } = self.request;
+        tracing::debug!(plugin = %self.plugin, %key, reconcile = reconcile_id, "reconcile ended");
+    }
+}
+
+#[async_trait]
+impl Reconciler for TracedReconciler {
+    async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
+        let ReconcileRequest { controller, key, reconcile_id, .. } = request;
+        tracing::debug!(plugin = %self.plugin, controller, %key, reconcile = reconcile_id, "reconcile began");
+        let _end = LoggedEnd { plugin: &self.plugin, request };
+        self.reconciler.reconcile(request).await
+    }
+}

@@ -1,0 +1,201 @@
+//! Reads and conditional writes of the Leases of a group.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
+};
+use operetta_api::{annotations, labels};
+use operetta_core::{
+    object::ObjectKey,
+    replicas::{Group, InvalidGroup},
+};
+
+/// The name of the group's Lease, and the beginning of the names of the members'.
+const NAME: &str = "operetta";
+
+/// The number of attempts to change the group while others change it, too.
+const ATTEMPTS: u32 = 20;
+
+/// The time from which the epochs of a new group are counted: 2025-01-01, in seconds since 1970.
+const EPOCHS_BEGIN: i64 = 1_735_689_600;
+
+/// The values of the label of Leases.
+const GROUP: &str = "group";
+/// See [`GROUP`].
+const REPLICA: &str = "replica";
+
+/// The Leases of a group in one namespace.
+pub(super) struct Leases {
+    namespace: String,
+    leases: Api<Lease>,
+}
+
+impl Leases {
+    pub(super) fn new(client: Client, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), leases: Api::namespaced(client, namespace) }
+    }
+
+    /// Returns the key of the group's Lease.
+    pub(super) fn group_key(&self) -> ObjectKey {
+        ObjectKey::namespaced(&self.namespace, NAME)
+    }
+
+    /// Reads the group; an empty one if there is none.
+    pub(super) async fn group(&self) -> kube::Result<Group> {
+        let found = self.leases.get_opt(NAME).await?;
+        found.as_ref().map_or_else(|| Ok(Group::default()), |lease| parse_group(lease).map_err(invalid))
+    }
+
+    /// Changes the group, on its newest version. Returns None if `change` does, and the group as it was written otherwise.
+    pub(super) async fn change<T>(&self, change: impl Fn(&mut Group) -> Option<T>) -> kube::Result<Option<(Group, T)>> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let found = self.leases.get_opt(NAME).await?;
+            let mut group = found.as_ref().map_or_else(|| Ok(new_group()), parse_group).map_err(invalid)?;
+            let mut lease = found.unwrap_or_else(|| new_lease(NAME.to_owned(), GROUP));
+            let Some(result) = change(&mut group) else { return Ok(None) };
+            write_group(&mut lease, &group);
+            match self.put(&lease).await {
+                Ok(_) => return Ok(Some((group, result))),
+                // Another replica was faster.
+                Err(error) if is_code(&error, 409) && attempts < ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads the Lease of a replica.
+    pub(super) async fn get(&self, identity: &str) -> kube::Result<Option<Lease>> {
+        self.leases.get_opt(&lease_name(identity)).await
+    }
+
+    /// Renews the Lease of a replica, or creates it if there is no `held` one.
+    pub(super) async fn renew(&self, identity: &str, held: Option<Lease>, duration: Duration) -> kube::Result<Lease> {
+        let mut lease = held.unwrap_or_else(|| new_lease(lease_name(identity), REPLICA));
+        let now = MicroTime(Timestamp::now());
+        let spec = lease.spec.get_or_insert_default();
+        let acquired = spec.acquire_time.take().filter(|_| spec.holder_identity.as_deref() == Some(identity));
+        lease.spec = Some(LeaseSpec {
+            holder_identity: Some(identity.to_owned()),
+            lease_duration_seconds: i32::try_from(duration.as_secs()).ok(),
+            acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        });
+        self.put(&lease).await
+    }
+
+    /// Takes the Lease of a replica in the version that was read: its later renewals fail.
+    pub(super) async fn take(&self, mut lease: Lease) -> kube::Result<Lease> {
+        lease.spec.get_or_insert_default().holder_identity = Some(String::new());
+        self.put(&lease).await
+    }
+
+    /// Deletes the Lease of a replica, in one version if that is given.
+    pub(super) async fn delete(&self, identity: &str, version: Option<String>) -> kube::Result<()> {
+        let preconditions = version.map(|version| Preconditions { resource_version: Some(version), uid: None });
+        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        match self.leases.delete(&lease_name(identity), &params).await {
+            Err(error) if !is_code(&error, 404) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Creates a Lease, or replaces the version that it has. A replacement has a uid, too: without it the API server would
+    /// create a Lease that was deleted meanwhile.
+    async fn put(&self, lease: &Lease) -> kube::Result<Lease> {
+        let name = lease.metadata.name.as_deref().unwrap_or_default();
+        match &lease.metadata.resource_version {
+            Some(_) => self.leases.replace(name, &PostParams::default(), lease).await,
+            None => self.leases.create(&PostParams::default(), lease).await,
+        }
+    }
+}
+
+/// Returns the name of a replica's Lease. A Kubernetes name has fewer characters than an identity may have.
+pub(super) fn lease_name(identity: &str) -> String {
+    let valid = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
+    let name: String = identity.chars().map(valid).collect();
+    format!("{NAME}-{}", name.trim_matches('-'))
+}
+
+/// Returns the identity of the replica that holds a Lease; None for the group's Lease, and for one that was taken.
+pub(super) fn holder(lease: &Lease) -> Option<&str> {
+    let label = lease.metadata.labels.as_ref()?.get(labels::LEASE)?;
+    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| label == REPLICA && !holder.is_empty())
+}
+
+/// Returns the duration of a replica's Lease.
+pub(super) fn duration(lease: &Lease) -> Duration {
+    let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default())
+}
+
+/// Parses the group that a Lease stores.
+pub(super) fn parse_group(lease: &Lease) -> Result<Group, InvalidGroup> {
+    let annotation =
+        |name| lease.metadata.annotations.as_ref().and_then(|all| all.get(name)).map_or("", String::as_str);
+    let last = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).and_then(|last| u32::try_from(last).ok());
+    Group::parse(last.unwrap_or_default(), annotation(annotations::MEMBERS), annotation(annotations::LEAVING))
+}
+
+/// Returns a group without members. Its epochs are larger than those of a group that was deleted before: that one had fewer
+/// members than the seconds that it existed.
+fn new_group() -> Group {
+    let seconds = Timestamp::now().as_second().saturating_sub(EPOCHS_BEGIN);
+    Group::starting_after(u32::try_from(seconds).unwrap_or_default())
+}
+
+fn write_group(lease: &mut Lease, group: &Group) {
+    let annotations = lease.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotations::MEMBERS.to_owned(), group.members_text());
+    annotations.insert(annotations::LEAVING.to_owned(), group.leaving_text());
+    lease.spec.get_or_insert_default().lease_transitions = i32::try_from(group.last_epoch().0).ok();
+}
+
+fn new_lease(name: String, kind: &str) -> Lease {
+    let labels = BTreeMap::from([(labels::LEASE.to_owned(), kind.to_owned())]);
+    let metadata = ObjectMeta { name: Some(name), labels: Some(labels), ..ObjectMeta::default() };
+    Lease { metadata, spec: None }
+}
+
+/// Reports whether an error is a Status with this code.
+pub(super) fn is_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+fn invalid(error: InvalidGroup) -> kube::Error {
+    kube::Error::Service(format!("annotation {} of Lease {NAME}: {error}", annotations::MEMBERS).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_is_stored_in_its_lease() {
+        let mut group = Group::default();
+        let first = group.join("one");
+        group.join("two");
+        group.begin_leaving(first);
+        let mut lease = new_lease(NAME.to_owned(), GROUP);
+        assert_eq!(parse_group(&lease), Ok(Group::default()));
+        write_group(&mut lease, &group);
+        assert_eq!(parse_group(&lease), Ok(group));
+        assert_eq!(holder(&lease), None, "the group's Lease has no holder");
+    }
+
+    #[test]
+    fn lease_of_replica_has_a_valid_name() {
+        assert_eq!(lease_name("operetta-7d9f_0B1c.x"), "operetta-operetta-7d9f-0b1c-x");
+        assert_eq!(lease_name("a_"), "operetta-a");
+    }
+}

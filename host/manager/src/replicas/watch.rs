@@ -1,0 +1,146 @@
+//! Following the Leases of all replicas: who is a member, and who does not renew its Lease any more.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use anyhow::Result;
+use k8s_openapi::api::coordination::v1::Lease;
+use operetta_api::labels;
+use operetta_core::replicas::{Epoch, Group, Member};
+use operetta_kube::{
+    informer::{Informer, Scope},
+    store::Lookup,
+};
+use tokio::sync::Notify;
+
+use crate::{
+    cluster::Cluster,
+    plugin::host_informers::resolve,
+    replicas::{
+        Replicas,
+        leases::{self, is_code, lease_name},
+    },
+};
+
+/// The pause after a failure, and the longest time between two checks.
+const RETRY: Duration = Duration::from_millis(200);
+/// See [`RETRY`].
+const LONGEST: Duration = Duration::from_secs(10);
+
+impl Replicas {
+    /// Watches the Leases, publishes changes of the group, and ends the epochs of members that do not renew their Leases.
+    /// Call it after [`Replicas::joined`]. Returns when this replica's epoch is over.
+    ///
+    /// # Errors
+    /// When the API server does not serve Leases.
+    pub async fn follow(self: Arc<Self>, cluster: &Cluster) -> Result<()> {
+        let resource = resolve(&cluster.discovery, "coordination.k8s.io/v1", "Lease").await?;
+        let namespace = self.group_key().namespace;
+        let scope = Scope { namespace, labels: labels::LEASE.to_owned(), ..Scope::everything() };
+        let informer = cluster.registry.informer(&resource, scope);
+        let changed = Arc::new(Notify::new());
+        let notify = changed.clone();
+        let _subscription = informer.subscribe(Arc::new(move |_| notify.notify_one()), None);
+        informer.synced().await;
+        loop {
+            let pause = match self.compare(&informer).await {
+                Ok(Some(pause)) => pause,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(%error, "failed to follow the Leases of replicas, retrying");
+                    RETRY
+                }
+            };
+            let _passed_or_changed = tokio::time::timeout(pause, changed.notified()).await;
+        }
+    }
+
+    /// Compares the Leases with the group. Returns the time until the next check; None if this replica's epoch is over.
+    async fn compare(&self, informer: &Informer) -> kube::Result<Option<Duration>> {
+        let stored: HashMap<String, Lease> = stored_leases(informer);
+        let Some(epoch) = self.epoch() else { return Ok(Some(RETRY)) };
+        let mut group = stored.get(&self.group_key().name).and_then(|lease| leases::parse_group(lease).ok());
+        if group.as_ref().is_none_or(|group| group.get(epoch).is_none()) {
+            // The watch may be behind the write by which this replica joined.
+            let read = self.leases.group().await?;
+            if read.get(epoch).is_none() {
+                self.lose("another replica has ended its epoch".to_owned());
+                return Ok(None);
+            }
+            group = Some(read);
+        }
+        let group = group.unwrap_or_default();
+        self.publish(group.clone());
+        let now = self.fence.now();
+        self.observe(&stored, now);
+        if self.fence.check().is_ok() {
+            for (epoch, member) in group.members().filter(|(_, member)| member.identity != self.identity) {
+                if self.is_silent(stored.get(&lease_name(&member.identity)), member, now) {
+                    self.end_epoch(epoch, member).await?;
+                }
+            }
+            self.clean_up(&stored, &group, now).await?;
+        }
+        let next = self.silence.lock().next(now).map_or(LONGEST, |at| at.saturating_sub(now));
+        Ok(Some(next.min(LONGEST)))
+    }
+
+    /// Records the versions of the replicas' Leases.
+    fn observe(&self, stored: &HashMap<String, Lease>, now: Duration) {
+        let mut silence = self.silence.lock();
+        silence.retain(|name| stored.contains_key(name));
+        for (name, lease) in stored.iter().filter(|(_, lease)| leases::holder(lease).is_some()) {
+            let version = lease.metadata.resource_version.as_deref().unwrap_or_default();
+            silence.observe(name, version, leases::duration(lease), now);
+        }
+    }
+
+    /// Reports whether a member's Lease was taken or deleted, or is not renewed any more.
+    fn is_silent(&self, stored: Option<&Lease>, member: &Member, now: Duration) -> bool {
+        let is_held = stored.is_some_and(|lease| leases::holder(lease) == Some(&member.identity));
+        !is_held || self.silence.lock().silent(&lease_name(&member.identity), now).is_some()
+    }
+
+    /// Takes the Lease of a member, unless it was renewed meanwhile, and removes the member from the group.
+    async fn end_epoch(&self, epoch: Epoch, member: &Member) -> kube::Result<()> {
+        let name = lease_name(&member.identity);
+        let found = self.leases.get(&member.identity).await?;
+        if let Some(lease) = found.filter(|lease| leases::holder(lease) == Some(&member.identity)) {
+            let version = lease.metadata.resource_version.clone().unwrap_or_default();
+            let now = self.fence.now();
+            let is_same = self.silence.lock().silent(&name, now) == Some(version.as_str());
+            if !is_same {
+                self.silence.lock().observe(&name, &version, leases::duration(&lease), now);
+                return Ok(());
+            }
+            match self.leases.take(lease).await {
+                Err(error) if is_code(&error, 409) => return Ok(()),
+                taken => drop(taken?),
+            }
+        }
+        if let Some((group, ())) = self.leases.change(|group| group.remove(epoch).then_some(())).await? {
+            tracing::warn!(identity = member.identity, %epoch, "ended the epoch of a replica that stopped renewing its Lease");
+            self.publish(group);
+        }
+        self.leases.delete(&member.identity, None).await
+    }
+
+    /// Deletes the Leases of processes that are no members and have ended.
+    async fn clean_up(&self, stored: &HashMap<String, Lease>, group: &Group, now: Duration) -> kube::Result<()> {
+        for (name, lease) in stored {
+            let Some(identity) = leases::holder(lease) else { continue };
+            let is_member = group.members().any(|(_, member)| member.identity == identity);
+            let silent = self.silence.lock().silent(name, now).map(str::to_owned);
+            if let Some(version) = silent.filter(|_| !is_member && identity != self.identity) {
+                self.leases.delete(identity, Some(version)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the stored Leases by name.
+fn stored_leases(informer: &Informer) -> HashMap<String, Lease> {
+    let objects = informer.cache.store.list(&Lookup::All, None, None);
+    let parsed = objects.filter_map(|object| serde_json::from_str::<Lease>(object.json()).ok());
+    parsed.filter_map(|lease| Some((lease.metadata.name.clone()?, lease))).collect()
+}

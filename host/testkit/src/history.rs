@@ -1,0 +1,194 @@
+//! Checks what several replicas did, from their logs and the API server's audit log.
+//!
+//! The replicas log each reconcile (`operetta_manager::plugin::traced=debug`), and their writes carry their epochs. All clocks
+//! are those of one machine. The promises:
+//!
+//! - no key of a plugin is reconciled by two replicas at once;
+//! - no write of an epoch ends after another one has begun to reconcile for the same plugin.
+//!
+//! Whether a key was lost is for the test to see: every object is reconciled in the end.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{AuditEvent, AuditLog};
+
+/// The log filter under which a replica logs what the history needs.
+pub const LOG: &str = "info,operetta_manager::plugin::traced=debug";
+
+/// What one process did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The epoch of its membership.
+    pub epoch: u64,
+    /// Its reconciles, in the order in which they began.
+    pub reconciles: Vec<Reconcile>,
+}
+
+/// One reconcile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reconcile {
+    /// The Plugin, as namespace/name.
+    pub plugin: String,
+    /// The key of the object.
+    pub key: String,
+    /// The time when it began.
+    pub began: Timestamp,
+    /// The time when it ended.
+    pub ended: Timestamp,
+}
+
+impl Process {
+    /// Reads the log of a process that ran until `end`: it ended, or was stopped for good. None if it never joined.
+    ///
+    /// # Panics
+    /// Panics if a line lacks a field that the host writes.
+    pub fn read(log: &str, end: Timestamp) -> Option<Self> {
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut epoch = None;
+        let mut reconciles: BTreeMap<(Timestamp, String), Reconcile> = BTreeMap::new();
+        let mut open: BTreeMap<String, Timestamp> = BTreeMap::new();
+        for line in lines {
+            let text = |name: &str| line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}")).to_owned();
+            let time = || text("timestamp").parse::<Timestamp>().expect("a time");
+            match line["message"].as_str() {
+                Some("joined the group") => epoch = text("epoch").parse().ok(),
+                Some("reconcile began") => {
+                    let began = time();
+                    open.insert(text("reconcile"), began);
+                    let reconcile =
+                        Reconcile { plugin: text("plugin"), key: text("key"), began, ended: end.max(began) };
+                    reconciles.insert((began, text("reconcile")), reconcile);
+                }
+                Some("reconcile ended") => {
+                    let id = text("reconcile");
+                    let began = open.remove(&id).unwrap_or_else(|| panic!("{id} ended and never began"));
+                    if let Some(reconcile) = reconciles.get_mut(&(began, id)) {
+                        reconcile.ended = time();
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(Self { epoch: epoch?, reconciles: reconciles.into_values().collect() })
+    }
+}
+
+/// Returns each breach of a promise in words.
+pub fn breaches(processes: &[Process], audit: &AuditLog) -> Vec<String> {
+    let mut breaches = overlaps(processes);
+    breaches.extend(late_writes(processes, audit));
+    breaches
+}
+
+/// Finds keys that two processes reconcile at once.
+fn overlaps(processes: &[Process]) -> Vec<String> {
+    let mut by_key: BTreeMap<(&str, &str), Vec<(u64, &Reconcile)>> = BTreeMap::new();
+    for process in processes {
+        for reconcile in &process.reconciles {
+            by_key.entry((&reconcile.plugin, &reconcile.key)).or_default().push((process.epoch, reconcile));
+        }
+    }
+    let mut breaches = Vec::new();
+    for ((plugin, key), mut reconciles) in by_key {
+        reconciles.sort_by_key(|(_, reconcile)| reconcile.began);
+        for pair in reconciles.windows(2) {
+            let [(first, before), (second, after)] = pair else { continue };
+            if first != second && after.began < before.ended {
+                let text = format!(
+                    "epochs {first} and {second} reconcile {key} for {plugin} at once: the one until {}, the other from {}",
+                    before.ended, after.began
+                );
+                breaches.push(text);
+            }
+        }
+    }
+    breaches
+}
+
+/// Finds writes of an epoch that end after another one has begun to reconcile for the plugin. A plugin may come back to an
+/// epoch, which then begins anew.
+fn late_writes(processes: &[Process], audit: &AuditLog) -> Vec<String> {
+    let is_write = |event: &AuditEvent| {
+        event.response_status.code < 300 && ["create", "update", "patch", "delete"].contains(&event.verb.as_str())
+    };
+    let mut by_manager: BTreeMap<String, Vec<(Timestamp, u64)>> = BTreeMap::new();
+    for process in processes {
+        for reconcile in &process.reconciles {
+            let manager = format!("fieldManager=operetta%3A{}", reconcile.plugin.replace('/', "%2F"));
+            by_manager.entry(manager).or_default().push((reconcile.began, process.epoch));
+        }
+    }
+    let mut breaches = Vec::new();
+    for event in audit.done_by(is_write) {
+        let epoch = event.impersonated_user.extra.get("operetta.dev/epoch").and_then(|values| values.first());
+        let Some(epoch) = epoch.and_then(|epoch| epoch.parse::<u64>().ok()) else { continue };
+        let begun = event.request_uri.split(['?', '&']).find_map(|parameter| by_manager.get(parameter));
+        let last = begun.into_iter().flatten().filter(|(began, _)| *began < event.at()).max();
+        if let Some((began, other)) = last.filter(|(_, other)| *other != epoch) {
+            let text =
+                format!("a write of epoch {epoch} ended at {}, after epoch {other} began at {began}", event.at());
+            breaches.push(text);
+        }
+    }
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    fn process(epoch: u64, reconciles: &[[i64; 2]]) -> Process {
+        let line = |time: i64, message: &str, id: usize| {
+            json!({
+                "timestamp": at(time).to_string(), "message": message, "epoch": epoch.to_string(),
+                "plugin": "team/touch", "key": "team/a", "reconcile": id.to_string(),
+            })
+            .to_string()
+        };
+        let mut lines = vec![line(0, "joined the group", 0)];
+        for (id, [began, ended]) in reconciles.iter().enumerate() {
+            lines.push(line(*began, "reconcile began", id));
+            if *ended < 90 {
+                lines.push(line(*ended, "reconcile ended", id));
+            }
+        }
+        Process::read(&lines.join("\n"), at(90)).expect("it has joined")
+    }
+
+    fn write(epoch: &str, second: i64) -> AuditLog {
+        let line = json!({
+            "stage": "ResponseComplete", "verb": "update", "responseStatus": {"code": 200},
+            "requestURI": "/api/v1/x?timeout=3s&fieldManager=operetta%3Ateam%2Ftouch",
+            "impersonatedUser": {"extra": {"operetta.dev/epoch": [epoch]}}, "stageTimestamp": at(second).to_string(),
+        });
+        AuditLog::parse(&line.to_string())
+    }
+
+    #[test]
+    fn two_replicas_at_once_are_a_breach() {
+        let none = AuditLog::default();
+        assert_eq!(breaches(&[process(1, &[[1, 3]]), process(2, &[[3, 4]])], &none), Vec::<String>::new());
+        let found = breaches(&[process(1, &[[1, 3]]), process(2, &[[2, 4]])], &none);
+        assert!(found.len() == 1 && found[0].contains("epochs 1 and 2 reconcile team/a"), "{found:?}");
+        // One that has no end lasts until the end of the process.
+        assert_eq!(breaches(&[process(1, &[[1, 99]]), process(2, &[[2, 4]])], &none).len(), 1);
+        assert_eq!(Process::read("{}", at(1)), None);
+    }
+
+    #[test]
+    fn write_after_its_epoch_is_a_breach() {
+        let processes = [process(1, &[[1, 3]]), process(2, &[[5, 6]])];
+        assert_eq!(breaches(&processes, &write("1", 4)), Vec::<String>::new());
+        assert_eq!(breaches(&processes, &write("2", 9)), Vec::<String>::new());
+        assert_eq!(breaches(&processes, &write("1", 6)).len(), 1);
+    }
+}

@@ -1,0 +1,37 @@
+//! Signals to a host, for tests of its end.
+
+use std::{process::ExitStatus, time::Duration};
+
+use crate::{
+    controlplane::signal,
+    host::{Host, Process},
+};
+
+/// The time between two checks of a process.
+const POLL: Duration = Duration::from_millis(5);
+
+impl Host {
+    /// Sends a signal by its name, for example `STOP`. Blocks for a moment.
+    ///
+    /// # Panics
+    /// Panics if the process has ended, or if tests share it.
+    pub fn signal(&self, name: &str) {
+        let Process::Own { child, .. } = &self.process else { panic!("other tests use this host") };
+        assert!(signal(&format!("-{name}"), child.lock().id()), "the host has ended");
+    }
+
+    /// Waits until the process has ended.
+    ///
+    /// # Panics
+    /// Panics if tests share it.
+    pub async fn ended(&self) -> ExitStatus {
+        let Process::Own { child, .. } = &self.process else { panic!("other tests use this host") };
+        loop {
+            let status = child.lock().try_wait().expect("a process");
+            if let Some(status) = status {
+                return status;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
