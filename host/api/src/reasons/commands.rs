@@ -14,7 +14,7 @@ reasons! {
     /// The host's admin port cannot be reached from here. In a Pod it listens on loopback.
     HOST_UNREACHABLE = "HostUnreachable",
         "`kubectl port-forward -n operetta-system pod/POD 8080`, and `--host localhost:8080`; POD is the first part of the \
-         holder of Lease `operetta`.";
+         Plugin's `status.replica`.";
     /// The host has recorded no calls of the plugin: it is suspended, does not run, or has not reconciled yet.
     NOTHING_RECORDED = "NothingRecorded",
         "Let the plugin do all of its work first. Or use `operetta generate rbac FILE.wasm`, which needs no running plugin.";

@@ -23,8 +23,8 @@ reasons! {
     /// The API server does not serve a kind that the host needs.
     KIND_NOT_SERVED = "KindNotServed",
         "Install the CRD: `kubectl apply -k deploy/crd`. The API server must be Kubernetes 1.30 or later.";
-    /// The host lost its Lease to another one, and exited so that only one acts.
+    /// The replica lost its Lease, and exited: the others run its plugins.
     LEASE_LOST = "LeaseLost",
-        "Nothing, if it starts again and waits. If it happens often, the host or the API server is too slow to renew the Lease \
-         within 15 seconds: look at the processor limit and the API server's latency.";
+        "Nothing: it joins again when it is restarted. If it happens often, the host or the API server is too slow to renew the \
+         Lease within `replicas.leaseSeconds`: look at the processor limit and the API server's latency.";
 }

@@ -6,10 +6,10 @@ reasons! {
     /// answers 401 or 403.
     API_SERVER = "api-server",
         "The check has the cause: correct the kubeconfig or the network, renew the credentials, or apply deploy/rbac.";
-    /// Another host serves this cluster and holds the Lease. A second replica waits so, which is correct.
+    /// This replica has not joined the group yet, has not renewed its Lease in time, or is not in the group any more.
     LEASE = "lease",
-        "Nothing, if the holder that the check names is meant to run. Otherwise stop that one: this one takes over within \
-         15 seconds.";
+        "Wait, if it has just started. Otherwise look at the API server's latency and the replica's processor limit, and \
+         apply deploy/rbac, which permits the Leases.";
     /// The host's own watches of Plugins, ConfigMaps, namespaces and ServiceAccounts have not synced, or one of them fails.
     INFORMERS = "informers",
         "The check names the kind and the API server's error: install the CRD (deploy/crd) or the permissions (deploy/rbac).";

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     fn plugins() -> Vec<ObjectKey> {
-        (0..3000).map(|at| ObjectKey::namespaced(&format!("team-{}", at % 7), &format!("plugin-{at}"))).collect()
+        (0..3000).map(|at| ObjectKey::namespaced(format!("team-{}", at % 7), format!("plugin-{at}"))).collect()
     }
 
     fn spread(group: &Group) -> BTreeMap<ObjectKey, Epoch> {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use operetta_api::reasons;
 use tokio::net::TcpListener;
 
 /// Binds an address of the configuration.
@@ -10,5 +11,6 @@ use tokio::net::TcpListener;
 /// # Errors
 /// When it cannot be bound; the message names the address and its field.
 pub async fn bind(address: SocketAddr, field: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("failed to listen on {address} ({field})"))
+    let failed = || reasons::ADDRESS_UNAVAILABLE.error(format!("failed to listen on {address} ({field})"));
+    TcpListener::bind(address).await.with_context(failed)
 }

@@ -11,12 +11,12 @@ use axum::{
 use super::Admin;
 use crate::{
     crash_journal::Entry,
-    lease::Standing,
     manager::Manager,
     metrics::{
         plugins, process, quotas,
         samples::{Labels, Samples},
     },
+    replicas::Standing,
 };
 
 /// The media type of /metrics.
@@ -40,11 +40,11 @@ pub(super) async fn scrape(State(admin): State<Arc<Admin>>) -> Response {
 
 /// Adds samples of the Lease, the certificate, Events and crashes.
 fn sample_host(admin: &Admin, samples: &mut Samples) {
-    let Manager { context, elector, .. } = &*admin.manager;
-    let is_leader = elector.state().borrow().standing == Standing::Held;
-    let labels = vec![("name", elector.name().name.clone())];
-    let help = "1 if this process holds the Lease of this name, otherwise 0";
-    samples.gauge("leader_election_master_status", help, [(labels, u64::from(is_leader))]);
+    let Manager { context, replicas, .. } = &*admin.manager;
+    let is_member = replicas.state().borrow().standing == Standing::Member && replicas.is_current();
+    let labels = vec![("name", replicas.group_key().name)];
+    let help = "1 if this replica is a member of the group of the Lease of this name, and so runs Plugins, otherwise 0";
+    samples.gauge("leader_election_master_status", help, [(labels, u64::from(is_member))]);
     if let Some(reads) = &admin.certificate_reads {
         let total = reads.total.load(Ordering::Relaxed);
         let errors = reads.errors.load(Ordering::Relaxed);

@@ -143,7 +143,9 @@ mod tests {
         samples.counter("adds", "Adds", [(vec![("name", "a\"\n".to_owned())], 3_u64)]);
         samples.gauge("depth", "Depth", [(vec![], 0.5)]);
         let mut histogram = DurationHistogram::default();
-        [1, 20, 20].map(|millis| histogram.observe(Duration::from_millis(millis)));
+        for millis in [1, 20, 20] {
+            histogram.observe(Duration::from_millis(millis));
+        }
         samples.histogram("took_seconds", "Took", [(vec![("name", "b".to_owned())], histogram)]);
         let mut registry = Registry::default();
         registry.register_collector(Box::new(samples));

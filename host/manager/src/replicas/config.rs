@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The longest time between two renewals of a Lease, and so the longest time until a failure is noticed.
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// The times of a replica's Lease.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ReplicaConfig {
     /// The seconds after which another replica takes over the Plugins of one that has not renewed its Lease. A write of a

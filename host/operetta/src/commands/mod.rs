@@ -35,9 +35,10 @@ use operetta_api::reasons::CodedError;
 
 /// Prints an error to stderr in one line, which ends with its code if it has one.
 pub fn print_error(error: &anyhow::Error) {
+    let text = describe(error);
     match error.downcast_ref::<CodedError>() {
-        Some(coded) => eprintln!("error: {error:#} ({})", coded.reason),
-        None => eprintln!("error: {error:#}"),
+        Some(coded) => eprintln!("error: {text} ({})", coded.reason),
+        None => eprintln!("error: {text}"),
     }
 }
 
@@ -50,7 +51,7 @@ fn print(text: &str) -> Result<()> {
 }
 
 /// Describes an error with its causes, each once: kube's errors repeat their cause in their own text.
-pub fn describe(error: &anyhow::Error) -> String {
+fn describe(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
         if text.is_empty() {
