@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::GroupVersionKind;
 
-pub use status::{Condition, ControllerStatus, PluginStatus, Usage};
+pub use status::{Condition, ControllerStatus, Owner, PluginStatus, Usage};
 
 pub use crate::API_VERSION;
 

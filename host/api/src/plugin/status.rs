@@ -27,6 +27,15 @@ pub struct PluginStatus {
     pub conditions: Vec<Condition>,
     /// The admin address of the host that runs the plugin, for `operetta logs`.
     pub host: Option<String>,
+    /// The replica of the host that runs the plugin.
+    #[serde(flatten)]
+    pub owner: Owner,
+}
+
+/// The replica that runs a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Owner {
     /// The identity of the replica of the host that runs the plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica: Option<String>,

@@ -119,9 +119,7 @@ pub fn status(facts: &Facts, previous: &PluginStatus, now: &str) -> PluginStatus
             condition(conditions::DEGRADED, degraded),
         ],
         host: Some(facts.host.clone()),
-        replica: previous.replica.clone(),
-        epoch: previous.epoch,
-        successor: previous.successor,
+        owner: previous.owner.clone(),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct InstallArgs {
     /// Wait until all replicas are available
     #[arg(long)]
     pub wait: bool,
-    /// How long to wait, such as 90s or 5m
+    /// The longest time to wait, such as 90s or 5m
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
     pub timeout: Duration,
 }
@@ -43,7 +43,7 @@ pub struct UninstallArgs {
     /// Delete the CustomResourceDefinition too, and with it all Plugins of the cluster
     #[arg(long)]
     pub delete_plugins: bool,
-    /// How long to wait until the host has stopped, such as 90s or 5m
+    /// The longest time to wait until the host has stopped, such as 90s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = values::duration)]
     pub timeout: Duration,
 }
