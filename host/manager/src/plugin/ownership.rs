@@ -71,6 +71,13 @@ impl Ownership {
         self.replicas.epoch().is_some_and(|me| owner(plugin).is_some_and(|owner| owner.epoch == me))
     }
 
+    /// Reports whether another replica runs a Plugin, as far as the members are known.
+    pub fn is_elsewhere(&self, plugin: &Object) -> bool {
+        let decided =
+            self.replicas.epoch().map(|me| role(me, plugin.key(), owner(plugin), &self.replicas.group().borrow()));
+        matches!(decided, None | Some(Role::Elsewhere))
+    }
+
     /// Makes this replica the owner.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use operetta_core::{
     replicas::{Epoch, Role},
     status::ApiError,
 };
+use operetta_kube::store::Lookup;
 
 use crate::{
     plugin::{
@@ -23,7 +24,7 @@ use crate::{
         running::Running,
         status::{Facts, is_settled},
     },
-    tenancy::admission::{Demand, Need},
+    tenancy::admission::Need,
 };
 
 /// The delay after a conflicting write. The watch brings the newer version.
@@ -40,6 +41,7 @@ impl PluginController {
                 }
             }
             Role::Prepare => {
+                self.expect_all_beside(plugin);
                 if self.hosted_plugins.get(plugin.key()).is_some_and(|hosted| hosted.is_acting()) {
                     // Somebody else has changed the owner.
                     self.release(plugin.key()).await;
@@ -54,6 +56,7 @@ impl PluginController {
                 return Ok(Action::Done);
             }
         }
+        self.expect_all_beside(plugin);
         self.hosted_plugins.get_or_create(plugin.key()).set_acting(true);
         self.reconcile_object(plugin).await?;
         Ok(Action::Done)
@@ -121,6 +124,19 @@ impl PluginController {
     async fn release(&self, key: &ObjectKey) {
         self.hosted_plugins.remove(key, "another replica runs the plugin").await;
         // The quota of controllers and sources is one for each replica.
-        let _fits = self.context.tenants.admission.record(key, Need::Known(Demand::default()));
+        let _fits = self.context.tenants.admission.record(key, Need::Elsewhere);
+    }
+
+    /// Lets the younger Plugins of a namespace wait for the older ones, if this replica begins to run one of them: after the
+    /// death of another replica it runs all of them, in any order.
+    fn expect_all_beside(&self, plugin: &Object) {
+        if self.hosted_plugins.get(plugin.key()).is_some() {
+            return;
+        }
+        for other in self.informers.plugins.cache.store.list(&Lookup::All, plugin.key().namespace.as_deref(), None) {
+            if !self.ownership.is_elsewhere(&other) {
+                self.context.tenants.admission.expect(other.key());
+            }
+        }
     }
 }

@@ -104,6 +104,8 @@ pub enum Need {
     Unknown,
     /// Its code is loaded, or does not run.
     Known(Demand),
+    /// Another replica runs it, whose quotas it counts under.
+    Elsewhere,
 }
 
 /// A Plugin as it is admitted.
@@ -192,6 +194,17 @@ impl Admission {
         excess.map_or(Ok(()), |excess| Err(excess.problem(name)))
     }
 
+    /// Records that this replica is about to run a Plugin that another one ran. The younger ones wait for it.
+    pub fn expect(&self, plugin: &ObjectKey) {
+        self.change(plugin, |namespace| match namespace.entry_mut(&plugin.name) {
+            Some(entry) if entry.need == Need::Elsewhere => {
+                entry.need = Need::Unknown;
+                true
+            }
+            _ => false,
+        });
+    }
+
     /// Returns the use and the quotas of each namespace.
     pub fn usage(&self) -> Vec<(String, QuotaUse, QuotaLimits)> {
         let all = self.namespaces.lock();
@@ -270,6 +283,7 @@ impl Namespace {
 fn excess(entry: &Entry, used: Demand, limits: Demand, is_older_unknown: bool) -> Option<Excess> {
     let is_known = entry.need != Need::Unknown;
     let demand = match entry.need {
+        Need::Elsewhere => return None,
         Need::Known(demand) if demand == Demand::default() => return None,
         Need::Known(demand) => demand,
         // All code has at least one of each.
@@ -326,6 +340,28 @@ mod tests {
         }
         names.sort();
         names.concat()
+    }
+
+    #[test]
+    fn plugin_over_quota_waits_for_older_ones_of_a_dead_replica() {
+        let admission = admission(NamespaceQuota { controllers: Some(4), ..NamespaceQuota::default() });
+        let created = |second: usize| format!("2026-01-01T00:00:{second:02}Z");
+        admission.add(&key("a"), &created(1), || false);
+        admission.add(&key("b"), &created(2), || true);
+        // While another replica runs them, they count for nothing here.
+        for name in ["a", "b"] {
+            assert!(admission.record(&key(name), Need::Elsewhere).is_ok(), "{name}");
+        }
+        for name in ["b", "a"] {
+            admission.expect(&key(name));
+        }
+        let problem = admission.record(&key("b"), known(2, 2)).expect_err("a is not loaded yet");
+        assert!(problem.message.contains("before the host started"), "{}", problem.message);
+        assert!(admission.record(&key("a"), known(3, 3)).is_ok());
+        assert!(admission.record(&key("b"), known(2, 2)).is_err());
+        // What this replica runs is not forgotten.
+        admission.expect(&key("a"));
+        assert_eq!(admission.usage()[0].1.demand.controllers, 3);
     }
 
     #[tokio::test]

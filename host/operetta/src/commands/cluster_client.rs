@@ -19,10 +19,10 @@ pub async fn connect(args: &ClusterArgs) -> Result<kube::Client> {
     connect::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await.map_err(coded)
 }
 
-/// Connects as [`connect`] does, and reports the requests to `observer`.
+/// Connects as [`connect()`] does, and reports the requests to `observer`.
 ///
 /// # Errors
-/// Fails as [`connect`] does.
+/// Fails as [`connect()`] does.
 pub async fn connect_observed(args: &ClusterArgs, observer: Arc<dyn RequestObserver>) -> Result<kube::Client> {
     let ClusterArgs { kubeconfig, context } = args;
     connect::connect_observed(kubeconfig.as_deref(), context.as_deref(), observer).await.map_err(coded)

@@ -156,7 +156,7 @@ fn alerts_are_valid_and_name_their_runbooks() {
     let (accepted, output) = check_file("rules", &file);
     assert!(accepted, "{output}");
     let text = read("deploy/monitoring/alerts.yaml");
-    for (from, to) in [("> 0.5", "> 0.5)"), ("{{ $value |", "{{ $valu |"), ("for: 15m", "for: soon")] {
+    for (from, to) in [("> 0.5", "> 0.5)"), ("{{ $value |", "{{ $other |"), ("for: 15m", "for: soon")] {
         assert!(!check("rules", &text.replacen(from, to, 1)).0, "{to} is taken");
     }
     let page = read("docs/operating.md");
