@@ -26,7 +26,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(super) async fn scrape(State(admin): State<Arc<Admin>>) -> Response {
     let Manager { context, hosted_plugins, .. } = &*admin.manager;
     let mut samples = Samples::default();
-    plugins::sample(hosted_plugins, &admin.manager.controllers(), &mut samples);
+    plugins::sample(hosted_plugins, &admin.manager.controllers(), &mut samples).await;
     quotas::sample(&context.tenants, &mut samples);
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);

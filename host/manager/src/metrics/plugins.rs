@@ -7,6 +7,7 @@ use std::{
 
 use operetta_core::{controller::Controller, gate::operation::Verb, object::ObjectKey};
 use operetta_wasm::MappedTotals;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     metrics::{
@@ -16,15 +17,19 @@ use crate::{
     plugin::{assembly::Metered, hosted_plugins::HostedPlugins},
 };
 
-/// Takes samples of all plugins, and of the queues of the host's own controllers. A plugin that is being set up at this
-/// moment is left out.
-pub fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], samples: &mut Samples) {
+/// The longest wait of a scrape for plugins that are being reconciled.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// Takes samples of all plugins, and of the queues of the host's own controllers. Plugins that are being set up for longer
+/// than [`WAIT`] are left out.
+pub async fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], samples: &mut Samples) {
     let mut queues = Queues::default();
     own.iter().for_each(|controller| queues.add(controller, &Labels::new()));
     let mut usage = Usage::default();
     let mut quarantined = Vec::new();
+    let end = Instant::now() + WAIT;
     for (key, hosted) in hosted_plugins.all() {
-        let Ok(state) = hosted.state.try_lock() else { continue };
+        let Ok(state) = timeout_at(end, hosted.state.lock()).await else { continue };
         let Some(running) = &state.running else { continue };
         if let Some(metered) = running.metered() {
             usage.add(plugin_labels(&key), metered, hosted.cached_bytes.load(Ordering::Relaxed));

@@ -14,6 +14,7 @@ use operetta_core::{
     status::ApiError,
 };
 use operetta_kube::store::Lookup;
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
     plugin::{
@@ -24,7 +25,7 @@ use crate::{
         running::Running,
         status::{Facts, is_settled},
     },
-    tenancy::admission::Need,
+    tenancy::admission::{Demand, Need},
 };
 
 /// The delay after a conflicting write. The watch brings the newer version.
@@ -44,7 +45,7 @@ impl PluginController {
                 self.expect_all_beside(plugin);
                 if self.hosted_plugins.get(plugin.key()).is_some_and(|hosted| hosted.is_acting()) {
                     // Somebody else has changed the owner.
-                    self.release(plugin.key()).await;
+                    self.release(plugin).await;
                 }
                 self.hosted_plugins.get_or_create(plugin.key()).set_acting(false);
                 self.reconcile_object(plugin).await?;
@@ -52,7 +53,7 @@ impl PluginController {
             }
             Role::HandOver { to } => return self.hand_over(plugin, to).await,
             Role::Refresh | Role::Elsewhere => {
-                self.release(plugin.key()).await;
+                self.release(plugin).await;
                 return Ok(Action::Done);
             }
         }
@@ -103,7 +104,7 @@ impl PluginController {
             return Ok(Action::RequeueAfter(AGAIN));
         }
         tracing::info!(plugin = %key, epoch = %to, "handed over");
-        self.release(key).await;
+        self.release(plugin).await;
         Ok(Action::Done)
     }
 
@@ -121,10 +122,9 @@ impl PluginController {
     }
 
     /// Leaves a Plugin to another replica.
-    async fn release(&self, key: &ObjectKey) {
-        self.hosted_plugins.remove(key, "another replica runs the plugin").await;
-        // The quota of controllers and sources is one for each replica.
-        let _fits = self.context.tenants.admission.record(key, Need::Elsewhere);
+    async fn release(&self, plugin: &Object) {
+        self.hosted_plugins.remove(plugin.key(), "another replica runs the plugin").await;
+        let _fits = self.context.tenants.admission.record(plugin.key(), Need::Elsewhere(demand(plugin)));
     }
 
     /// Lets the younger Plugins of a namespace wait for the older ones, if this replica begins to run one of them: after the
@@ -139,4 +139,22 @@ impl PluginController {
             }
         }
     }
+}
+
+/// Returns the demand of a Plugin that another replica runs, from its status. That lists the controllers, each of which has
+/// one source at least.
+fn demand(plugin: &Object) -> Demand {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Reported {
+        status: Status,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Status {
+        controllers: Vec<IgnoredAny>,
+    }
+    let reported: Reported = serde_json::from_str(plugin.json()).unwrap_or_default();
+    let controllers = reported.status.controllers.len();
+    Demand { controllers, sources: controllers }
 }

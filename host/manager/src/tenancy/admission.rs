@@ -104,8 +104,8 @@ pub enum Need {
     Unknown,
     /// Its code is loaded, or does not run.
     Known(Demand),
-    /// Another replica runs it, whose quotas it counts under.
-    Elsewhere,
+    /// Another replica runs it. All replicas count it alike, so that the same Plugins run however many there are.
+    Elsewhere(Demand),
 }
 
 /// A Plugin as it is admitted.
@@ -197,7 +197,7 @@ impl Admission {
     /// Records that this replica is about to run a Plugin that another one ran. The younger ones wait for it.
     pub fn expect(&self, plugin: &ObjectKey) {
         self.change(plugin, |namespace| match namespace.entry_mut(&plugin.name) {
-            Some(entry) if entry.need == Need::Elsewhere => {
+            Some(entry) if matches!(entry.need, Need::Elsewhere(_)) => {
                 entry.need = Need::Unknown;
                 true
             }
@@ -261,10 +261,10 @@ impl Namespace {
                 usage.plugins += 1;
                 excess(entry, usage.demand, limits.demand, is_older_unknown)
             };
-            if let (None, Need::Known(demand)) = (excess, entry.need) {
+            if let (None, Need::Known(demand) | Need::Elsewhere(demand)) = (excess, entry.need) {
                 usage.demand.controllers += demand.controllers;
                 usage.demand.sources += demand.sources;
-                entry.was_over = false;
+                entry.was_over &= matches!(entry.need, Need::Elsewhere(_));
             }
             is_older_unknown |= entry.need == Need::Unknown;
             admitted += usize::from(excess.is_none());
@@ -283,9 +283,8 @@ impl Namespace {
 fn excess(entry: &Entry, used: Demand, limits: Demand, is_older_unknown: bool) -> Option<Excess> {
     let is_known = entry.need != Need::Unknown;
     let demand = match entry.need {
-        Need::Elsewhere => return None,
-        Need::Known(demand) if demand == Demand::default() => return None,
-        Need::Known(demand) => demand,
+        Need::Known(demand) | Need::Elsewhere(demand) if demand == Demand::default() => return None,
+        Need::Known(demand) | Need::Elsewhere(demand) => demand,
         // All code has at least one of each.
         Need::Unknown => Demand { controllers: 1, sources: 1 },
     };
@@ -348,10 +347,12 @@ mod tests {
         let created = |second: usize| format!("2026-01-01T00:00:{second:02}Z");
         admission.add(&key("a"), &created(1), || false);
         admission.add(&key("b"), &created(2), || true);
-        // While another replica runs them, they count for nothing here.
-        for name in ["a", "b"] {
-            assert!(admission.record(&key(name), Need::Elsewhere).is_ok(), "{name}");
-        }
+        let elsewhere = |controllers| Need::Elsewhere(Demand { controllers, sources: controllers });
+        // They count the same, whichever replica runs them.
+        assert!(admission.record(&key("a"), elsewhere(3)).is_ok());
+        assert!(admission.record(&key("b"), elsewhere(2)).is_err());
+        let problem = admission.record(&key("b"), known(2, 2)).expect_err("a has three of four");
+        assert!(problem.message.contains("have 3 of the 4 controllers"), "{}", problem.message);
         for name in ["b", "a"] {
             admission.expect(&key(name));
         }
