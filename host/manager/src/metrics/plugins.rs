@@ -20,8 +20,8 @@ use crate::{
 /// The longest wait of a scrape for plugins that are being reconciled.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// Takes samples of all plugins, and of the queues of the host's own controllers. Plugins that are being set up for longer
-/// than [`WAIT`] are left out.
+/// Takes samples of all plugins, and of the queues of the host's own controllers. It waits half a second for plugins that
+/// are being set up, and then leaves them out.
 pub async fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], samples: &mut Samples) {
     let mut queues = Queues::default();
     own.iter().for_each(|controller| queues.add(controller, &Labels::new()));
