@@ -163,7 +163,11 @@ async fn controllers_and_sources_over_quota_are_not_watched() {
     for name in ["many", "q-controllers", "r-sources", "tardy"] {
         namespace.until_condition(name, "Ready", "True", "Running").await;
     }
-    assert!(!control_plane.audit().open_watches("spares").is_empty());
+    // An informer has synced when its list is there; the watch comes after it.
+    eventually("the spares are watched", async || {
+        if control_plane.audit().open_watches("spares").is_empty() { Err("no watch".to_owned()) } else { Ok(()) }
+    })
+    .await;
     // It grows again: the younger ones make room for it.
     let again = DropIn::new("many-code", wide(RATIONED, 100, 5)).code();
     namespace.patch(kinds::CONFIG_MAP, "many-code", json!({"binaryData": again["binaryData"]})).await;
