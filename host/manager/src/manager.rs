@@ -14,8 +14,8 @@ use operetta_core::{
     },
     object::{ObjectKey, kind::GroupVersionKind},
     ports::Reconciler,
-    queue::{Priority, WorkQueue},
-    replicas::{Fence, Group},
+    queue::WorkQueue,
+    replicas::Fence,
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
@@ -23,7 +23,7 @@ use operetta_kube::{
     informer::{Scope, Subscription},
     store::Lookup,
 };
-use tokio::{sync::watch, task::JoinSet};
+use tokio::task::JoinSet;
 
 use crate::{
     authz::consent_watch,
@@ -162,9 +162,10 @@ impl Manager {
         let plugins = self.controller(PLUGINS, context.queue.work_queue(), plugins);
         let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard, ownership.clone());
         let drop_ins = self.controller(DROP_INS, WorkQueue::new(), drop_ins);
+        let triggers = Triggers::new(context, &informers, &self.hosted_plugins, &ownership, &drop_ins);
         let group = self.replicas.group();
-        subscriptions.extend(Triggers::subscribe(context, &informers, &self.hosted_plugins, &ownership, &drop_ins));
-        background.spawn(enqueue_on_change(group, informers.clone(), context.clone(), drop_ins.clone()));
+        subscriptions.extend(triggers.subscribe());
+        background.spawn(triggers.follow_group(group));
         background.spawn(follow(self.replicas.clone(), context.clone()));
         plugins.start(PLUGIN_WORKERS);
         drop_ins.start(1);
@@ -290,23 +291,6 @@ impl Manager {
 async fn follow(replicas: Arc<Replicas>, context: Arc<Context>) {
     if let Err(error) = replicas.follow(&context.cluster).await {
         tracing::error!(%error, "failed to watch the Leases of replicas");
-    }
-}
-
-/// Enqueues all Plugins and drop-in ConfigMaps when replicas join or leave.
-async fn enqueue_on_change(
-    mut group: watch::Receiver<Group>,
-    informers: Arc<HostInformers>,
-    context: Arc<Context>,
-    drop_ins: Arc<Controller>,
-) {
-    while group.changed().await.is_ok() {
-        for plugin in informers.plugins.cache.store.list(&Lookup::All, None, None) {
-            context.queue.enqueue(plugin.key());
-        }
-        for config_map in informers.config_maps.cache.store.list(&Lookup::All, None, None) {
-            drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
-        }
     }
 }
 

@@ -31,13 +31,14 @@ pub async fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], sam
     for (key, hosted) in hosted_plugins.all() {
         let Ok(state) = timeout_at(end, hosted.state.lock()).await else { continue };
         let Some(running) = &state.running else { continue };
+        let plugin = plugin_labels(&key);
         if let Some(metered) = running.metered() {
-            usage.add(plugin_labels(&key), metered, hosted.cached_bytes.load(Ordering::Relaxed));
+            usage.add(plugin.clone(), metered, hosted.cached_bytes.load(Ordering::Relaxed));
         }
         for controller in running.controllers() {
-            queues.add(controller, &plugin_labels(&key));
+            queues.add(controller, &plugin);
             let loops = running.loops().look(controller.name());
-            let labels = with(&plugin_labels(&key), "name", controller.name());
+            let labels = with(&plugin, "name", controller.name());
             quarantined.push((labels, loops.quarantined as u64));
         }
     }

@@ -46,14 +46,12 @@ impl Ownership {
     /// The API server's error when the group must be read again.
     pub async fn role(&self, plugin: &Object) -> Result<Role, ApiError> {
         let Some(me) = self.replicas.epoch() else { return Ok(Role::Elsewhere) };
-        let owner = owner(plugin);
-        let group = self.replicas.group().borrow().clone();
-        let decided = role(me, plugin.key(), owner, &group);
+        let decided = self.known_role(plugin);
         if decided != Role::Refresh {
             return Ok(decided);
         }
         let group = self.replicas.refresh().await?;
-        Ok(match role(me, plugin.key(), owner, &group) {
+        Ok(match role(me, plugin.key(), owner(plugin), &group) {
             // The owner was a member of a group that was deleted.
             Role::Refresh => role(me, plugin.key(), None, &group),
             decided => decided,
@@ -73,9 +71,13 @@ impl Ownership {
 
     /// Reports whether another replica runs a Plugin, as far as the members are known.
     pub fn is_elsewhere(&self, plugin: &Object) -> bool {
-        let decided =
-            self.replicas.epoch().map(|me| role(me, plugin.key(), owner(plugin), &self.replicas.group().borrow()));
-        matches!(decided, None | Some(Role::Elsewhere))
+        self.known_role(plugin) == Role::Elsewhere
+    }
+
+    /// Decides by the members as they were last read.
+    fn known_role(&self, plugin: &Object) -> Role {
+        let decide = |me| role(me, plugin.key(), owner(plugin), &self.replicas.group().borrow());
+        self.replicas.epoch().map_or(Role::Elsewhere, decide)
     }
 
     /// Makes this replica the owner.

@@ -15,11 +15,13 @@ use operetta_core::{
     object::{Object, ObjectKey},
     predicate,
     queue::Priority,
+    replicas::Group,
 };
 use operetta_kube::{
     informer::{Handler, Subscription},
     store::Lookup,
 };
+use tokio::sync::watch;
 
 use crate::{
     authz::consent,
@@ -41,35 +43,47 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Subscribes the handlers. They end with the subscriptions.
-    pub fn subscribe(
+    /// Creates the handlers.
+    pub fn new(
         context: &Arc<Context>,
         informers: &Arc<HostInformers>,
         hosted_plugins: &Arc<HostedPlugins>,
         ownership: &Arc<Ownership>,
         drop_ins: &Arc<Controller>,
-    ) -> Vec<Subscription> {
-        let triggers = Self {
+    ) -> Self {
+        Self {
             context: context.clone(),
             informers: informers.clone(),
             hosted_plugins: hosted_plugins.clone(),
             ownership: ownership.clone(),
             drop_ins: drop_ins.clone(),
-        };
+        }
+    }
+
+    /// Subscribes the handlers. They end with the subscriptions.
+    pub fn subscribe(&self) -> Vec<Subscription> {
+        let informers = &self.informers;
         let roles = informers.roles.iter().map(|informer| {
             let on_event =
                 if informer.resource.kind.kind == "ClusterRole" { Self::on_cluster_role } else { Self::on_role };
-            informer.subscribe(triggers.handler(on_event), None)
+            informer.subscribe(self.handler(on_event), None)
         });
         let mut subscriptions: Vec<Subscription> = roles.collect();
         subscriptions.extend([
-            informers.plugins.subscribe(triggers.handler(Self::on_plugin), None),
-            informers.config_maps.subscribe(triggers.handler(Self::on_config_map), None),
-            informers.parts.subscribe(triggers.handler(Self::on_part), None),
-            informers.namespaces.subscribe(triggers.handler(Self::on_namespace), None),
-            informers.service_accounts.subscribe(triggers.handler(Self::on_service_account), None),
+            informers.plugins.subscribe(self.handler(Self::on_plugin), None),
+            informers.config_maps.subscribe(self.handler(Self::on_config_map), None),
+            informers.parts.subscribe(self.handler(Self::on_part), None),
+            informers.namespaces.subscribe(self.handler(Self::on_namespace), None),
+            informers.service_accounts.subscribe(self.handler(Self::on_service_account), None),
         ]);
         subscriptions
+    }
+
+    /// Enqueues everything when replicas join or leave.
+    pub async fn follow_group(self, mut group: watch::Receiver<Group>) {
+        while group.changed().await.is_ok() {
+            self.enqueue_all(None);
+        }
     }
 
     fn handler(&self, on_event: fn(&Self, &Event)) -> Handler {
@@ -159,10 +173,7 @@ impl Triggers {
                 self.hosted_plugins.revoke(plugin.key(), &problem.message);
             }
         }
-        self.enqueue_matching(name, |_| true);
-        for config_map in self.informers.config_maps.cache.store.list(&Lookup::All, name, None) {
-            self.drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
-        }
+        self.enqueue_all(name);
     }
 
     /// Revokes the tokens of the Plugins to which a ServiceAccount no longer consents. Enqueues all Plugins that name
@@ -215,6 +226,14 @@ impl Triggers {
         self.enqueue_matching(config_map.namespace.as_deref(), |plugin| {
             plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name)
         });
+    }
+
+    /// Enqueues all Plugins and drop-in ConfigMaps of a namespace, or of all.
+    fn enqueue_all(&self, namespace: Option<&str>) {
+        self.enqueue_matching(namespace, |_| true);
+        for config_map in self.informers.config_maps.cache.store.list(&Lookup::All, namespace, None) {
+            self.drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
+        }
     }
 
     fn enqueue_matching(&self, namespace: Option<&str>, matches: impl Fn(&Object) -> bool) {
