@@ -22,7 +22,7 @@ use operetta_kube::{
         object_api::{PluginApi, PluginIdentity},
         wire::{Identity, Wire},
     },
-    discovery::Discovery,
+    discovery::{Discovery, SimilarKinds},
     events::recorder::EventRecorder,
     informer::{Timing, registry::InformerRegistry},
 };
@@ -35,6 +35,8 @@ pub struct Cluster {
     pub client: Client,
     /// The mapping from kinds to resources.
     pub discovery: Arc<Discovery>,
+    /// The suggestions for kinds that are not served.
+    pub similar_kinds: SimilarKinds,
     /// The shared informers.
     pub registry: Arc<InformerRegistry>,
     /// The host's own reads and writes.
@@ -63,7 +65,8 @@ impl Cluster {
         let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let impersonation = Impersonation::new(wire.clone(), permissions);
         let recorder = EventRecorder::start(wire, "operetta".to_owned());
-        Ok(Self { client, discovery, registry, api, grants, impersonation, recorder })
+        let similar_kinds = SimilarKinds::new(client.clone());
+        Ok(Self { client, discovery, similar_kinds, registry, api, grants, impersonation, recorder })
     }
 
     /// Reads an object from the API server as the host.

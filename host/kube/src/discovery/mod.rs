@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-pub use similar::similar_kind;
+pub use similar::SimilarKinds;
 
 use crate::client::wire::Wire;
 

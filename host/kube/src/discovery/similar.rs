@@ -1,13 +1,22 @@
-//! A suggestion for a kind that is not served.
+//! Suggestions for kinds that are not served.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use http::{Request, header::ACCEPT};
+use kube::Client;
 use operetta_core::{
+    authz::access_review::ServiceAccount,
     object::kind::GroupVersionKind,
     status::{ApiError, ErrorKind},
 };
+use tokio::sync::Mutex;
 
 use super::names::{AGGREGATED, Group, Served, read};
-use crate::client::wire::Wire;
+use crate::client::wire::{Identity, Wire};
 
 /// The maximum size of a discovery document that is read, in bytes: ten times that of a cluster with a thousand CRDs.
 const MAX_DOCUMENT: usize = 16 << 20;
@@ -18,21 +27,67 @@ const MAX_KINDS: usize = 10_000;
 /// The maximum length of a name that is compared, in bytes. A CRD's kind is a DNS label, its group a DNS subdomain.
 const MAX_NAME: usize = 317;
 
-/// Finds a kind whose name is similar to one that the API server does not serve: another group or version of it, its
-/// plural, or a name with a typing mistake. The discovery is read with the identity of `wire`, so that no hidden kinds
-/// are revealed.
-///
-/// # Errors
-/// The API server's error, or `Other` when it has no aggregated discovery.
-pub async fn similar_kind(wire: &Wire, kind: &GroupVersionKind) -> Result<Option<GroupVersionKind>, ApiError> {
-    let wire = wire.clone().reading_at_most(MAX_DOCUMENT);
-    let mut groups = Vec::new();
-    for path in ["/api", "/apis"] {
-        let request = Request::get(path).header(ACCEPT, AGGREGATED).body(Vec::new());
-        let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-        groups.extend(read(&wire.send(request).await?)?);
+/// The time for which the discovery documents of an account are kept: a suggestion need not know the newest kinds.
+const KEEP: Duration = Duration::from_secs(10);
+
+/// The maximum number of accounts whose documents are kept.
+const MAX_ACCOUNTS: usize = 4;
+
+/// Suggestions for kinds that are not served. Each account's discovery documents are read at most once in ten seconds,
+/// however many plugins ask.
+pub struct SimilarKinds {
+    client: Client,
+    /// The documents read last, the newest last. Locked during a read: whoever waits for it finds its result.
+    documents: Mutex<VecDeque<Documents>>,
+}
+
+/// The discovery documents as an account may read them.
+struct Documents {
+    account: ServiceAccount,
+    read_at: Instant,
+    groups: Arc<Vec<Group>>,
+}
+
+impl SimilarKinds {
+    /// Creates suggestions over a client.
+    pub fn new(client: Client) -> Self {
+        Self { client, documents: Mutex::default() }
     }
-    Ok(most_similar(&groups, kind))
+
+    /// Finds a kind whose name is similar to one that the API server does not serve: another group or version of it, its
+    /// plural, or a name with a typing mistake. The discovery is read as `account`, so that no hidden kinds are revealed.
+    ///
+    /// # Errors
+    /// The API server's error, or `Other` when it has no aggregated discovery.
+    pub async fn find(
+        &self,
+        account: &ServiceAccount,
+        kind: &GroupVersionKind,
+    ) -> Result<Option<GroupVersionKind>, ApiError> {
+        Ok(most_similar(&self.groups(account).await?, kind))
+    }
+
+    async fn groups(&self, account: &ServiceAccount) -> Result<Arc<Vec<Group>>, ApiError> {
+        let mut documents = self.documents.lock().await;
+        documents.retain(|kept| kept.read_at.elapsed() < KEEP);
+        if let Some(kept) = documents.iter().find(|kept| kept.account == *account) {
+            return Ok(kept.groups.clone());
+        }
+        let wire = Wire::new(self.client.clone(), &Identity::ServiceAccount(account.clone()))?;
+        let wire = wire.reading_at_most(MAX_DOCUMENT);
+        let mut groups = Vec::new();
+        for path in ["/api", "/apis"] {
+            let request = Request::get(path).header(ACCEPT, AGGREGATED).body(Vec::new());
+            let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+            groups.extend(read(&wire.send(request).await?)?);
+        }
+        let groups = Arc::new(groups);
+        if documents.len() == MAX_ACCOUNTS {
+            documents.pop_front();
+        }
+        documents.push_back(Documents { account: account.clone(), read_at: Instant::now(), groups: groups.clone() });
+        Ok(groups)
+    }
 }
 
 /// Returns the most similar kind that can be watched; the first one in the API server's order if several are equally

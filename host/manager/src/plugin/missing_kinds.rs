@@ -6,10 +6,6 @@ use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{ObjectKey, kind::GroupVersionKind},
 };
-use operetta_kube::{
-    client::wire::{Identity, Wire},
-    discovery::similar_kind,
-};
 use tokio::task::JoinSet;
 
 use crate::{context::Context, plugin::hosted_plugin::MissingKinds};
@@ -58,11 +54,9 @@ async fn similar_kinds(
     missing: &[GroupVersionKind],
 ) -> BTreeMap<GroupVersionKind, GroupVersionKind> {
     let mut similar = BTreeMap::new();
-    let client = context.cluster.client.clone();
-    let Ok(wire) = Wire::new(client, &Identity::ServiceAccount(account.clone())) else { return similar };
     let search = async {
         for kind in missing.iter().take(MAX_SUGGESTIONS) {
-            match similar_kind(&wire, kind).await {
+            match context.cluster.similar_kinds.find(account, kind).await {
                 Ok(Some(found)) => drop(similar.insert(kind.clone(), found)),
                 Ok(None) => {}
                 Err(error) => return tracing::debug!(%kind, %error, "failed to look for a similar kind"),

@@ -23,6 +23,7 @@ mod mapping_stage;
 mod missing_kinds;
 mod object_watch;
 pub mod ownership;
+mod pace;
 pub mod queue;
 pub mod reconcile;
 pub mod report;

@@ -25,6 +25,6 @@ pub fn watch_object(
     };
     let queue = context.queue.clone();
     let plugin = plugin.clone();
-    let enqueue = Arc::new(move |_: &Event| queue.enqueue(&plugin));
+    let enqueue = Arc::new(move |_: &Event| queue.enqueue_changed(&plugin));
     context.cluster.registry.informer(resource, scope).subscribe(enqueue, None)
 }

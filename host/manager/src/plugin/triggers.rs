@@ -1,7 +1,7 @@
 //! The triggers of the manager's own controllers: a change of a Plugin, or of an object that a Plugin depends on, enqueues
 //! the Plugins concerned.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use operetta_api::reasons;
 use operetta_core::{
@@ -12,7 +12,7 @@ use operetta_core::{
     controller::Controller,
     handler::event::Event,
     manifest::Predicate,
-    object::{Object, ObjectKey},
+    object::ObjectKey,
     predicate,
     queue::Priority,
     replicas::Group,
@@ -28,7 +28,7 @@ use crate::{
     context::Context,
     plugin::{
         assembly::DRAIN, host_informers::HostInformers, hosted_plugins::HostedPlugins, ownership::Ownership,
-        source::parts::PART_OF,
+        pace::Pace, source::parts::PART_OF,
     },
 };
 
@@ -40,6 +40,7 @@ pub struct Triggers {
     hosted_plugins: Arc<HostedPlugins>,
     ownership: Arc<Ownership>,
     drop_ins: Arc<Controller>,
+    drop_in_pace: Arc<Pace>,
 }
 
 impl Triggers {
@@ -57,6 +58,7 @@ impl Triggers {
             hosted_plugins: hosted_plugins.clone(),
             ownership: ownership.clone(),
             drop_ins: drop_ins.clone(),
+            drop_in_pace: Arc::default(),
         }
     }
 
@@ -100,8 +102,8 @@ impl Triggers {
         self.count(event);
         self.revoke_changed(event);
         if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
-            self.context.queue.enqueue(key);
-            self.drop_ins.enqueue(key.clone(), Priority::Normal);
+            self.context.queue.enqueue_changed(key);
+            self.enqueue_drop_in(key);
             return;
         }
         let is_changed = |path: &&str| event.old().is_some_and(|old| old.at(path) != event.object().at(path));
@@ -148,7 +150,7 @@ impl Triggers {
 
     fn on_config_map(&self, event: &Event) {
         let key = event.object().key();
-        self.drop_ins.enqueue(key.clone(), Priority::Normal);
+        self.enqueue_drop_in(key);
         self.enqueue_users(key);
     }
 
@@ -221,26 +223,30 @@ impl Triggers {
         }
     }
 
+    /// Enqueues a drop-in ConfigMap that was changed, or whose Plugin was.
+    fn enqueue_drop_in(&self, config_map: &ObjectKey) {
+        match self.drop_in_pace.delay(config_map) {
+            Duration::ZERO => self.drop_ins.enqueue(config_map.clone(), Priority::Normal),
+            delay => self.drop_ins.queue().add_after(config_map.clone(), delay),
+        }
+    }
+
     /// Enqueues every Plugin whose source is this ConfigMap, whatever its name.
     fn enqueue_users(&self, config_map: &ObjectKey) {
-        self.enqueue_matching(config_map.namespace.as_deref(), |plugin| {
-            plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name)
-        });
+        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, config_map.namespace.as_deref(), None) {
+            if plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name) {
+                self.context.queue.enqueue_changed(plugin.key());
+            }
+        }
     }
 
     /// Enqueues all Plugins and drop-in ConfigMaps of a namespace, or of all.
     fn enqueue_all(&self, namespace: Option<&str>) {
-        self.enqueue_matching(namespace, |_| true);
+        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, namespace, None) {
+            self.context.queue.enqueue(plugin.key());
+        }
         for config_map in self.informers.config_maps.cache.store.list(&Lookup::All, namespace, None) {
             self.drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
-        }
-    }
-
-    fn enqueue_matching(&self, namespace: Option<&str>, matches: impl Fn(&Object) -> bool) {
-        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, namespace, None) {
-            if matches(&plugin) {
-                self.context.queue.enqueue(plugin.key());
-            }
         }
     }
 }

@@ -1,6 +1,12 @@
 //! Code that is replaced again and again, each time with other controllers or indexes: nothing of them is left behind.
 
-use operetta_testkit::{DropIn, Kind, eventually, kinds, wat_guest::Guest};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use operetta_testkit::{
+    AuditEvent, DropIn, Kind, digest, eventually, kinds,
+    wat_guest::{Guest, numbered},
+};
 use serde_json::{Value, json};
 
 use crate::{Stage, install};
@@ -142,5 +148,35 @@ async fn indexes_by_swap_leave_nothing_behind() {
         now => Err(format!("{now} bytes, and {with_one} with an index")),
     })
     .await;
+    stage.others_keep_working().await;
+}
+
+/// A tenant that replaces code ten times a second costs the host no more than one that does so every second.
+#[tokio::test]
+async fn code_replaced_continually_is_loaded_every_second() {
+    const TIMES: usize = 80;
+    let stage = Stage::new("churn").await;
+    let namespace = &stage.namespace;
+    let source = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespaces": "Own"});
+    let guest = Guest::default().controllers(&json!([{"name": "c", "for": source}])).build();
+    namespace.drop_in(&DropIn::new("churn", guest.clone())).await;
+    namespace.until_condition("churn", "Ready", "True", "Running").await;
+    let began = Timestamp::now();
+    let code = |number: usize| numbered(&guest, number);
+    for number in 0..TIMES {
+        let object = DropIn::new("churn", code(number)).object();
+        namespace.patch(kinds::CONFIG_MAP, "churn", json!({"binaryData": object["binaryData"]})).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let newest = digest(&code(TIMES - 1));
+    let runs_newest = |plugin: &Value| {
+        if plugin["status"]["digest"] == newest { Ok(()) } else { Err(plugin["status"].to_string()) }
+    };
+    namespace.until(kinds::PLUGIN, "churn", runs_newest).await;
+    let is_ours = |event: &&AuditEvent| event.object_ref.namespace == namespace.name() && event.received() > began;
+    let audit = namespace.control_plane().audit();
+    let writes = audit.done("patch", "plugins").filter(is_ours).count();
+    println!("{TIMES} replacements of code in {TIMES} x 100 ms caused {writes} writes of the Plugin");
+    assert!(writes <= TIMES, "{writes} writes of the Plugin");
     stage.others_keep_working().await;
 }
