@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use operetta_testkit::{eventually, guest, kinds};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Stage;
 
@@ -24,7 +25,7 @@ impl Stage {
             self.plugin(&format!("busy-{number}"), guest("fixture-misbehave"), spec.clone()).await;
         }
         for number in 0..count {
-            let is_running = |plugin: &serde_json::Value| {
+            let is_running = |plugin: &Value| {
                 if plugin["status"]["digest"].is_string() { Ok(()) } else { Err(plugin["status"].to_string()) }
             };
             self.namespace.until(kinds::PLUGIN, &format!("busy-{number}"), is_running).await;
@@ -66,4 +67,32 @@ async fn allocating_reconciles_leave_memory_to_neighbours() {
         began.elapsed()
     );
     assert!(bytes < MAX_HOST_BYTES);
+}
+
+/// The host looks only at ConfigMaps with its label, and at no Secret, however many a tenant creates.
+#[tokio::test]
+async fn unrelated_objects_are_not_cached() {
+    const OBJECTS: u64 = 2_000;
+    const AT_ONCE: u64 = 50;
+    let stage = Stage::new("unrelated").await;
+    for first in (0..OBJECTS).step_by(AT_ONCE as usize) {
+        let create = |number: u64| {
+            let kind = if number % 2 == 0 { kinds::CONFIG_MAP } else { kinds::SECRET };
+            let object = json!({"metadata": {"name": format!("unrelated-{number}")}});
+            let namespace = &stage.namespace;
+            async move { namespace.create_object(kind, object).await }
+        };
+        join_all((first..first + AT_ONCE).map(create)).await;
+    }
+    // The host has received whatever came before this.
+    stage.others_keep_working().await;
+    let output = stage.host.run(&["informers", "--host", stage.host.admin_address(), "-o", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let view: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let informers = view["informers"].as_array().expect("informers");
+    for informer in informers.iter().filter(|informer| informer["users"] == json!(["host"])) {
+        assert_ne!(informer["kind"], "Secret.v1", "{informer}");
+        let objects = informer["objects"].as_u64().expect("a number");
+        assert!(informer["kind"] != "ConfigMap.v1" || objects < OBJECTS / 2, "{informer}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use operetta_testkit::{
-    DropIn, digest, eventually, guest, kinds,
+    AuditEvent, ControlPlane, DropIn, Host, HostOptions, digest, eventually, guest, kinds,
     wat_guest::{Guest, numbered},
 };
 use serde_json::{Value, json};
@@ -44,18 +44,19 @@ impl Stage {
         self.namespace.until(kinds::CONFIG_MAP, "target", is_writing).await;
     }
 
-    /// Checks that the API server received the plugin's last write at most [`LIMIT`] after the test's last patch of
-    /// this object. Returns the time from the patch to the write in seconds, which is negative if the write came first.
+    /// Checks that the API server received the plugin's last write at most [`LIMIT`] after the test's last request of
+    /// this verb for an object of the namespace. Returns the time from that request to the write in seconds, which is
+    /// negative if the write came first.
     ///
     /// # Panics
     /// Panics if the last write came later.
-    async fn stopped_writing_after_patch(&self, resource: &str, name: &str) -> f64 {
+    async fn stopped_writing_after(&self, verb: &str, resource: &str, name: &str) -> f64 {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let namespace = self.namespace.name();
         let audit = self.namespace.control_plane().audit();
-        let patches = audit.done("patch", resource).filter(|event| event.object_ref.name == name);
-        let withdrawn = patches.map(operetta_testkit::AuditEvent::at).max().expect("a patch");
-        let last = audit.writes_in(namespace).map(operetta_testkit::AuditEvent::received).max().expect("writes");
+        let of_object = |event: &&AuditEvent| event.object_ref.namespace == namespace && event.object_ref.name == name;
+        let withdrawn = audit.done(verb, resource).filter(of_object).map(AuditEvent::at).max().expect("a request");
+        let last = audit.writes_in(namespace).map(AuditEvent::received).max().expect("writes");
         let late = last.duration_since(withdrawn);
         assert!(late.as_secs_f64() <= LIMIT.as_secs_f64(), "the last write came {late} after the withdrawal");
         late.as_secs_f64()
@@ -87,7 +88,7 @@ async fn withdrawn_consent_ends_writes_while_slow_plugins_compile() {
         })
         .await;
         stage.namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(Value::Null)).await;
-        let late = stage.stopped_writing_after_patch("serviceaccounts", "plugin").await;
+        let late = stage.stopped_writing_after("patch", "serviceaccounts", "plugin").await;
         println!("round {round}: the last write came {late:.3} s after the withdrawal");
         stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
         compiling.delete_all(kinds::CONFIG_MAP).await;
@@ -108,7 +109,7 @@ async fn withdrawn_consent_ends_writes_during_swap_of_code() {
     stage.namespace.until(kinds::PLUGIN, "writer", is_swapped).await;
     // The old code may still be writing, and the new code writes as well.
     stage.namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(Value::Null)).await;
-    let late = stage.stopped_writing_after_patch("serviceaccounts", "plugin").await;
+    let late = stage.stopped_writing_after("patch", "serviceaccounts", "plugin").await;
     println!("the last write of the old and the new code came {late:.3} s after the withdrawal");
     stage.namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
     stage.others_keep_working().await;
@@ -120,7 +121,7 @@ async fn disabled_namespace_ends_writes_at_once() {
     stage.writer().await;
     let control_plane = stage.namespace.control_plane();
     control_plane.kubectl(&["label", "namespace", stage.namespace.name(), "operetta.dev/plugins-"]);
-    let late = stage.stopped_writing_after_patch("namespaces", stage.namespace.name()).await;
+    let late = stage.stopped_writing_after("patch", "namespaces", stage.namespace.name()).await;
     println!("the last write came {late:.3} s after the namespace was opted out");
 }
 
@@ -147,6 +148,49 @@ async fn suspended_plugin_ends_writes_after_its_drain() {
         if target["data"]["number"] == before { Err(format!("still {before}")) } else { Ok(()) }
     };
     stage.namespace.until(kinds::CONFIG_MAP, "target", writes_again).await;
+}
+
+/// Consent belongs to the ServiceAccount and not to its name.
+#[tokio::test]
+async fn recreated_service_account_has_to_consent_again() {
+    let stage = Stage::new("recreated").await;
+    stage.writer().await;
+    let namespace = &stage.namespace;
+    namespace.kubectl(&["delete", "serviceaccount", "plugin"]);
+    namespace.create_object(kinds::SERVICE_ACCOUNT, json!({"metadata": {"name": "plugin"}})).await;
+    let late = stage.stopped_writing_after("delete", "serviceaccounts", "plugin").await;
+    println!("the last write came {late:.3} s after the ServiceAccount was deleted");
+    namespace.until_degraded("writer", "ConsentMissing", &["operetta.dev/allow-plugins"]).await;
+    // With the consent of the new one it goes on.
+    namespace.patch(kinds::CONFIG_MAP, "target", json!({"data": {"number": "0"}})).await;
+    namespace.patch(kinds::SERVICE_ACCOUNT, "plugin", consent(json!("*"))).await;
+    stage.until_writing().await;
+    stage.others_keep_working().await;
+}
+
+/// While a namespace is deleted, its plugins go before their ServiceAccounts do, and nobody else notices.
+#[tokio::test]
+async fn deleted_namespace_takes_its_plugins_with_it() {
+    let control_plane = ControlPlane::with_controllers().await;
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &HostOptions::default()).await;
+    let doomed = control_plane.namespace("doomed").await;
+    let neighbour = control_plane.namespace("beside-doomed").await;
+    for namespace in [&doomed, &neighbour] {
+        namespace.allow_all("plugin").await;
+        namespace.drop_in(&DropIn::new("touch", guest("fixture-touch-v1"))).await;
+        namespace.create_touchable("before").await;
+        namespace.until_touched("before", "v1").await;
+    }
+    control_plane.kubectl(&["delete", "namespace", doomed.name(), "--timeout=60s"]);
+    eventually("the host has no metrics of the namespace", async || {
+        let of_namespace = format!("namespace=\"{}\"", doomed.name());
+        let metrics = host.metrics();
+        metrics.lines().find(|line| line.contains(&of_namespace)).map_or(Ok(()), |line| Err(line.to_owned()))
+    })
+    .await;
+    neighbour.create_touchable("after").await;
+    neighbour.until_touched("after", "v1").await;
+    host.assert_sound();
 }
 
 fn consent(value: Value) -> Value {
