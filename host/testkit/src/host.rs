@@ -33,6 +33,8 @@ pub struct HostOptions {
     pub config: String,
     /// RUST_LOG. Empty means the program's default.
     pub log: String,
+    /// More environment variables.
+    pub env: Vec<(&'static str, String)>,
     /// The indexes of the rules to leave out of the host's ClusterRole: `operetta-unrestricted`, or `operetta` if
     /// `narrow`.
     pub without_rules: Vec<usize>,
@@ -74,6 +76,8 @@ pub struct LogLine {
     pub controller: String,
     /// The key, during a reconcile.
     pub key: String,
+    /// The id of the trace, if the reconcile is traced.
+    pub trace_id: String,
     /// The message.
     pub message: String,
     /// Pairs of name and value.
@@ -371,6 +375,7 @@ fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, 
     if !options.log.is_empty() {
         command.env("RUST_LOG", &options.log);
     }
+    command.envs(options.env.iter().map(|(name, value)| (name, value)));
     command
 }
 

@@ -15,6 +15,7 @@ use crate::{
     metrics::{
         plugins, process, quotas,
         samples::{Labels, Samples},
+        traces,
     },
     replicas::Standing,
 };
@@ -31,6 +32,7 @@ pub(super) async fn scrape(State(admin): State<Arc<Admin>>) -> Response {
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
     process::sample(&mut samples);
+    traces::sample(admin.manager.traces.as_ref().map(|traces| traces.counts()), &mut samples);
     sample_host(&admin, &mut samples);
     match context.metrics.encode(samples) {
         Ok(text) => ([("content-type", OPEN_METRICS)], text).into_response(),

@@ -25,6 +25,16 @@ pub(super) const BUCKETS: [f64; 40] = [
 /// The results of reconciles, as controller-runtime names them.
 const RESULTS: [&str; 4] = ["success", "requeue", "requeue_after", "error"];
 
+/// Returns the name of a result, one of [`RESULTS`].
+pub(crate) fn result_name(result: &Result<Action, Failure>) -> &'static str {
+    match result {
+        Ok(Action::Done) => "success",
+        Ok(Action::Requeue) => "requeue",
+        Ok(Action::RequeueAfter(_)) => "requeue_after",
+        Err(_) => "error",
+    }
+}
+
 /// The counters of a controller that have no label of their own, with their help texts.
 const COUNTERS: [(&str, &str); 5] = [
     ("controller_runtime_reconcile_errors", "Number of failed reconciles"),
@@ -152,12 +162,6 @@ impl ControllerMetrics {
         let labels = ControllerLabels::new(plugin, controller);
         self.time.get_or_create(&labels).observe(took.as_secs_f64());
         let count = |counter: usize| self.counters[counter].get_or_create(&labels).inc();
-        let name = match result {
-            Ok(Action::Done) => "success",
-            Ok(Action::Requeue) => "requeue",
-            Ok(Action::RequeueAfter(_)) => "requeue_after",
-            Err(_) => "error",
-        };
         if let Err(failure) = result {
             count(ERRORS);
             match failure {
@@ -167,7 +171,7 @@ impl ControllerMetrics {
                 Failure::Fault(Fault::MemoryExceeded { .. }) | Failure::Retry(_) => 0,
             };
         }
-        self.reconciles.get_or_create(&labels.with_result(name)).inc();
+        self.reconciles.get_or_create(&labels.with_result(result_name(result))).inc();
     }
 
     /// Counts a delay of a key in a hot loop.

@@ -11,6 +11,7 @@ mod queues;
 pub mod quotas;
 pub mod rest_client;
 pub mod samples;
+pub mod traces;
 
 use std::{
     fmt,
@@ -33,6 +34,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub(crate) use self::controllers::result_name;
 use crate::metrics::{
     conflicts::ConflictMetrics, controllers::ControllerMetrics, rest_client::RestClientMetrics, samples::Samples,
 };
