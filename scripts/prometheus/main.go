@@ -1,6 +1,7 @@
 // promcheck holds metrics, rules and queries against Prometheus itself, for the tests.
 //
 //	promcheck metrics FILE              parses a scrape as Prometheus does, and lints it as promtool does
+//	promcheck native FILE               prints the names of native histograms of a scrape in Protobuf, as Prometheus parses it
 //	promcheck rules FILE...             parses rule files and their expressions as Prometheus does
 //	promcheck query DIR <EXPRESSIONS    evaluates expressions over the scrapes in DIR
 //
@@ -25,11 +26,13 @@ func main() {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) < 2 {
-		return fmt.Errorf("usage: promcheck metrics FILE | rules FILE... | query DIR")
+		return fmt.Errorf("usage: promcheck metrics FILE | native FILE | rules FILE... | query DIR")
 	}
 	switch args[0] {
 	case "metrics":
 		return checkMetrics(args[1], out)
+	case "native":
+		return printNative(args[1], out)
 	case "rules":
 		return checkRules(args[1:], out)
 	case "query":

@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 )
 
 // contentType is the media type that the host sends, and by which Prometheus chooses the parser.
 const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+// protobufType is the media type of a scrape in Protobuf.
+const protobufType = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 
 // sample is one value of a scrape.
 type sample struct {
@@ -51,6 +57,50 @@ func parse(text []byte) ([]sample, error) {
 		seen[name] = true
 		samples = append(samples, found)
 	}
+}
+
+// nativeHistograms returns the names of native histograms of a scrape in Protobuf, sorted.
+func nativeHistograms(scrape []byte) ([]string, error) {
+	parser, err := textparse.New(scrape, protobufType, labels.NewSymbolTable(), textparse.ParserOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for {
+		entry, err := parser.Next()
+		if errors.Is(err, io.EOF) {
+			slices.Sort(names)
+			return slices.Compact(names), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if entry != textparse.EntryHistogram {
+			continue
+		}
+		var found labels.Labels
+		parser.Labels(&found)
+		if _, _, histogram, _ := parser.Histogram(); histogram == nil || histogram.Validate() != nil {
+			return nil, fmt.Errorf("%s is not a valid histogram", found)
+		}
+		names = append(names, found.Get(model.MetricNameLabel))
+	}
+}
+
+// printNative prints the names of native histograms in a file.
+func printNative(file string, out io.Writer) error {
+	scrape, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	names, err := nativeHistograms(scrape)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, name := range names {
+		fmt.Fprintln(out, name)
+	}
+	return nil
 }
 
 // lint returns what promtool finds in a scrape. promtool reads the older text format only, in which the family of a counter

@@ -29,3 +29,4 @@ pub mod predicate;
 pub mod queue;
 pub mod replicas;
 pub mod status;
+pub mod trace;

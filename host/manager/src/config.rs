@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     admin::secure::SecureEndpoints, plugin::crd::Limits, replicas::config::ReplicaConfig, tenancy::quotas::Quotas,
+    traces::config::TracesConfig,
 };
 
 /// The configuration that `operetta run --config F` reads.
@@ -87,6 +88,8 @@ pub struct HostConfig {
     pub shutdown_seconds: u64,
     /// The times of the Lease by which the replicas of the host notice each other.
     pub replicas: ReplicaConfig,
+    /// Traces of reconciles, which the host sends to an OpenTelemetry Collector.
+    pub traces: TracesConfig,
 }
 
 /// A log level by name.
@@ -146,6 +149,7 @@ impl Default for HostConfig {
             plugin_log_level: Level::Info,
             shutdown_seconds: 20,
             replicas: ReplicaConfig::default(),
+            traces: TracesConfig::default(),
         }
     }
 }

@@ -46,6 +46,7 @@ use crate::{
     readiness::Readiness,
     replicas::{Replicas, clock::boot_time},
     tenancy::cache_quota,
+    traces::Traces,
 };
 
 /// The time between attempts to read Namespace kube-system and the permissions at the start.
@@ -71,6 +72,8 @@ pub struct Manager {
     pub replicas: Arc<Replicas>,
     /// The readiness checks.
     pub readiness: Arc<Readiness>,
+    /// The traces of reconciles; None if none are configured.
+    pub traces: Option<Arc<Traces>>,
     _identity: HostIdentity,
     /// Set once by [`Manager::start`].
     started: OnceLock<Started>,
@@ -108,21 +111,22 @@ impl Observer for OwnReconciles {
 
 impl Manager {
     /// Creates a manager that does nothing yet. `metrics` may observe the requests of the client, see
-    /// [`operetta_kube::client::connect::connect_observed`].
+    /// [`operetta_kube::client::connect::connect_observed`]. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// When the configuration cannot be used: the message names the field.
     pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>) -> Result<Arc<Self>> {
         let context = Context::new(client, config, metrics)?;
         let fence = Fence::new(boot_time);
-        let hosted_plugins = HostedPlugins::new(context.clone(), fence.clone());
         let identity = HostIdentity::take(context.engine.code().directory());
+        let traces = Traces::start(&context.config.traces, identity.name())?;
+        let hosted_plugins = HostedPlugins::new(context.clone(), fence.clone(), traces.clone());
         let client = context.cluster.client.clone();
         let namespace = context.config.own_namespace();
         let replicas = Replicas::new(client, &namespace, identity.name(), context.config.replicas.clone(), fence);
         let readiness = Readiness::new(context.clone(), replicas.clone());
         let started = OnceLock::new();
-        Ok(Arc::new(Self { context, hosted_plugins, replicas, readiness, _identity: identity, started }))
+        Ok(Arc::new(Self { context, hosted_plugins, replicas, readiness, traces, _identity: identity, started }))
     }
 
     /// Joins the group of replicas and starts the controllers. Waits until the CRD of Plugins is installed.
@@ -262,7 +266,7 @@ impl Manager {
         }
     }
 
-    /// Stops: hands the Plugins over, takes no new keys, and waits for the reconciles in flight.
+    /// Stops: hands the Plugins over, takes no new keys, waits for the reconciles in flight, and exports their spans.
     pub async fn stop(&self) {
         self.hand_over().await;
         let grace = self.context.shutdown_time();
@@ -284,6 +288,9 @@ impl Manager {
             started.journal.stop();
         }
         self.replicas.leave().await;
+        if let Some(traces) = &self.traces {
+            traces.stop().await;
+        }
     }
 }
 

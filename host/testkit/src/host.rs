@@ -3,12 +3,11 @@
 //! A control plane has one host, unless a test is about replicas. The host ends with the test program or, if the tests
 //! of a nextest run share it, with the run.
 
+mod endpoints;
 mod signals;
 
 use std::{
     fs::{self, File},
-    io::{Read, Write},
-    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -33,6 +32,8 @@ pub struct HostOptions {
     pub config: String,
     /// RUST_LOG. Empty means the program's default.
     pub log: String,
+    /// More environment variables.
+    pub env: Vec<(&'static str, String)>,
     /// The indexes of the rules to leave out of the host's ClusterRole: `operetta-unrestricted`, or `operetta` if
     /// `narrow`.
     pub without_rules: Vec<usize>,
@@ -74,6 +75,8 @@ pub struct LogLine {
     pub controller: String,
     /// The key, during a reconcile.
     pub key: String,
+    /// The id of the trace, if the reconcile is traced.
+    pub trace_id: String,
     /// The message.
     pub message: String,
     /// Pairs of name and value.
@@ -246,22 +249,6 @@ impl Host {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Returns the metrics in Prometheus' text format. Blocks.
-    ///
-    /// # Panics
-    /// Panics if the host does not answer.
-    pub fn metrics(&self) -> String {
-        self.get("/metrics").expect("metrics")
-    }
-
-    /// Returns the sum of a metric over the lines that have all of these labels, each written like `plugin="a"`.
-    pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
-        let text = self.metrics();
-        let lines = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-        let labelled = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
-        labelled.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
-    }
-
     /// Sends SIGTERM, as a cluster does, and waits until the process has ended. Blocks.
     ///
     /// # Panics
@@ -327,26 +314,6 @@ impl Host {
     pub fn folder(&self) -> &Path {
         self.log.parent().expect("a folder")
     }
-
-    /// Sends a GET to the admin address and returns the body. Blocks.
-    ///
-    /// # Errors
-    /// Returns the whole response if its status is not 200, or the error of the connection.
-    pub fn get(&self, path: &str) -> Result<String, String> {
-        let mut answer = String::new();
-        let exchange = |answer: &mut String| {
-            let mut stream = TcpStream::connect(&self.admin_address)?;
-            stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-            // With HTTP/1.0 the server closes the connection at the end.
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-            stream.read_to_string(answer)
-        };
-        exchange(&mut answer).map_err(|error| error.to_string())?;
-        match answer.split_once("\r\n\r\n") {
-            Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
-            _ => Err(answer),
-        }
-    }
 }
 
 /// Returns the command that runs a host with its files in `folder`.
@@ -371,6 +338,7 @@ fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, 
     if !options.log.is_empty() {
         command.env("RUST_LOG", &options.log);
     }
+    command.envs(options.env.iter().map(|(name, value)| (name, value)));
     command
 }
 

@@ -29,7 +29,7 @@
 //! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own namespace, [`fault_proxy`] puts
 //! faults into the API server's responses, [`guests`] finds the built components, [`wat_guest`] builds small ones from
 //! text, [`hostile`] is the corpus of hostile ones, [`host`] runs the program, [`history`] checks what several replicas did, [`https`] makes requests without a check of
-//! the certificate, and [`wait`] polls conditions. A test
+//! the certificate, [`collector`] receives traces, and [`wait`] polls conditions. A test
 //! that kills a process has its own control plane and host, in its own test file; all other tests of a file share one
 //! of each.
 //!
@@ -40,6 +40,7 @@ mod apply;
 pub mod audit;
 pub mod authorizer;
 pub mod bench;
+pub mod collector;
 pub mod controlplane;
 mod crd;
 pub mod fault_proxy;
@@ -60,6 +61,7 @@ pub mod wat_guest;
 pub mod webhook;
 
 pub use audit::{AuditEvent, AuditLog, AuthenticationMetadata};
+pub use collector::{Collector, ReceivedSpan};
 pub use controlplane::{ControlPlane, shell};
 pub use crd::{any_schema, crd, with_status};
 pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy};

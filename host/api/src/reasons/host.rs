@@ -2,9 +2,9 @@
 
 reasons! {
     Host:
-    /// The host's configuration cannot be read, is not YAML, or has an unknown field.
+    /// The host's configuration cannot be read, is not YAML, or has an unknown field or an invalid value.
     INVALID_HOST_CONFIG = "InvalidHostConfig",
-        "Correct the field or the file that the message names; docs/reference/configuration.md lists all fields.";
+        "Correct the field, the variable or the file that the message names; docs/reference/configuration.md lists all fields.";
     /// `cacheDir` cannot be used: it cannot be created, or others than the host's user have access to it.
     CACHE_DIR_UNUSABLE = "CacheDirUnusable",
         "Let it be a directory of the host's user with mode 0700, on a volume that can be written.";

@@ -42,6 +42,7 @@ use crate::{
     panics,
     ports::Reconciler,
     queue::{Priority, WorkQueue},
+    trace::TracedReconcile,
 };
 
 /// The number of keys in a queue from which mappings may add no new ones: their keys may be invented. Keys of the kind's
@@ -50,6 +51,12 @@ pub const MAX_MAPPED: usize = 100_000;
 
 /// An observer of every reconcile.
 pub trait Observer: Send + Sync {
+    /// Called before a reconcile. Returns its span if it is traced. `queue` knows how long the key waited
+    /// ([`WorkQueue::queue_duration`]). Runs on the worker: it must not block.
+    fn start_span(&self, _request: &ReconcileRequest, _queue: &WorkQueue<ObjectKey>) -> Option<TracedReconcile> {
+        None
+    }
+
     /// Called when a reconcile has ended and its outcome was applied. `took` is its wall time, `retries_now` the key's
     /// number of failures in a row including this one. Runs on the worker, before the key can be reconciled again: it
     /// must not block.
@@ -262,12 +269,14 @@ impl Shared {
             }
             return;
         }
-        let request = ReconcileRequest {
+        let mut request = ReconcileRequest {
             controller: self.name.clone(),
             key: in_flight.key.clone(),
             retries: self.queue.num_requeues(&in_flight.key),
             reconcile_id: reconcile_id(),
+            span: None,
         };
+        request.span = self.notify(&request.key, || self.observer.start_span(&request, &self.queue)).flatten();
         let reconciler = self.reconciler.read().clone();
         let start = Instant::now();
         let result = panics::catch_async(async { reconciler.reconcile(&request).await }).await;
@@ -281,11 +290,10 @@ impl Shared {
         self.notify(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
     }
 
-    /// Calls the observer. A panic in it loses neither the key nor the worker.
-    fn notify(&self, key: &ObjectKey, call: impl FnOnce()) {
-        if let Err(message) = panics::catch(call) {
-            tracing::error!(controller = self.name, %key, "observer panicked: {message}");
-        }
+    /// Calls the observer. A panic in it loses neither the key nor the worker, and returns None.
+    fn notify<T>(&self, key: &ObjectKey, call: impl FnOnce() -> T) -> Option<T> {
+        let log = |message: &String| tracing::error!(controller = self.name, %key, "observer panicked: {message}");
+        panics::catch(call).inspect_err(log).ok()
     }
 }
 

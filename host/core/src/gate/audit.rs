@@ -305,6 +305,7 @@ mod tests {
             key: ObjectKey::cluster_scoped("a"),
             retries: 0,
             reconcile_id: "r".into(),
+            span: None,
         };
         let write = Write { kind: GroupVersionKind::new("v1", "Node"), action, options: WriteOptions::default() };
         let answer = gate.session(Some(request)).write(write).await.expect("done");

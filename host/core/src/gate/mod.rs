@@ -10,6 +10,8 @@
 //! 4. the call runs with its own timeout;
 //! 5. `Session::meter` records the duration and the result.
 //!
+//! If the reconcile is traced, a call on objects has a span around the whole chain ([`crate::trace`]).
+//!
 //! Cached reads are checked against RBAC once the resource is known: see [`crate::authz::access_review`]. Nothing
 //! bypasses this chain.
 
@@ -28,6 +30,7 @@ pub mod reply;
 pub mod revocation;
 mod session_log;
 mod shared;
+mod spans;
 pub mod throttle;
 pub mod verb;
 
@@ -54,6 +57,7 @@ use crate::{
     object::Object,
     ports::{EventNote, EventSink, LogSink, Nondeterminism, ObjectApi},
     status::{ApiError, ErrorKind},
+    trace::traced,
 };
 
 /// The limits of one reconcile.
@@ -232,6 +236,7 @@ impl Session {
         let bytes = request.payload_bytes();
         let remote = !request.is_cached();
         let reconcile = self.reconcile_to_record();
+        let span = self.start_raw(&request);
         let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
             let what = request.to_string();
@@ -248,7 +253,8 @@ impl Session {
             recording.end_raw(verb, &result);
             result
         });
-        sent.await.unwrap_or_else(|error| RawResponse::of_error(&error))
+        let result = traced(span, sent, RawResponse::failure).await;
+        result.unwrap_or_else(|error| RawResponse::of_error(&error))
     }
 
     /// Returns the reconcile if writes are recorded.
@@ -264,11 +270,12 @@ impl Session {
         call: impl AsyncFnOnce(&Gate, O) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let remote = !operation.is_cached();
-        self.pass(operation.verb(), operation.payload_bytes(), remote, async |gate| {
+        let span = self.start_call(&operation);
+        let passed = self.pass(operation.verb(), operation.payload_bytes(), remote, async |gate| {
             operation.check()?;
             call(gate, operation).await
-        })
-        .await
+        });
+        traced(span, passed, |_| None).await
     }
 
     /// Runs one call through the chain.

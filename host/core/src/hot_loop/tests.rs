@@ -243,6 +243,7 @@ async fn initial_list_with_status_writes_holds_nothing() {
         key: key(name),
         retries: 0,
         reconcile_id: String::new(),
+        span: None,
     };
     for at in 0..5000 {
         let name = format!("k{at}");
@@ -258,8 +259,13 @@ async fn initial_list_with_status_writes_holds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn counts_own_deletions_as_own_writes() {
     let stage = Setting::new();
-    let request =
-        ReconcileRequest { controller: "c".into(), key: key("good"), retries: 0, reconcile_id: String::new() };
+    let request = ReconcileRequest {
+        controller: "c".into(),
+        key: key("good"),
+        retries: 0,
+        reconcile_id: String::new(),
+        span: None,
+    };
     let guard = stage.loops.guards.lock()["c"].clone();
     let own = |event: &Event| {
         guard.with(State::reset);
@@ -288,8 +294,13 @@ async fn releases_key_when_event_proves_foreign() {
     assert_eq!(stage.loops.look("c").quarantined, 1);
     stage.plugin.writes.store(false, Ordering::Relaxed);
     let before = stage.plugin.times("bad");
-    let request =
-        ReconcileRequest { controller: "c".into(), key: key("good"), retries: 0, reconcile_id: String::new() };
+    let request = ReconcileRequest {
+        controller: "c".into(),
+        key: key("good"),
+        retries: 0,
+        reconcile_id: String::new(),
+        span: None,
+    };
     let under_way = stage.loops.begin(&request, None);
     stage.outside("bad");
     sleep(SECOND).await;

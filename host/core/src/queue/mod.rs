@@ -237,6 +237,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.lock().limiter.num_requeues(key)
     }
 
+    /// Returns the time that a key waited until it was handed out; None if it is not being processed.
+    pub fn queue_duration(&self, key: &K) -> Option<Duration> {
+        self.lock().state.queue_duration(key)
+    }
+
     /// Waits for a key to process; [`Self::done`] has to be called afterwards. Returns None once the queue shuts down
     /// and no key is left. Cancel safe: a dropped call has taken no key.
     pub async fn get(&self) -> Option<K> {

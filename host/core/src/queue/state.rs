@@ -52,6 +52,17 @@ enum Dirty {
     WhenDone(Priority),
 }
 
+/// A key that is being processed.
+#[derive(Debug)]
+struct Processing {
+    /// The ticket in its entry.
+    ticket: u64,
+    /// The time it was handed out.
+    start: Instant,
+    /// The time that it waited until then.
+    waited: Duration,
+}
+
 impl Entry {
     fn is_idle(&self) -> bool {
         self.dirty.is_none() && self.processing.is_none() && self.waiting.is_none()
@@ -65,9 +76,9 @@ pub struct State<K> {
     entries: HashMap<K, Entry>,
     /// All keys with [`Dirty::Ready`], so none that is processing.
     ready: Ready<K>,
-    /// The ticket of each key being processed and the time it was handed out, longest running first. A deque, because
-    /// the keys are few and mostly done in order: a map would allocate for each key.
-    processing: VecDeque<(u64, Instant)>,
+    /// The keys being processed, longest running first. A deque, because they are few and mostly done in order: a map
+    /// would allocate for each key.
+    processing: VecDeque<Processing>,
     /// All keys whose entry is waiting, with the priority with which they will be added. Sorted by due time, then by
     /// the order of the calls.
     waiting: BTreeMap<(Instant, u64), (K, Priority)>,
@@ -208,12 +219,12 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.ticket += 1;
         self.counts.dirty -= 1;
         self.counts.dirty_low -= usize::from(priority == Priority::Low);
-        self.processing.push_back((ticket, now));
         let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
-        if let Some((_, since)) = entry.dirty.take() {
-            self.counts.queue_durations.observe(now.saturating_duration_since(since));
-        }
+        let since = entry.dirty.take().map_or(now, |(_, since)| since);
         entry.processing = Some((ticket, priority));
+        let waited = now.saturating_duration_since(since);
+        self.counts.queue_durations.observe(waited);
+        self.processing.push_back(Processing { ticket, start: now, waited });
         Some(key)
     }
 
@@ -223,8 +234,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         let Some((key, mut entry)) = self.entries.remove_entry(key) else { return Wake::Nobody };
         let mut wake = Wake::Nobody;
         if let Some((ticket, _)) = entry.processing.take() {
-            if let Ok(at) = self.processing.binary_search_by_key(&ticket, |(ticket, _)| *ticket)
-                && let Some((_, start)) = self.processing.remove(at)
+            if let Ok(at) = self.processing.binary_search_by_key(&ticket, |processing| processing.ticket)
+                && let Some(Processing { start, .. }) = self.processing.remove(at)
             {
                 self.counts.work_durations.observe(now.saturating_duration_since(start));
             }
@@ -237,6 +248,13 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.entries.insert(key, entry);
         }
         wake
+    }
+
+    /// Returns the time that a key waited until it was handed out; None if it is not being processed.
+    pub fn queue_duration(&self, key: &K) -> Option<Duration> {
+        let (ticket, _) = self.entries.get(key)?.processing?;
+        let at = self.processing.binary_search_by_key(&ticket, |processing| processing.ticket).ok()?;
+        self.processing.get(at).map(|processing| processing.waited)
     }
 
     /// Shuts down: nothing is added any more and running delays are dropped, but dirty keys are still handed out.
@@ -276,7 +294,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Returns the counters at this time.
     pub fn stats(&self, now: Instant) -> Stats {
-        let age = |(_, start): &(u64, Instant)| now.saturating_duration_since(*start);
+        let age = |processing: &Processing| now.saturating_duration_since(processing.start);
         Stats {
             depth: self.counts.dirty,
             depth_low: self.counts.dirty_low,

@@ -377,6 +377,9 @@ async fn stats_report_how_long_work_is_running() {
     assert_eq!(queue.stats().queue_durations, waited, "since it was added, not since it was done");
     assert_eq!(queue.get().await, Some("c"));
     assert_eq!(queue.stats().queue_durations.sum(), 10 * SECOND, "since its delay ended");
+    assert_eq!(["a", "c", "none"].map(|key| queue.queue_duration(&key)), [Some(4 * SECOND), Some(3 * SECOND), None]);
+    queue.done(&"a");
+    assert_eq!(queue.queue_duration(&"a"), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -11,6 +11,7 @@ use operetta_core::{
     gate::{bytes::charge, revocation::Revocation, throttle::Throttle},
     replicas::Epoch,
     status::{ApiError, Cause, ErrorKind, Status},
+    trace::{self, SpanContext},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -21,6 +22,9 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 
 /// The header of the extra field `operetta.dev/epoch` of an impersonated user.
 const IMPERSONATE_EPOCH: HeaderName = HeaderName::from_static("impersonate-extra-operetta.dev%2fepoch");
+
+/// The header of W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The maximum size of a response that a plugin may make the host read at once, in bytes. Larger lists are read in
 /// pages.
@@ -140,10 +144,19 @@ impl Wire {
     /// when the response is too large.
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
         self.identify(&mut request);
+        // A call may also lead to requests of the host's own, such as access reviews.
+        let span = trace::current_call().filter(|_| self.impersonate.is_some());
+        if let Some(span) = &span {
+            add_traceparent(&mut request, span.context());
+        }
+        let method = request.method().clone();
         let _in_flight = self.throttle.begin().await;
         let request = permitted(request, &self.revocation)?;
-        let response = self.client.send(request).await.map_err(from_kube)?;
-        let (parts, body) = response.into_parts();
+        let response = self.client.send(request).await;
+        if let Some(span) = span {
+            span.responded(method.as_str(), response.as_ref().ok().map(|response| response.status().as_u16()));
+        }
+        let (parts, body) = response.map_err(from_kube)?.into_parts();
         let mut body = self.read(body).await?;
         if let (StatusCode::FORBIDDEN, Some((account, _))) = (parts.status, &self.impersonate) {
             body = impersonation_refusal::reword(body, account);
@@ -218,6 +231,13 @@ impl Wire {
             return Err(ApiError::new(ErrorKind::Unavailable, message));
         }
         Err(from_body(answer.status.as_u16(), &words, answer.retry_after()))
+    }
+}
+
+/// Lets the API server's own spans of a request be in the trace of the call.
+fn add_traceparent(request: &mut Request<Vec<u8>>, context: SpanContext) {
+    if let Ok(value) = HeaderValue::from_str(&context.traceparent()) {
+        request.headers_mut().insert(TRACEPARENT, value);
     }
 }
 
@@ -339,7 +359,56 @@ pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::Response;
+    use operetta_core::trace::CallSpan;
+    use parking_lot::Mutex;
+    use tower::{BoxError, service_fn};
+
     use super::*;
+
+    /// The span of a call, which writes down what it is told.
+    #[derive(Default)]
+    struct Span(Mutex<Vec<String>>);
+
+    impl CallSpan for Span {
+        fn context(&self) -> SpanContext {
+            SpanContext { trace_id: 0xa, span_id: 0xb }
+        }
+
+        fn responded(&self, method: &str, status: Option<u16>) {
+            self.0.lock().push(format!("{method} {status:?}"));
+        }
+
+        fn end(&self, error: Option<ErrorKind>) {
+            self.0.lock().push(format!("{error:?}"));
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_of_a_traced_call_carry_its_context() {
+        let client = Client::new(
+            service_fn(async |request: Request<Body>| {
+                let traceparent = request.headers().get(TRACEPARENT).cloned();
+                let status = traceparent.map_or(StatusCode::OK, |value| {
+                    assert_eq!(value, "00-0000000000000000000000000000000a-000000000000000b-01");
+                    StatusCode::NOT_FOUND
+                });
+                Ok::<_, BoxError>(Response::builder().status(status).body(Body::empty()).expect("a response"))
+            }),
+            "default",
+        );
+        let account = ServiceAccount { namespace: "n".to_owned(), name: "a".to_owned() };
+        let wire = Wire::new(client.clone(), &Identity::ServiceAccount(account)).expect("a wire");
+        let request = || Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
+        wire.send(request()).await.expect("no header outside of a call");
+        let span = Arc::new(Span::default());
+        let of_host = Wire::new(client, &Identity::Host).expect("a wire");
+        let own = trace::traced(Some(span.clone()), of_host.send(request()), |_| None).await;
+        own.expect("no header in the host's own requests");
+        assert_eq!(std::mem::take(&mut *span.0.lock()), ["None"]);
+        trace::traced(Some(span.clone()), wire.send(request()), |_| None).await.expect_err("not found");
+        assert_eq!(*span.0.lock(), ["GET Some(404)", "Some(NotFound)"]);
+    }
 
     #[test]
     fn query_values_are_encoded() {

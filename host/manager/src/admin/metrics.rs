@@ -1,10 +1,11 @@
-//! The endpoint /metrics: the counts so far, and samples that are taken at each scrape.
+//! The endpoint /metrics: the counts so far, and samples that are taken at each scrape, in the format that the scraper
+//! prefers.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use axum::{
     extract::State,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode, header::ACCEPT},
     response::{IntoResponse, Response},
 };
 
@@ -15,15 +16,19 @@ use crate::{
     metrics::{
         plugins, process, quotas,
         samples::{Labels, Samples},
+        traces,
     },
     replicas::Standing,
 };
 
-/// The media type of /metrics.
+/// The media type of the text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// The media type of the Protobuf format.
+const PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
 /// Responds to a scrape.
-pub(super) async fn scrape(State(admin): State<Arc<Admin>>) -> Response {
+pub(super) async fn scrape(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
     let Manager { context, hosted_plugins, .. } = &*admin.manager;
     let mut samples = Samples::default();
     plugins::sample(hosted_plugins, &admin.manager.controllers(), &mut samples).await;
@@ -31,11 +36,39 @@ pub(super) async fn scrape(State(admin): State<Arc<Admin>>) -> Response {
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
     process::sample(&mut samples);
+    traces::sample(admin.manager.traces.as_ref().map(|traces| traces.counts()), &mut samples);
     sample_host(&admin, &mut samples);
-    match context.metrics.encode(samples) {
-        Ok(text) => ([("content-type", OPEN_METRICS)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let encoded = if prefers_protobuf(&accepted.join(",")) {
+        let bytes = context.metrics.encode_protobuf(samples).map_err(|error| error.to_string());
+        bytes.map(|bytes| ([("content-type", PROTOBUF)], bytes).into_response())
+    } else {
+        let text = context.metrics.encode(samples).map_err(|error| error.to_string());
+        text.map(|text| ([("content-type", OPEN_METRICS)], text).into_response())
+    };
+    encoded.unwrap_or_else(|error| (StatusCode::INTERNAL_SERVER_ERROR, error).into_response())
+}
+
+/// Reports whether a scraper prefers Protobuf to the text format: its quality in the header Accept is higher, or it is the
+/// first of two that are equal.
+fn prefers_protobuf(accept: &str) -> bool {
+    let mut best = (0.0, false);
+    for range in accept.split(',') {
+        let parts: Vec<String> = range.split(';').map(|part| part.trim().to_ascii_lowercase()).collect();
+        let has = |part: &str| parts.iter().any(|found| found == part);
+        let is_protobuf = match parts.first().map(String::as_str) {
+            Some("application/vnd.google.protobuf") => {
+                has("proto=io.prometheus.client.metricfamily") && has("encoding=delimited")
+            }
+            Some("application/openmetrics-text" | "text/plain" | "text/*" | "*/*") => false,
+            _ => continue,
+        };
+        let quality = parts.iter().find_map(|part| part.strip_prefix("q=")?.parse::<f64>().ok()).unwrap_or(1.0);
+        if quality > best.0 {
+            best = (quality, is_protobuf);
+        }
     }
+    best.1
 }
 
 /// Adds samples of the Lease, the certificate, Events and crashes.
@@ -62,4 +95,33 @@ fn sample_host(admin: &Admin, samples: &mut Samples) {
         (vec![("plugin", work.name), ("namespace", work.namespace), ("step", step)], u64::from(deaths))
     });
     samples.gauge("operetta_plugin_crashes", help, deaths);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scraper_with_native_histograms_gets_protobuf() {
+        // As Prometheus 3 sends them, with and without `scrape_native_histograms`.
+        const NATIVE: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
+                              application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,\
+                              */*;q=0.1";
+        const TEXT: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.3,\
+                            */*;q=0.2";
+        for (accept, expected) in [
+            (NATIVE, true),
+            (TEXT, false),
+            ("", false),
+            ("*/*", false),
+            (
+                "text/plain, application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
+                false,
+            ),
+            ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text", false),
+            ("application/vnd.google.protobuf;proto=other.Type;encoding=delimited", false),
+        ] {
+            assert_eq!(prefers_protobuf(accept), expected, "{accept}");
+        }
+    }
 }

@@ -47,6 +47,9 @@ pub struct LogLine {
     /// The id of the reconcile.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reconcile_id: String,
+    /// The id of the trace, if the reconcile is traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
     /// The message.
     pub message: String,
     /// The fields, in order.
@@ -94,6 +97,7 @@ impl LogLine {
     fn bytes(&self) -> usize {
         let texts = [&self.time, &self.level, &self.controller, &self.key, &self.reconcile_id, &self.message];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
+        let texts = texts + self.trace_id.as_ref().map_or(0, String::len);
         size_of::<Self>() + texts + self.fields.iter().map(field_bytes).sum::<usize>()
     }
 }
@@ -218,6 +222,7 @@ impl PluginLog {
                 controller: request.controller.clone(),
                 key: request.key.to_string(),
                 reconcile_id: request.reconcile_id.clone(),
+                trace_id: request.span.as_ref().map(|span| span.context().trace_id()),
                 message,
                 fields,
             },
@@ -227,6 +232,7 @@ impl PluginLog {
                 controller: String::new(),
                 key: String::new(),
                 reconcile_id: String::new(),
+                trace_id: None,
                 message,
                 fields,
             },
@@ -259,10 +265,11 @@ pub fn name(level: LogLevel) -> &'static str {
 
 fn trace(plugin: &str, level: LogLevel, line: &LogLine) {
     let LogLine { controller, key, reconcile_id, message, .. } = line;
+    let trace_id = line.trace_id.as_deref();
     let fields: String = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
     macro_rules! event {
         ($level:ident) => {
-            tracing::$level!(target: "plugin", plugin, controller, key, reconcile_id, "{message}{fields}")
+            tracing::$level!(target: "plugin", plugin, controller, key, reconcile_id, trace_id, "{message}{fields}")
         };
     }
     match level {

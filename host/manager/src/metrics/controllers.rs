@@ -12,18 +12,38 @@ use operetta_core::{
 use parking_lot::RwLock;
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        histogram::{Histogram, NativeHistogramConfig},
+    },
     registry::Registry,
 };
 
 /// controller-runtime's buckets of reconcile times and request durations, in seconds.
-pub(super) const BUCKETS: [f64; 40] = [
+const BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
+/// Creates a histogram with [`BUCKETS`], and native buckets with the resolution of controller-runtime's.
+pub(super) fn histogram() -> Histogram {
+    let native = NativeHistogramConfig::new(1.1).max_buckets(100).min_reset_duration(Duration::from_secs(3600));
+    Histogram::new_classic_and_native(BUCKETS, native)
+}
+
 /// The results of reconciles, as controller-runtime names them.
 const RESULTS: [&str; 4] = ["success", "requeue", "requeue_after", "error"];
+
+/// Returns the name of a result, one of [`RESULTS`].
+pub(crate) fn result_name(result: &Result<Action, Failure>) -> &'static str {
+    match result {
+        Ok(Action::Done) => "success",
+        Ok(Action::Requeue) => "requeue",
+        Ok(Action::RequeueAfter(_)) => "requeue_after",
+        Err(_) => "error",
+    }
+}
 
 /// The counters of a controller that have no label of their own, with their help texts.
 const COUNTERS: [(&str, &str); 5] = [
@@ -81,11 +101,10 @@ struct OutcomeLabels {
 
 impl ControllerMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let metrics = Self {
             reconciles: Family::default(),
             counters: std::array::from_fn(|_| Family::default()),
-            time: Family::new_with_constructor(histogram),
+            time: Family::new_with_constructor(histogram as fn() -> Histogram),
             known: RwLock::default(),
         };
         let help = "Number of reconciles by result";
@@ -152,12 +171,6 @@ impl ControllerMetrics {
         let labels = ControllerLabels::new(plugin, controller);
         self.time.get_or_create(&labels).observe(took.as_secs_f64());
         let count = |counter: usize| self.counters[counter].get_or_create(&labels).inc();
-        let name = match result {
-            Ok(Action::Done) => "success",
-            Ok(Action::Requeue) => "requeue",
-            Ok(Action::RequeueAfter(_)) => "requeue_after",
-            Err(_) => "error",
-        };
         if let Err(failure) = result {
             count(ERRORS);
             match failure {
@@ -167,7 +180,7 @@ impl ControllerMetrics {
                 Failure::Fault(Fault::MemoryExceeded { .. }) | Failure::Retry(_) => 0,
             };
         }
-        self.reconciles.get_or_create(&labels.with_result(name)).inc();
+        self.reconciles.get_or_create(&labels.with_result(result_name(result))).inc();
     }
 
     /// Counts a delay of a key in a hot loop.

@@ -1,4 +1,5 @@
-//! The host's metrics, under controller-runtime's names where it has one, in the OpenMetrics text format.
+//! The host's metrics, under controller-runtime's names where it has one, in the OpenMetrics text format and in
+//! Prometheus' Protobuf format, which also has native histograms.
 //!
 //! [`Metrics`] counts as things happen; a [`samples::Samples`] is taken at each scrape.
 
@@ -11,6 +12,7 @@ mod queues;
 pub mod quotas;
 pub mod rest_client;
 pub mod samples;
+pub mod traces;
 
 use std::{
     fmt,
@@ -26,13 +28,14 @@ use operetta_core::{
 use operetta_wasm::{Origin, Provenance};
 use prometheus_client::{
     encoding::{
-        EncodeLabelSet,
+        EncodeLabelSet, prometheus_protobuf,
         text::{encode_eof, encode_registry},
     },
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
 
+pub(crate) use self::controllers::result_name;
 use crate::metrics::{
     conflicts::ConflictMetrics, controllers::ControllerMetrics, rest_client::RestClientMetrics, samples::Samples,
 };
@@ -148,12 +151,27 @@ impl Metrics {
         encode_eof(&mut text)?;
         Ok(text)
     }
+
+    /// Encodes the metrics and these samples as Protobuf messages, each with its length in front.
+    ///
+    /// # Errors
+    /// The encoder's errors.
+    pub fn encode_protobuf(&self, samples: Samples) -> Result<Vec<u8>, prometheus_protobuf::EncodeError> {
+        let mut scrape = Registry::default();
+        scrape.register_collector(Box::new(samples));
+        let mut bytes = prometheus_protobuf::encode_to_vec(&self.registry)?;
+        bytes.extend(prometheus_protobuf::encode_to_vec(&scrape)?);
+        Ok(bytes)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use operetta_core::controller::request::Fault;
+    use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
+    use prost::Message;
+
+    use super::*;
 
     fn text(metrics: &Metrics) -> String {
         metrics.encode(Samples::default()).expect("text")
@@ -183,6 +201,34 @@ mod tests {
         ] {
             assert!(text.contains(&line), "{line} not in\n{text}");
         }
+    }
+
+    #[test]
+    fn reconcile_times_are_classic_and_native_histograms() {
+        let metrics = Metrics::new();
+        let plugin = ObjectKey::namespaced("n", "p");
+        metrics.keep_controllers(&plugin, ["c"]);
+        for millis in [3, 30, 30] {
+            metrics.reconciled(&plugin, "c", &Ok(Action::Done), Duration::from_millis(millis));
+        }
+        assert!(
+            text(&metrics).contains("controller_runtime_reconcile_time_seconds_bucket{le=\"0.05\",controller=\"c\"")
+        );
+        let mut samples = Samples::default();
+        samples.counter("sampled", "Sampled", [(vec![], 7_u64)]);
+        let bytes = metrics.encode_protobuf(samples).expect("bytes");
+        let mut rest = bytes.as_slice();
+        let mut families = Vec::new();
+        while !rest.is_empty() {
+            families.push(MetricFamily::decode_length_delimited(&mut rest).expect("a message"));
+        }
+        let find = |name: &str| families.iter().find(|family| family.name == name).expect(name).metric[0].clone();
+        let times = find("controller_runtime_reconcile_time_seconds").histogram.expect("a histogram");
+        // 2^(2^-3) is the largest factor that is at most 1.1.
+        assert_eq!((times.sample_count, times.schema, times.bucket.len()), (3, 3, 41));
+        assert_eq!(times.positive_span.iter().map(|span| span.length).sum::<u32>(), 2, "two of the buckets");
+        assert_eq!(times.positive_delta, [1, 1], "one time in the first, two in the second");
+        assert_eq!(find("sampled_total").counter.map(|counter| counter.value), Some(7.0));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::controllers::BUCKETS;
+use super::controllers::histogram;
 
 /// The metrics of requests. Their labels are bounded: methods, status codes and one host.
 pub struct RestClientMetrics {
@@ -34,8 +34,8 @@ struct DurationLabels {
 
 impl RestClientMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
-        let metrics = Self { requests: Family::default(), durations: Family::new_with_constructor(histogram) };
+        let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
+        let metrics = Self { requests: Family::default(), durations };
         let help = "Number of requests to the API server by status, method and host";
         registry.register("rest_client_requests", help, metrics.requests.clone());
         let help = "Time from a request to the API server to the headers of its response, in seconds";

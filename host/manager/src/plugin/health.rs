@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use operetta_api::reasons;
+use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     controller::{
         Observer,
@@ -19,12 +19,19 @@ use operetta_core::{
     hot_loop::{Looping, Stage},
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, LogRecord, LogSink},
+    queue::WorkQueue,
+    trace::{Outcome, TracedReconcile},
 };
 
 use parking_lot::Mutex;
 
 use crate::plugin::hot_loop::{LoopReporter, LoopingObject, describe};
-use crate::{logs::store::PluginLog, metrics::Metrics, problem::Problem};
+use crate::{
+    logs::store::PluginLog,
+    metrics::{Metrics, result_name},
+    problem::Problem,
+    traces::PluginTraces,
+};
 
 /// Failures in a row from which a retried failure is reported.
 const REPORTED_FROM: u32 = 3;
@@ -46,6 +53,8 @@ pub struct HealthSinks {
     pub metrics: Arc<Metrics>,
     /// The reporter of hot loops.
     pub loops: LoopReporter,
+    /// The traces of reconciles; None if none are configured.
+    pub traces: Option<PluginTraces>,
     /// Called on a worker when the status has to change.
     pub changed: Box<dyn Fn() + Send + Sync>,
 }
@@ -150,12 +159,8 @@ impl Health {
         counted.errors += u64::from(failure.is_some());
         let released = counted.held.remove(&request.key);
         let failed = failure.map(|failure| {
-            let (reason, reported) = match failure {
-                Failure::Retry(_) => (reasons::RECONCILE_FAILING, retries >= REPORTED_FROM),
-                Failure::Terminal(_) => (reasons::TERMINAL_ERROR, true),
-                Failure::Fault(fault) => (fault.reason(), true),
-            };
-            let problem = Problem::new(reason, format!("reconcile of {} failed: {failure}", request.key));
+            let reported = !matches!(failure, Failure::Retry(_)) || retries >= REPORTED_FROM;
+            let problem = Problem::new(reason(failure), format!("reconcile of {} failed: {failure}", request.key));
             Failed { problem, reported, retries }
         });
         let subject = Subject { mapped_kind: None, key: request.key.clone() };
@@ -214,6 +219,26 @@ impl Health {
     }
 }
 
+/// Returns the reason of a failed reconcile.
+fn reason(failure: &Failure) -> Reason {
+    match failure {
+        Failure::Retry(_) => reasons::RECONCILE_FAILING,
+        Failure::Terminal(_) => reasons::TERMINAL_ERROR,
+        Failure::Fault(fault) => fault.reason(),
+    }
+}
+
+/// Ends the span of a reconcile, if it is traced.
+fn end_span(request: &ReconcileRequest, result: &Result<Action, Failure>) {
+    let Some(span) = &request.span else { return };
+    let requeue_after = match result {
+        Ok(Action::RequeueAfter(delay)) => Some(*delay),
+        _ => None,
+    };
+    let error = result.as_ref().err().map(reason);
+    span.end(&Outcome { result: result_name(result), requeue_after, error });
+}
+
 impl Controllers {
     /// Records a failure, or a success for None. Reports whether the status changes.
     fn record(&mut self, controller: &str, subject: Subject, failed: Option<Failed>) -> bool {
@@ -257,7 +282,14 @@ impl Observer for MapHealth {
 }
 
 impl Observer for Health {
+    fn start_span(&self, request: &ReconcileRequest, queue: &WorkQueue<ObjectKey>) -> Option<TracedReconcile> {
+        let traces = self.sinks.traces.as_ref()?;
+        let kind = self.controllers.lock().by_name.get(&request.controller)?.kind.clone()?;
+        traces.start(&self.plugin, &kind, request, queue.queue_duration(&request.key))
+    }
+
     fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
+        end_span(request, result);
         self.sinks.metrics.reconciled(&self.plugin, &request.controller, result, took);
         if let Err(failure) = result {
             self.log_failure("reconcile", request, failure, took);
@@ -305,12 +337,16 @@ mod tests {
         let loops = LoopReporter { events: events.clone(), cached_uid: Box::new(|_, _| Some("u".to_owned())) };
         let metrics = Metrics::new();
         metrics.keep_controllers(&plugin, ["c"]);
-        let health = Health::new(plugin, HealthSinks { log: log.clone(), metrics: metrics.clone(), loops, changed });
+        let health = Health::new(
+            plugin,
+            HealthSinks { log: log.clone(), metrics: metrics.clone(), loops, traces: None, changed },
+        );
         let request = |name: &str, retries| ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::namespaced("n", name),
             retries,
             reconcile_id: "r".into(),
+            span: None,
         };
         let reconcile = |name: &str, result: Result<Action, Failure>, retries| {
             health.reconciled(&request(name, retries), &result, Duration::ZERO, retries);
@@ -361,13 +397,15 @@ mod tests {
         let plugin = ObjectKey::namespaced("n", "p");
         let log = LogStore::default().get_or_create(&plugin, LogLevel::Info);
         let loops = LoopReporter { events: Arc::new(Events::default()), cached_uid: Box::new(|_, _| None) };
-        let health = Health::new(plugin, HealthSinks { log, metrics: Metrics::new(), loops, changed: Box::new(|| {}) });
+        let changed = Box::new(|| {});
+        let health = Health::new(plugin, HealthSinks { log, metrics: Metrics::new(), loops, traces: None, changed });
         let mapping = MapHealth::new(health.clone(), GroupVersionKind::new("v1", "ConfigMap"));
         let request = ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::namespaced("n", "a"),
             retries: 0,
             reconcile_id: "r".into(),
+            span: None,
         };
         let trap = Err(Failure::Fault(Fault::Trap("unreachable".into())));
         mapping.reconciled(&request, &trap, Duration::ZERO, 1);

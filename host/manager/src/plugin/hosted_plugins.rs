@@ -17,6 +17,7 @@ use crate::{
         hosted_plugin::HostedPlugin,
         hot_loop::LoopReporter,
     },
+    traces::{PluginTraces, Traces},
 };
 
 /// The delay that merges changes of a plugin's health in quick succession into one reconcile of the Plugin.
@@ -28,12 +29,14 @@ pub struct HostedPlugins {
     /// The parent of all plugins' tokens, paused while consent cannot be watched. It ends with the Lease of this replica.
     pub consent: Arc<Revocation>,
     by_key: Mutex<HashMap<ObjectKey, Arc<HostedPlugin>>>,
+    /// The traces of reconciles; None if none are configured.
+    traces: Option<Arc<Traces>>,
 }
 
 impl HostedPlugins {
     /// Creates an empty map. No plugin may act while the fence is closed.
-    pub fn new(context: Arc<Context>, fence: Arc<Fence>) -> Arc<Self> {
-        Arc::new(Self { context, consent: Revocation::fenced(fence), by_key: Mutex::default() })
+    pub fn new(context: Arc<Context>, fence: Arc<Fence>, traces: Option<Arc<Traces>>) -> Arc<Self> {
+        Arc::new(Self { context, consent: Revocation::fenced(fence), by_key: Mutex::default(), traces })
     }
 
     /// Returns the state of a Plugin; a new one when there is none.
@@ -81,14 +84,17 @@ impl HostedPlugins {
         let queue = self.context.queue.clone();
         let key = plugin.clone();
         let registry = self.context.cluster.registry.clone();
-        let cached_uid = Box::new(move |kind: &GroupVersionKind, key: &ObjectKey| {
-            let cached = registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key));
-            cached.map(|object| object.uid().to_owned())
-        });
+        let cached = move |kind: &GroupVersionKind, key: &ObjectKey| {
+            registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key))
+        };
+        let traces = self.traces.clone();
+        let traces = traces.map(|traces| PluginTraces { traces, cached: Box::new(cached.clone()) });
+        let cached_uid = move |kind: &GroupVersionKind, key: &ObjectKey| Some(cached(kind, key)?.uid().to_owned());
         let sinks = HealthSinks {
             log: log.clone(),
             metrics: self.context.metrics.clone(),
-            loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid },
+            loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid: Box::new(cached_uid) },
+            traces,
             changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
         };
         HostedPlugin::new(log, Health::new(plugin.clone(), sinks), self.consent.clone())

@@ -106,6 +106,7 @@ mod tests {
             controller: "c".into(),
             key: "default/a".into(),
             reconcile_id: "r".into(),
+            trace_id: None,
             message: "hello".into(),
             fields: vec![("n".into(), "1".into())],
         };

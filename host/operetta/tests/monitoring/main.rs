@@ -150,6 +150,20 @@ async fn series_end_with_their_plugin() {
     .await;
 }
 
+#[tokio::test]
+async fn native_histograms_are_those_of_controller_runtime() {
+    let host = host().await;
+    let namespace = tenant("native").await;
+    namespace.create_touchable("target").await;
+    namespace.until_touched("target", "v1").await;
+    let scrape = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(scrape.path(), host.protobuf_metrics()).expect("written");
+    let (is_valid, output) = check_file("native", scrape.path());
+    assert!(is_valid, "{output}");
+    let expected = ["controller_runtime_reconcile_time_seconds", "rest_client_request_duration_seconds"];
+    assert_eq!(output.lines().collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn alerts_are_valid_and_name_their_runbooks() {
     let file = Path::new(REPOSITORY).join("deploy/monitoring/alerts.yaml");

@@ -173,8 +173,13 @@ async fn next_code_maps_an_interrupted_deletion() {
     let next = ByNames::default();
     let taken = stage.mappings.take(a.key()).expect("it went back");
     let event = taken.event().expect("an event");
-    let request =
-        ReconcileRequest { controller: "c".into(), key: a.key().clone(), retries: 0, reconcile_id: String::new() };
+    let request = ReconcileRequest {
+        controller: "c".into(),
+        key: a.key().clone(),
+        retries: 0,
+        reconcile_id: String::new(),
+        span: None,
+    };
     assert_eq!(next.map(&request, &event).await, Ok(vec![ObjectKey::namespaced("n", "a")]));
 }
 
@@ -283,6 +288,7 @@ async fn mapping_of_endless_keys_waits_for_a_full_queue() {
         key: ObjectKey::namespaced("n", name),
         retries: 0,
         reconcile_id: String::new(),
+        span: None,
     };
     let map = async |name: &str| {
         mappings.note(&added(&watched(name, &[])), Priority::Normal);
