@@ -262,10 +262,11 @@ impl Manager {
         }
     }
 
-    /// Stops: hands the Plugins over, takes no new keys, and waits for the reconciles in flight.
+    /// Stops: hands the Plugins over, takes no new keys, and waits for the reconciles in flight. Without its Lease there are
+    /// none: they wait for it.
     pub async fn stop(&self) {
         self.hand_over().await;
-        let grace = self.context.shutdown_time();
+        let grace = if self.replicas.is_current() { self.context.shutdown_time() } else { Duration::ZERO };
         if let Some(started) = self.started.get() {
             let stopped = async {
                 tokio::join!(started.plugins.stop(), started.drop_ins.stop());
