@@ -266,10 +266,11 @@ impl Manager {
         }
     }
 
-    /// Stops: hands the Plugins over, takes no new keys, waits for the reconciles in flight, and exports their spans.
+    /// Stops: hands the Plugins over, takes no new keys, waits for the reconciles in flight, and exports their spans. Without
+    /// its Lease no reconcile is in flight: they wait for it.
     pub async fn stop(&self) {
         self.hand_over().await;
-        let grace = self.context.shutdown_time();
+        let grace = if self.replicas.is_current() { self.context.shutdown_time() } else { Duration::ZERO };
         if let Some(started) = self.started.get() {
             let stopped = async {
                 tokio::join!(started.plugins.stop(), started.drop_ins.stop());

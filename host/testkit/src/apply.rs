@@ -9,11 +9,12 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
     discovery::{Scope, pinned_kind},
 };
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::controlplane::config_of;
 
@@ -52,13 +53,16 @@ pub(crate) async fn token(client: Client, namespace: &str, service_account: &str
     Ok(made.status.ok_or("an answer without a token")?.token)
 }
 
-/// Deletes a Lease, if there is one.
-pub(crate) async fn delete_lease(client: Client, namespace: &str, name: &str) -> Result<(), String> {
+/// Ends the epochs of all replicas, as if each had left the group.
+pub(crate) async fn end_epochs(client: Client, namespace: &str) -> Result<(), String> {
     let leases: Api<Lease> = Api::namespaced(client, namespace);
-    match leases.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(()),
+    let failed = |error: kube::Error| format!("end of the epochs in {namespace}: {error}");
+    let of_replicas = ListParams::default().labels("operetta.dev/lease=replica");
+    leases.delete_collection(&DeleteParams::default(), &of_replicas).await.map_err(failed)?;
+    let none = json!({"metadata": {"annotations": {"operetta.dev/members": "", "operetta.dev/leaving": ""}}});
+    match leases.patch("operetta", &PatchParams::default(), &Patch::Merge(none)).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(error) => Err(format!("deletion of Lease {namespace}/{name}: {error}")),
+        ended => ended.map(drop).map_err(failed),
     }
 }
 

@@ -2,10 +2,18 @@
 //!
 //! The API server writes a line before it answers (blocking mode), so each answered request is in the log.
 
-use std::{collections::BTreeMap, fs, ops::RangeBounds, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read, Seek, SeekFrom},
+    ops::RangeBounds,
+    path::Path,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
+
+use crate::ControlPlane;
 
 /// One stage of one request (audit.k8s.io/v1 Event); absent texts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -103,10 +111,34 @@ pub struct ResponseStatus {
 #[derive(Clone, Debug, Default)]
 pub struct AuditLog(Vec<AuditEvent>);
 
+impl ControlPlane {
+    /// Reads the audit log, which has all requests so far.
+    pub fn audit(&self) -> AuditLog {
+        self.audit_from(0)
+    }
+
+    /// Returns the size of the audit log in bytes.
+    pub fn audit_length(&self) -> u64 {
+        fs::metadata(self.folder().join("audit.log")).map_or(0, |file| file.len())
+    }
+
+    /// Reads the audit log from this byte on, at which a line begins.
+    pub fn audit_from(&self, start: u64) -> AuditLog {
+        AuditLog::read(&self.folder().join("audit.log"), start)
+    }
+}
+
 impl AuditLog {
-    pub(crate) fn read(path: &Path) -> Self {
-        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Self::parse(&text)
+    /// Reads a log from this byte on.
+    fn read(path: &Path, start: u64) -> Self {
+        let read = || {
+            let mut file = fs::File::open(path)?;
+            file.seek(SeekFrom::Start(start))?;
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            io::Result::Ok(text)
+        };
+        Self::parse(&read().unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     }
 
     /// Parses lines of an audit log.

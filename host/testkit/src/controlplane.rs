@@ -25,7 +25,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    AuditLog, TestNamespace, apply, eventually,
+    TestNamespace, apply, eventually,
     shared::{self, SharedProcess, TestRun},
     target_dir,
 };
@@ -233,12 +233,12 @@ impl ControlPlane {
         apply::block_on(self.kubeconfig.clone(), |client| apply::apply(client, manifest, false));
     }
 
-    /// Deletes a Lease, if there is one. Blocks.
+    /// Ends the epochs of all replicas of a host. Blocks.
     ///
     /// # Panics
     /// Panics if the API server refuses it.
-    pub(crate) fn delete_lease(&self, namespace: &str, name: &str) {
-        apply::block_on(self.kubeconfig.clone(), |client| apply::delete_lease(client, namespace, name));
+    pub(crate) fn end_epochs(&self, namespace: &str) {
+        apply::block_on(self.kubeconfig.clone(), |client| apply::end_epochs(client, namespace));
     }
 
     /// Applies the documents of a YAML or JSON text, and takes over the fields of other managers. Blocks.
@@ -278,11 +278,6 @@ impl ControlPlane {
             if output.status.success() { Ok(()) } else { Err(said) }
         })
         .await;
-    }
-
-    /// Reads the audit log, which has all requests so far.
-    pub fn audit(&self) -> AuditLog {
-        AuditLog::read(&self.folder.join("audit.log"))
     }
 
     fn kubectl_command<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {

@@ -1,22 +1,65 @@
 //! Checks what several replicas did, from their logs and the API server's audit log.
 //!
 //! The replicas log each reconcile (`operetta_manager::plugin::traced=debug`), and their writes carry their epochs. All clocks
-//! are those of one machine. The promises:
+//! are those of one machine; a replica's log may be off by whole hours, because a test has stepped its clock
+//! ([`SteppedClock`](crate::SteppedClock)). The promises:
 //!
 //! - no key of a plugin is reconciled by two replicas at once;
 //! - no write of an epoch ends after another one has begun to reconcile for the same plugin.
 //!
-//! Whether a key was lost is for the test to see: every object is reconciled in the end.
+//! Whether a key was lost is for the test to see: every object is reconciled in the end. [`pauses`] measures how long it took.
+//!
+//! # What guarantees them
+//!
+//! | when the former owner | its reconcile ends by | its write is kept out by |
+//! |---|---|---|
+//! | is killed | its end | the same. One that the API server had begun to process ends with its `timeout`, before another may act |
+//! | stops, or is upgraded | the hand-over, which waits for it | the same |
+//! | is partitioned, or the API server is slow | its fence, 200 ms before its Lease may be taken | its fence and the `timeout`. One that the network delays for longer than the Lease: only the API server's policy on epochs |
+//! | is stopped for longer than its Lease | its fence, at the next instruction that yields | its fence. One stopped between the last check and the socket: only the policy |
+//! | has its Lease or the group's deleted or edited by hand | its fence, or its next renewal, which fails | the others wait for the Lease's duration before they act |
+//! | has its clock stepped | as before: no decision uses CLOCK_REALTIME | the same |
+//!
+//! So two things are not proven here, and cannot be without the policy: a process that is stopped between two instructions may
+//! go on with the computation of a reconcile for a millisecond, and a write that is under way arrives late. Hence a reconcile
+//! that was in flight when its process was stopped for longer than its Lease counts until the stop ([`Life::stops`]); one that
+//! begins afterwards counts, and so does every accepted write.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{AuditEvent, AuditLog};
 
 /// The log filter under which a replica logs what the history needs.
 pub const LOG: &str = "info,operetta_manager::plugin::traced=debug";
+
+/// The times of a process, by the right clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The time before it was started.
+    pub started: Timestamp,
+    /// The time when it had ended.
+    pub ended: Timestamp,
+    /// The times at which it was stopped (SIGSTOP) for longer than its Lease.
+    pub stops: Vec<Timestamp>,
+}
+
+impl Life {
+    /// Returns the right time for one of the process's clock, which may be off by whole hours. A history is shorter than half an
+    /// hour.
+    fn right(&self, time: Timestamp) -> Timestamp {
+        let hours = (time.duration_since(self.started).as_secs_f64() / 3600.0).round();
+        time - SignedDuration::from_hours(hours as i64)
+    }
+
+    /// Returns when a reconcile ended that would have ended at this time.
+    fn end_of(&self, began: Timestamp, ended: Timestamp) -> Timestamp {
+        let stops = self.stops.iter().filter(|stop| (began..ended).contains(stop));
+        stops.min().copied().unwrap_or(ended)
+    }
+}
 
 /// What one process did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,32 +84,32 @@ pub struct Reconcile {
 }
 
 impl Process {
-    /// Reads the log of a process that ran until `end`: it ended, or was stopped for good. None if it never joined.
+    /// Reads the log of a process. None if it never joined.
     ///
     /// # Panics
     /// Panics if a line lacks a field that the host writes.
-    pub fn read(log: &str, end: Timestamp) -> Option<Self> {
+    pub fn read(log: &str, life: &Life) -> Option<Self> {
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut epoch = None;
         let mut reconciles: BTreeMap<(Timestamp, String), Reconcile> = BTreeMap::new();
         let mut open: BTreeMap<String, Timestamp> = BTreeMap::new();
         for line in lines {
             let text = |name: &str| line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}")).to_owned();
-            let time = || text("timestamp").parse::<Timestamp>().expect("a time");
+            let time = || life.right(text("timestamp").parse().expect("a time"));
             match line["message"].as_str() {
                 Some("joined the group") => epoch = text("epoch").parse().ok(),
                 Some("reconcile began") => {
                     let began = time();
                     open.insert(text("reconcile"), began);
-                    let reconcile =
-                        Reconcile { plugin: text("plugin"), key: text("key"), began, ended: end.max(began) };
+                    let ended = life.end_of(began, life.ended.max(began));
+                    let reconcile = Reconcile { plugin: text("plugin"), key: text("key"), began, ended };
                     reconciles.insert((began, text("reconcile")), reconcile);
                 }
                 Some("reconcile ended") => {
                     let id = text("reconcile");
                     let began = open.remove(&id).unwrap_or_else(|| panic!("{id} ended and never began"));
                     if let Some(reconcile) = reconciles.get_mut(&(began, id)) {
-                        reconcile.ended = time();
+                        reconcile.ended = life.end_of(began, time());
                     }
                 }
                 _ => {}
@@ -81,6 +124,31 @@ pub fn breaches(processes: &[Process], audit: &AuditLog) -> Vec<String> {
     let mut breaches = overlaps(processes);
     breaches.extend(late_writes(processes, audit));
     breaches
+}
+
+/// Returns how long each object waited, from its creation to the first accepted write of a plugin, with its name, in the order of
+/// the writes. `prefix` is that of the names.
+pub fn pauses<'a>(audit: &'a AuditLog, namespaces: &[&str], prefix: &str) -> Vec<(&'a str, SignedDuration)> {
+    let is_write = |event: &AuditEvent| {
+        let object = &event.object_ref;
+        let is_ours = namespaces.contains(&object.namespace.as_str());
+        is_ours && event.response_status.code < 300 && ["create", "update", "patch"].contains(&event.verb.as_str())
+    };
+    let mut created: BTreeMap<(&str, &str), Timestamp> = BTreeMap::new();
+    let mut pauses = Vec::new();
+    let mut events: Vec<&AuditEvent> = audit.done_by(is_write).collect();
+    events.sort_by_key(|event| event.at());
+    for event in events {
+        let object = &event.object_ref;
+        let key = (object.namespace.as_str(), object.name.as_str());
+        let is_of_plugin = !event.impersonated_user.username.is_empty();
+        if event.verb == "create" && !is_of_plugin && key.1.starts_with(prefix) {
+            created.insert(key, event.at());
+        } else if let Some(since) = created.remove(&key).filter(|_| is_of_plugin) {
+            pauses.push((key.1, event.at().duration_since(since)));
+        }
+    }
+    pauses
 }
 
 /// Finds keys that two processes reconcile at once.
@@ -161,7 +229,11 @@ mod tests {
                 lines.push(line(*ended, "reconcile ended", id));
             }
         }
-        Process::read(&lines.join("\n"), at(90)).expect("it has joined")
+        Process::read(&lines.join("\n"), &life(&[])).expect("it has joined")
+    }
+
+    fn life(stops: &[i64]) -> Life {
+        Life { started: at(0), ended: at(90), stops: stops.iter().map(|stop| at(*stop)).collect() }
     }
 
     fn write(epoch: &str, second: i64) -> AuditLog {
@@ -181,7 +253,37 @@ mod tests {
         assert!(found.len() == 1 && found[0].contains("epochs 1 and 2 reconcile team/a"), "{found:?}");
         // One that has no end lasts until the end of the process.
         assert_eq!(breaches(&[process(1, &[[1, 99]]), process(2, &[[2, 4]])], &none).len(), 1);
-        assert_eq!(Process::read("{}", at(1)), None);
+        assert_eq!(Process::read("{}", &life(&[])), None);
+    }
+
+    #[test]
+    fn times_are_those_of_the_right_clock() {
+        let life = life(&[7, 5]);
+        assert_eq!([3_602, -3_597, 4].map(|time| life.right(at(time))), [at(2), at(3), at(4)]);
+        let ends = [[1, 4], [1, 9], [6, 9], [8, 9]].map(|[began, ended]| life.end_of(at(began), at(ended)));
+        assert_eq!(ends, [at(4), at(5), at(7), at(9)], "a stop ends what is in flight");
+    }
+
+    #[test]
+    fn pause_is_from_creation_to_the_first_write_of_a_plugin() {
+        let event = |verb: &str, name: &str, second: i64, user: &str| {
+            json!({
+                "stage": "ResponseComplete", "verb": verb, "responseStatus": {"code": 200},
+                "objectRef": {"resource": "configmaps", "namespace": "team", "name": name},
+                "impersonatedUser": {"username": user}, "stageTimestamp": at(second).to_string(),
+            })
+            .to_string()
+        };
+        let events = [
+            event("create", "object-1", 1, ""),
+            event("create", "other", 1, ""),
+            event("update", "object-1", 4, "plugin"),
+            event("update", "object-1", 9, "plugin"),
+            event("create", "object-2", 5, ""),
+        ];
+        let log = AuditLog::parse(&events.join("\n"));
+        assert_eq!(pauses(&log, &["team"], "object-"), [("object-1", SignedDuration::from_secs(3))]);
+        assert_eq!(pauses(&log, &["other"], "object-"), []);
     }
 
     #[test]

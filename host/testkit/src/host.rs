@@ -44,8 +44,12 @@ pub struct HostOptions {
     pub compiles_anew: bool,
     /// Puts the code cache on a separate file system of this size in kilobytes. Needs a mount namespace.
     pub cache_disk_kb: Option<u32>,
-    /// Keeps the group of replicas of other hosts. By default a start removes it, because tests kill their hosts.
+    /// Keeps the group of replicas of other hosts. By default a start empties it, because tests kill their hosts.
     pub beside_another: bool,
+    /// Does not install the manifests of `deploy/`, because an earlier host of this control plane has.
+    pub is_installed: bool,
+    /// Further environment variables.
+    pub environment: Vec<(String, String)>,
     /// The kubeconfig to use instead of that of the ServiceAccount in `deploy/rbac`.
     pub kubeconfig: Option<PathBuf>,
 }
@@ -135,7 +139,9 @@ impl Host {
     /// # Panics
     /// Panics if the program cannot be started.
     pub fn spawn(program: &Path, control_plane: &ControlPlane, options: &HostOptions) -> Self {
-        install(control_plane, options);
+        if !options.is_installed {
+            install(control_plane, options);
+        }
         let folder = control_plane.folder().join(format!("host-{}", control_plane.unique()));
         fs::create_dir_all(&folder).expect("a folder");
         let command = command(program, control_plane, options, &folder);
@@ -334,7 +340,8 @@ fn command(program: &Path, control_plane: &ControlPlane, options: &HostOptions, 
         .arg(kubeconfig)
         .env("RUST_BACKTRACE", "0")
         .env("XDG_CACHE_HOME", cache)
-        .env_remove("RUST_LOG");
+        .env_remove("RUST_LOG")
+        .envs(options.environment.iter().map(|(name, value)| (name, value)));
     if !options.log.is_empty() {
         command.env("RUST_LOG", &options.log);
     }

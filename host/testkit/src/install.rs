@@ -17,13 +17,23 @@ fn manifests(folder: &str) -> Vec<String> {
     resources.iter().map(|name| read(name.as_str().expect("a file"))).collect()
 }
 
+impl ControlPlane {
+    /// Installs the manifests of `deploy/` for hosts with [`HostOptions::is_installed`]. Blocks.
+    ///
+    /// # Panics
+    /// Panics if the API server refuses an object.
+    pub fn install_host(&self) {
+        install(self, &HostOptions::default());
+    }
+}
+
 /// Installs the CRD, the host's permissions according to the options, and the admission policies.
 pub(crate) fn install(control_plane: &ControlPlane, options: &HostOptions) {
     let unrestricted = (!options.narrow).then_some("components/unrestricted");
     let texts: Vec<_> = ["crd", "rbac"].into_iter().chain(unrestricted).flat_map(manifests).collect();
     control_plane.apply_by_force(&texts.join("\n---\n"));
     if !options.beside_another {
-        control_plane.delete_lease("operetta-system", "operetta");
+        control_plane.end_epochs("operetta-system");
     }
     // The highest index comes first, because a removal changes the indexes of later rules.
     let mut indexes = options.without_rules.clone();

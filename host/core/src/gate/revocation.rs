@@ -106,6 +106,12 @@ impl Revocation {
         let inherited = self.parent.as_ref().map(|parent| parent.deadline()).transpose()?.flatten();
         Ok(own.into_iter().chain(inherited).min())
     }
+
+    /// Returns the time for which the fence permits requests; zero if it is closed, and None without a fence.
+    pub fn lease(&self) -> Option<Duration> {
+        let own = self.fence.as_ref().map(|fence| fence.check().unwrap_or_default());
+        own.into_iter().chain(self.parent.as_ref().and_then(|parent| parent.lease())).min()
+    }
 }
 
 #[cfg(test)]
@@ -118,12 +124,14 @@ mod tests {
         let plugin = Revocation::fenced(fence.clone()).child();
         assert_eq!(plugin.check().expect_err("not held yet").kind, ErrorKind::Unavailable);
         fence.extend(Duration::from_secs(104));
-        assert_eq!(plugin.deadline(), Ok(Some(Duration::from_secs(4))));
+        let four = Some(Duration::from_secs(4));
+        assert_eq!((plugin.deadline(), plugin.lease()), (Ok(four), four));
         fence.close();
         assert_eq!(plugin.child().check().expect_err("closed").kind, ErrorKind::Unavailable);
         plugin.revoke("no consent");
         assert_eq!(plugin.check().expect_err("revoked").kind, ErrorKind::Forbidden);
-        assert_eq!(Revocation::new().child().deadline(), Ok(None));
+        assert_eq!(plugin.child().lease(), Some(Duration::ZERO));
+        assert_eq!((Revocation::new().child().deadline(), Revocation::new().child().lease()), (Ok(None), None));
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub struct InvalidGroup(String);
 /// The members of a group of replicas, as one object of the API server stores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// The largest epoch that was ever given out.
+    /// The epochs up to this one are those of earlier groups, whose object was deleted.
+    begin: u32,
+    /// The largest epoch that was ever given out; at least `begin`.
     last_epoch: u32,
     /// Each identity is there at most once. No epoch is larger than `last_epoch`.
     members: BTreeMap<Epoch, Member>,
@@ -52,12 +54,17 @@ impl Group {
         let parsed = texts.map(|text| parse(text).ok_or_else(|| InvalidGroup(text.to_owned())));
         let members: BTreeMap<Epoch, Member> = parsed.collect::<Result<_, _>>()?;
         let largest = members.keys().next_back().map_or(0, |epoch| epoch.0);
-        Ok(Self { last_epoch: last_epoch.max(largest), members })
+        Ok(Self { begin: 0, last_epoch: last_epoch.max(largest), members })
     }
 
-    /// Creates a group without members, whose epochs are larger than `last_epoch`.
-    pub fn starting_after(last_epoch: u32) -> Self {
-        Self { last_epoch, ..Self::default() }
+    /// Records that the epochs up to `begin` are those of earlier groups: new ones are larger.
+    pub fn begun_after(self, begin: u32) -> Self {
+        Self { begin, last_epoch: self.last_epoch.max(begin), ..self }
+    }
+
+    /// Reports whether an epoch is that of an earlier group, whose object was deleted.
+    pub fn is_earlier(&self, epoch: Epoch) -> bool {
+        epoch.0 <= self.begin
     }
 
     /// Returns the largest epoch that was ever given out.
@@ -141,5 +148,14 @@ mod tests {
         assert_eq!(Group::parse(7, "", ""), Ok(Group { last_epoch: 7, ..Group::default() }));
         assert_eq!(Group::parse(0, "3=a", "").expect("a group").last_epoch(), Epoch(3));
         assert!(Group::parse(0, "1=a,b", "").expect_err("invalid").to_string().contains("\"b\""));
+    }
+
+    #[test]
+    fn epochs_of_a_new_group_are_larger_than_those_of_earlier_ones() {
+        let mut group = Group::default().begun_after(40);
+        let first = group.join("a");
+        assert_eq!((first, group.is_earlier(Epoch(40)), group.is_earlier(first)), (Epoch(41), true, false));
+        let stored = Group::parse(57, "41=a", "").expect("a group").begun_after(40);
+        assert_eq!(stored.last_epoch(), Epoch(57), "a begin changes nothing later");
     }
 }

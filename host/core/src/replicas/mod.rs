@@ -7,7 +7,9 @@
 //! - a Plugin without an owner is claimed by a write that is conditional on its resourceVersion;
 //! - an owner that is a member keeps the Plugin until it writes another owner itself, after it has stopped acting;
 //! - an owner that is no member does not act: a member is removed only after its Lease was taken from it
-//!   ([`Silence`]), and a replica acts only while its [`Fence`] stands, which is until its Lease may be taken.
+//!   ([`Silence`]), and a replica acts only while its [`Fence`] stands, which is until its Lease may be taken. Somebody
+//!   may also delete or edit these objects by hand. So a Plugin of such an owner is claimed only after the owner's Lease
+//!   is gone, and later still if the object that stored the group was deleted ([`Group::is_earlier`]).
 //!
 //! ```
 //! use operetta_core::{

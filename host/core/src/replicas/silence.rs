@@ -19,7 +19,7 @@ struct Seen {
 }
 
 impl Silence {
-    /// Records that a Lease was seen. A change of its version restarts its time.
+    /// Records that a Lease was seen. A change of its version restarts its time. That it is gone counts as a version.
     pub fn observe(&mut self, lease: &str, version: &str, duration: Duration, now: Duration) {
         match self.seen.get_mut(lease).filter(|seen| seen.version == version) {
             Some(seen) => seen.duration = duration,

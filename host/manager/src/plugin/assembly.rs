@@ -32,6 +32,7 @@ use operetta_wasm::{PluginMapper, PluginReconciler};
 use crate::{
     plugin::{
         crd::{ConfigSource, Usage, warm_limits},
+        fenced::FencedReconciler,
         mapping_stage::Mapping,
         setup::{Setup, SetupError},
         traced::TracedReconciler,
@@ -189,9 +190,10 @@ pub(super) fn instantiate(
     }
     let account = metered.account.clone();
     let fair = FairReconciler::new(Arc::new(reconciler), account.clone());
+    let traced = TracedReconciler::new(setup.key.clone(), Arc::new(fair));
     Code {
         mapping: mapper.map(|mapper| Mapping { mapper: Arc::new(mapper), account }),
-        reconciler: Arc::new(TracedReconciler::new(setup.key.clone(), Arc::new(fair))),
+        reconciler: Arc::new(FencedReconciler::new(setup.revocation.clone(), Arc::new(traced))),
     }
 }
 

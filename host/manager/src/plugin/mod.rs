@@ -14,6 +14,7 @@ mod digest_pin;
 pub mod drop_in;
 mod enqueue;
 pub mod facts;
+mod fenced;
 pub mod health;
 pub mod host_informers;
 pub mod hosted_plugin;

@@ -80,6 +80,13 @@ impl Ownership {
         self.replicas.epoch().map_or(Role::Elsewhere, decide)
     }
 
+    /// Reports whether a Plugin to be claimed has no owner that may still act.
+    pub fn is_vacant(&self, plugin: &Object) -> bool {
+        let is_own = plugin.scalar_at(".status.replica").is_some_and(|replica| replica == self.replicas.identity());
+        // No two living replicas have the same identity.
+        is_own || owner(plugin).is_none_or(|owner| self.replicas.has_stopped(owner.epoch))
+    }
+
     /// Makes this replica the owner.
     ///
     /// # Errors

@@ -31,11 +31,15 @@ use crate::{
 /// The delay after a conflicting write. The watch brings the newer version.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// The longest time until this replica finds out that a former owner has stopped. It finds out at once if a Lease is deleted.
+const VACANT: Duration = Duration::from_millis(500);
+
 impl PluginController {
     /// Does with a Plugin what is this replica's role.
     pub(super) async fn play(&self, plugin: &Arc<Object>) -> Result<Action, ApiError> {
         match self.ownership.role(plugin).await? {
             Role::Own => {}
+            Role::Claim if !self.ownership.is_vacant(plugin) => return Ok(Action::RequeueAfter(VACANT)),
             Role::Claim => {
                 if self.ownership.claim(plugin).await? == Claimed::Conflict {
                     return Ok(Action::RequeueAfter(AGAIN));

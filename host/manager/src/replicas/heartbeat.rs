@@ -7,7 +7,7 @@ use operetta_kube::client::diagnosis::diagnose;
 use tokio::time::timeout;
 
 use crate::replicas::{
-    Replicas, Standing,
+    Membership, Replicas, Standing,
     leases::{self, is_code},
 };
 
@@ -71,15 +71,16 @@ impl Replicas {
 
     async fn attempt(&self, held: &mut Option<Lease>) -> kube::Result<Renewal> {
         let renewal = self.renew(held).await?;
-        if matches!(renewal, Renewal::Held) && self.epoch().is_none() {
-            let joined = self.leases.change(|group| Some(group.join(&self.identity))).await?;
-            if let Some((group, epoch)) = joined {
-                let _first = self.epoch.set(epoch);
-                tracing::info!(identity = self.identity, %epoch, members = group.members_text(), "joined the group");
-                self.publish(group);
-            }
+        if !matches!(renewal, Renewal::Held) || self.epoch().is_some() {
+            return Ok(renewal);
         }
-        Ok(renewal)
+        if let Some((group, epoch)) = self.leases.change(|group| Some(group.join(&self.identity))).await? {
+            let _first = self.membership.set(Membership { epoch, since: self.fence.now() });
+            tracing::info!(identity = self.identity, %epoch, members = group.members_text(), "joined the group");
+            self.publish(group);
+        }
+        // A replica acts only while its Lease has its epoch: others find out so that it may act, whatever the group says.
+        self.renew(held).await
     }
 
     /// Renews the Lease in the version that this replica wrote last.
@@ -89,7 +90,7 @@ impl Replicas {
             *held = self.leases.get(&self.identity).await?;
         }
         let sent = self.fence.now();
-        match self.leases.renew(&self.identity, held.clone(), self.config.duration()).await {
+        match self.leases.renew(&self.identity, held.clone(), self.config.duration(), self.epoch()).await {
             Ok(lease) => {
                 *held = Some(lease);
                 if self.fence.remaining().is_zero() {

@@ -14,7 +14,7 @@ use kube::{
 use operetta_api::{annotations, labels};
 use operetta_core::{
     object::ObjectKey,
-    replicas::{Group, InvalidGroup},
+    replicas::{Epoch, Group, InvalidGroup},
 };
 
 /// The name of the group's Lease, and the beginning of the names of the members'.
@@ -23,8 +23,11 @@ const NAME: &str = "operetta";
 /// The number of attempts to change the group while others change it, too.
 const ATTEMPTS: u32 = 20;
 
-/// The time from which the epochs of a new group are counted: 2025-01-01, in seconds since 1970.
+/// The time from which the epochs of a group are counted: 2025-01-01, in seconds since 1970.
 const EPOCHS_BEGIN: i64 = 1_735_689_600;
+
+/// The epochs for each second since then: the most that may join a group per second, on average.
+const EPOCHS_PER_SECOND: i64 = 4;
 
 /// The values of the label of Leases.
 const GROUP: &str = "group";
@@ -58,18 +61,34 @@ impl Leases {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let found = self.leases.get_opt(NAME).await?;
-            let mut group = found.as_ref().map_or_else(|| Ok(new_group()), parse_group).map_err(invalid)?;
-            let mut lease = found.unwrap_or_else(|| new_lease(NAME.to_owned(), GROUP));
-            let Some(result) = change(&mut group) else { return Ok(None) };
-            write_group(&mut lease, &group);
-            match self.put(&lease).await {
-                Ok(_) => return Ok(Some((group, result))),
-                // Another replica was faster.
-                Err(error) if is_code(&error, 409) && attempts < ATTEMPTS => {}
-                Err(error) => return Err(error),
+            let changed = match self.leases.get_opt(NAME).await? {
+                Some(lease) => self.change_lease(lease, &change).await,
+                None if change(&mut Group::default()).is_none() => return Ok(None),
+                // Its creation time is that of the API server, whatever the clocks of the replicas show.
+                None => match self.put(&new_lease(NAME.to_owned(), GROUP)).await {
+                    Ok(lease) => self.change_lease(lease, &change).await,
+                    Err(error) => Err(error),
+                },
+            };
+            match changed {
+                // Another replica was faster, or somebody has deleted the Lease.
+                Err(error) if (is_code(&error, 409) || is_code(&error, 404)) && attempts < ATTEMPTS => {}
+                changed => return changed,
             }
         }
+    }
+
+    /// Changes the group in the version of its Lease that was read.
+    async fn change_lease<T>(
+        &self,
+        mut lease: Lease,
+        change: impl Fn(&mut Group) -> Option<T>,
+    ) -> kube::Result<Option<(Group, T)>> {
+        let mut group = parse_group(&lease).map_err(invalid)?;
+        let Some(result) = change(&mut group) else { return Ok(None) };
+        write_group(&mut lease, &group);
+        self.put(&lease).await?;
+        Ok(Some((group, result)))
     }
 
     /// Reads the Lease of a replica.
@@ -77,8 +96,15 @@ impl Leases {
         self.leases.get_opt(&lease_name(identity)).await
     }
 
-    /// Renews the Lease of a replica, or creates it if there is no `held` one.
-    pub(super) async fn renew(&self, identity: &str, held: Option<Lease>, duration: Duration) -> kube::Result<Lease> {
+    /// Renews the Lease of a replica, or creates it if there is no `held` one. Its `leaseTransitions` is the epoch, once the
+    /// replica has joined.
+    pub(super) async fn renew(
+        &self,
+        identity: &str,
+        held: Option<Lease>,
+        duration: Duration,
+        epoch: Option<Epoch>,
+    ) -> kube::Result<Lease> {
         let mut lease = held.unwrap_or_else(|| new_lease(lease_name(identity), REPLICA));
         let now = MicroTime(Timestamp::now());
         let spec = lease.spec.get_or_insert_default();
@@ -88,6 +114,7 @@ impl Leases {
             lease_duration_seconds: i32::try_from(duration.as_secs()).ok(),
             acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
             renew_time: Some(now),
+            lease_transitions: epoch.and_then(|epoch| i32::try_from(epoch.0).ok()),
             ..LeaseSpec::default()
         });
         self.put(&lease).await
@@ -99,12 +126,12 @@ impl Leases {
         self.put(&lease).await
     }
 
-    /// Deletes the Lease of a replica, in one version if that is given.
-    pub(super) async fn delete(&self, identity: &str, version: Option<String>) -> kube::Result<()> {
+    /// Deletes the Lease of this name, in one version if that is given: a newer one stays.
+    pub(super) async fn delete(&self, name: &str, version: Option<String>) -> kube::Result<()> {
         let preconditions = version.map(|version| Preconditions { resource_version: Some(version), uid: None });
         let params = DeleteParams { preconditions, ..DeleteParams::default() };
-        match self.leases.delete(&lease_name(identity), &params).await {
-            Err(error) if !is_code(&error, 404) => Err(error),
+        match self.leases.delete(name, &params).await {
+            Err(error) if !is_code(&error, 404) && !is_code(&error, 409) => Err(error),
             _ => Ok(()),
         }
     }
@@ -127,10 +154,22 @@ pub(super) fn lease_name(identity: &str) -> String {
     format!("{NAME}-{}", name.trim_matches('-'))
 }
 
+/// Reports whether a Lease is that of a replica, and not that of the group.
+pub(super) fn is_of_replica(lease: &Lease) -> bool {
+    let label = lease.metadata.labels.as_ref().and_then(|labels| labels.get(labels::LEASE));
+    label.is_some_and(|label| label == REPLICA)
+}
+
 /// Returns the identity of the replica that holds a Lease; None for the group's Lease, and for one that was taken.
 pub(super) fn holder(lease: &Lease) -> Option<&str> {
-    let label = lease.metadata.labels.as_ref()?.get(labels::LEASE)?;
-    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| label == REPLICA && !holder.is_empty())
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref();
+    holder.filter(|holder| is_of_replica(lease) && !holder.is_empty())
+}
+
+/// Returns the epoch of the replica whose Lease it is or was; None if the replica has not joined.
+pub(super) fn epoch(lease: &Lease) -> Option<Epoch> {
+    let epoch = lease.spec.as_ref()?.lease_transitions.filter(|_| is_of_replica(lease))?;
+    u32::try_from(epoch).ok().map(Epoch)
 }
 
 /// Returns the duration of a replica's Lease.
@@ -139,19 +178,17 @@ pub(super) fn duration(lease: &Lease) -> Duration {
     Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default())
 }
 
-/// Parses the group that a Lease stores.
+/// Parses the group that a Lease stores. Its epochs begin with the time when the Lease was created, and so are larger than those of a
+/// group that was deleted before ([`EPOCHS_PER_SECOND`]).
 pub(super) fn parse_group(lease: &Lease) -> Result<Group, InvalidGroup> {
     let annotation =
         |name| lease.metadata.annotations.as_ref().and_then(|all| all.get(name)).map_or("", String::as_str);
     let last = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).and_then(|last| u32::try_from(last).ok());
-    Group::parse(last.unwrap_or_default(), annotation(annotations::MEMBERS), annotation(annotations::LEAVING))
-}
-
-/// Returns a group without members. Its epochs are larger than those of a group that was deleted before: that one had fewer
-/// members than the seconds that it existed.
-fn new_group() -> Group {
-    let seconds = Timestamp::now().as_second().saturating_sub(EPOCHS_BEGIN);
-    Group::starting_after(u32::try_from(seconds).unwrap_or_default())
+    let members = annotation(annotations::MEMBERS);
+    let group = Group::parse(last.unwrap_or_default(), members, annotation(annotations::LEAVING))?;
+    let created = lease.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second() - EPOCHS_BEGIN);
+    let begin = created.saturating_mul(EPOCHS_PER_SECOND).clamp(0, i32::MAX.into());
+    Ok(group.begun_after(u32::try_from(begin).unwrap_or_default()))
 }
 
 fn write_group(lease: &mut Lease, group: &Group) {
@@ -178,6 +215,8 @@ fn invalid(error: InvalidGroup) -> kube::Error {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
 
     #[test]
@@ -190,7 +229,17 @@ mod tests {
         assert_eq!(parse_group(&lease), Ok(Group::default()));
         write_group(&mut lease, &group);
         assert_eq!(parse_group(&lease), Ok(group));
-        assert_eq!(holder(&lease), None, "the group's Lease has no holder");
+        assert_eq!((holder(&lease), epoch(&lease)), (None, None), "the group's Lease has neither");
+    }
+
+    #[test]
+    fn epochs_begin_with_the_creation_of_the_lease() {
+        let mut lease = new_lease(NAME.to_owned(), GROUP);
+        lease.metadata.creation_timestamp = Some(Time(Timestamp::from_second(EPOCHS_BEGIN + 70).expect("a time")));
+        let mut group = parse_group(&lease).expect("a group");
+        assert_eq!(group.join("one"), Epoch(281));
+        write_group(&mut lease, &group);
+        assert_eq!(parse_group(&lease).expect("a group").join("two"), Epoch(282));
     }
 
     #[test]

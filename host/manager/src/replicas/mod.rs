@@ -8,6 +8,14 @@
 //! the member from the group. A replica that lost its Lease or its membership stops. Requests of plugins leave only while
 //! the [`Fence`] stands: until the Lease's duration after the last renewal was sent. A Lease is taken no earlier than its
 //! duration after a renewal was seen.
+//!
+//! Somebody may delete or edit a Lease by hand. So what is found is no proof that a replica has stopped:
+//!
+//! - a member whose Lease is gone, or held by nobody, is removed from the group only after the Lease's duration;
+//! - the Lease of a replica has its epoch in `leaseTransitions`. If that epoch is no member, the Lease is taken, and deleted after
+//!   its duration. Nobody claims the Plugins of an epoch as long as its Lease exists;
+//! - the group's Lease is made anew if it was deleted, with larger epochs. A replica claims Plugins of earlier epochs only
+//!   when it has been a member for the Lease's duration.
 
 pub mod clock;
 pub mod config;
@@ -16,6 +24,7 @@ mod leases;
 mod watch;
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -59,6 +68,14 @@ pub struct ReplicaState {
     pub problem: Option<String>,
 }
 
+/// The membership of this replica.
+#[derive(Clone, Copy, Debug)]
+struct Membership {
+    epoch: Epoch,
+    /// The time when it joined, on the fence's clock.
+    since: Duration,
+}
+
 /// This replica, as a member of the group. [`Replicas::run`] must run for as long as it is one.
 pub struct Replicas {
     identity: String,
@@ -66,12 +83,14 @@ pub struct Replicas {
     config: ReplicaConfig,
     fence: Arc<Fence>,
     state: channel::Sender<ReplicaState>,
-    /// The epoch of this replica, once it has joined.
-    epoch: OnceLock<Epoch>,
+    /// Set once it has joined.
+    membership: OnceLock<Membership>,
     /// The members as they were last read.
     group: channel::Sender<Group>,
     /// The renewals of the others.
     silence: Mutex<Silence>,
+    /// The epochs whose Leases exist, as they were last read; None before that.
+    leased: Mutex<Option<BTreeSet<Epoch>>>,
     /// Ends the pause between two renewals.
     soon: Notify,
 }
@@ -85,9 +104,10 @@ impl Replicas {
             config,
             fence,
             state: channel::Sender::default(),
-            epoch: OnceLock::new(),
+            membership: OnceLock::new(),
             group: channel::Sender::default(),
             silence: Mutex::default(),
+            leased: Mutex::default(),
             soon: Notify::new(),
         })
     }
@@ -109,7 +129,18 @@ impl Replicas {
 
     /// Returns the epoch of this replica; None before it has joined.
     pub fn epoch(&self) -> Option<Epoch> {
-        self.epoch.get().copied()
+        self.membership.get().map(|membership| membership.epoch)
+    }
+
+    /// Reports whether the replica of an epoch that is no member has stopped for certain, so that its Plugins may be claimed.
+    pub fn has_stopped(&self, epoch: Epoch) -> bool {
+        let Some(membership) = self.membership.get() else { return false };
+        if self.leased.lock().as_ref().is_none_or(|leased| leased.contains(&epoch)) {
+            return false;
+        }
+        let group = self.group.borrow();
+        let is_of_this_group = !group.is_earlier(epoch) && epoch <= group.last_epoch();
+        is_of_this_group || self.fence.now() >= membership.since + self.config.duration()
     }
 
     /// Returns the identity of this replica.
@@ -185,8 +216,9 @@ impl Replicas {
         self.fence.close();
         let Some(epoch) = self.epoch() else { return };
         let leave = async {
-            self.leases.change(|group| group.remove(epoch).then_some(())).await?;
-            self.leases.delete(&self.identity, None).await
+            // In this order, so that nobody finds the Lease of an epoch that is no member.
+            self.leases.delete(&leases::lease_name(&self.identity), None).await?;
+            self.leases.change(|group| group.remove(epoch).then_some(())).await
         };
         let _ignored = tokio::time::timeout(LEAVE, leave).await;
     }

@@ -1,6 +1,10 @@
 //! Following the Leases of all replicas: who is a member, and who does not renew its Lease any more.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -59,22 +63,25 @@ impl Replicas {
         let stored: HashMap<String, Lease> = stored_leases(informer);
         let Some(epoch) = self.epoch() else { return Ok(Some(RETRY)) };
         let mut group = stored.get(&self.group_key().name).and_then(|lease| leases::parse_group(lease).ok());
-        if group.as_ref().is_none_or(|group| group.get(epoch).is_none()) {
+        // Epochs may be given out twice if somebody edits the group.
+        let is_member = |group: &Group| group.get(epoch).is_some_and(|member| member.identity == self.identity);
+        if !group.as_ref().is_some_and(is_member) {
             // The watch may be behind the write by which this replica joined.
             let read = self.leases.group().await?;
-            if read.get(epoch).is_none() {
+            if !is_member(&read) {
                 self.lose("another replica has ended its epoch".to_owned());
                 return Ok(None);
             }
             group = Some(read);
         }
         let group = group.unwrap_or_default();
-        self.publish(group.clone());
         let now = self.fence.now();
-        self.observe(&stored, now);
+        self.observe(&stored, &group, now);
+        self.publish(group.clone());
         if self.fence.check().is_ok() {
             for (epoch, member) in group.members().filter(|(_, member)| member.identity != self.identity) {
-                if self.is_silent(stored.get(&lease_name(&member.identity)), member, now) {
+                let is_silent = self.silence.lock().silent(&lease_name(&member.identity), now).is_some();
+                if is_silent {
                     self.end_epoch(epoch, member).await?;
                 }
             }
@@ -84,20 +91,31 @@ impl Replicas {
         Ok(Some(next.min(LONGEST)))
     }
 
-    /// Records the versions of the replicas' Leases.
-    fn observe(&self, stored: &HashMap<String, Lease>, now: Duration) {
+    /// Records the versions of the replicas' Leases, and their epochs. A member's Lease that is gone counts as a version, too: the
+    /// member may act until the duration has passed.
+    fn observe(&self, stored: &HashMap<String, Lease>, group: &Group, now: Duration) {
+        let of_members: HashSet<String> = group.members().map(|(_, member)| lease_name(&member.identity)).collect();
+        let own = self.config.duration();
         let mut silence = self.silence.lock();
-        silence.retain(|name| stored.contains_key(name));
-        for (name, lease) in stored.iter().filter(|(_, lease)| leases::holder(lease).is_some()) {
+        silence.retain(|name| stored.contains_key(name) || of_members.contains(name));
+        for (name, lease) in stored.iter().filter(|(_, lease)| leases::is_of_replica(lease)) {
             let version = lease.metadata.resource_version.as_deref().unwrap_or_default();
-            silence.observe(name, version, leases::duration(lease), now);
+            // Somebody may have shortened it by hand.
+            silence.observe(name, version, leases::duration(lease).max(own), now);
         }
-    }
-
-    /// Reports whether a member's Lease was taken or deleted, or is not renewed any more.
-    fn is_silent(&self, stored: Option<&Lease>, member: &Member, now: Duration) -> bool {
-        let is_held = stored.is_some_and(|lease| leases::holder(lease) == Some(&member.identity));
-        !is_held || self.silence.lock().silent(&lease_name(&member.identity), now).is_some()
+        for name in of_members.iter().filter(|name| !stored.contains_key(*name)) {
+            silence.observe(name, "", own, now);
+        }
+        drop(silence);
+        let leased: BTreeSet<Epoch> = stored.values().filter_map(leases::epoch).collect();
+        // Before that, the watch is behind the write by which this replica joined.
+        if self.epoch().is_some_and(|own| leased.contains(&own)) {
+            let before = self.leased.lock().replace(leased.clone());
+            if before.is_none_or(|before| !before.is_subset(&leased)) {
+                // Plugins wait for Leases that are gone now.
+                self.group.send_modify(|_| {});
+            }
+        }
     }
 
     /// Takes the Lease of a member, unless it was renewed meanwhile, and removes the member from the group.
@@ -109,7 +127,8 @@ impl Replicas {
             let now = self.fence.now();
             let is_same = self.silence.lock().silent(&name, now) == Some(version.as_str());
             if !is_same {
-                self.silence.lock().observe(&name, &version, leases::duration(&lease), now);
+                let duration = leases::duration(&lease).max(self.config.duration());
+                self.silence.lock().observe(&name, &version, duration, now);
                 return Ok(());
             }
             match self.leases.take(lease).await {
@@ -121,17 +140,25 @@ impl Replicas {
             tracing::warn!(identity = member.identity, %epoch, "ended the epoch of a replica that stopped renewing its Lease");
             self.publish(group);
         }
-        self.leases.delete(&member.identity, None).await
+        self.leases.delete(&name, None).await
     }
 
-    /// Deletes the Leases of processes that are no members and have ended.
+    /// Takes the Leases of epochs that are no members, and deletes the Leases of processes that are no members and have
+    /// ended.
     async fn clean_up(&self, stored: &HashMap<String, Lease>, group: &Group, now: Duration) -> kube::Result<()> {
-        for (name, lease) in stored {
-            let Some(identity) = leases::holder(lease) else { continue };
-            let is_member = group.members().any(|(_, member)| member.identity == identity);
+        let of_members: HashSet<String> = group.members().map(|(_, member)| lease_name(&member.identity)).collect();
+        let of_others = |name: &str| !of_members.contains(name) && name != lease_name(&self.identity);
+        for (name, lease) in stored.iter().filter(|(name, lease)| leases::is_of_replica(lease) && of_others(name)) {
             let silent = self.silence.lock().silent(name, now).map(str::to_owned);
-            if let Some(version) = silent.filter(|_| !is_member && identity != self.identity) {
-                self.leases.delete(identity, Some(version)).await?;
+            let is_over = leases::epoch(lease).is_some_and(|epoch| epoch <= group.last_epoch());
+            if let Some(version) = silent {
+                self.leases.delete(name, Some(version)).await?;
+            } else if is_over && leases::holder(lease).is_some() {
+                tracing::warn!(lease = name, "took the Lease of a replica that is no member of the group");
+                match self.leases.take(lease.clone()).await {
+                    Err(error) if !is_code(&error, 409) && !is_code(&error, 404) => return Err(error),
+                    _ => {}
+                }
             }
         }
         Ok(())

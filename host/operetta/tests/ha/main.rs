@@ -1,183 +1,155 @@
-//! Histories of replicas that are killed, stopped and replaced at random moments: whatever happens, no key is reconciled by
-//! two at once, no write comes after its epoch, and no key is lost.
+//! Histories of replicas that are killed, stopped, cut off, slowed down and replaced at random moments, whose clocks are stepped
+//! and whose Leases are edited by hand: whatever happens, no key is reconciled by two at once, no write comes after its epoch,
+//! and no key is lost. `operetta_testkit::history` says what is checked, and what guarantees it.
 //!
 //! `make test-ha SEEDS=200` runs many; `make test-ha FIRST=17 SEEDS=1` runs one again. A seed determines what is done, and not
-//! how the processes interleave. In a file of its own, for its test has a control plane of its own.
+//! how the processes interleave. `PARALLEL=4` histories run at once, each on a control plane of its own: all hosts of a control
+//! plane share its Plugins, whatever the namespace of their Leases. In a file of its own, for that reason.
 
-use std::{env, path::Path, time::Duration};
+mod fate;
+mod history;
+mod replica;
 
-use k8s_openapi::jiff::Timestamp;
-use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest,
-    history::{LOG, Process, breaches},
-    kinds,
+use std::{
+    any::Any,
+    env, fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
-use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use operetta_testkit::ControlPlane;
+use rand::{SeedableRng, rngs::StdRng};
+
+use crate::history::{Summary, by_fate, plan, run};
 
 /// The seeds that `make test` runs.
-const SEEDS: u64 = 3;
-/// The plugins of a history, each in a namespace of its own.
-const PLUGINS: usize = 3;
-/// The replicas that run at once.
-const REPLICAS: usize = 3;
-/// The events of a history.
-const STEPS: usize = 4;
-/// The objects that are created before each event, in each namespace.
-const OBJECTS: usize = 4;
-/// A shorter time than that of deploy/base, so that histories are short.
-const CONFIG: &str = "replicas: {leaseSeconds: 2}\nshutdownSeconds: 5";
+const SEEDS: u64 = 20;
+/// The histories that run at once. They mostly wait.
+const PARALLEL: usize = 5;
 
-/// What happens to a replica.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    /// kill -9, and another one starts.
-    Kill,
-    /// SIGTERM, and another one starts.
-    Terminate,
-    /// SIGSTOP for longer than its Lease lasts, and another one starts.
-    Stop,
-    /// SIGSTOP for less than that.
-    Pause,
-    /// Another one starts, and this one is terminated as in a rolling update.
-    Roll,
+/// The results of all histories.
+#[derive(Default)]
+struct Results {
+    summaries: Vec<Summary>,
+    times: Vec<Duration>,
+    /// The seeds that have failed, with the reason.
+    failed: Vec<(u64, String)>,
 }
 
-const FATES: [Fate; 5] = [Fate::Kill, Fate::Terminate, Fate::Stop, Fate::Pause, Fate::Roll];
-
-/// A history in the making.
-struct History<'a> {
-    control_plane: &'a ControlPlane,
-    running: Vec<Host>,
-    /// What the processes did that have ended.
-    ended: Vec<Process>,
-}
-
-impl History<'_> {
-    /// Starts a replica.
-    async fn start(&mut self) {
-        let options = HostOptions {
-            config: CONFIG.to_owned(),
-            log: LOG.to_owned(),
-            beside_another: true,
-            ..HostOptions::default()
+/// Runs the histories of the next seeds on one control plane.
+fn run_seeds(next: &AtomicU64, end: u64, results: &Mutex<Results>) {
+    let mut control_plane = None;
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= end {
+            return;
+        }
+        let control_plane_of_seed = control_plane.get_or_insert_with(|| {
+            let started = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+            started.install_host();
+            started
+        });
+        let began = Instant::now();
+        let history = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(run(control_plane_of_seed, seed))
         };
-        let host = Host::spawn(Path::new(env!("CARGO_BIN_EXE_operetta")), self.control_plane, &options);
-        self.running.push(host.when_ready().await);
-    }
-
-    /// Keeps what a process did until `end`.
-    fn keep(&mut self, host: &Host, end: Timestamp) {
-        self.ended.extend(Process::read(&host.log(), end));
-    }
-
-    /// Lets one replica meet its fate.
-    async fn meet(&mut self, replica: usize, fate: Fate) {
-        match fate {
-            Fate::Pause => {
-                let host = &self.running[replica];
-                host.signal("STOP");
-                tokio::time::sleep(Duration::from_millis(700)).await;
-                host.signal("CONT");
-                return;
+        let ended = catch_unwind(AssertUnwindSafe(history));
+        let took = began.elapsed();
+        let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match ended {
+            Ok(summary) => {
+                let Summary { processes, reconciles, .. } = summary;
+                println!("seed {seed}: {processes} processes, {reconciles} reconciles, no breach, {took:.1?}");
+                results.summaries.push(summary);
+                results.times.push(took);
             }
-            Fate::Kill => {
-                let host = self.running.remove(replica);
-                host.kill();
-                self.keep(&host, Timestamp::now());
-            }
-            Fate::Terminate => {
-                let host = self.running.remove(replica);
-                host.signal("TERM");
-                let status = host.ended().await;
-                assert!(status.success(), "{status}: {}", host.log());
-                self.keep(&host, Timestamp::now());
-            }
-            Fate::Stop => {
-                let host = self.running.remove(replica);
-                host.signal("STOP");
-                let stopped = Timestamp::now();
-                tokio::time::sleep(Duration::from_secs(4)).await;
-                host.signal("CONT");
-                host.ended().await;
-                self.keep(&host, stopped);
-            }
-            Fate::Roll => {
-                self.start().await;
-                let host = self.running.remove(replica);
-                host.signal("TERM");
-                let status = host.ended().await;
-                assert!(status.success(), "{status}: {}", host.log());
-                self.keep(&host, Timestamp::now());
-                return;
+            Err(panic) => {
+                let reason = words(&*panic);
+                let logs = keep_logs(control_plane_of_seed, seed);
+                println!("seed {seed} FAILED: {reason}\nits logs: {}", logs.display());
+                println!("run it again: make test-ha FIRST={seed} SEEDS=1");
+                results.failed.push((seed, reason));
+                // What is left of the history must not disturb the next one.
+                control_plane = None;
             }
         }
-        self.start().await;
     }
 }
 
-/// Creates objects in each namespace.
-async fn create(namespaces: &[TestNamespace<'_>], step: usize) {
-    for namespace in namespaces {
-        for number in 0..OBJECTS {
-            namespace.create_touchable(&format!("object-{step}-{number}")).await;
-        }
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+/// Copies the logs of a history's hosts, and the audit log, to a folder that stays.
+fn keep_logs(control_plane: &ControlPlane, seed: u64) -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let kept = target.unwrap_or_else(|| root.join("target")).join(format!("test-ha/seed-{seed}"));
+    let _not_there = fs::remove_dir_all(&kept);
+    fs::create_dir_all(&kept).expect("a folder");
+    for entry in fs::read_dir(control_plane.folder()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let (from, to) = match name.as_str() {
+            "audit.log" => (entry.path(), name),
+            _ if name.starts_with("host-") => (entry.path().join("stderr"), format!("{name}.log")),
+            _ => continue,
+        };
+        let _it_may_be_missing = fs::copy(from, kept.join(to));
+    }
+    kept
+}
+
+fn print_table(results: &Results) {
+    println!("{:<14} {:>5} {:>9} {:>9} {:>9}", "fate", "keys", "p50 ms", "p99 ms", "max ms");
+    for (fate, mut pauses) in by_fate(&results.summaries) {
+        pauses.sort_by(f64::total_cmp);
+        let at = |part: f64| pauses[((pauses.len() - 1) as f64 * part).ceil() as usize];
+        let name = format!("{fate:?}");
+        println!("{name:<14} {:>5} {:>9.0} {:>9.0} {:>9.0}", pauses.len(), at(0.5), at(0.99), at(1.0));
+    }
+    let seconds: f64 = results.times.iter().map(Duration::as_secs_f64).sum();
+    if !results.times.is_empty() {
+        println!("a history takes {:.1} s", seconds / results.times.len() as f64);
     }
 }
 
-async fn run(control_plane: &ControlPlane, seed: u64) {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut history = History { control_plane, running: Vec::new(), ended: Vec::new() };
-    for _ in 0..REPLICAS {
-        history.start().await;
-    }
-    let mut namespaces = Vec::new();
-    for number in 0..PLUGINS {
-        let namespace = control_plane.namespace(&format!("seed-{seed}-{number}")).await;
-        namespace.allow_all("plugin").await;
-        namespace.drop_in(&DropIn::new(&format!("touch-{seed}-{number}"), guest("fixture-touch-v1"))).await;
-        namespaces.push(namespace);
-    }
-    for step in 0..STEPS {
-        create(&namespaces, step).await;
-        tokio::time::sleep(Duration::from_millis(random.random_range(0..1_500))).await;
-        let fate = FATES[random.random_range(0..FATES.len())];
-        let replica = random.random_range(0..history.running.len());
-        println!("seed {seed}, step {step}: {fate:?} of replica {replica}");
-        history.meet(replica, fate).await;
-    }
-    create(&namespaces, STEPS).await;
-    for namespace in &namespaces {
-        eventually(&format!("seed {seed}: no key of {} is lost", namespace.name()), async || {
-            let maps = namespace.list(kinds::CONFIG_MAP).await;
-            let objects = maps.iter().filter(|map| map["metadata"]["labels"]["operetta-fixture"].is_string());
-            let lost: Vec<_> = objects.filter(|map| !map["data"]["touched"].is_string()).collect();
-            if lost.is_empty() { Ok(()) } else { Err(format!("{:?}", lost[0]["metadata"]["name"])) }
-        })
-        .await;
-    }
-    for host in std::mem::take(&mut history.running) {
-        host.assert_sound();
-        host.signal("TERM");
-        host.ended().await;
-        history.keep(&host, Timestamp::now());
-    }
-    let reconciles: usize = history.ended.iter().map(|process| process.reconciles.len()).sum();
-    assert!(reconciles >= PLUGINS * OBJECTS * (STEPS + 1), "the logs have {reconciles} reconciles");
-    let found = breaches(&history.ended, &control_plane.audit());
-    assert!(found.is_empty(), "seed {seed}: {found:#?}");
-    println!("seed {seed}: {} processes, {reconciles} reconciles, no breach", history.ended.len());
-    for namespace in &namespaces {
-        namespace.delete_all(kinds::PLUGIN).await;
-        namespace.delete_all(kinds::CONFIG_MAP).await;
-    }
-}
-
-#[tokio::test]
-async fn no_history_breaks_a_promise() {
+#[test]
+fn no_history_breaks_a_promise() {
     let number = |name: &str, default: u64| env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     let first = number("FIRST", 0);
-    for seed in first..first + number("SEEDS", SEEDS) {
-        run(&control_plane, seed).await;
-    }
+    let seeds = number("SEEDS", SEEDS);
+    let parallel = number("PARALLEL", PARALLEL as u64).min(seeds);
+    let began = Instant::now();
+    let next = AtomicU64::new(first);
+    let results = Mutex::new(Results::default());
+    thread::scope(|scope| {
+        for _ in 0..parallel {
+            scope.spawn(|| run_seeds(&next, first + seeds, &results));
+        }
+    });
+    let results = results.into_inner().expect("no panic");
+    print_table(&results);
+    let each = began.elapsed().as_secs_f64() / seeds as f64;
+    println!("{seeds} histories, {parallel} at once: {:.1?}, {each:.1} s for each", began.elapsed());
+    let failed: Vec<String> = results.failed.iter().map(|(seed, reason)| format!("seed {seed}: {reason}")).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert_eq!(results.summaries.len() as u64, seeds);
+}
+
+#[test]
+fn seven_seeds_have_all_fates() {
+    let fates = |seed: u64| plan(seed, &mut StdRng::seed_from_u64(seed)).into_iter().flat_map(|step| step.0);
+    let mut met: Vec<_> = (40..47).flat_map(fates).collect();
+    met.sort();
+    met.dedup();
+    assert_eq!(met.len(), fate::FATES.len());
+    assert_eq!(fates(3).collect::<Vec<_>>(), fates(3).collect::<Vec<_>>());
 }

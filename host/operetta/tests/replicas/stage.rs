@@ -26,8 +26,13 @@ pub struct Replica {
 impl Replica {
     /// Starts a replica beside those that run, and waits until it is ready.
     pub async fn start(control_plane: &ControlPlane) -> Self {
+        Self::start_with(control_plane, Vec::new()).await
+    }
+
+    /// Starts one with further environment variables.
+    pub async fn start_with(control_plane: &ControlPlane, environment: Vec<(String, String)>) -> Self {
         let config = CONFIG.to_owned();
-        let options = HostOptions { config, beside_another: true, ..HostOptions::default() };
+        let options = HostOptions { config, environment, beside_another: true, ..HostOptions::default() };
         let host = Host::start(OPERETTA, control_plane, &options).await;
         let identity = host.logged("identity").expect("it has joined");
         Self { host, identity }

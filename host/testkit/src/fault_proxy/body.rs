@@ -3,6 +3,10 @@
 use std::{
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -22,7 +26,7 @@ const FLUSH: Duration = Duration::from_millis(20);
 pub(super) struct Pipe(mpsc::Receiver<io::Result<Bytes>>);
 
 /// The sender of a [`Pipe`]'s bytes.
-pub(super) struct Out(mpsc::Sender<io::Result<Bytes>>);
+pub(super) struct Out(mpsc::Sender<io::Result<Bytes>>, Option<Arc<AtomicU64>>);
 
 /// The error of a client that has disconnected.
 pub(super) struct Closed;
@@ -36,13 +40,14 @@ pub(super) struct Flow {
 }
 
 impl Pipe {
-    pub(super) fn new() -> (Self, Out) {
+    /// Makes a body and its sender. `count` counts the bytes.
+    pub(super) fn new(count: Option<Arc<AtomicU64>>) -> (Self, Out) {
         let (sender, receiver) = mpsc::channel(1);
-        (Self(receiver), Out(sender))
+        (Self(receiver), Out(sender, count))
     }
 
     pub(super) fn whole(bytes: Bytes) -> Self {
-        let (pipe, out) = Self::new();
+        let (pipe, out) = Self::new(None);
         // The channel has room for one message.
         let _sent = out.0.try_send(Ok(bytes));
         pipe
@@ -60,7 +65,11 @@ impl Body for Pipe {
 
 impl Out {
     async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), Closed> {
-        self.0.send(Ok(bytes.into())).await.map_err(|_| Closed)
+        let bytes = bytes.into();
+        if let Some(count) = &self.1 {
+            count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        self.0.send(Ok(bytes)).await.map_err(|_| Closed)
     }
 
     /// Closes the connection before the end of the body.

@@ -7,12 +7,16 @@
 //! requests for it. So a seed produces the same faults for any name of the namespace and any order of the informers'
 //! requests.
 //!
+//! Faults of the network are not drawn: [`FaultProxy::outage`] closes all connections, [`FaultProxy::hold`] holds the bytes of
+//! one or both directions back, and [`FaultProxy::slow_down`] delays all requests.
+//!
 //! In HTTP/2, an API server sends GOAWAY to make a client reconnect. kube-client speaks HTTP/1.1 only, where
 //! `Connection: close` has the same effect ([`Fault::ConnectionClose`]).
 
 mod body;
 mod events;
 mod fault;
+mod link;
 mod plan;
 
 use std::{
@@ -20,9 +24,13 @@ use std::{
     error::Error,
     fmt,
     net::Ipv4Addr,
+    ops::RangeInclusive,
     path::PathBuf,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -55,8 +63,12 @@ use crate::ControlPlane;
 use body::Pipe;
 pub use events::BadEvent;
 pub use fault::Fault;
+pub use link::Held;
 pub use plan::Ask;
 use plan::Plan;
+
+/// The delays of a slow API server, in milliseconds.
+const SLOW: RangeInclusive<u64> = 50..=1500;
 
 type Answer = Result<Response<Incoming>, Box<dyn Error + Send + Sync>>;
 type Forward = Box<dyn Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
@@ -77,6 +89,19 @@ struct Shared {
     plan: Mutex<Plan>,
     log: Mutex<Vec<Asked>>,
     line: watch::Sender<Line>,
+    /// The bytes of the bodies of watches so far.
+    watched: Arc<AtomicU64>,
+}
+
+impl Shared {
+    /// Returns the delays of a request and of its response.
+    fn delays(&self) -> [Duration; 2] {
+        if !self.line.borrow().is_slow {
+            return [Duration::ZERO; 2];
+        }
+        let delay = Duration::from_millis(rand::random_range(SLOW));
+        if rand::random() { [delay, Duration::ZERO] } else { [Duration::ZERO, delay] }
+    }
 }
 
 /// The state that all connections share.
@@ -85,6 +110,8 @@ struct Line {
     mode: Mode,
     /// The number of cuts of all connections so far. A connection notices a cut by it, however short the outage is.
     cuts: u64,
+    held: Held,
+    is_slow: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +175,8 @@ impl FaultProxy {
             authority,
             plan: Mutex::new(plan),
             log: Mutex::default(),
-            line: watch::Sender::new(Line { mode: Mode::Faulty, cuts: 0 }),
+            line: watch::Sender::new(Line { mode: Mode::Faulty, cuts: 0, held: Held::default(), is_slow: false }),
+            watched: Arc::default(),
         });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -180,12 +208,43 @@ impl FaultProxy {
 
     /// Closes all connections, and each new one, until [`FaultProxy::restore`].
     pub fn outage(&self) {
-        self.shared.line.send_modify(|line| *line = Line { mode: Mode::Outage, cuts: line.cuts + 1 });
+        self.shared.line.send_modify(|line| *line = Line { mode: Mode::Outage, cuts: line.cuts + 1, ..*line });
     }
 
     /// Accepts connections again, with faults as planned.
     pub fn restore(&self) {
         self.shared.line.send_modify(|line| line.mode = Mode::Faulty);
+    }
+
+    /// Holds all bytes of these directions back, of all connections. With `Held::default()` the network is whole again, and
+    /// what was held back arrives.
+    pub fn hold(&self, held: Held) {
+        self.shared.line.send_modify(|line| line.held = held);
+    }
+
+    /// Delays each request or its response by 50 to 1500 ms from now on, or no more.
+    pub fn slow_down(&self, is_slow: bool) {
+        self.shared.line.send_modify(|line| line.is_slow = is_slow);
+    }
+
+    /// Returns the bytes of the bodies of all watches so far.
+    pub fn watched_bytes(&self) -> u64 {
+        self.shared.watched.load(Ordering::Relaxed)
+    }
+
+    /// Writes a new kubeconfig of a ServiceAccount for the proxy, and returns its path.
+    ///
+    /// # Panics
+    /// Panics if the ServiceAccount does not exist.
+    pub fn kubeconfig_of(&self, control_plane: &ControlPlane, namespace: &str, service_account: &str) -> PathBuf {
+        let path = control_plane.kubeconfig_of(namespace, service_account);
+        let text = std::fs::read_to_string(&path).expect("a kubeconfig");
+        let mut kubeconfig: Value = serde_yaml_ng::from_str(&text).expect("a kubeconfig");
+        for cluster in kubeconfig["clusters"].as_array_mut().expect("clusters") {
+            cluster["cluster"] = json!({"server": format!("http://{}", self.address)});
+        }
+        std::fs::write(&path, kubeconfig.to_string()).expect("written");
+        path
     }
 
     /// Returns all requests so far.
@@ -234,17 +293,18 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) -> Infallible {
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let _small_answers_at_once = stream.set_nodelay(true);
     let mut line = shared.line.subscribe();
-    let Line { mode, cuts } = *line.borrow();
+    let Line { mode, cuts, .. } = *line.borrow();
     if mode == Mode::Outage {
         return;
     }
     let service = service_fn(move |request| answer(shared.clone(), request));
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let (near, far) = link::pair();
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(far), service);
+    let carried = link::carry(stream, near, connection, line.clone());
     tokio::select! {
         biased;
         _cut = line.wait_for(|line| line.cuts > cuts) => {}
-        // Errors are expected here: they are the injected faults.
-        _ended = connection => {}
+        () = carried => {}
     }
 }
 
@@ -274,6 +334,8 @@ async fn answer(
         Fault::Html { code } => return Ok(fault::html(*code)),
         _ => {}
     }
+    let [before, after] = shared.delays();
+    tokio::time::sleep(before).await;
     let streams_initial_events = ask == Ask::Sync && plan::is_watch(request.uri());
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -282,6 +344,7 @@ async fn answer(
     parts.headers.remove(header::HOST);
     parts.headers.entry(header::AUTHORIZATION).or_insert_with(|| shared.token.clone());
     let answer = (shared.forward)(Request::from_parts(parts, body)).await?;
+    tokio::time::sleep(after).await;
     let (mut head, body) = answer.into_parts();
     drop_connection_headers(&mut head.headers);
     // The fault may change the body, and with it the length.
@@ -289,8 +352,8 @@ async fn answer(
     if fault == Fault::ConnectionClose {
         head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    let (pipe, out) = Pipe::new();
     let flow = body::Flow { namespace, streams_initial_events, is_watch: ask == Ask::Watch || streams_initial_events };
+    let (pipe, out) = Pipe::new(flow.is_watch.then(|| shared.watched.clone()));
     let line = shared.line.subscribe();
     // The task ends with the client's connection or with the response.
     tokio::spawn(async move { body::pump(body, out, fault, flow, line).await });

@@ -20,15 +20,22 @@ impl Host {
         assert!(signal(&format!("-{name}"), child.lock().id()), "the host has ended");
     }
 
+    /// Returns the status of the process if it has ended.
+    ///
+    /// # Panics
+    /// Panics if tests share it.
+    pub fn status(&self) -> Option<ExitStatus> {
+        let Process::Own { child, .. } = &self.process else { panic!("other tests use this host") };
+        child.lock().try_wait().expect("a process")
+    }
+
     /// Waits until the process has ended.
     ///
     /// # Panics
     /// Panics if tests share it.
     pub async fn ended(&self) -> ExitStatus {
-        let Process::Own { child, .. } = &self.process else { panic!("other tests use this host") };
         loop {
-            let status = child.lock().try_wait().expect("a process");
-            if let Some(status) = status {
+            if let Some(status) = self.status() {
                 return status;
             }
             tokio::time::sleep(POLL).await;
