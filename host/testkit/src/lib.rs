@@ -29,7 +29,7 @@
 //! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own namespace, [`fault_proxy`] puts
 //! faults into the API server's responses, [`guests`] finds the built components, [`wat_guest`] builds small ones from
 //! text, [`hostile`] is the corpus of hostile ones, [`host`] runs the program, [`history`] checks what several replicas did, [`https`] makes requests without a check of
-//! the certificate, and [`wait`] polls conditions. A test
+//! the certificate, [`egress`] leads an API server to endpoints of Services, and [`wait`] polls conditions. A test
 //! that kills a process has its own control plane and host, in its own test file; all other tests of a file share one
 //! of each.
 //!
@@ -42,6 +42,7 @@ pub mod authorizer;
 pub mod bench;
 pub mod controlplane;
 mod crd;
+pub mod egress;
 pub mod fault_proxy;
 pub mod guests;
 pub mod history;
