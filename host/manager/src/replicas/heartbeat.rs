@@ -89,7 +89,7 @@ impl Replicas {
             *held = self.leases.get(&self.identity).await?;
         }
         let sent = self.fence.now();
-        match self.leases.renew(&self.identity, held.clone(), self.config.duration()).await {
+        match self.leases.renew(&self.identity, held.clone(), self.config.duration(), self.endpoint.get()).await {
             Ok(lease) => {
                 *held = Some(lease);
                 if self.fence.remaining().is_zero() {

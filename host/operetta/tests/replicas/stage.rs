@@ -26,7 +26,12 @@ pub struct Replica {
 impl Replica {
     /// Starts a replica beside those that run, and waits until it is ready.
     pub async fn start(control_plane: &ControlPlane) -> Self {
-        let config = CONFIG.to_owned();
+        Self::start_with(control_plane, CONFIG).await
+    }
+
+    /// Starts a replica with this configuration beside those that run, and waits until it is ready.
+    pub async fn start_with(control_plane: &ControlPlane, config: &str) -> Self {
+        let config = config.to_owned();
         let options = HostOptions { config, beside_another: true, ..HostOptions::default() };
         let host = Host::start(OPERETTA, control_plane, &options).await;
         let identity = host.logged("identity").expect("it has joined");
