@@ -51,7 +51,7 @@ impl Stage {
         }
         let service = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/base/service.yaml");
         control_plane.apply(&std::fs::read_to_string(service).expect("a manifest"));
-        Self { control_plane, replicas, egress: egress }
+        Self { control_plane, replicas, egress }
     }
 
     /// Lets the Service pick these replicas alone.
