@@ -74,6 +74,15 @@ func TestAuthorizationConfigReplacesRBACMode(t *testing.T) {
 	}
 }
 
+func TestEgressSelectorIsPassedOn(t *testing.T) {
+	for _, file := range []string{"", "/a/b"} {
+		args := apiserverArguments(options{egress: file}, layout("/d"), ports{})
+		if found := slices.Contains(args, "--egress-selector-config-file=/a/b"); found != (file != "") {
+			t.Errorf("%q: %v", file, args)
+		}
+	}
+}
+
 func TestServiceAccountAdmissionIsOffWithoutControllers(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		o := options{with: map[string]bool{controller: with}}

@@ -101,6 +101,9 @@ func apiserverArguments(o options, dir layout, at ports) []string {
 	} else {
 		all = append(all, "--authorization-config="+o.authorization)
 	}
+	if o.egress != "" {
+		all = append(all, "--egress-selector-config-file="+o.egress)
+	}
 	if o.audit {
 		all = append(all,
 			"--audit-policy-file="+dir.auditPolicy(),

@@ -43,7 +43,8 @@ const usage = `Runs a real Kubernetes control plane for tests and experiments.
 
 Usage:
   controlplane up --dir DIR [--detach] [--with LIST] [--port PORT] [--assets DIR] [--audit]
-                  [--authorization-config FILE] [--timeout DURATION]
+                  [--authorization-config FILE] [--egress-selector-config FILE]
+                  [--timeout DURATION]
   controlplane down --dir DIR
   controlplane help
 
@@ -57,6 +58,8 @@ Usage:
   --audit         log every request to DIR/audit.log (level Metadata, all stages)
   --authorization-config FILE
                   the API server's authorizers (an AuthorizationConfiguration; default: RBAC)
+  --egress-selector-config FILE
+                  the API server's way to Pods and Services (an EgressSelectorConfiguration)
   --timeout D     limit of the first start (default 2m)
 
 When everything is ready, "up" prints one line to standard output:

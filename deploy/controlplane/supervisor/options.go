@@ -38,6 +38,8 @@ type options struct {
 	timeout time.Duration
 	// authorization is the absolute path of an AuthorizationConfiguration; empty: RBAC alone
 	authorization string
+	// egress is the absolute path of an EgressSelectorConfiguration; empty: direct connections
+	egress string
 }
 
 var errHelp = flag.ErrHelp
@@ -50,6 +52,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&parsed.port, "port", 0, "")
 	flags.BoolVar(&parsed.audit, "audit", false, "")
 	flags.StringVar(&parsed.authorization, "authorization-config", "", "")
+	flags.StringVar(&parsed.egress, "egress-selector-config", "", "")
 	flags.DurationVar(&parsed.timeout, "timeout", 2*time.Minute, "")
 	flags.Func("with", "", func(list string) error {
 		for word := range strings.SplitSeq(list, ",") {
@@ -79,7 +82,7 @@ func parseOptions(args []string) (options, error) {
 		return options{}, fmt.Errorf("--timeout %v is not a positive time", parsed.timeout)
 	}
 	// The components run in --dir.
-	for _, path := range []*string{&parsed.dir, &parsed.authorization} {
+	for _, path := range []*string{&parsed.dir, &parsed.authorization, &parsed.egress} {
 		if *path == "" {
 			continue
 		}

@@ -21,11 +21,11 @@ func TestWithAddsProgramsInStartingOrder(t *testing.T) {
 }
 
 func TestPathsBecomeAbsolute(t *testing.T) {
-	o, err := parseOptions([]string{"--dir=d", "--authorization-config=a.yaml"})
+	o, err := parseOptions([]string{"--dir=d", "--authorization-config=a.yaml", "--egress-selector-config=e.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{o.dir, o.authorization} {
+	for _, path := range []string{o.dir, o.authorization, o.egress} {
 		if !filepath.IsAbs(path) {
 			t.Errorf("%q is not absolute", path)
 		}

@@ -37,3 +37,9 @@ pub const MEMBERS: &str = "operetta.dev/members";
 
 /// Annotation of the Lease of the group of replicas: the epochs of members that hand their Plugins over, separated by commas.
 pub const LEAVING: &str = "operetta.dev/leaving";
+
+/// Annotation of the Lease of a replica: the IP address and port of its endpoints for users.
+pub const ADDRESS: &str = "operetta.dev/address";
+
+/// Annotation of the Lease of a replica: the certificate that it has for the other replicas, in PEM.
+pub const CERTIFICATE: &str = "operetta.dev/certificate";

@@ -94,6 +94,17 @@ struct Started {
     _subscriptions: Vec<Subscription>,
 }
 
+/// The place where a Plugin runs, if it exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// This replica.
+    Here,
+    /// The member with this identity.
+    Elsewhere(String),
+    /// This replica has not joined the others yet.
+    Unknown,
+}
+
 /// Counts the manager's own reconciles, and logs their failures.
 struct OwnReconciles {
     controller: &'static str,
@@ -235,6 +246,13 @@ impl Manager {
     pub fn controllers(&self) -> Vec<Arc<Controller>> {
         let started = self.started.get().map(|started| vec![started.plugins.clone(), started.drop_ins.clone()]);
         started.unwrap_or_default()
+    }
+
+    /// Returns the place where a Plugin runs.
+    pub fn locate(&self, plugin: &ObjectKey) -> Location {
+        let Some(started) = self.started.get() else { return Location::Unknown };
+        let found = started.informers.plugins.cache.store.get(plugin);
+        found.and_then(|plugin| started.ownership.other_owner(&plugin)).map_or(Location::Here, Location::Elsewhere)
     }
 
     /// Updates discovery when CRDs change.

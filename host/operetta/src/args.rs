@@ -2,6 +2,7 @@
 
 mod grant;
 mod help;
+mod host;
 mod install;
 mod project;
 mod values;
@@ -12,10 +13,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
+pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
 pub use project::{BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, RbacArgs};
 
-use crate::{commands::HostAddress, examples};
+use crate::examples;
 
 /// Runs WebAssembly plugins as Kubernetes controllers.
 #[derive(Debug, Parser)]
@@ -208,9 +210,8 @@ pub struct PluginArgs {
     /// The Plugin's namespace [default: that of the context]
     #[arg(short, long, value_parser = values::namespace)]
     pub namespace: Option<String>,
-    /// The address of the host, HOST:PORT or http://HOST:PORT [default: the Plugin's status.host]
-    #[arg(long, value_name = "ADDRESS")]
-    pub host: Option<HostAddress>,
+    #[command(flatten)]
+    pub host: HostArgs,
 }
 
 #[derive(Args, Debug)]
@@ -280,9 +281,11 @@ pub struct WatchArgs {
 pub struct InformersArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// The address of the host, HOST:PORT or http://HOST:PORT [default: the status.host of the cluster's Plugins]
-    #[arg(long, value_name = "ADDRESS")]
-    pub host: Option<HostAddress>,
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// The replica, by its identity [default: the one that the Service picks]
+    #[arg(long, value_name = "IDENTITY", value_parser = values::replica, conflicts_with = "host")]
+    pub replica: Option<String>,
     /// The output format [default: text for people]
     #[arg(short, long, value_enum)]
     pub output: Option<InformersOutput>,

@@ -63,8 +63,10 @@ pub const LOGS: &str = "Examples:
   # Print the last 20 lines and follow the log
   operetta logs greeter -n team -f --tail 20
 
-  # Read from a host in a Pod: the one that holds the Lease \"operetta\"
-  kubectl port-forward -n operetta-system pod/NAME 8080 &
+  # Read it as a ServiceAccount, if the kubeconfig has a client certificate
+  operetta logs greeter -n team --service-account reader
+
+  # Read from a host on this machine
   operetta logs greeter -n team --host localhost:8080";
 
 /// The examples of `operetta rbac`.
@@ -104,7 +106,10 @@ pub const INFORMERS: &str = "Examples:
   # Print the informers with resource versions, selectors and errors
   operetta informers -o wide
 
-  # Print those of another host
+  # Print those of one replica
+  operetta informers --replica \"$(kubectl get plugin greeter -n team -o jsonpath='{.status.replica}')\"
+
+  # Print those of a host on this machine
   operetta informers --host http://localhost:8080";
 
 /// The examples of `operetta explain`.

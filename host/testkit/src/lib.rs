@@ -28,10 +28,10 @@
 //!
 //! [`controlplane`] runs a real Kubernetes API server, [`namespace`] is a test's own namespace, [`fault_proxy`] puts
 //! faults into the API server's responses, [`guests`] finds the built components, [`wat_guest`] builds small ones from
-//! text, [`hostile`] is the corpus of hostile ones, [`host`] runs the program, [`history`] checks what several replicas did, [`https`] makes requests without a check of
-//! the certificate, [`collector`] receives traces, and [`wait`] polls conditions. A test
-//! that kills a process has its own control plane and host, in its own test file; all other tests of a file share one
-//! of each.
+//! text, [`hostile`] is the corpus of hostile ones, [`host`] runs the program, [`history`] checks what several replicas did,
+//! [`https`] makes requests without a check of the certificate, [`collector`] receives traces, [`egress`] leads an API server
+//! to endpoints of Services, and [`wait`] polls conditions. A test that kills a process has its own control plane and host, in
+//! its own test file; all other tests of a file share one of each.
 //!
 //! For benches: [`mod@bench`] writes reports, [`peers`] runs the programs that are measured beside the host, [`pods`]
 //! generates Pods, and [`usage`] reads the resource usage of a process.
@@ -44,6 +44,7 @@ pub mod clock;
 pub mod collector;
 pub mod controlplane;
 mod crd;
+pub mod egress;
 pub mod fault_proxy;
 pub mod guests;
 pub mod history;

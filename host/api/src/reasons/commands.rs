@@ -5,16 +5,59 @@ reasons! {
     /// The Plugin does not exist in this namespace.
     PLUGIN_NOT_FOUND = "PluginNotFound",
         "`kubectl get plugins -A` lists all; `-n` selects the namespace.";
-    /// No host has written its address into the status of the Plugin, or of any Plugin.
+    /// The cluster has no Service of the host, and no host has written its address into the status of the Plugin, or of any
+    /// Plugin.
     HOST_UNKNOWN = "HostUnknown",
-        "Check that a host runs, and that its `/readyz` succeeds. Or name it with `--host`.";
-    /// The Plugins are assigned to several hosts.
+        "Check that a host runs, and that its `/readyz` succeeds. Name its namespace with `--host-namespace`, or its address \
+         with `--host`.";
+    /// The cluster has no Service of the host, and the Plugins are assigned to several hosts.
     SEVERAL_HOSTS = "SeveralHosts",
         "Select one with `--host`.";
-    /// The host's admin port cannot be reached from here. In a Pod it listens on loopback.
+    /// The cluster has no Service of the host, and the host's admin port cannot be reached from here. In a Pod it listens on
+    /// loopback.
     HOST_UNREACHABLE = "HostUnreachable",
-        "`kubectl port-forward -n operetta-system pod/POD 8080`, and `--host localhost:8080`; POD is the first part of the \
+        "Install the Service `operetta` of deploy/base, or name the host's namespace with `--host-namespace`. Without a Service: \
+         `kubectl port-forward -n operetta-system pod/POD 8080`, and `--host localhost:8080`; POD is the first part of the \
          Plugin's `status.replica`.";
+    /// The namespace has no Service of the host.
+    SERVICE_NOT_FOUND = "ServiceNotFound",
+        "`kubectl get services -A -l app.kubernetes.io/name=operetta` lists the Services of hosts; `--host-namespace` selects \
+         the namespace. The chart installs one if `metrics.enable` is true.";
+    /// The user may not use the Service of the host through the API server.
+    PROXY_FORBIDDEN = "ProxyForbidden",
+        "An administrator binds the Role `operetta-proxy`: `kubectl create rolebinding NAME -n operetta-system \
+         --role=operetta-proxy --user=USER`, or with `--group` or `--serviceaccount=NAMESPACE:NAME`.";
+    /// The user may use the Service of the host, but not read this: the log of a Plugin, its permissions, or the informers.
+    ENDPOINT_FORBIDDEN = "EndpointForbidden",
+        "For the log and the permissions of Plugins, bind a ClusterRole in their namespace: `kubectl create rolebinding NAME -n \
+         NAMESPACE --clusterrole=operetta-log-reader --user=USER`. For the informers, bind a ClusterRole with the verb `get` on \
+         the nonResourceURL `/informers`.";
+    /// The user has no token that the host could check. The API server passes on neither a client certificate nor the user's
+    /// name.
+    TOKEN_MISSING = "TokenMissing",
+        "Use `--service-account NAME` with a ServiceAccount of the Plugin's namespace whose tokens you may create, or `--token`.";
+    /// The API server does not accept the token that was sent to the host.
+    TOKEN_REFUSED = "TokenRefused",
+        "Log in again, or create another token: `kubectl create token NAME -n NAMESPACE`. Its audience is \
+         that of the API server, or `operetta.dev`.";
+    /// No replica of the host is ready, or the one that got the request has not joined the others yet.
+    NO_READY_REPLICA = "NoReadyReplica",
+        "`kubectl get pods -n operetta-system` shows the replicas; docs/troubleshooting.md explains their readiness. One that \
+         starts joins within seconds.";
+    /// The API server does not reach the Pods of the host.
+    SERVICE_UNREACHABLE = "ServiceUnreachable",
+        "Let NetworkPolicies and firewalls admit the API server to port 8443 of the Pods.";
+    /// The replica that got the request runs no such Plugin, and knows no other that does.
+    PLUGIN_NOT_ASSIGNED = "PluginNotAssigned",
+        "`kubectl get plugin NAME -n NAMESPACE -o wide` shows whether it exists and which replica runs it. A Plugin that moves \
+         to another replica is there within seconds: try again.";
+    /// The replica that got the request does not reach the one that runs the Plugin.
+    REPLICA_UNREACHABLE = "ReplicaUnreachable",
+        "Try again, for that replica may have just stopped. If it does not help: the replicas must reach each other on port \
+         8443, and each needs the variable `POD_IP`, as in deploy/base.";
+    /// Too many users read logs of the namespace's Plugins, or of all Plugins, from this replica.
+    TOO_MANY_STREAMS = "TooManyStreams",
+        "End some `operetta logs --follow`: a replica serves at most 32 for the Plugins of one namespace, and 256 in all.";
     /// The host has recorded no calls of the plugin: it is suspended, does not run, or has not reconciled yet.
     NOTHING_RECORDED = "NothingRecorded",
         "Let the plugin do all of its work first. Or use `operetta generate rbac FILE.wasm`, which needs no running plugin.";

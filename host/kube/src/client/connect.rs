@@ -9,13 +9,14 @@ use hyper_util::{
 };
 use kube::{
     Client, Config,
-    client::{ClientBuilder, ConfigExt},
+    client::{Body, ClientBuilder, ConfigExt},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tower::{BoxError, ServiceBuilder};
 
 use crate::client::{
     observed::{Observed, RequestObserver},
+    own_token::with_own_token,
     permitted::at_socket,
 };
 
@@ -57,6 +58,15 @@ pub async fn connect_observed(
     observer: Arc<dyn RequestObserver>,
 ) -> Result<Client, ConnectError> {
     create(kubeconfig, context, Some(observer)).await
+}
+
+/// Creates a client for a configuration that comes from no kubeconfig.
+///
+/// # Errors
+/// [`ConnectError::Client`].
+pub fn connect_with(config: Config) -> Result<Client, ConnectError> {
+    let url = config.cluster_url.to_string();
+    client(config, None).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
 }
 
 async fn create(
@@ -107,6 +117,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .map_request(with_own_token::<Body>)
         .map_request(at_socket)
         .service(HttpClient::builder(TokioExecutor::new()).build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace).build())

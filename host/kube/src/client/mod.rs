@@ -6,6 +6,7 @@ pub mod connect;
 pub mod diagnosis;
 pub mod object_api;
 pub mod observed;
+pub mod own_token;
 mod permitted;
 mod plugin_identity;
 pub(crate) mod raw;

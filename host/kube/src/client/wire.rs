@@ -332,7 +332,7 @@ pub fn from_kube(error: kube::Error) -> ApiError {
 }
 
 /// Formats an error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -2,7 +2,7 @@
 //! controller-runtime's `WithAuthenticationAndAuthorization` does for metrics.
 //!
 //! Decisions are kept for ten seconds. The API server removes the header `Authorization` from requests that it forwards to a
-//! Service, so a client that comes through it sends its token in [`FORWARDED`] instead.
+//! Service, so a client that comes through it sends its token in [`FORWARDED`] instead; another replica does, too.
 
 use std::{
     collections::HashMap,
@@ -12,22 +12,27 @@ use std::{
 };
 
 use axum::{
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use kube::{Api, Client, api::PostParams};
-use operetta_api::GROUP;
-use operetta_core::{authz::recorded_permissions::Need, status::ApiError};
+use operetta_api::{
+    GROUP,
+    reasons::{self, Reason},
+};
+use operetta_core::{authz::recorded_permissions::Need, object::ObjectKey, status::ApiError};
 use operetta_kube::{
     authz::access_review::SubjectAccessReviews,
-    client::wire::{Identity, Wire},
+    client::{
+        own_token::{AUDIENCE, FORWARDED},
+        wire::{Identity, Wire},
+    },
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// The header with the token of a client that comes through the API server.
-pub const FORWARDED: &str = "x-operetta-authorization";
+use super::headers;
 
 /// The time for which a decision is kept.
 const KEPT: Duration = Duration::from_secs(10);
@@ -37,6 +42,10 @@ const MAX_KEPT: usize = 1_000;
 const AT_ONCE: usize = 8;
 /// The maximum length of a token in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
+
+/// The message of a request without a token.
+const NO_TOKEN: &str =
+    "send a bearer token of the cluster in the header Authorization, such as that of `kubectl create token NAME`";
 
 /// The permission that a request needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +69,11 @@ impl Required {
             _ => Self { need: Need { path: path.to_owned(), verb: "get".to_owned(), ..Need::default() }, name: None },
         }
     }
+
+    /// Returns the Plugin that a request is about.
+    pub fn plugin(&self) -> Option<ObjectKey> {
+        Some(ObjectKey::namespaced(self.need.namespace.clone()?, self.name.clone()?))
+    }
 }
 
 impl fmt::Display for Required {
@@ -78,7 +92,9 @@ impl fmt::Display for Required {
 /// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no valid token.
+    /// There is no token.
+    NoToken,
+    /// The token is not valid.
     Unauthorized(String),
     /// The user lacks the permission.
     Forbidden(String),
@@ -88,11 +104,15 @@ pub enum Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
+        let unauthorized = |reason: Reason, text: String| {
+            let mut response = headers::error(StatusCode::UNAUTHORIZED, reason, text);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+        };
         match self {
-            Self::Unauthorized(text) => {
-                (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
-            }
-            Self::Forbidden(text) => (StatusCode::FORBIDDEN, text).into_response(),
+            Self::NoToken => unauthorized(reasons::TOKEN_MISSING, NO_TOKEN.to_owned()),
+            Self::Unauthorized(text) => unauthorized(reasons::TOKEN_REFUSED, text),
+            Self::Forbidden(text) => headers::error(StatusCode::FORBIDDEN, reasons::ENDPOINT_FORBIDDEN, text),
             Self::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
         }
     }
@@ -142,14 +162,18 @@ impl AccessControl {
     }
 
     async fn authenticate(&self, token: String) -> Result<UserInfo, Refusal> {
-        let spec = TokenReviewSpec { token: Some(token), ..TokenReviewSpec::default() };
-        let review = TokenReview { spec, ..TokenReview::default() };
-        let reviewed = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
-        let status = reviewed.map_err(|error| unavailable("TokenReview", &error))?.status.unwrap_or_default();
-        match (status.authenticated, status.user) {
-            (Some(true), Some(user)) => Ok(user),
-            _ => Err(Refusal::Unauthorized("the token is not valid at the API server".to_owned())),
+        // A token is for the API server, as that of a kubeconfig, or for hosts alone.
+        for audiences in [None, Some(vec![AUDIENCE.to_owned()])] {
+            let spec = TokenReviewSpec { token: Some(token.clone()), audiences };
+            let review = TokenReview { spec, ..TokenReview::default() };
+            let reviewed = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
+            let status = reviewed.map_err(|error| unavailable("TokenReview", &error))?.status.unwrap_or_default();
+            if let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) {
+                return Ok(user);
+            }
         }
+        let message = format!("the token is not valid, neither for the API server nor for the audience {AUDIENCE}");
+        Err(Refusal::Unauthorized(message))
     }
 
     async fn authorize(&self, user: UserInfo, required: &Required) -> Result<(), Refusal> {
@@ -168,19 +192,20 @@ fn unavailable(review: &str, error: &impl fmt::Display) -> Refusal {
 
 /// Returns the bearer token of a request.
 fn token(headers: &HeaderMap) -> Result<String, Refusal> {
-    let missing = || {
-        Refusal::Unauthorized(
-            "send a bearer token of the cluster in the header Authorization, such as that of `kubectl create token NAME`"
-                .to_owned(),
-        )
-    };
-    let value = headers.get(FORWARDED).or_else(|| headers.get(header::AUTHORIZATION)).ok_or_else(missing)?;
-    let value = value.to_str().map_err(|_not_ascii| missing())?;
-    let (scheme, token) = value.split_once(' ').ok_or_else(missing)?;
-    match scheme.eq_ignore_ascii_case("Bearer") && !token.is_empty() && token.len() <= MAX_TOKEN {
-        true => Ok(token.to_owned()),
-        false => Err(missing()),
+    let value = credentials(headers).and_then(|value| value.to_str().ok()).ok_or(Refusal::NoToken)?;
+    match value.split_once(' ') {
+        Some((scheme, token))
+            if scheme.eq_ignore_ascii_case("Bearer") && !token.is_empty() && token.len() <= MAX_TOKEN =>
+        {
+            Ok(token.to_owned())
+        }
+        _ => Err(Refusal::NoToken),
     }
+}
+
+/// Returns the header with the token of a request, as it was sent.
+pub fn credentials(headers: &HeaderMap) -> Option<&HeaderValue> {
+    headers.get(FORWARDED).or_else(|| headers.get(header::AUTHORIZATION))
 }
 
 /// Decisions by the hash of what they are about, so that no token stays in memory.
@@ -237,8 +262,7 @@ mod tests {
         assert_eq!(token(&headers(&[("authorization", "Bearer a")])), Ok("a".to_owned()));
         assert_eq!(token(&headers(&[("authorization", "bearer a"), (FORWARDED, "Bearer b")])), Ok("b".to_owned()));
         for lines in [vec![], vec![("authorization", "Basic a")], vec![("authorization", "Bearer ")]] {
-            let Err(Refusal::Unauthorized(text)) = token(&headers(&lines)) else { panic!("{lines:?}") };
-            assert!(text.contains("kubectl create token"), "{text}");
+            assert_eq!(token(&headers(&lines)), Err(Refusal::NoToken), "{lines:?}");
         }
     }
 
@@ -246,14 +270,14 @@ mod tests {
     fn log_needs_permission_on_its_plugin() {
         let log = Required::of("/logs/team/a");
         assert_eq!(log.need, Need::resource("get", "operetta.dev", "plugins/log", Some("team")));
-        assert_eq!(log.name.as_deref(), Some("a"));
+        assert_eq!(log.plugin(), Some(ObjectKey::namespaced("team", "a")));
         assert_eq!(
             log.to_string(),
             "get resource \"plugins/log\" in API group \"operetta.dev\" in the namespace \"team\" (Plugin \"a\")"
         );
         for path in ["/metrics", "/logs/team/a/b"] {
             let required = Required::of(path);
-            assert_eq!((required.need.path.as_str(), &required.name), (path, &None));
+            assert_eq!((required.need.path.as_str(), required.plugin()), (path, None));
             assert_eq!(required.to_string(), format!("get path {path:?}"));
         }
     }

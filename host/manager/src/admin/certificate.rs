@@ -1,5 +1,8 @@
-//! The certificate of the endpoints for users: that of the configured files, which is read again when they change, or one
+//! The certificates of the endpoints for users: that of the configured files, which is read again when they change, or one
 //! that the host signs itself at each start, as controller-runtime does for metrics.
+//!
+//! The other replicas always get the one that the host signed, which they ask for by its name ([`SERVER_NAME`]). It stays
+//! the same for the life of the process, so they can trust exactly this one.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,9 +20,13 @@ use rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use crate::replicas::endpoint::SERVER_NAME;
 
 /// The interval between looks at the files.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -43,21 +50,36 @@ pub struct CertificateFiles {
     pub key_file: PathBuf,
 }
 
-/// Returns the TLS configuration.
+/// The TLS of the endpoints for users.
+#[derive(Clone)]
+pub struct Tls {
+    /// The configuration of the server.
+    pub config: RustlsConfig,
+    /// The certificate for the other replicas, in PEM.
+    pub replica_certificate: String,
+    /// The same certificate with its key.
+    own: Arc<CertifiedKey>,
+}
+
+/// Returns the TLS of the endpoints.
 ///
 /// # Errors
 /// When a file cannot be read or has no certificate or key; the message names it.
-pub fn load(files: Option<&CertificateFiles>) -> Result<RustlsConfig> {
+pub fn load(files: Option<&CertificateFiles>) -> Result<Tls> {
+    let names = ["localhost", "127.0.0.1", SERVER_NAME].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).context("failed to sign a certificate")?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
+    let own = Arc::new(CertifiedKey::from_der(vec![made.cert.der().clone()], key, &ring::default_provider())?);
     let config = match files {
-        Some(files) => from_files(files)?,
-        None => self_signed()?,
+        Some(files) => from_files(files, &own)?,
+        None => server(own.clone(), own.clone())?,
     };
-    Ok(RustlsConfig::from_config(config))
+    Ok(Tls { config: RustlsConfig::from_config(config), replica_certificate: made.cert.pem(), own })
 }
 
 /// Reads the files again when they have changed, until it is cancelled. A certificate that cannot be used is logged, and
 /// the former one stays.
-pub async fn reload(files: CertificateFiles, config: RustlsConfig, reads: Arc<CertificateReads>) {
+pub async fn reload(files: CertificateFiles, tls: Tls, reads: Arc<CertificateReads>) {
     // That of the start.
     reads.total.fetch_add(1, Ordering::Relaxed);
     let mut last = contents(&files);
@@ -68,9 +90,9 @@ pub async fn reload(files: CertificateFiles, config: RustlsConfig, reads: Arc<Ce
             continue;
         }
         reads.total.fetch_add(1, Ordering::Relaxed);
-        match from_files(&files) {
+        match from_files(&files, &tls.own) {
             Ok(changed) => {
-                config.reload_from_config(changed);
+                tls.config.reload_from_config(changed);
                 tracing::info!(file = %files.cert_file.display(), "certificate reloaded");
             }
             Err(error) => {
@@ -86,29 +108,38 @@ fn contents(files: &CertificateFiles) -> [Option<Vec<u8>>; 2] {
     [&files.cert_file, &files.key_file].map(|file| std::fs::read(file).ok())
 }
 
-fn from_files(files: &CertificateFiles) -> Result<Arc<ServerConfig>> {
+fn from_files(files: &CertificateFiles, own: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>> {
     let invalid = |message: String| reasons::INVALID_CERTIFICATE.error(message);
     let failed = |file: &Path| invalid(format!("failed to read {} (secureEndpoints)", file.display()));
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert_file)
         .and_then(Iterator::collect)
         .with_context(|| failed(&files.cert_file))?;
     let key = PrivateKeyDer::from_pem_file(&files.key_file).with_context(|| failed(&files.key_file))?;
-    server(certificates, key).with_context(|| {
+    let configured = CertifiedKey::from_der(certificates, key, &ring::default_provider()).with_context(|| {
         invalid(format!("failed to use {} with {}", files.cert_file.display(), files.key_file.display()))
-    })
+    })?;
+    server(Arc::new(configured), own.clone())
 }
 
-fn self_signed() -> Result<Arc<ServerConfig>> {
-    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let made = rcgen::generate_simple_self_signed(names).context("failed to sign a certificate")?;
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
-    server(vec![made.cert.der().clone()], key)
+/// The certificates by the name that a client asks for.
+#[derive(Debug)]
+struct ByName {
+    users: Arc<CertifiedKey>,
+    replicas: Arc<CertifiedKey>,
 }
 
-fn server(certificates: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<ServerConfig>> {
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_replica = hello.server_name() == Some(SERVER_NAME);
+        let certificate = if is_replica { &self.replicas } else { &self.users };
+        Some(certificate.clone())
+    }
+}
+
+fn server(users: Arc<CertifiedKey>, replicas: Arc<CertifiedKey>) -> Result<Arc<ServerConfig>> {
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
-    let mut config = builder.with_single_cert(certificates, key)?;
+    let mut config = builder.with_cert_resolver(Arc::new(ByName { users, replicas }));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -86,6 +86,14 @@ fn sample_host(admin: &Admin, samples: &mut Samples) {
         let help = "Number of failed reads of the certificate of the secure endpoints";
         samples.counter("certwatcher_read_certificate_errors", help, [(Labels::new(), errors)]);
     }
+    if let Some(forwarder) = &admin.forwarder {
+        let open = u64::try_from(forwarder.streams.count()).unwrap_or(u64::MAX);
+        let help = "Number of responses to users that are being read from the secure endpoints";
+        samples.gauge("operetta_user_streams", help, [(Labels::new(), open)]);
+        let forwarded = forwarder.forwarded.load(Ordering::Relaxed);
+        let help = "Number of requests of users that were forwarded to the replica that runs the Plugin";
+        samples.counter("operetta_user_requests_forwarded", help, [(Labels::new(), forwarded)]);
+    }
     let dropped = context.cluster.recorder.dropped.load(Ordering::Relaxed);
     let help = "Number of Events of the host dropped because the queue was full";
     samples.gauge("operetta_events_dropped", help, [(Labels::new(), dropped)]);

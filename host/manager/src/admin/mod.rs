@@ -2,16 +2,21 @@
 //! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN.
 //!
 //! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
-//! probes only, `secureEndpoints` the others with TLS, authentication and authorization.
+//! probes only, `secureEndpoints` the others with TLS, authentication and authorization. There a request about a Plugin is
+//! answered by the replica that runs it ([`mod@forward`]).
 
 pub mod access;
 mod bind;
 pub mod certificate;
+mod connections;
+pub mod forward;
+pub mod headers;
 pub mod informers;
 mod metrics;
 pub mod secure;
+pub mod streams;
 
-use std::{convert::Infallible, future::IntoFuture, sync::Arc};
+use std::{convert::Infallible, future::IntoFuture, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use axum::{
@@ -19,10 +24,12 @@ use axum::{
     body::{Body, Bytes},
     extract::{Path, Query, State},
     http::StatusCode,
+    middleware,
     response::{IntoResponse, Response},
     routing::get,
 };
 use futures::{StreamExt, stream};
+use operetta_api::reasons;
 use operetta_core::object::ObjectKey;
 use serde::Deserialize;
 use tokio::{
@@ -34,6 +41,7 @@ use crate::{
     admin::{
         bind::bind,
         certificate::CertificateReads,
+        forward::{Forwarder, forward},
         informers::{Informers, ServerRevisions},
         secure::SecureListener,
     },
@@ -43,7 +51,12 @@ use crate::{
     manager::Manager,
     metrics::informers::InformerMetrics,
     readiness::Check,
+    replicas::endpoint::Endpoint,
 };
+
+/// The time after which a log that is followed has a blank line if it has no other. So both ends notice when the other is
+/// gone, and nothing between them takes the connection for an idle one.
+const BLANK_LINE: Duration = Duration::from_secs(20);
 
 /// The state of the admin endpoints.
 struct Admin {
@@ -52,6 +65,8 @@ struct Admin {
     server_revisions: ServerRevisions,
     /// The numbers of reads of the certificate; None if the secure endpoints have none of files.
     certificate_reads: Option<Arc<CertificateReads>>,
+    /// The requests of users that other replicas answer; None without the secure endpoints.
+    forwarder: Option<Arc<Forwarder>>,
 }
 
 /// The bound listeners of the endpoints.
@@ -87,6 +102,19 @@ impl Listeners {
         Ok(self.admin.local_addr()?.to_string())
     }
 
+    /// Returns the way of the other replicas to the secure endpoints; None if there is none.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn endpoint(&self) -> Result<Option<Endpoint>> {
+        let Some(secure) = &self.secure else { return Ok(None) };
+        let endpoint = secure.endpoint()?;
+        if endpoint.is_none() {
+            tracing::warn!("set POD_IP: without it, no other replica can forward requests of users to this one");
+        }
+        Ok(endpoint)
+    }
+
     /// Logs the addresses of the other endpoints.
     ///
     /// # Errors
@@ -107,8 +135,10 @@ impl Listeners {
     /// When a listener fails.
     pub async fn serve(self, manager: Arc<Manager>) -> Result<()> {
         let client = manager.context.cluster.client.clone();
+        let forwarder = self.secure.as_ref().map(|_| Arc::new(Forwarder::new(manager.clone())));
         let admin = Arc::new(Admin {
             manager,
+            forwarder: forwarder.clone(),
             informer_metrics: InformerMetrics::default(),
             server_revisions: ServerRevisions::default(),
             certificate_reads: self.secure.as_ref().and_then(SecureListener::certificate_reads),
@@ -132,8 +162,11 @@ impl Listeners {
             }
         };
         let secure = async {
-            match self.secure {
-                Some(listener) => listener.serve(users, client).await,
+            match self.secure.zip(forwarder) {
+                Some((listener, forwarder)) => {
+                    let routes = users.layer(middleware::from_fn_with_state(forwarder, forward));
+                    listener.serve(routes, client).await
+                }
                 None => std::future::pending().await,
             }
         };
@@ -179,7 +212,8 @@ struct LogQuery {
     tail: Option<usize>,
 }
 
-/// Returns one JSON object for each line; with `follow` the response continues until the client disconnects.
+/// Returns one JSON object for each line; with `follow` the response continues until the client disconnects, with a blank
+/// line now and then.
 async fn logs(
     State(admin): State<Arc<Admin>>,
     Path((namespace, plugin)): Path<(String, String)>,
@@ -194,7 +228,8 @@ async fn logs(
 }
 
 fn unknown(plugin: &ObjectKey) -> Response {
-    (StatusCode::NOT_FOUND, format!("this host runs no plugin {plugin}")).into_response()
+    let message = format!("this host runs no plugin {plugin}: check that it exists, and its conditions");
+    headers::error(StatusCode::NOT_FOUND, reasons::PLUGIN_NOT_ASSIGNED, message)
 }
 
 async fn rbac(State(admin): State<Arc<Admin>>, Path((namespace, plugin)): Path<(String, String)>) -> Response {
@@ -211,15 +246,16 @@ async fn rbac(State(admin): State<Arc<Admin>>, Path((namespace, plugin)): Path<(
     }
 }
 
-/// Streams new lines until the host drops the plugin's log.
+/// Streams new lines until the host drops the plugin's log, and blank ones meanwhile.
 fn rest(tail: Receiver<Arc<LogLine>>) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(tail, |mut tail| async move {
         loop {
-            match tail.recv().await {
-                Ok(line) => return Some((Ok(bytes(&line)), tail)),
+            match tokio::time::timeout(BLANK_LINE, tail.recv()).await {
+                Ok(Ok(line)) => return Some((Ok(bytes(&line)), tail)),
                 // A slow reader loses lines, not the connection.
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return None,
+                Ok(Err(RecvError::Lagged(_))) => {}
+                Ok(Err(RecvError::Closed)) => return None,
+                Err(_elapsed) => return Some((Ok(Bytes::from_static(b"\n")), tail)),
             }
         }
     })

@@ -1,7 +1,11 @@
 //! The endpoints for users: metrics, informers, logs and needed permissions over TLS, for whoever the API server
 //! authenticates and authorizes.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use axum::{
@@ -10,7 +14,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use axum_server::tls_rustls::RustlsConfig;
+use hyper_util::rt::TokioTimer;
 use kube::Client;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,8 +23,16 @@ use tokio::net::TcpListener;
 use super::{
     access::{AccessControl, Required},
     bind::bind,
-    certificate::{self, CertificateFiles, CertificateReads},
+    certificate::{self, CertificateFiles, CertificateReads, Tls},
+    connections::BoundedAcceptor,
 };
+use crate::replicas::endpoint::Endpoint;
+
+/// The longest time until the headers of a request have arrived.
+const HEADERS: Duration = Duration::from_secs(30);
+
+/// The variable with the IP address of the Pod.
+const POD_IP: &str = "POD_IP";
 
 /// The configuration of the endpoints for users.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -36,7 +48,7 @@ pub struct SecureEndpoints {
 /// The bound listener of the endpoints for users.
 pub struct SecureListener {
     listener: TcpListener,
-    tls: RustlsConfig,
+    tls: Tls,
     files: Option<CertificateFiles>,
     reads: Arc<CertificateReads>,
 }
@@ -61,6 +73,17 @@ impl SecureListener {
         Ok(self.listener.local_addr()?.to_string())
     }
 
+    /// Returns the way of the other replicas to these endpoints. None if the address is that of all interfaces, and
+    /// `POD_IP` does not name one.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn endpoint(&self) -> Result<Option<Endpoint>> {
+        let bound = self.listener.local_addr()?;
+        let pod = std::env::var(POD_IP).ok().and_then(|text| text.parse().ok());
+        Ok(reachable(bound, pod).map(|address| Endpoint { address, certificate: self.tls.replica_certificate.clone() }))
+    }
+
     /// Returns the numbers of reads of the certificate's files; None if there are none.
     pub fn certificate_reads(&self) -> Option<Arc<CertificateReads>> {
         self.files.as_ref().map(|_| self.reads.clone())
@@ -77,7 +100,10 @@ impl SecureListener {
         let reads = self.reads;
         let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, tls, reads)).abort_handle());
         let listener = self.listener.into_std()?;
-        let server = axum_server::from_tcp_rustls(listener, self.tls).context("failed to serve TLS")?;
+        let server = axum_server::from_tcp_rustls(listener, self.tls.config).context("failed to serve TLS")?;
+        let mut server = server.map(BoundedAcceptor::new);
+        // Also the longest time that a connection is idle.
+        server.http_builder().http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
         let served = server.serve(routes.into_make_service()).await;
         if let Some(reload) = reload {
             reload.abort();
@@ -91,5 +117,28 @@ async fn check(State(access): State<Arc<AccessControl>>, request: Request, next:
     match access.check(request.headers(), &required).await {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Returns the address by which others reach what is bound here.
+fn reachable(bound: SocketAddr, pod: Option<IpAddr>) -> Option<SocketAddr> {
+    let ip = if bound.ip().is_unspecified() { pod? } else { bound.ip() };
+    Some(SocketAddr::new(ip, bound.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_replicas_use_the_address_of_the_pod() {
+        let address = |bound: &str, pod: Option<&str>| {
+            let pod = pod.map(|ip| ip.parse().expect("an IP address"));
+            reachable(bound.parse().expect("an address"), pod).map(|address| address.to_string())
+        };
+        assert_eq!(address("0.0.0.0:8443", Some("192.0.2.7")).as_deref(), Some("192.0.2.7:8443"));
+        assert_eq!(address("[::]:8443", Some("2001:db8::7")).as_deref(), Some("[2001:db8::7]:8443"));
+        assert_eq!(address("127.0.0.1:8443", Some("192.0.2.7")).as_deref(), Some("127.0.0.1:8443"));
+        assert_eq!(address("0.0.0.0:8443", None), None);
     }
 }

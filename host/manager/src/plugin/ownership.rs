@@ -74,6 +74,15 @@ impl Ownership {
         self.known_role(plugin) == Role::Elsewhere
     }
 
+    /// Returns the identity of the other member that runs a Plugin, or will if none does; None if this replica does.
+    pub fn other_owner(&self, plugin: &Object) -> Option<String> {
+        let group = self.replicas.group();
+        let group = group.borrow();
+        let owner = owner(plugin).map(|owner| owner.epoch).filter(|epoch| group.get(*epoch).is_some());
+        let owner = owner.or_else(|| assigned(plugin.key(), &group)).filter(|epoch| Some(*epoch) != self.epoch())?;
+        group.get(owner).map(|member| member.identity.clone())
+    }
+
     /// Decides by the members as they were last read.
     fn known_role(&self, plugin: &Object) -> Role {
         let decide = |me| role(me, plugin.key(), owner(plugin), &self.replicas.group().borrow());

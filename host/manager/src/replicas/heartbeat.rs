@@ -90,7 +90,8 @@ impl Replicas {
             *held = self.leases.get(&self.identity).await?;
         }
         let sent = self.fence.now();
-        match self.leases.renew(&self.identity, held.clone(), self.config.duration(), self.epoch()).await {
+        let (duration, epoch, endpoint) = (self.config.duration(), self.epoch(), self.endpoint.get());
+        match self.leases.renew(&self.identity, held.clone(), duration, epoch, endpoint).await {
             Ok(lease) => {
                 *held = Some(lease);
                 if self.fence.remaining().is_zero() {

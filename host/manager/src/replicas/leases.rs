@@ -17,6 +17,8 @@ use operetta_core::{
     replicas::{Epoch, Group, InvalidGroup},
 };
 
+use crate::replicas::endpoint::Endpoint;
+
 /// The name of the group's Lease, and the beginning of the names of the members'.
 const NAME: &str = "operetta";
 
@@ -97,15 +99,17 @@ impl Leases {
     }
 
     /// Renews the Lease of a replica, or creates it if there is no `held` one. Its `leaseTransitions` is the epoch, once the
-    /// replica has joined.
+    /// replica has joined. The others find the replica at `endpoint`.
     pub(super) async fn renew(
         &self,
         identity: &str,
         held: Option<Lease>,
         duration: Duration,
         epoch: Option<Epoch>,
+        endpoint: Option<&Endpoint>,
     ) -> kube::Result<Lease> {
         let mut lease = held.unwrap_or_else(|| new_lease(lease_name(identity), REPLICA));
+        Endpoint::write(endpoint, &mut lease);
         let now = MicroTime(Timestamp::now());
         let spec = lease.spec.get_or_insert_default();
         let acquired = spec.acquire_time.take().filter(|_| spec.holder_identity.as_deref() == Some(identity));

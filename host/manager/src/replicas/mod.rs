@@ -19,6 +19,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod endpoint;
 mod heartbeat;
 mod leases;
 mod watch;
@@ -39,7 +40,7 @@ use operetta_kube::client::wire::from_kube;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch as channel};
 
-use crate::replicas::{config::ReplicaConfig, leases::Leases};
+use crate::replicas::{config::ReplicaConfig, endpoint::Endpoint, leases::Leases};
 
 /// The longest time of each step of leaving.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -93,6 +94,8 @@ pub struct Replicas {
     leased: Mutex<Option<BTreeSet<Epoch>>>,
     /// Ends the pause between two renewals.
     soon: Notify,
+    /// The way to this replica; unset if the others cannot reach it.
+    endpoint: OnceLock<Endpoint>,
 }
 
 impl Replicas {
@@ -109,7 +112,23 @@ impl Replicas {
             silence: Mutex::default(),
             leased: Mutex::default(),
             soon: Notify::new(),
+            endpoint: OnceLock::new(),
         })
+    }
+
+    /// Sets the way to this replica, which its Lease then has. Call it before [`Replicas::run`].
+    pub fn set_endpoint(&self, endpoint: Endpoint) {
+        let _first = self.endpoint.set(endpoint);
+    }
+
+    /// Reads the way to another replica from its Lease; None if it holds none, or cannot be reached.
+    ///
+    /// # Errors
+    /// The API server's error.
+    pub async fn endpoint_of(&self, identity: &str) -> Result<Option<Endpoint>, ApiError> {
+        let lease = self.leases.get(identity).await.map_err(from_kube)?;
+        let held = lease.filter(|lease| leases::holder(lease) == Some(identity));
+        Ok(held.as_ref().and_then(Endpoint::read))
     }
 
     /// Returns the key of the group's Lease.

@@ -21,6 +21,15 @@ pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// Checks the identity of a replica.
+pub(super) fn replica(text: &str) -> Result<String, &'static str> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_valid) {
+        true => Ok(text.to_owned()),
+        false => Err("kubectl get plugins -A -o wide shows the identities of replicas"),
+    }
+}
+
 /// Reads a duration in seconds, minutes or hours, such as `90s`.
 pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "a duration is a number with the unit s, m or h, such as 90s or 5m";
@@ -39,6 +48,14 @@ pub(super) fn label_selector(text: &str) -> Result<String, SelectorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replica_is_no_query() {
+        assert_eq!(replica("operetta-7d9f_0b1c-2.x"), Ok("operetta-7d9f_0b1c-2.x".to_owned()));
+        for wrong in ["", "a&b", "a#b", "a/b", "a b"] {
+            assert!(replica(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_a_unit() {

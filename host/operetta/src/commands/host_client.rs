@@ -1,9 +1,12 @@
-//! Requests of the commands to the host that runs a plugin. The Plugin's status names the host's address.
+//! Requests of the commands to a host.
+//!
+//! A host in the cluster is reached through the API server, as a Service, with the credentials of the kubeconfig
+//! ([`host_service`](super::host_service)). If the cluster has no Service of that name, the host runs outside of it, and the
+//! status of Plugins names its address. Tenants may write that status, so a request to such an address has no token.
 
 use anyhow::{Context, Result, bail};
-use http::{Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::Empty;
+use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use operetta_api::reasons;
 use operetta_core::{
@@ -22,12 +25,9 @@ use operetta_kube::{
 };
 use tokio::net::TcpStream;
 
-use super::{cluster_client, host_address::HostAddress};
-use crate::args::PluginArgs;
+use super::{cluster_client, host_address::HostAddress, host_response::HostResponse, host_service::HostService};
+use crate::args::{HostArgs, PluginArgs};
 use operetta_manager::plugin::crd::{self, Plugin};
-
-/// The maximum size of a host's response, in bytes.
-const MAX_ANSWER: usize = 64 << 20;
 
 /// Connects to the cluster. Returns the client and the namespace that the arguments select.
 ///
@@ -37,6 +37,29 @@ pub async fn connect(args: &PluginArgs) -> Result<(kube::Client, String)> {
     let client = cluster_client::connect(&args.cluster).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     Ok((client, namespace))
+}
+
+/// Sends a GET request to the host that the arguments select. `namespace` is that of `--service-account`. If there is no
+/// Service, the host has the address that `outside` returns.
+///
+/// # Errors
+/// Returns an error if there is no host, or no connection to it.
+pub async fn get(
+    client: &kube::Client,
+    args: &HostArgs,
+    namespace: &str,
+    path: &str,
+    outside: impl AsyncFnOnce() -> Result<HostAddress>,
+) -> Result<HostResponse> {
+    if let Some(address) = &args.host {
+        return get_from(address, path).await;
+    }
+    let service = HostService::new(client, args, namespace);
+    if let Some(response) = service.get(path).await? {
+        return Ok(response);
+    }
+    let address = outside().await?;
+    get_from(&address, path).await
 }
 
 /// Reads a Plugin from the API server.
@@ -60,7 +83,7 @@ pub async fn plugin(client: kube::Client, namespace: &str, name: &str) -> Result
     serde_json::from_str(object.json()).with_context(|| format!("failed to decode Plugin {namespace}/{name}"))
 }
 
-/// Returns the address of the host that runs a Plugin.
+/// Returns the address of the host outside of the cluster that runs a Plugin.
 ///
 /// # Errors
 /// Returns an error if the Plugin's status names no address.
@@ -68,22 +91,22 @@ pub fn address(plugin: &Plugin) -> Result<HostAddress> {
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
     let host = plugin.status.as_ref().and_then(|status| status.host.as_deref()).filter(|address| !address.is_empty());
     let host = host.with_context(|| {
-        let hint = "check that `operetta run` is running, or use --host";
+        let hint = "check that `operetta run` is running, or use --host-namespace or --host";
         reasons::HOST_UNKNOWN.error(format!("Plugin {name:?} is not assigned to a host: {hint}"))
     })?;
     let address = host.parse().map_err(anyhow::Error::msg);
     address.with_context(|| format!("status.host of Plugin {name:?} is not an address ({host:?})"))
 }
 
-/// Sends a GET request to a host.
+/// Sends a GET request to a host outside of the cluster, without a token.
 ///
 /// # Errors
 /// Returns an error if there is no connection to the host, or it closes before the response.
-pub async fn get(address: &HostAddress, path: &str) -> Result<Response<Incoming>> {
+pub async fn get_from(address: &HostAddress, path: &str) -> Result<HostResponse> {
     let unreachable = || {
         reasons::HOST_UNREACHABLE.error(format!(
-            "failed to reach the host at {address} (is it running? for a host in a Pod, run kubectl port-forward and \
-             use --host)"
+            "failed to reach the host at {address} (is it running? for a host in a Pod without a Service, run kubectl \
+             port-forward and use --host)"
         ))
     };
     let stream = TcpStream::connect(address.as_str()).await.with_context(unreachable)?;
@@ -91,18 +114,6 @@ pub async fn get(address: &HostAddress, path: &str) -> Result<Response<Incoming>
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.with_context(unreachable)?;
     tokio::spawn(connection);
     let request = http::Request::get(path).header(http::header::HOST, address.as_str()).body(Empty::<Bytes>::new())?;
-    sender.send_request(request).await.with_context(unreachable)
-}
-
-/// Sends a GET request to a host and reads the whole response.
-///
-/// # Errors
-/// As [`get`]; also if the response is truncated or too long.
-pub async fn get_whole(address: &HostAddress, path: &str) -> Result<(StatusCode, Bytes)> {
-    let response = get(address, path).await?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body =
-        body.map_err(|error| anyhow::anyhow!("failed to read the response of the host at {address}: {error}"))?;
-    Ok((status, body.to_bytes()))
+    let (response, body) = sender.send_request(request).await.with_context(unreachable)?.into_parts();
+    Ok(HostResponse::new(response.status, &response.headers, body, format!("the host at {address}")))
 }

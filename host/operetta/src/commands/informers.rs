@@ -1,10 +1,9 @@
-//! `operetta informers`: prints the informers of a host.
-//!
-//! The Plugins' status names the host's address. For a host in a Pod, use `kubectl port-forward` and `--host`.
+//! `operetta informers`: prints the informers of a host: of the replica that the Service picks, unless one is selected.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
+use kube::Client;
 use operetta_api::reasons;
 use operetta_core::{
     gate::operation::{Item, List, ListOptions, Read},
@@ -21,7 +20,12 @@ use operetta_kube::{
 };
 
 use super::{
-    HostAddress, cluster_client::connect, host_client::get_whole, print, tab_writer::TabWriter, watch::human_age,
+    HostAddress,
+    cluster_client::connect,
+    host_client::{get, get_from},
+    print,
+    tab_writer::TabWriter,
+    watch::human_age,
 };
 use crate::args::{InformersArgs, InformersOutput};
 use operetta_manager::{
@@ -34,16 +38,20 @@ use operetta_manager::{
 /// # Errors
 /// Returns an error if the host cannot be found or reached, or responds with an error.
 pub async fn informers(args: InformersArgs) -> Result<()> {
-    let address = match &args.host {
-        Some(address) => address.clone(),
-        None => find(&args).await?,
+    let path = args.replica.as_ref().map_or("/informers".to_owned(), |replica| format!("/informers?replica={replica}"));
+    let response = match &args.host.host {
+        // Needs no API server.
+        Some(address) => get_from(address, &path).await?,
+        None => {
+            let client = connect(&args.cluster).await?;
+            let namespace = client.default_namespace().to_owned();
+            get(&client, &args.host, &namespace, &path, async || find(&args, client.clone()).await).await?
+        }
     };
-    let (status, body) = get_whole(&address, "/informers").await?;
-    if !status.is_success() {
-        bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
+    if let Some(replica) = response.replica.as_deref().filter(|_| args.replica.is_none()) {
+        eprintln!("informers of replica {replica}; --replica selects another one");
     }
-    let view: Informers = serde_json::from_slice(&body)
-        .with_context(|| format!("failed to decode the response of {address}: is it a host of this version?"))?;
+    let view: Informers = response.decoded().await?;
     if args.output == Some(InformersOutput::Json) {
         return print(&(serde_json::to_string_pretty(&view)? + "\n"));
     }
@@ -54,9 +62,12 @@ pub async fn informers(args: InformersArgs) -> Result<()> {
     Ok(())
 }
 
-/// Returns the address of the host that the cluster's Plugins name.
-async fn find(args: &InformersArgs) -> Result<HostAddress> {
-    let client = connect(&args.cluster).await?;
+/// Returns the address of the host outside of the cluster that the Plugins name.
+async fn find(args: &InformersArgs, client: Client) -> Result<HostAddress> {
+    if let Some(replica) = &args.replica {
+        let message = format!("the cluster has no Service of the host, which --replica {replica} needs: use --host");
+        bail!(reasons::SERVICE_NOT_FOUND.error(message));
+    }
     let wire = Wire::new(client, &Identity::Host)?;
     let registry = InformerRegistry::new(wire.clone());
     let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
@@ -73,7 +84,7 @@ async fn find(args: &InformersArgs) -> Result<HostAddress> {
     let hosts: BTreeSet<String> = page.items.iter().filter_map(host).collect();
     match hosts.iter().collect::<Vec<_>>()[..] {
         [] => {
-            let message = "no Plugin is assigned to a host: check that `operetta run` is running, or use --host";
+            let message = "no Plugin is assigned to a host: check that `operetta run` is running, or use --host-namespace or --host";
             bail!(reasons::HOST_UNKNOWN.error(message))
         }
         [host] => host

@@ -1,17 +1,14 @@
 //! `operetta logs PLUGIN`: prints the log of a plugin, read from the host that runs it.
-//!
-//! The Plugin's status names the host's address. For a host in a Pod, use `kubectl port-forward` and `--host`.
 
 use std::io::Write;
 
-use anyhow::{Context, Result, bail};
-use http_body_util::BodyExt;
+use anyhow::Result;
 
 use crate::{
     args::{LogsArgs, Output},
     commands::{
-        HostAddress,
-        host_client::{address, connect, get, plugin},
+        host_client::{address, connect, get, get_from, plugin},
+        host_response::HostResponse,
     },
 };
 use operetta_manager::logs::store::LogLine;
@@ -21,41 +18,39 @@ use operetta_manager::logs::store::LogLine;
 /// # Errors
 /// Returns an error if the host cannot be found or reached, or has no log of the plugin.
 pub async fn logs(args: LogsArgs) -> Result<()> {
-    let (namespace, address) = match (&args.plugin.namespace, &args.plugin.host) {
-        (Some(namespace), Some(address)) => (namespace.clone(), address.clone()),
+    let name = &args.plugin.name;
+    let tail = args.tail.map(|tail| format!("&tail={tail}")).unwrap_or_default();
+    let path = |namespace: &str| format!("/logs/{namespace}/{name}?follow={}{tail}", args.follow);
+    let response = match (&args.plugin.namespace, &args.plugin.host.host) {
+        // Needs no API server.
+        (Some(namespace), Some(address)) => get_from(address, &path(namespace)).await?,
         _ => {
             let (client, namespace) = connect(&args.plugin).await?;
-            let address = match &args.plugin.host {
-                Some(address) => address.clone(),
-                None => address(&plugin(client, &namespace, &args.plugin.name).await?)?,
-            };
-            (namespace, address)
+            let outside = async || address(&plugin(client.clone(), &namespace, name).await?);
+            get(&client, &args.plugin.host, &namespace, &path(&namespace), outside).await?
         }
     };
-    let tail = args.tail.map(|tail| format!("&tail={tail}")).unwrap_or_default();
-    let path = format!("/logs/{namespace}/{}?follow={}{tail}", args.plugin.name, args.follow);
-    read(&address, &path, args.output).await
+    let has_ended = print_lines(response.checked().await?, args.output).await?;
+    if args.follow && has_ended {
+        eprintln!("the log ends here: the plugin was removed or moves to another replica, or the host stops");
+    }
+    Ok(())
 }
 
-async fn read(address: &HostAddress, path: &str, output: Option<Output>) -> Result<()> {
-    let response = get(address, path).await?;
-    let found = response.status().is_success();
-    let mut body = response.into_body();
+/// Prints all lines. Returns false if stdout was closed before.
+async fn print_lines(mut response: HostResponse, output: Option<Output>) -> Result<bool> {
     let mut pending = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.with_context(|| format!("failed to read from the host at {address}"))?.into_data() else {
-            continue;
-        };
+    while let Some(data) = response.next().await? {
         pending.extend_from_slice(&data);
-        while let Some(end) = pending.iter().position(|byte| *byte == b'\n').filter(|_| found) {
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            // `head` and the like close the pipe when they have enough.
-            if print(&line, output).is_err() {
-                return Ok(());
+            // A blank line means that there is no other. `head` and the like close the pipe when they have enough.
+            if line != b"\n" && print(&line, output).is_err() {
+                return Ok(false);
             }
         }
     }
-    if found { Ok(()) } else { bail!("{}", String::from_utf8_lossy(&pending)) }
+    Ok(true)
 }
 
 fn print(line: &[u8], output: Option<Output>) -> std::io::Result<()> {

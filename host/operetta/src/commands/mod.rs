@@ -12,6 +12,8 @@ pub mod generate;
 pub mod grant;
 mod host_address;
 mod host_client;
+mod host_response;
+mod host_service;
 pub mod informers;
 pub mod install;
 pub mod logs;

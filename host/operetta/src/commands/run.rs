@@ -44,6 +44,9 @@ pub async fn run(args: RunArgs) -> Result<()> {
         env!("CARGO_PKG_VERSION")
     );
     listeners.log()?;
+    if let Some(endpoint) = listeners.endpoint()? {
+        manager.replicas.set_endpoint(endpoint);
+    }
     let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
     let serving = tokio::spawn(listeners.serve(manager.clone()));

@@ -101,6 +101,7 @@ pub fn variables(container: &Value, namespace: &str, pod: &str) -> Vec<String> {
         None => variable["value"].as_str().unwrap_or_default().to_owned(),
         Some("metadata.name") => pod.to_owned(),
         Some("metadata.namespace") => namespace.to_owned(),
+        Some("status.podIP") => "127.0.0.1".to_owned(),
         Some(path) => panic!("the test does not know {path}"),
     };
     let all = container["env"].as_array().into_iter().flatten();

@@ -4,6 +4,7 @@
 //! In a file of its own, for its tests have control planes of their own: they kill hosts.
 
 mod by_hand;
+mod service;
 mod stage;
 
 use std::time::{Duration, Instant};

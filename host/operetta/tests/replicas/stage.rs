@@ -26,12 +26,13 @@ pub struct Replica {
 impl Replica {
     /// Starts a replica beside those that run, and waits until it is ready.
     pub async fn start(control_plane: &ControlPlane) -> Self {
-        Self::start_with(control_plane, Vec::new()).await
+        Self::start_with(control_plane, CONFIG, Vec::new()).await
     }
 
-    /// Starts one with further environment variables.
-    pub async fn start_with(control_plane: &ControlPlane, environment: Vec<(String, String)>) -> Self {
-        let config = CONFIG.to_owned();
+    /// Starts a replica with this configuration and further environment variables beside those that run, and waits until it
+    /// is ready.
+    pub async fn start_with(control_plane: &ControlPlane, config: &str, environment: Vec<(String, String)>) -> Self {
+        let config = config.to_owned();
         let options = HostOptions { config, environment, beside_another: true, ..HostOptions::default() };
         let host = Host::start(OPERETTA, control_plane, &options).await;
         let identity = host.logged("identity").expect("it has joined");

@@ -11,8 +11,9 @@ mod least;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use http::StatusCode;
+use kube::Client;
 use operetta_api::reasons;
 use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
 
@@ -21,7 +22,7 @@ use self::{
     held::Held,
 };
 use super::{
-    host_client::{address, connect, get_whole, plugin},
+    host_client::{address, connect, get, plugin},
     print, print_error,
 };
 use crate::args::ObservedArgs;
@@ -45,7 +46,7 @@ pub async fn rbac(args: &ObservedArgs) -> Result<ExitCode> {
 async fn run(args: &ObservedArgs) -> Result<ExitCode> {
     let (client, namespace) = connect(&args.plugin).await?;
     let found = plugin(client.clone(), &namespace, &args.plugin.name).await?;
-    let mut rights = ask(args, &namespace, &found).await?;
+    let mut rights = ask(args, &client, &namespace, &found).await?;
     let account = ServiceAccount { namespace: rights.namespace.clone(), name: rights.service_account.clone() };
     let held = held::held(&client, &account).await;
     let has = held.as_deref().unwrap_or_default();
@@ -76,25 +77,21 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
 }
 
 /// Requests the permissions from the host.
-async fn ask(args: &ObservedArgs, namespace: &str, found: &Plugin) -> Result<Permissions> {
+async fn ask(args: &ObservedArgs, client: &Client, namespace: &str, found: &Plugin) -> Result<Permissions> {
     let name = &args.plugin.name;
     if found.spec.suspend {
         let message =
             format!("Plugin {name:?} is suspended, which clears its recorded calls: set spec.suspend to false");
         bail!(reasons::NOTHING_RECORDED.error(message));
     }
-    let address = args.plugin.host.clone().map_or_else(|| address(found), Ok)?;
-    let (status, body) = get_whole(&address, &format!("/rbac/{namespace}/{name}")).await?;
-    if status == StatusCode::CONFLICT {
+    let path = format!("/rbac/{namespace}/{name}");
+    let response = get(client, &args.plugin.host, namespace, &path, async || address(found)).await?;
+    if response.status == StatusCode::CONFLICT {
         let why = found.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or("see its status");
         let message = format!("Plugin {name:?} does not run, which clears its recorded calls: {why}");
         bail!(reasons::NOTHING_RECORDED.error(message));
     }
-    if !status.is_success() {
-        bail!("the host at {address} returned {status}: {}", String::from_utf8_lossy(&body));
-    }
-    let rights: Permissions = serde_json::from_slice(&body)
-        .with_context(|| format!("failed to decode the response of {address}: is it a host of this version?"))?;
+    let rights: Permissions = response.decoded().await?;
     if !rights.called {
         let message = format!(
             "Plugin {name:?} has not used any permission yet (recorded since {}): let it reconcile an object, \
