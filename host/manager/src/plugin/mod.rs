@@ -2,7 +2,7 @@
 //! ConfigMaps.
 //!
 //! A reconcile goes through [`reconcile`]: the [`source`] is fetched and loaded, the [`configuration`] read, the
-//! controllers set up ([`running`], by way of `wiring` and [`assembly`]), and [`facts`] become a [`status`], which
+//! controllers set up ([`running`], for each shard, by way of `wiring` and [`assembly`]), and [`facts`] become a [`status`], which
 //! [`report`] writes.
 
 pub mod assembly;
@@ -15,6 +15,7 @@ pub mod drop_in;
 mod enqueue;
 pub mod facts;
 pub mod health;
+pub mod held_shards;
 pub mod host_informers;
 pub mod hosted_plugin;
 pub mod hosted_plugins;
@@ -22,14 +23,17 @@ pub mod hot_loop;
 mod mapping_stage;
 mod missing_kinds;
 mod object_watch;
+pub mod owners;
 pub mod ownership;
 pub mod queue;
 pub mod reconcile;
 pub mod report;
 mod roles;
 pub mod running;
+pub mod running_shards;
 mod secrets;
 pub mod setup;
+pub mod shard_status;
 pub mod source;
 pub mod status;
 mod traced;

@@ -1,5 +1,6 @@
 //! Histories of replicas that are killed, stopped and replaced at random moments: whatever happens, no key is reconciled by
-//! two at once, no write comes after its epoch, and no key is lost.
+//! two at once, no write comes after its epoch, and no key is lost. One of the plugins is split, into another number of shards from
+//! time to time.
 //!
 //! `make test-ha SEEDS=200` runs many; `make test-ha FIRST=17 SEEDS=1` runs one again. A seed determines what is done, and not
 //! how the processes interleave. In a file of its own, for its test has a control plane of its own.
@@ -13,6 +14,7 @@ use operetta_testkit::{
     kinds,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use serde_json::json;
 
 /// The seeds that `make test` runs.
 const SEEDS: u64 = 3;
@@ -124,6 +126,11 @@ async fn create(namespaces: &[TestNamespace<'_>], step: usize) {
     }
 }
 
+/// Returns the name of a plugin.
+fn plugin(seed: u64, number: usize) -> String {
+    format!("touch-{seed}-{number}")
+}
+
 async fn run(control_plane: &ControlPlane, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut history = History { control_plane, running: Vec::new(), ended: Vec::new() };
@@ -134,11 +141,17 @@ async fn run(control_plane: &ControlPlane, seed: u64) {
     for number in 0..PLUGINS {
         let namespace = control_plane.namespace(&format!("seed-{seed}-{number}")).await;
         namespace.allow_all("plugin").await;
-        namespace.drop_in(&DropIn::new(&format!("touch-{seed}-{number}"), guest("fixture-touch-v1"))).await;
+        namespace.drop_in(&DropIn::new(&plugin(seed, number), guest("fixture-touch-v1"))).await;
         namespaces.push(namespace);
     }
+    namespaces[0].until(kinds::PLUGIN, &plugin(seed, 0), |_| Ok(())).await;
     for step in 0..STEPS {
         create(&namespaces, step).await;
+        if step % 2 == 0 {
+            let shards = random.random_range(1..=6);
+            println!("seed {seed}, step {step}: {shards} shards");
+            namespaces[0].patch(kinds::PLUGIN, &plugin(seed, 0), json!({"spec": {"shards": shards}})).await;
+        }
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_500))).await;
         let fate = FATES[random.random_range(0..FATES.len())];
         let replica = random.random_range(0..history.running.len());

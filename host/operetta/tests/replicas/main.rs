@@ -3,6 +3,7 @@
 //!
 //! In a file of its own, for its tests have control planes of their own: they kill hosts.
 
+mod shards;
 mod stage;
 
 use std::time::{Duration, Instant};

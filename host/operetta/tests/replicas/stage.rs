@@ -9,7 +9,9 @@ use operetta_core::{
     object::ObjectKey,
     replicas::{Group, assigned},
 };
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds};
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, history::LOG, kinds,
+};
 use serde_json::Value;
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
@@ -26,8 +28,16 @@ pub struct Replica {
 impl Replica {
     /// Starts a replica beside those that run, and waits until it is ready.
     pub async fn start(control_plane: &ControlPlane) -> Self {
-        let config = CONFIG.to_owned();
-        let options = HostOptions { config, beside_another: true, ..HostOptions::default() };
+        Self::start_with(control_plane, HostOptions::default()).await
+    }
+
+    /// Starts a replica that logs what a history needs.
+    pub async fn start_traced(control_plane: &ControlPlane) -> Self {
+        Self::start_with(control_plane, HostOptions { log: LOG.to_owned(), ..HostOptions::default() }).await
+    }
+
+    async fn start_with(control_plane: &ControlPlane, options: HostOptions) -> Self {
+        let options = HostOptions { config: CONFIG.to_owned(), beside_another: true, ..options };
         let host = Host::start(OPERETTA, control_plane, &options).await;
         let identity = host.logged("identity").expect("it has joined");
         Self { host, identity }
